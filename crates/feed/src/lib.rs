@@ -1,0 +1,1 @@
+//! Native market-data feed, recovery, DBN and order book, without I/O.

@@ -1,0 +1,1 @@
+//! Topics, mounts, subscriptions, fan-out and one session type a protocol.

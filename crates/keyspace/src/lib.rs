@@ -1,0 +1,1 @@
+//! Sharded keys, data types, expiry, and commands as functions over them.

@@ -1,0 +1,1 @@
+//! One event loop a core: readiness, timers, cross-lane mailboxes.

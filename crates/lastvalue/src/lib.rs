@@ -1,0 +1,1 @@
+//! Last-value cache of seqlock slots, latency tracker.

@@ -1,0 +1,2 @@
+//! The `tidewire` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! ZMTP 3.1 as a state machine without I/O.
