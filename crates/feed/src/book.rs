@@ -1,0 +1,1 @@
+//! Order book by order, kept to its top.

@@ -1,0 +1,1 @@
+//! Receiving side of a native feed: gap detection and recovery.

@@ -1,0 +1,1 @@
+//! Databento binary encoding: reader.

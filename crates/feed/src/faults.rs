@@ -1,0 +1,1 @@
+//! Fault injection on a stream of packets.

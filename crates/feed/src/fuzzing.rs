@@ -1,0 +1,1 @@
+//! Fuzz entries of this crate's decoders.

@@ -1,0 +1,1 @@
+//! The stream's recent past: what retransmission is served from.

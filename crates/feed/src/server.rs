@@ -1,0 +1,1 @@
+//! Sending side of a native feed, one session a client.

@@ -1,0 +1,1 @@
+//! Exchange simulator: a seeded market.

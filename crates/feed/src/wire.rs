@@ -1,0 +1,1 @@
+//! Byte layout of the native feed.
