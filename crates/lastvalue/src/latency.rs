@@ -1,0 +1,218 @@
+//! Latency, recorded by each lane for itself and merged for whoever asks.
+
+use hdrhistogram::Histogram;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The greatest latency told apart: 60 s. Anything above counts as this.
+pub const LATENCY_MAX_NS: u64 = 60_000_000_000;
+
+/// The merged latencies of all lanes. Clones are handles of the same tracker.
+#[derive(Debug, Clone)]
+pub struct LatencyTracker {
+    merged: Arc<Mutex<Merged>>,
+}
+
+impl LatencyTracker {
+    /// A tracker without samples.
+    pub fn new() -> Self {
+        Self {
+            merged: Arc::new(Mutex::new(Merged::new())),
+        }
+    }
+
+    /// A recorder for one thread.
+    pub fn recorder(&self) -> LatencyRecorder {
+        LatencyRecorder {
+            histogram: new_histogram(),
+            sum_ns: 0,
+            merged: Arc::clone(&self.merged),
+            generation: self.lock().generation,
+        }
+    }
+
+    /// The figures of all samples published by now. Computed once for each publication, so that
+    /// asking again costs nothing.
+    pub fn statistics(&self) -> LatencyStatistics {
+        self.lock().statistics()
+    }
+
+    /// Writes the distribution as CSV: `value_ns,count,percentile`, a row for each value that
+    /// occurred, `percentile` being the share of samples up to and with it (0–100).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
+        // A copy, so that a slow disk holds nobody's publication up.
+        let histogram = self.lock().histogram.clone();
+        writeln!(out, "value_ns,count,percentile")?;
+        for step in histogram.iter_recorded() {
+            let (value_ns, count) = (step.value_iterated_to(), step.count_since_last_iteration());
+            writeln!(out, "{value_ns},{count},{:.6}", step.percentile())?;
+        }
+        Ok(())
+    }
+
+    /// Forgets all samples, those not yet published included.
+    pub fn reset(&self) {
+        let mut merged = self.lock();
+        let generation = merged.generation + 1;
+        *merged = Merged {
+            generation,
+            ..Merged::new()
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Merged> {
+        lock(&self.merged)
+    }
+}
+
+impl Default for LatencyTracker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One thread's side of a [`LatencyTracker`]: no lock and no shared cache line to record a sample.
+///
+/// Samples are seen by the tracker after [`publish`](Self::publish), which belongs at a coarse
+/// cadence (a few times a second), or when the recorder is dropped.
+#[derive(Debug)]
+pub struct LatencyRecorder {
+    histogram: Histogram<u64>,
+    sum_ns: u64,
+    merged: Arc<Mutex<Merged>>,
+    /// The tracker's when this recorder last published; a reset in between voids the samples.
+    generation: u64,
+}
+
+impl LatencyRecorder {
+    /// Records one latency in nanoseconds; above [`LATENCY_MAX_NS`] it counts as that.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64) {
+        let latency_ns = latency_ns.min(LATENCY_MAX_NS);
+        self.histogram.saturating_record(latency_ns);
+        self.sum_ns = self.sum_ns.saturating_add(latency_ns);
+    }
+
+    /// Samples recorded and not yet published.
+    pub fn pending(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Hands the samples to the tracker unless somebody reads it just now: a lane never waits.
+    /// False means that they stay here until the next time.
+    pub fn publish(&mut self) -> bool {
+        if self.histogram.is_empty() {
+            return true;
+        }
+        let merged = Arc::clone(&self.merged);
+        let Ok(mut merged) = merged.try_lock() else {
+            return false;
+        };
+        self.merge_into(&mut merged);
+        true
+    }
+
+    fn merge_into(&mut self, merged: &mut Merged) {
+        if merged.generation == self.generation {
+            merged.add(&self.histogram, self.sum_ns);
+        }
+        self.generation = merged.generation;
+        self.histogram.reset();
+        self.sum_ns = 0;
+    }
+}
+
+impl Drop for LatencyRecorder {
+    fn drop(&mut self) {
+        if !self.histogram.is_empty() {
+            let merged = Arc::clone(&self.merged);
+            self.merge_into(&mut lock(&merged));
+        }
+    }
+}
+
+/// Figures of a set of latencies, all in nanoseconds; all zero without samples. Percentiles are
+/// exact to three significant digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LatencyStatistics {
+    /// Number of samples.
+    pub count: u64,
+    /// Smallest sample.
+    pub min_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// Half of the samples are at most this.
+    pub p50_ns: u64,
+    /// 99 % of the samples are at most this.
+    pub p99_ns: u64,
+    /// 99.9 % of the samples are at most this.
+    pub p999_ns: u64,
+    /// Greatest sample.
+    pub max_ns: u64,
+}
+
+#[derive(Debug)]
+struct Merged {
+    histogram: Histogram<u64>,
+    sum_ns: u64,
+    /// The figures of `histogram` as it is, once somebody has asked for them.
+    statistics: Option<LatencyStatistics>,
+    /// Counts resets.
+    generation: u64,
+}
+
+impl Merged {
+    fn new() -> Self {
+        Self {
+            histogram: new_histogram(),
+            sum_ns: 0,
+            statistics: None,
+            generation: 0,
+        }
+    }
+
+    fn add(&mut self, histogram: &Histogram<u64>, sum_ns: u64) {
+        self.histogram
+            .add(histogram)
+            .expect("all histograms here have one range");
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
+        self.statistics = None;
+    }
+
+    fn statistics(&mut self) -> LatencyStatistics {
+        let (histogram, sum_ns) = (&self.histogram, self.sum_ns);
+        *self
+            .statistics
+            .get_or_insert_with(|| compute(histogram, sum_ns))
+    }
+}
+
+fn compute(histogram: &Histogram<u64>, sum_ns: u64) -> LatencyStatistics {
+    if histogram.is_empty() {
+        return LatencyStatistics::default();
+    }
+    LatencyStatistics {
+        count: histogram.len(),
+        min_ns: histogram.min(),
+        mean_ns: sum_ns / histogram.len(),
+        p50_ns: histogram.value_at_quantile(0.5),
+        p99_ns: histogram.value_at_quantile(0.99),
+        p999_ns: histogram.value_at_quantile(0.999),
+        max_ns: histogram.max(),
+    }
+}
+
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, SIGNIFICANT_DIGITS)
+        .expect("the bounds are constants that fit")
+}
+
+fn lock(merged: &Mutex<Merged>) -> MutexGuard<'_, Merged> {
+    merged.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Three digits tell 1.001 ms from 1.002 ms and cost 200 KiB a recorder.
+const SIGNIFICANT_DIGITS: u8 = 3;

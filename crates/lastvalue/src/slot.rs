@@ -1,0 +1,346 @@
+//! One symbol's newest state: a seqlock of two cache lines.
+
+use crate::sync::{AtomicI64, AtomicU64, Ordering, fence, pause};
+use crate::value::{MarketValue, PRICE_UNDEFINED, Quote, Stamp, TopOfBook, Trade};
+use crate::writer::{ClaimError, SlotWriter};
+
+/// The newest state of one symbol: one writer, many readers, nobody waits for a reader.
+///
+/// ```text
+///        0         8        16        24         32        40          48           56
+/// line 1 │ version │ bid    │ ask    │ bid_size  │ last    │ last_size │ source     │ sequence │
+///        │         │        │        │ ask_size  │         │ flags     │ time       │          │
+/// line 2 │ volume  │ open   │ receive│ high      │ low     │ trades    │ status     │ owner    │
+///        │         │        │ time   │           │         │           │            │          │
+/// ```
+///
+/// A quote touches line 1 and one word of line 2. A reader of the top of book copies line 1 alone.
+///
+/// The protocol is that of H.-J. Boehm, *Can seqlocks get along with programming language memory
+/// models?* (2012): the writer makes `version` odd, fences, stores, and makes it even with a
+/// release; the reader takes it with an acquire, copies, fences, and looks at it again.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct MarketSlot {
+    /// Odd while an update is under way; half of it is the number of updates.
+    version: AtomicU64,
+    bid: AtomicI64,
+    ask: AtomicI64,
+    /// Bid size in the low half, ask size in the high half.
+    sizes: AtomicU64,
+    last: AtomicI64,
+    /// Size of the last trade in the low half, flags in the high half.
+    last_size_flags: AtomicU64,
+    source_time_ns: AtomicU64,
+    sequence: AtomicU64,
+
+    volume: AtomicU64,
+    session_open: AtomicI64,
+    receive_time_ns: AtomicU64,
+    high: AtomicI64,
+    low: AtomicI64,
+    trades: AtomicU64,
+    status: AtomicU64,
+    /// Who may write: 0 is nobody. Not part of the value: it changes outside of `version`.
+    owner: AtomicU64,
+}
+
+impl MarketSlot {
+    /// A slot that was never written and has no writer.
+    pub fn new() -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            bid: AtomicI64::new(PRICE_UNDEFINED),
+            ask: AtomicI64::new(PRICE_UNDEFINED),
+            sizes: AtomicU64::new(0),
+            last: AtomicI64::new(PRICE_UNDEFINED),
+            last_size_flags: AtomicU64::new(0),
+            source_time_ns: AtomicU64::new(0),
+            sequence: AtomicU64::new(0),
+            volume: AtomicU64::new(0),
+            session_open: AtomicI64::new(PRICE_UNDEFINED),
+            receive_time_ns: AtomicU64::new(0),
+            high: AtomicI64::new(PRICE_UNDEFINED),
+            low: AtomicI64::new(PRICE_UNDEFINED),
+            trades: AtomicU64::new(0),
+            status: AtomicU64::new(0),
+            owner: AtomicU64::new(0),
+        }
+    }
+
+    /// Becomes the slot's one writer until the returned value is dropped. `owner` names the source
+    /// for whoever is refused.
+    ///
+    /// # Errors
+    /// [`ClaimError::Owned`] while another writer holds the slot.
+    pub fn claim(&self, owner: u32) -> Result<SlotWriter<'_>, ClaimError> {
+        self.acquire(u64::from(owner) | OWNER_DIRECT)?;
+        Ok(SlotWriter::releasing(self))
+    }
+
+    /// A consistent copy of both lines. Tries again while an update is under way.
+    #[inline]
+    pub fn snapshot(&self) -> MarketValue {
+        retry(|| self.try_snapshot())
+    }
+
+    /// A consistent copy of both lines, or `None` if an update came between.
+    #[inline]
+    pub fn try_snapshot(&self) -> Option<MarketValue> {
+        let version = self.begin_read()?;
+        let top = self.copy_top(version);
+        let value = MarketValue {
+            updates: top.updates,
+            bid: top.bid,
+            ask: top.ask,
+            bid_size: top.bid_size,
+            ask_size: top.ask_size,
+            last: top.last,
+            last_size: top.last_size,
+            flags: top.flags,
+            source_time_ns: top.source_time_ns,
+            sequence: top.sequence,
+            volume: self.volume.load(Ordering::Relaxed),
+            session_open: self.session_open.load(Ordering::Relaxed),
+            receive_time_ns: self.receive_time_ns.load(Ordering::Relaxed),
+            high: self.high.load(Ordering::Relaxed),
+            low: self.low.load(Ordering::Relaxed),
+            trades: self.trades.load(Ordering::Relaxed),
+            status: self.status.load(Ordering::Relaxed),
+        };
+        self.unchanged_since(version).then_some(value)
+    }
+
+    /// A consistent copy of the quote and the last trade: one cache line.
+    #[inline]
+    pub fn quote(&self) -> TopOfBook {
+        retry(|| self.try_quote())
+    }
+
+    /// A consistent copy of the quote and the last trade, or `None` if an update came between.
+    #[inline]
+    pub fn try_quote(&self) -> Option<TopOfBook> {
+        let version = self.begin_read()?;
+        let top = self.copy_top(version);
+        self.unchanged_since(version).then_some(top)
+    }
+
+    /// The best bid alone, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    #[inline]
+    pub fn bid(&self) -> i64 {
+        self.bid.load(Ordering::Relaxed)
+    }
+
+    /// The best offer alone, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    #[inline]
+    pub fn ask(&self) -> i64 {
+        self.ask.load(Ordering::Relaxed)
+    }
+
+    /// The last trade's price alone, 1 unit = 1e-9, or [`PRICE_UNDEFINED`].
+    #[inline]
+    pub fn last(&self) -> i64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// The sequence of the newest update alone.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
+    /// The number of completed updates: a cheap way to see whether anything changed.
+    #[inline]
+    pub fn updates(&self) -> u64 {
+        self.version.load(Ordering::Acquire) / 2
+    }
+
+    /// The name that the present writer claimed the slot under; `None` without a writer.
+    pub fn owner(&self) -> Option<u32> {
+        owner_name(self.owner.load(Ordering::Relaxed))
+    }
+
+    /// The version to read under, or `None` while an update is under way.
+    #[inline]
+    fn begin_read(&self) -> Option<u64> {
+        let version = self.version.load(Ordering::Acquire);
+        version.is_multiple_of(2).then_some(version)
+    }
+
+    /// Whether everything copied since `version` was taken belongs together. The fence keeps the
+    /// copies before the second look.
+    #[inline]
+    fn unchanged_since(&self, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.version.load(Ordering::Relaxed) == version
+    }
+
+    #[inline]
+    fn copy_top(&self, version: u64) -> TopOfBook {
+        let (bid_size, ask_size) = unpack(self.sizes.load(Ordering::Relaxed));
+        let (last_size, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
+        TopOfBook {
+            updates: version / 2,
+            bid: self.bid.load(Ordering::Relaxed),
+            ask: self.ask.load(Ordering::Relaxed),
+            bid_size,
+            ask_size,
+            last: self.last.load(Ordering::Relaxed),
+            last_size,
+            flags,
+            source_time_ns: self.source_time_ns.load(Ordering::Relaxed),
+            sequence: self.sequence.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Writing. Only a [`SlotWriter`] calls these, and there is one at a time.
+impl MarketSlot {
+    /// Runs `stores` as one update: no reader accepts a part of it.
+    #[inline]
+    pub(crate) fn update(&self, stores: impl FnOnce(&Self)) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        stores(self);
+        self.version.store(version + 2, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn store_quote(&self, quote: Quote) {
+        self.bid.store(quote.bid, Ordering::Relaxed);
+        self.ask.store(quote.ask, Ordering::Relaxed);
+        self.sizes
+            .store(pack(quote.bid_size, quote.ask_size), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn store_trade(&self, trade: Trade) {
+        let volume = self.volume.load(Ordering::Relaxed);
+        self.volume.store(
+            volume.wrapping_add(u64::from(trade.size)),
+            Ordering::Relaxed,
+        );
+        let trades = self.trades.load(Ordering::Relaxed);
+        self.trades.store(trades.wrapping_add(1), Ordering::Relaxed);
+        if trade.price == PRICE_UNDEFINED {
+            return;
+        }
+        let (_, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
+        self.last_size_flags
+            .store(pack(trade.size, flags), Ordering::Relaxed);
+        self.last.store(trade.price, Ordering::Relaxed);
+        if self.session_open.load(Ordering::Relaxed) == PRICE_UNDEFINED {
+            self.session_open.store(trade.price, Ordering::Relaxed);
+        }
+        let high = self.high.load(Ordering::Relaxed);
+        if trade.price > high || high == PRICE_UNDEFINED {
+            self.high.store(trade.price, Ordering::Relaxed);
+        }
+        // The undefined price is the greatest number: any trade is below it.
+        if trade.price < self.low.load(Ordering::Relaxed) {
+            self.low.store(trade.price, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn store_stamp(&self, stamp: Stamp) {
+        self.source_time_ns
+            .store(stamp.source_time_ns, Ordering::Relaxed);
+        self.sequence.store(stamp.sequence, Ordering::Relaxed);
+        self.receive_time_ns
+            .store(stamp.receive_time_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_status(&self, status: u64) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_flags(&self, set: u32, clear: u32) {
+        let (last_size, flags) = unpack(self.last_size_flags.load(Ordering::Relaxed));
+        self.last_size_flags
+            .store(pack(last_size, flags & !clear | set), Ordering::Relaxed);
+    }
+
+    /// Stores what belongs to a session: everything but quote, last trade, flags and stamp.
+    pub(crate) fn store_session(&self, value: &MarketValue) {
+        self.volume.store(value.volume, Ordering::Relaxed);
+        self.session_open
+            .store(value.session_open, Ordering::Relaxed);
+        self.high.store(value.high, Ordering::Relaxed);
+        self.low.store(value.low, Ordering::Relaxed);
+        self.trades.store(value.trades, Ordering::Relaxed);
+        self.status.store(value.status, Ordering::Relaxed);
+    }
+
+    pub(crate) fn store_last(&self, last: i64, last_size: u32, flags: u32) {
+        self.last.store(last, Ordering::Relaxed);
+        self.last_size_flags
+            .store(pack(last_size, flags), Ordering::Relaxed);
+    }
+}
+
+/// Ownership.
+impl MarketSlot {
+    /// Takes the free slot for `owner` (not 0). The acquire makes a former writer's last version
+    /// visible, so that counting goes on from it.
+    pub(crate) fn acquire(&self, owner: u64) -> Result<(), ClaimError> {
+        self.owner
+            .compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed)
+            .map(drop)
+            .map_err(|holder| ClaimError::Owned {
+                owner: holder as u32,
+            })
+    }
+
+    /// Gives the slot up. Only its owner calls this.
+    pub(crate) fn release(&self) {
+        self.owner.store(0, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_owned_by(&self, owner: u64) -> bool {
+        self.owner.load(Ordering::Relaxed) == owner
+    }
+}
+
+impl Default for MarketSlot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[inline]
+fn retry<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let mut attempts = 0_u32;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        attempts = attempts.wrapping_add(1);
+        pause(attempts);
+    }
+}
+
+#[inline]
+fn pack(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+#[inline]
+fn unpack(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// The name in the low half of an owner word, unless the word says that there is no owner.
+fn owner_name(word: u64) -> Option<u32> {
+    (word != 0).then_some(word as u32)
+}
+
+/// High half of the owner word for a slot claimed by itself. [`crate::Writer`]s have their serial
+/// number there, which is never this, so one is not taken for the other.
+const OWNER_DIRECT: u64 = 1 << 63;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,27 @@
+//! The atomics of the slots: those of `std`, or loom's model of them under `--cfg loom`.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+
+/// How often a reader looks again before it lets another thread run. An update takes a few
+/// nanoseconds, so more than this means that the writer lost its core in the middle of one.
+#[cfg(not(loom))]
+const SPINS_BEFORE_YIELD: u32 = 64;
+
+/// Waits a moment before attempt number `attempt` (from 1) at a read.
+#[cold]
+pub(crate) fn pause(attempt: u32) {
+    #[cfg(loom)]
+    {
+        let _ = attempt;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    if attempt.is_multiple_of(SPINS_BEFORE_YIELD) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}

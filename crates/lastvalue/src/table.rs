@@ -1,0 +1,138 @@
+//! The slots of all symbols, by index.
+
+use crate::slot::MarketSlot;
+use crate::writer::{ClaimError, SlotWriter, Writer};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// How many slots a table may hold unless told otherwise: one for each of 2^20 symbols (128 MiB).
+pub const SLOT_LIMIT_DEFAULT: usize = 1 << 20;
+/// The greatest limit a table takes: 2^24 slots are 2 GiB, beyond any one venue's symbols.
+pub const SLOT_LIMIT_MAX: usize = 1 << 24;
+
+/// The table holds as many slots as its limit allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the table is full: its limit is {limit} slots")]
+pub struct TableFull {
+    /// The limit that the table was made with.
+    pub limit: usize,
+}
+
+/// Slots by index, from 0. It grows chunk by chunk, slots never move, and reading takes no lock.
+#[derive(Debug)]
+pub struct SlotTable {
+    /// The directory is as long as the limit needs from the start: 24 bytes for 1,024 slots.
+    chunks: Box<[OnceLock<Box<[MarketSlot]>>]>,
+    /// Slots in use; all chunks below it are there.
+    len: AtomicUsize,
+    limit: usize,
+    growth: Mutex<()>,
+    /// Serial number of the last [`Writer`], from 1.
+    writers: AtomicU32,
+}
+
+impl SlotTable {
+    /// An empty table that grows to at most `limit` slots (never beyond [`SLOT_LIMIT_MAX`]).
+    pub fn new(limit: usize) -> Self {
+        let limit = limit.min(SLOT_LIMIT_MAX);
+        Self {
+            chunks: (0..limit.div_ceil(CHUNK_LEN))
+                .map(|_| OnceLock::new())
+                .collect(),
+            len: AtomicUsize::new(0),
+            limit,
+            growth: Mutex::new(()),
+            writers: AtomicU32::new(0),
+        }
+    }
+
+    /// The slot of this index, or `None` beyond the table's end.
+    #[inline]
+    pub fn slot(&self, index: u32) -> Option<&MarketSlot> {
+        let index = index as usize;
+        if index >= self.len.load(Ordering::Acquire) {
+            return None;
+        }
+        self.chunks[index / CHUNK_LEN].get()?.get(index % CHUNK_LEN)
+    }
+
+    /// Adds a slot and returns its index.
+    ///
+    /// # Errors
+    /// [`TableFull`] at the limit.
+    pub fn push(&self) -> Result<u32, TableFull> {
+        let _growing = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = self.len();
+        self.grow(index + 1)?;
+        Ok(index as u32)
+    }
+
+    /// Grows to at least `count` slots; a table that has as many already stays as it is.
+    ///
+    /// # Errors
+    /// [`TableFull`] beyond the limit; nothing is added then.
+    pub fn extend_to(&self, count: usize) -> Result<(), TableFull> {
+        let _growing = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        if count <= self.len() {
+            Ok(())
+        } else {
+            self.grow(count)
+        }
+    }
+
+    /// The number of slots.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether there is no slot yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many slots the table may grow to.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Becomes the one writer of slot `index` until the returned value is dropped.
+    ///
+    /// # Errors
+    /// [`ClaimError::NoSlot`], or [`ClaimError::Owned`] while another writer holds it.
+    pub fn claim_writer(&self, index: u32, owner: u32) -> Result<SlotWriter<'_>, ClaimError> {
+        self.slot(index)
+            .ok_or(ClaimError::NoSlot { index })?
+            .claim(owner)
+    }
+
+    /// A writer for many slots, with none claimed yet. `owner` names the source for whoever is
+    /// refused one of them.
+    pub fn writer(self: &Arc<Self>, owner: u32) -> Writer {
+        // 31 bits: the top one marks slots that were claimed singly. A table would have to see
+        // 2^31 writers while the first is still there for a serial to come twice.
+        let serial = self.writers.fetch_add(1, Ordering::Relaxed) % (u32::MAX >> 1) + 1;
+        Writer::new(Arc::clone(self), serial, owner)
+    }
+
+    /// Makes the chunks below `count` and then shows them to readers. Under the growth lock.
+    fn grow(&self, count: usize) -> Result<(), TableFull> {
+        if count > self.limit {
+            return Err(TableFull { limit: self.limit });
+        }
+        for chunk in &self.chunks[self.len() / CHUNK_LEN..count.div_ceil(CHUNK_LEN)] {
+            chunk.get_or_init(|| (0..CHUNK_LEN).map(|_| MarketSlot::new()).collect());
+        }
+        self.len.store(count, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Default for SlotTable {
+    fn default() -> Self {
+        Self::new(SLOT_LIMIT_DEFAULT)
+    }
+}
+
+/// Slots of a chunk: 128 KiB, a growth step that costs microseconds.
+const CHUNK_LEN: usize = 1024;
