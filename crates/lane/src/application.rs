@@ -1,0 +1,71 @@
+//! What runs on a lane.
+
+use crate::connection::{ConnectionId, Peer};
+use crate::context::Context;
+
+/// The work of a lane: sessions of whatever protocol, driven by the lane's events.
+///
+/// Every method runs on the lane's own thread, and none may block. Replies are written into
+/// [`Context::out`]; the lane sends them at the end of the turn.
+pub trait Application: Sized {
+    /// A message from another lane or from a control thread.
+    type Mail: Send + 'static;
+
+    /// A connection was accepted on the listener that carries the tag `port`.
+    fn accepted(
+        &mut self,
+        context: &mut Context<Self::Mail>,
+        connection: ConnectionId,
+        port: u16,
+        peer: &Peer,
+    );
+
+    /// An outgoing connection made by [`Context::connect`] with the tag `port` stands.
+    fn connected(&mut self, context: &mut Context<Self::Mail>, connection: ConnectionId, port: u16);
+
+    /// Bytes have come. `input` holds everything received and not yet consumed.
+    ///
+    /// Returns how many bytes are done with; the rest is given again, with what follows it. An
+    /// application that cannot take more now (its peer does not read its replies) calls
+    /// [`Context::pause`] and returns early; it is called again when the outbox has drained.
+    fn received(
+        &mut self,
+        context: &mut Context<Self::Mail>,
+        connection: ConnectionId,
+        input: &[u8],
+    ) -> usize;
+
+    /// A connection whose outbox had been full has drained to its low-water mark.
+    fn drained(&mut self, context: &mut Context<Self::Mail>, connection: ConnectionId);
+
+    /// A connection is gone; its id is no longer valid.
+    fn closed(
+        &mut self,
+        context: &mut Context<Self::Mail>,
+        connection: ConnectionId,
+        reason: CloseReason,
+    );
+
+    /// A message from elsewhere.
+    fn mail(&mut self, context: &mut Context<Self::Mail>, mail: Self::Mail);
+
+    /// Once a turn, after all events and before the sends. Returns when the application wants its
+    /// next turn at the latest, in monotonic nanoseconds ([`Context::now_ns`]).
+    fn turn(&mut self, context: &mut Context<Self::Mail>) -> Option<u64>;
+}
+
+/// Why a connection ended.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer closed its side.
+    PeerClosed,
+    /// The peer reset the connection, or the network failed.
+    Broken,
+    /// An outgoing connection could not be made.
+    ConnectFailed,
+    /// The application asked for it.
+    Requested,
+    /// The lane stops.
+    Stopping,
+}

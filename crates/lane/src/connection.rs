@@ -1,0 +1,118 @@
+//! One socket of a lane, and its name.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll::EventFlags;
+
+use crate::application::CloseReason;
+use crate::outbox::Outbox;
+
+/// Names a connection of a lane. Never reused: an id whose connection has ended finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnectionId {
+    /// Position in a table that an application keeps a connection; reused after a close.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+
+    pub(crate) fn to_token(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub(crate) fn from_token(token: u64) -> Self {
+        Self {
+            index: token as u32,
+            generation: (token >> 32) as u32,
+        }
+    }
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A TCP peer.
+    Tcp(SocketAddr),
+    /// A process of this machine, over a Unix socket.
+    Local,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp(address) => address.fmt(formatter),
+            Peer::Local => formatter.write_str("local"),
+        }
+    }
+}
+
+/// A connection's state in its lane.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) port: u16,
+    /// Received and not yet consumed.
+    pub(crate) input: Vec<u8>,
+    pub(crate) outbox: Outbox,
+    /// What epoll watches for now.
+    pub(crate) watched: EventFlags,
+    /// An outgoing connection that does not stand yet.
+    pub(crate) connecting: bool,
+    /// The application takes no input until the outbox has drained.
+    pub(crate) paused: bool,
+    /// The application wants to hear when the outbox has drained.
+    pub(crate) wants_drained: bool,
+    /// The kernel took less than all: wait until the socket is writable.
+    pub(crate) blocked: bool,
+    /// Stands in the lane's list of outboxes to flush.
+    pub(crate) dirty: bool,
+    pub(crate) closing: Closing,
+}
+
+/// How far a connection is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    No,
+    /// Ends when the outbox is empty, or at the time given (monotonic ns).
+    Flushing {
+        reason: CloseReason,
+        deadline_ns: u64,
+    },
+    Now(CloseReason),
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, port: u16, connecting: bool) -> Self {
+        Self {
+            socket,
+            port,
+            input: Vec::new(),
+            outbox: Outbox::default(),
+            watched: EventFlags::empty(),
+            connecting,
+            paused: false,
+            wants_drained: false,
+            blocked: false,
+            dirty: false,
+            closing: Closing::No,
+        }
+    }
+
+    /// What epoll ought to watch for, given the state.
+    pub(crate) fn wanted(&self) -> EventFlags {
+        let mut wanted = EventFlags::empty();
+        if self.connecting || self.blocked {
+            wanted |= EventFlags::OUT;
+        }
+        if !self.connecting && !self.paused && self.closing == Closing::No {
+            wanted |= EventFlags::IN;
+        }
+        wanted
+    }
+}

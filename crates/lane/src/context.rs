@@ -1,0 +1,304 @@
+//! What an application sees of its lane.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::application::CloseReason;
+use crate::connection::{Closing, Connection, ConnectionId};
+use crate::mailbox::Mailboxes;
+use crate::outbox::Outbox;
+
+/// The lane as its application sees it: connections, clock, mailboxes.
+#[derive(Debug)]
+pub struct Context<M> {
+    pub(crate) lane: usize,
+    pub(crate) mailboxes: Mailboxes<M>,
+    pub(crate) epoll: OwnedFd,
+    pub(crate) connections: Vec<Slot>,
+    pub(crate) free: Vec<u32>,
+    /// Outboxes written to in this turn.
+    pub(crate) dirty: Vec<ConnectionId>,
+    /// Connections on their way out.
+    pub(crate) closing: Vec<ConnectionId>,
+    /// Drained connections whose application waits to hear of it.
+    pub(crate) drained: Vec<ConnectionId>,
+    pub(crate) spares: Vec<Vec<u8>>,
+    pub(crate) now_ns: u64,
+    pub(crate) unix_ns: u64,
+    pub(crate) counters: Arc<LaneCounters>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) generation: u32,
+    pub(crate) connection: Option<Connection>,
+}
+
+/// What a lane has done since its start. Written by the lane alone, read by anybody.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct LaneCounters {
+    /// Turns of the loop.
+    pub turns: AtomicU64,
+    /// Nanoseconds spent outside the wait for events.
+    pub busy_ns: AtomicU64,
+    /// Receive calls that brought bytes.
+    pub reads: AtomicU64,
+    /// Bytes received.
+    pub read_bytes: AtomicU64,
+    /// Send calls.
+    pub writes: AtomicU64,
+    /// Bytes sent.
+    pub written_bytes: AtomicU64,
+    /// Connections open now.
+    pub connections: AtomicU64,
+    /// Connections accepted or adopted since the start.
+    pub accepted: AtomicU64,
+}
+
+impl<M> Context<M> {
+    /// This lane's number, from 0.
+    pub fn lane(&self) -> usize {
+        self.lane
+    }
+
+    /// Mailboxes of all lanes, by number.
+    pub fn mailboxes(&self) -> &Mailboxes<M> {
+        &self.mailboxes
+    }
+
+    /// Monotonic time of this turn, ns.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Wall-clock time of this turn, ns since the UNIX epoch.
+    #[inline]
+    pub fn unix_ns(&self) -> u64 {
+        self.unix_ns
+    }
+
+    /// What this lane has done.
+    pub fn counters(&self) -> &Arc<LaneCounters> {
+        &self.counters
+    }
+
+    /// Where to write to a peer; `None` when the connection has ended or is ending.
+    #[inline]
+    pub fn out(&mut self, id: ConnectionId) -> Option<&mut Outbox> {
+        let slot = self.connections.get_mut(id.index())?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        let connection = slot.connection.as_mut()?;
+        if connection.closing != Closing::No {
+            return None;
+        }
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(id);
+        }
+        connection.outbox.adopt_spare(&mut self.spares);
+        Some(&mut connection.outbox)
+    }
+
+    /// Bytes that wait to be sent to a peer; 0 for a connection that has ended.
+    #[inline]
+    pub fn out_bytes(&self, id: ConnectionId) -> usize {
+        self.connection(id)
+            .map_or(0, |connection| connection.outbox.len())
+    }
+
+    /// Bytes received from a peer and not consumed yet.
+    pub fn input_bytes(&self, id: ConnectionId) -> usize {
+        self.connection(id)
+            .map_or(0, |connection| connection.input.len())
+    }
+
+    /// Takes no more input from a peer until its outbox has drained.
+    pub fn pause(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.paused = true;
+            connection.wants_drained = true;
+        }
+    }
+
+    /// Asks for [`crate::Application::drained`] when the outbox has drained.
+    pub fn watch_drain(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.wants_drained = true;
+        }
+    }
+
+    /// Ends a connection at the end of this turn, after one attempt to send what is written.
+    pub fn close(&mut self, id: ConnectionId, reason: CloseReason) {
+        let now = Closing::Now(reason);
+        self.begin_close(id, now);
+    }
+
+    /// Ends a connection when everything written has left, or after a few seconds.
+    pub fn close_after_flush(&mut self, id: ConnectionId, reason: CloseReason) {
+        let deadline_ns = self.now_ns + CLOSE_LINGER_NS;
+        self.begin_close(
+            id,
+            Closing::Flushing {
+                reason,
+                deadline_ns,
+            },
+        );
+    }
+
+    /// Begins an outgoing TCP connection. [`crate::Application::connected`] or `closed` follows.
+    pub fn connect(&mut self, address: SocketAddr, port: u16) -> std::io::Result<ConnectionId> {
+        let family = if address.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.insert(Connection::new(socket, port, true))?)
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        mut connection: Connection,
+    ) -> rustix::io::Result<ConnectionId> {
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None => self.connections.len() as u32,
+        };
+        let generation = self
+            .connections
+            .get(index as usize)
+            .map_or(1, |slot| slot.generation);
+        let id = ConnectionId { index, generation };
+        connection.watched = connection.wanted();
+        let data = EventData::new_u64(id.to_token());
+        epoll::add(&self.epoll, &connection.socket, data, connection.watched)?;
+        if self.free.pop().is_some() {
+            self.connections[index as usize].connection = Some(connection);
+        } else {
+            self.connections.push(Slot {
+                generation,
+                connection: Some(connection),
+            });
+        }
+        self.counters.accepted.fetch_add(1, Ordering::Relaxed);
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        let slot = self.connections.get_mut(id.index())?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        let connection = slot.connection.take()?;
+        // Generation 0 is never used, so that a token of 0 names no connection.
+        slot.generation = slot.generation.wrapping_add(1).max(1);
+        self.free.push(id.index);
+        let _ = epoll::delete(&self.epoll, &connection.socket);
+        self.counters.connections.fetch_sub(1, Ordering::Relaxed);
+        Some(connection)
+    }
+
+    pub(crate) fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        let slot = self.connections.get(id.index())?;
+        if slot.generation == id.generation {
+            slot.connection.as_ref()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn connection_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let slot = self.connections.get_mut(id.index())?;
+        if slot.generation == id.generation {
+            slot.connection.as_mut()
+        } else {
+            None
+        }
+    }
+
+    /// Tells epoll what the connection's state asks for, if that has changed.
+    pub(crate) fn update_watch(&mut self, id: ConnectionId) {
+        let Self {
+            connections, epoll, ..
+        } = self;
+        let Some(connection) = connections
+            .get_mut(id.index())
+            .and_then(|s| s.connection.as_mut())
+        else {
+            return;
+        };
+        let wanted = connection.wanted();
+        if wanted != connection.watched {
+            let data = EventData::new_u64(id.to_token());
+            if epoll::modify(epoll.as_fd(), &connection.socket, data, wanted).is_ok() {
+                connection.watched = wanted;
+            }
+        }
+    }
+
+    /// Keeps an emptied buffer for the next connection that needs one.
+    pub(crate) fn recycle(&mut self, mut spare: Vec<u8>) {
+        let keep = spare.capacity() > 0 && spare.capacity() <= SPARE_BYTES_MAX;
+        if keep && self.spares.len() < SPARES_MAX {
+            spare.clear();
+            self.spares.push(spare);
+        }
+    }
+
+    pub(crate) fn read_clock(&mut self) {
+        self.now_ns = monotonic_ns();
+        let wall = clock_gettime(ClockId::Realtime);
+        self.unix_ns = wall.tv_sec as u64 * 1_000_000_000 + wall.tv_nsec as u64;
+    }
+
+    fn begin_close(&mut self, id: ConnectionId, closing: Closing) {
+        let Some(connection) = self.connection_mut(id) else {
+            return;
+        };
+        let listed = connection.closing != Closing::No;
+        if !matches!(connection.closing, Closing::Now(_)) {
+            connection.closing = closing;
+        }
+        if !listed {
+            // Through the flush of this turn, whatever was written before.
+            if !connection.dirty {
+                connection.dirty = true;
+                self.dirty.push(id);
+            }
+            self.closing.push(id);
+        }
+    }
+}
+
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// How long a closing connection may take to read what was written to it.
+const CLOSE_LINGER_NS: u64 = 5_000_000_000;
+
+/// Buffers larger than this are freed when they empty, so that one big reply does not stay.
+const SPARE_BYTES_MAX: usize = 256 * 1024;
+/// Emptied buffers that a lane keeps for its other connections.
+const SPARES_MAX: usize = 128;
+
+pub(crate) const WATCH_READ: EventFlags = EventFlags::IN;

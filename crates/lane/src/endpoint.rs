@@ -1,0 +1,266 @@
+//! Where a lane listens.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+/// An address to listen on or to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `tcp://HOST:PORT` or bare `HOST:PORT`; `*` as host means every interface.
+    Tcp(SocketAddr),
+    /// `ipc://PATH`: a Unix socket.
+    Ipc(PathBuf),
+}
+
+impl Endpoint {
+    /// The same place with another port; a Unix socket stays as it is.
+    pub fn with_port(&self, port: u16) -> Self {
+        match self {
+            Endpoint::Tcp(address) => Endpoint::Tcp(SocketAddr::new(address.ip(), port)),
+            Endpoint::Ipc(path) => Endpoint::Ipc(path.clone()),
+        }
+    }
+
+    /// The TCP address, if it is one.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Endpoint::Tcp(address) => Some(*address),
+            Endpoint::Ipc(_) => None,
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        if let Some(path) = text.strip_prefix("ipc://") {
+            if path.is_empty() {
+                return Err(EndpointError::NoPath);
+            }
+            return Ok(Endpoint::Ipc(path.into()));
+        }
+        let address = text.strip_prefix("tcp://").unwrap_or(text);
+        if address.contains("://") {
+            return Err(EndpointError::UnknownTransport);
+        }
+        let (host, port) = address.rsplit_once(':').ok_or(EndpointError::NoPort)?;
+        let port: u16 = port.parse().map_err(|_| EndpointError::BadPort)?;
+        let host = match host {
+            "*" => "0.0.0.0",
+            host => host.trim_start_matches('[').trim_end_matches(']'),
+        };
+        // A name such as localhost may give several addresses; IPv4 is what clients try first.
+        let mut found: Vec<SocketAddr> = (host, port)
+            .to_socket_addrs()
+            .map_err(|_| EndpointError::UnknownHost)?
+            .collect();
+        found.sort_by_key(SocketAddr::is_ipv6);
+        found
+            .first()
+            .copied()
+            .map(Endpoint::Tcp)
+            .ok_or(EndpointError::UnknownHost)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => address.fmt(formatter),
+            Endpoint::Ipc(path) => write!(formatter, "ipc://{}", path.display()),
+        }
+    }
+}
+
+/// Why a text is no endpoint.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// Neither `tcp://`, `ipc://` nor bare.
+    #[error("unknown transport (tcp:// and ipc:// are known)")]
+    UnknownTransport,
+    /// `ipc://` and nothing after it.
+    #[error("ipc:// needs a path")]
+    NoPath,
+    /// No `:PORT`.
+    #[error("no port (HOST:PORT is expected)")]
+    NoPort,
+    /// The port is no number from 0 to 65535.
+    #[error("the port is not a number from 0 to 65535")]
+    BadPort,
+    /// The host is no address and no known name.
+    #[error("unknown host")]
+    UnknownHost,
+}
+
+/// A socket that listens, with the tag that its connections carry.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) port: u16,
+    endpoint: Endpoint,
+}
+
+impl Listener {
+    /// Listens on `endpoint`; connections are announced with the tag `port`.
+    ///
+    /// TCP port 0 takes a free one: [`Listener::endpoint`] tells which. A Unix socket left behind by
+    /// a process that has ended is taken over.
+    pub fn bind(endpoint: &Endpoint, port: u16) -> Result<Self, ListenError> {
+        let failed = |error: Errno| ListenError {
+            endpoint: endpoint.clone(),
+            error,
+        };
+        let socket = match endpoint {
+            Endpoint::Tcp(address) => bind_tcp(*address),
+            Endpoint::Ipc(path) => bind_ipc(path),
+        }
+        .map_err(failed)?;
+        rustix::net::listen(&socket, LISTEN_BACKLOG).map_err(failed)?;
+        let endpoint = match endpoint {
+            Endpoint::Tcp(_) => {
+                let bound = rustix::net::getsockname(&socket).map_err(failed)?;
+                Endpoint::Tcp(bound.try_into().map_err(failed)?)
+            }
+            ipc => ipc.clone(),
+        };
+        Ok(Self {
+            socket,
+            port,
+            endpoint,
+        })
+    }
+
+    /// Where it listens, with the port that the kernel chose if 0 was asked for.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Endpoint::Ipc(path) = &self.endpoint {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // A restart must not wait for the last run's connections to leave TIME_WAIT.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
+fn bind_ipc(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let open = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let address = SocketAddrUnix::new(path)?;
+    let socket = open()?;
+    match rustix::net::bind(&socket, &address) {
+        Err(Errno::ADDRINUSE) if rustix::net::connect(open()?, &address).is_err() => {
+            let _ = std::fs::remove_file(path);
+            rustix::net::bind(&socket, &address)?;
+        }
+        other => other?,
+    }
+    Ok(socket)
+}
+
+/// An endpoint could not be listened on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenError {
+    endpoint: Endpoint,
+    error: Errno,
+}
+
+impl ListenError {
+    /// Whether somebody else listens there.
+    pub fn is_in_use(&self) -> bool {
+        self.error == Errno::ADDRINUSE
+    }
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.error {
+            Errno::ADDRINUSE => "the address is in use".to_owned(),
+            Errno::ACCESS | Errno::PERM => "permission denied".to_owned(),
+            Errno::ADDRNOTAVAIL => "no such address on this machine".to_owned(),
+            error => std::io::Error::from(error).to_string(),
+        };
+        write!(formatter, "cannot listen on {}: {reason}", self.endpoint)
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// Connections that wait to be accepted, as Redis's `tcp-backlog`.
+const LISTEN_BACKLOG: i32 = 511;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_as_users_write_them() {
+        let tcp = |text: &str| Endpoint::Tcp(text.parse().unwrap());
+        assert_eq!("127.0.0.1:6379".parse(), Ok(tcp("127.0.0.1:6379")));
+        assert_eq!("tcp://*:5556".parse(), Ok(tcp("0.0.0.0:5556")));
+        assert_eq!("tcp://[::1]:5556".parse(), Ok(tcp("[::1]:5556")));
+        assert_eq!("localhost:80".parse(), Ok(tcp("127.0.0.1:80")));
+        assert_eq!(
+            "ipc:///tmp/hub".parse(),
+            Ok(Endpoint::Ipc("/tmp/hub".into()))
+        );
+        assert_eq!(
+            "udp://a:1".parse::<Endpoint>(),
+            Err(EndpointError::UnknownTransport)
+        );
+        assert_eq!("127.0.0.1".parse::<Endpoint>(), Err(EndpointError::NoPort));
+        assert_eq!(
+            "127.0.0.1:66000".parse::<Endpoint>(),
+            Err(EndpointError::BadPort)
+        );
+        assert_eq!("ipc://".parse::<Endpoint>(), Err(EndpointError::NoPath));
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_in_the_error() {
+        let first = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 0).unwrap();
+        let error = Listener::bind(first.endpoint(), 0).unwrap_err();
+        assert!(error.is_in_use());
+        let text = format!(
+            "cannot listen on {}: the address is in use",
+            first.endpoint()
+        );
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn a_unix_socket_left_behind_is_taken_over_but_a_live_one_is_not() {
+        let path = std::env::temp_dir().join(format!("tidewire-lane-{}", std::process::id()));
+        let endpoint = Endpoint::Ipc(path.clone());
+        let listener = Listener::bind(&endpoint, 0).unwrap();
+        assert!(Listener::bind(&endpoint, 0).unwrap_err().is_in_use());
+        drop(listener);
+        std::mem::drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        drop(Listener::bind(&endpoint, 0).unwrap());
+        assert!(!path.exists());
+    }
+}

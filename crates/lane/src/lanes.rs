@@ -1,0 +1,142 @@
+//! All lanes of a process.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tracing::{error, warn};
+
+use crate::application::Application;
+use crate::context::LaneCounters;
+use crate::endpoint::Listener;
+use crate::event_loop::Lane;
+use crate::mailbox::{Mailbox, Mailboxes};
+
+/// Where the lanes run, and their limits.
+#[derive(Clone, Debug)]
+pub struct LaneConfig {
+    /// The core of each lane by number; empty: the scheduler decides.
+    pub cores: Vec<usize>,
+    /// Connections that a lane holds at most; further ones are closed at once.
+    pub connections_max: usize,
+    /// Name of the threads; the lane's number is appended.
+    pub name: &'static str,
+}
+
+impl Default for LaneConfig {
+    fn default() -> Self {
+        Self {
+            cores: Vec::new(),
+            connections_max: CONNECTIONS_MAX,
+            name: "lane",
+        }
+    }
+}
+
+/// The running lanes.
+#[derive(Debug)]
+pub struct Lanes<M> {
+    threads: Vec<JoinHandle<()>>,
+    mailboxes: Mailboxes<M>,
+    counters: Vec<Arc<LaneCounters>>,
+}
+
+impl<M: Send + 'static> Lanes<M> {
+    /// Mailboxes for `lanes` lanes, made before the lanes, so that applications can hold them.
+    pub fn mailboxes(lanes: usize) -> std::io::Result<Mailboxes<M>> {
+        let mailboxes = (0..lanes)
+            .map(|_| Mailbox::new())
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(mailboxes.into())
+    }
+
+    /// Starts one thread a lane. The first lane listens and deals the connections out in turn.
+    ///
+    /// There are as many lanes as `counters`; `application` makes the application of each, on the
+    /// calling thread.
+    pub fn start<A>(
+        config: &LaneConfig,
+        mailboxes: Mailboxes<M>,
+        listeners: Vec<Listener>,
+        counters: Vec<Arc<LaneCounters>>,
+        mut application: impl FnMut(usize) -> A,
+    ) -> std::io::Result<Self>
+    where
+        A: Application<Mail = M> + Send + 'static,
+    {
+        let mut listeners = Some(listeners);
+        let mut threads = Vec::with_capacity(counters.len());
+        for (number, lane_counters) in counters.iter().enumerate() {
+            let lane = Lane::new(
+                number,
+                mailboxes.clone(),
+                listeners.take().unwrap_or_default(),
+                config.connections_max,
+                lane_counters.clone(),
+                application(number),
+            )?;
+            let core = config.cores.get(number).copied();
+            let all = mailboxes.clone();
+            let thread = thread::Builder::new()
+                .name(format!("{}-{number}", config.name))
+                .spawn(move || run(lane, number, core, &all))?;
+            threads.push(thread);
+        }
+        Ok(Self {
+            threads,
+            mailboxes,
+            counters,
+        })
+    }
+
+    /// The lanes' mailboxes.
+    pub fn mail(&self) -> &Mailboxes<M> {
+        &self.mailboxes
+    }
+
+    /// What each lane has done.
+    pub fn counters(&self) -> &[Arc<LaneCounters>] {
+        &self.counters
+    }
+
+    /// Tells every lane to end, and waits for it.
+    pub fn stop(self) {
+        self.mailboxes.iter().for_each(Mailbox::stop);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether a lane has ended by itself, which only a defect does.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+}
+
+fn run<A: Application>(
+    lane: Lane<A>,
+    number: usize,
+    core: Option<usize>,
+    mailboxes: &Mailboxes<A::Mail>,
+) {
+    if let Some(core) = core {
+        let mut set = CpuSet::new();
+        if core < CpuSet::MAX_CPU {
+            set.set(core);
+        }
+        if let Err(error) = sched_setaffinity(None, &set) {
+            warn!(lane = number, core, %error, "cannot pin the lane to its core");
+        }
+    }
+    // A lane that dies of a defect must not leave the others serving half of the clients.
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        lane.run();
+    }));
+    if ended.is_err() {
+        error!(lane = number, "the lane has failed; all lanes stop");
+        mailboxes.iter().for_each(Mailbox::stop);
+    }
+}
+
+/// Default number of connections a lane holds.
+const CONNECTIONS_MAX: usize = 10_000;

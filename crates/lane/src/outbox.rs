@@ -1,0 +1,266 @@
+//! Bytes on their way to a peer.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+/// The queue of one connection's outgoing bytes.
+///
+/// Small replies are written straight into [`Outbox::buffer`]; a large body that several peers
+/// share is queued by reference ([`Outbox::push_shared`]). All of it leaves in one system call.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Sealed parts, oldest first; they precede `tail`.
+    sealed: VecDeque<Part>,
+    /// Sum of the lengths of `sealed`.
+    sealed_bytes: usize,
+    /// What the application is writing.
+    tail: Vec<u8>,
+    /// How much of the oldest part (of `tail` when none is sealed) has left already.
+    sent: usize,
+}
+
+#[derive(Debug)]
+enum Part {
+    Owned(Vec<u8>),
+    Shared(Arc<[u8]>),
+}
+
+/// What became of a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// All has left.
+    Empty,
+    /// The kernel takes no more now.
+    Blocked,
+    /// The peer is gone.
+    Broken,
+}
+
+impl Outbox {
+    /// Where small replies are written: append only, what stands there belongs to earlier ones.
+    #[inline]
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.tail
+    }
+
+    /// Queues `bytes` without copying them, after everything written so far.
+    ///
+    /// Bodies shorter than [`SHARE_BYTES_MIN`] are copied: a scatter-gather entry costs the kernel
+    /// more than the copy.
+    pub fn push_shared(&mut self, bytes: &Arc<[u8]>) {
+        if bytes.len() < SHARE_BYTES_MIN {
+            self.tail.extend_from_slice(bytes);
+            return;
+        }
+        self.seal_tail();
+        self.sealed_bytes += bytes.len();
+        self.sealed.push_back(Part::Shared(bytes.clone()));
+    }
+
+    /// Bytes that have not left yet.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.sealed_bytes + self.tail.len() - self.sent
+    }
+
+    /// Whether everything has left.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sends as much as the kernel takes.
+    pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>, counter: &mut FlushCount) -> Flush {
+        loop {
+            if self.is_empty() {
+                self.reset();
+                return Flush::Empty;
+            }
+            let wanted = self.len();
+            match self.send_once(socket) {
+                Ok(sent) => {
+                    counter.writes += 1;
+                    counter.bytes += sent as u64;
+                    self.advance(sent);
+                    // A short write means that the socket's buffer is full: asking again would
+                    // only cost the call that says so.
+                    if sent < wanted && self.sealed.len() < PARTS_A_CALL {
+                        return Flush::Blocked;
+                    }
+                }
+                Err(Errno::AGAIN) => return Flush::Blocked,
+                Err(Errno::INTR) => {}
+                Err(_) => return Flush::Broken,
+            }
+        }
+    }
+
+    /// The memory of an outbox that has nothing to say.
+    pub(crate) fn take_spare(&mut self) -> Vec<u8> {
+        debug_assert!(self.is_empty());
+        std::mem::take(&mut self.tail)
+    }
+
+    pub(crate) fn adopt_spare(&mut self, pool: &mut Vec<Vec<u8>>) {
+        if self.tail.capacity() == 0
+            && let Some(spare) = pool.pop()
+        {
+            self.tail = spare;
+        }
+    }
+
+    fn send_once(&self, socket: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+        if self.sealed.is_empty() {
+            return rustix::net::send(socket, &self.tail[self.sent..], SendFlags::NOSIGNAL);
+        }
+        let mut slices = [IoSlice::new(&[]); PARTS_A_CALL];
+        let mut count = 0;
+        let parts = self
+            .sealed
+            .iter()
+            .map(Part::bytes)
+            .chain([self.tail.as_slice()]);
+        for (slice, bytes) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(if count == 0 {
+                &bytes[self.sent..]
+            } else {
+                bytes
+            });
+            count += 1;
+        }
+        rustix::net::sendmsg(
+            socket,
+            &slices[..count],
+            &mut rustix::net::SendAncillaryBuffer::default(),
+            SendFlags::NOSIGNAL,
+        )
+    }
+
+    fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        while let Some(part) = self.sealed.front() {
+            let length = part.bytes().len();
+            if self.sent < length {
+                return;
+            }
+            self.sent -= length;
+            self.sealed_bytes -= length;
+            self.sealed.pop_front();
+        }
+        // A reader that keeps up just enough never empties the buffer: drop what has left once it
+        // outweighs what has not, so that each byte is moved at most once.
+        if self.sent >= COMPACT_BYTES_MIN && self.sent * 2 >= self.tail.len() {
+            self.tail.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    fn seal_tail(&mut self) {
+        if self.tail.is_empty() {
+            return;
+        }
+        self.sealed_bytes += self.tail.len();
+        self.sealed
+            .push_back(Part::Owned(std::mem::take(&mut self.tail)));
+    }
+
+    fn reset(&mut self) {
+        self.tail.clear();
+        self.sent = 0;
+    }
+}
+
+impl Part {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Part::Owned(bytes) => bytes,
+            Part::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// System calls and bytes of a flush, for the lane's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlushCount {
+    pub(crate) writes: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Shared bodies shorter than this are copied.
+pub(crate) const SHARE_BYTES_MIN: usize = 4096;
+/// Parts of one vectored write; more wait for the next call.
+const PARTS_A_CALL: usize = 64;
+/// What has left a buffer is cut off once it is this long.
+const COMPACT_BYTES_MIN: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn copied_and_shared_bytes_leave_in_the_order_written() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let body: Arc<[u8]> = vec![b'x'; SHARE_BYTES_MIN].into();
+        outbox.buffer().extend_from_slice(b"before ");
+        outbox.push_shared(&body);
+        outbox.push_shared(&Arc::from(&b" short "[..]));
+        outbox.buffer().extend_from_slice(b"after");
+        let length = outbox.len();
+        assert_eq!(length, 7 + SHARE_BYTES_MIN + 7 + 5);
+        assert_eq!(
+            outbox.flush(ours.as_fd(), &mut FlushCount::default()),
+            Flush::Empty
+        );
+        let mut received = vec![0; length];
+        theirs.read_exact(&mut received).unwrap();
+        assert!(received.starts_with(b"before xxx") && received.ends_with(b"xxx short after"));
+    }
+
+    #[test]
+    fn a_full_socket_keeps_every_byte_for_later() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut outbox = Outbox::default();
+        let sent: Vec<u8> = (0..3_000_000u32)
+            .map(|number| (number % 251) as u8)
+            .collect();
+        let shared: Arc<[u8]> = sent[..1_000_000].into();
+        outbox.push_shared(&shared);
+        outbox.buffer().extend_from_slice(&sent[1_000_000..]);
+        let mut received = Vec::new();
+        let mut chunk = vec![0; 100_000];
+        loop {
+            let flush = outbox.flush(ours.as_fd(), &mut FlushCount::default());
+            if flush == Flush::Empty {
+                break;
+            }
+            assert_eq!(flush, Flush::Blocked);
+            let count = theirs.read(&mut chunk).unwrap();
+            received.extend_from_slice(&chunk[..count]);
+        }
+        drop(ours);
+        theirs.read_to_end(&mut received).unwrap();
+        assert!(received == sent);
+    }
+
+    #[test]
+    fn a_closed_peer_is_told_apart_from_a_slow_one() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let mut outbox = Outbox::default();
+        outbox.buffer().push(1);
+        assert_eq!(
+            outbox.flush(ours.as_fd(), &mut FlushCount::default()),
+            Flush::Broken
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! The lane under real sockets: an application that echoes, and peers of every temper.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_lane::{
+    Application, CloseReason, ConnectionId, Context, LaneConfig, LaneCounters, Lanes, Listener,
+    Peer,
+};
+
+/// Echoes whole lines; takes no more input while a peer leaves 256 KiB unread.
+#[derive(Debug, Default)]
+struct Echo {
+    open: HashMap<ConnectionId, u16>,
+    closed: Arc<AtomicU64>,
+    peak_out_bytes: Arc<AtomicU64>,
+}
+
+impl Application for Echo {
+    type Mail = Vec<u8>;
+
+    fn accepted(&mut self, _: &mut Context<Vec<u8>>, id: ConnectionId, port: u16, _: &Peer) {
+        self.open.insert(id, port);
+    }
+
+    fn connected(&mut self, _: &mut Context<Vec<u8>>, _: ConnectionId, _: u16) {}
+
+    fn received(
+        &mut self,
+        context: &mut Context<Vec<u8>>,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> usize {
+        let mut consumed = 0;
+        for line in input.split_inclusive(|&byte| byte == b'\n') {
+            if !line.ends_with(b"\n") {
+                break;
+            }
+            if line == b"quit\n" {
+                context.close_after_flush(id, CloseReason::Requested);
+                return input.len();
+            }
+            if context.out_bytes(id) > 256 * 1024 {
+                context.pause(id);
+                break;
+            }
+            let Some(out) = context.out(id) else { break };
+            out.buffer().extend_from_slice(line);
+            self.peak_out_bytes
+                .fetch_max(out.len() as u64, Ordering::Relaxed);
+            consumed += line.len();
+        }
+        consumed
+    }
+
+    fn drained(&mut self, _: &mut Context<Vec<u8>>, _: ConnectionId) {}
+
+    fn closed(&mut self, _: &mut Context<Vec<u8>>, id: ConnectionId, _: CloseReason) {
+        assert!(self.open.remove(&id).is_some());
+        self.closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn mail(&mut self, context: &mut Context<Vec<u8>>, mail: Vec<u8>) {
+        for &id in self.open.keys() {
+            if let Some(out) = context.out(id) {
+                out.buffer().extend_from_slice(&mail);
+            }
+        }
+    }
+
+    fn turn(&mut self, _: &mut Context<Vec<u8>>) -> Option<u64> {
+        None
+    }
+}
+
+struct Server {
+    lanes: Lanes<Vec<u8>>,
+    address: SocketAddr,
+    closed: Arc<AtomicU64>,
+    peak_out_bytes: Arc<AtomicU64>,
+}
+
+fn start(count: usize) -> Server {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 7).unwrap();
+    let address = listener.endpoint().tcp().unwrap();
+    let mailboxes = Lanes::mailboxes(count).unwrap();
+    let counters = (0..count)
+        .map(|_| Arc::new(LaneCounters::default()))
+        .collect();
+    let closed = Arc::new(AtomicU64::new(0));
+    let peak_out_bytes = Arc::new(AtomicU64::new(0));
+    let make = |_| Echo {
+        open: HashMap::new(),
+        closed: closed.clone(),
+        peak_out_bytes: peak_out_bytes.clone(),
+    };
+    let config = LaneConfig::default();
+    let lanes = Lanes::start(&config, mailboxes, vec![listener], counters, make).unwrap();
+    Server {
+        lanes,
+        address,
+        closed,
+        peak_out_bytes,
+    }
+}
+
+fn echo(stream: &mut TcpStream, line: &[u8]) {
+    stream.write_all(line).unwrap();
+    let mut answer = vec![0; line.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert!(answer == line);
+}
+
+#[test]
+fn connections_are_dealt_to_all_lanes_and_each_is_answered() {
+    let server = start(3);
+    let mut streams: Vec<_> = (0..9)
+        .map(|_| TcpStream::connect(server.address).unwrap())
+        .collect();
+    for (number, stream) in streams.iter_mut().enumerate() {
+        echo(stream, format!("hello {number}\n").as_bytes());
+    }
+    for counters in server.lanes.counters() {
+        assert_eq!(counters.connections.load(Ordering::Relaxed), 3);
+    }
+    server
+        .lanes
+        .mail()
+        .iter()
+        .for_each(|mailbox| mailbox.send(b"news\n".to_vec()));
+    for stream in &mut streams {
+        let mut news = [0; 5];
+        stream.read_exact(&mut news).unwrap();
+        assert_eq!(&news, b"news\n");
+    }
+    server.lanes.stop();
+    assert_eq!(server.closed.load(Ordering::Relaxed), 9);
+}
+
+#[test]
+fn a_line_that_arrives_byte_by_byte_and_a_line_of_megabytes_are_both_whole() {
+    let server = start(1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    for byte in b"slow\n" {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"slow\n");
+    let mut big = vec![b'b'; 5_000_000];
+    big.push(b'\n');
+    echo(&mut stream, &big);
+    server.lanes.stop();
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_not_read_from_and_gets_every_byte_in_the_end() {
+    let server = start(1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let line = [&[b'x'; 1023][..], b"\n"].concat();
+    let lines = 64 * 1024;
+    let mut writer = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        for _ in 0..lines {
+            writer.write_all(&line).unwrap();
+        }
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    // Another client is served meanwhile.
+    echo(&mut TcpStream::connect(server.address).unwrap(), b"other\n");
+    let mut received = 0;
+    let mut chunk = vec![0; 1 << 20];
+    while let count @ 1.. = stream.read(&mut chunk).unwrap() {
+        received += count;
+    }
+    sender.join().unwrap();
+    assert_eq!(received, lines * 1024);
+    assert!(server.peak_out_bytes.load(Ordering::Relaxed) < 512 * 1024);
+    server.lanes.stop();
+}
+
+#[test]
+fn a_requested_close_sends_what_was_written_first() {
+    let server = start(1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(b"last words\nquit\nnever seen\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, b"last words\n");
+    server.lanes.stop();
+}
