@@ -1,1 +1,54 @@
 //! RESP2/RESP3 wire format: incremental request parser and reply encoder, without I/O.
+//!
+//! A server owns one [`RequestParser`] a connection, hands it the bytes received so far and runs each
+//! request's [`Arguments`] (slices of that same buffer); its replies go through a [`Writer`]. A client
+//! encodes with [`write_request`], finds the end of a reply with [`ReplyParser`], and [`decode`]s it
+//! into a [`Value`] where it wants to look inside.
+//!
+//! ```
+//! use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer};
+//!
+//! let received = b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n";
+//! let mut parser = RequestParser::new(Limits::default());
+//! assert_eq!(parser.parse(received), Ok(Progress::Complete { consumed: received.len() }));
+//! let arguments = parser.arguments(received);
+//!
+//! let mut reply = Vec::new();
+//! Writer::new(&mut reply, Protocol::Resp2).bulk(&arguments[1]);
+//! assert_eq!(reply, b"$2\r\nhi\r\n");
+//! ```
+//!
+//! Nothing here does I/O, reads a clock, starts a thread or contains `unsafe` code. Bytes of a peer
+//! never panic, and no memory is taken by a length that a peer merely claims.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+pub use arguments::{ArgumentList, Arguments, ArgumentsIter};
+
+mod request;
+pub use request::{Limits, Progress, ProtocolError, RequestParser};
+
+mod inline;
+
+mod writer;
+pub use writer::{Mark, Writer, write_request};
+
+mod reply;
+pub use reply::{BULK_BYTES_MAX, LINE_BYTES_MAX, NESTING_MAX, ReplyError, ReplyKind, ReplyParser};
+
+mod value;
+pub use value::{Value, decode};
+
+pub mod fuzzing;
+pub mod number;
+
+/// The reply format that a connection has agreed upon with `HELLO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2: strings, errors, integers and arrays only.
+    #[default]
+    Resp2,
+    /// RESP3: adds maps, sets, doubles, booleans, big numbers, verbatim strings, nulls and pushes.
+    Resp3,
+}

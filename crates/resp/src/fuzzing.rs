@@ -1,0 +1,1 @@
+//! Entries for fuzzers: each takes any bytes and must not panic.

@@ -1,0 +1,486 @@
+//! The incremental request parser: one pass over the receive buffer, spans out.
+
+use std::fmt;
+
+use memchr::memchr;
+
+use crate::arguments::{Arguments, Span};
+use crate::inline;
+use crate::number::parse_integer;
+
+/// What a request may claim and hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most arguments of one request.
+    pub arguments_max: usize,
+    /// Most bytes of one argument (Redis's `proto-max-bulk-len`).
+    pub bulk_bytes_max: usize,
+    /// Most bytes of an inline request's line, and of a line that holds a length.
+    pub inline_bytes_max: usize,
+    /// Whether the client has still to authenticate itself: until then a request has at most
+    /// [`UNAUTHENTICATED_ARGUMENTS_MAX`](Self::UNAUTHENTICATED_ARGUMENTS_MAX) arguments of at most
+    /// [`UNAUTHENTICATED_BULK_BYTES_MAX`](Self::UNAUTHENTICATED_BULK_BYTES_MAX) bytes.
+    pub unauthenticated: bool,
+}
+
+impl Limits {
+    /// Most arguments of a request before authentication.
+    pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
+    /// Most bytes of an argument before authentication.
+    pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
+
+    /// The default limits, for a client that has still to authenticate itself.
+    pub fn unauthenticated() -> Self {
+        Limits {
+            unauthenticated: true,
+            ..Limits::default()
+        }
+    }
+
+    fn arguments_allowed(&self) -> usize {
+        let before = Self::UNAUTHENTICATED_ARGUMENTS_MAX;
+        if self.unauthenticated {
+            self.arguments_max.min(before)
+        } else {
+            self.arguments_max
+        }
+    }
+
+    fn bulk_bytes_allowed(&self) -> usize {
+        let before = Self::UNAUTHENTICATED_BULK_BYTES_MAX;
+        if self.unauthenticated {
+            self.bulk_bytes_max.min(before)
+        } else {
+            self.bulk_bytes_max
+        }
+    }
+}
+
+impl Default for Limits {
+    /// Redis's limits, for an authenticated client.
+    fn default() -> Self {
+        Limits {
+            arguments_max: 1024 * 1024,
+            bulk_bytes_max: 512 * 1024 * 1024,
+            inline_bytes_max: 64 * 1024,
+            unauthenticated: false,
+        }
+    }
+}
+
+/// How far a parser has come with the bytes it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The request or reply goes on.
+    Incomplete {
+        /// At least so many more bytes are wanted, 1 or more; a driver may reserve room for them,
+        /// since a bulk's length has been checked against its limit.
+        needed: usize,
+    },
+    /// The first `consumed` bytes of the input were one whole request or reply.
+    Complete {
+        /// Bytes to take off the input before the next one.
+        consumed: usize,
+    },
+}
+
+/// Why a request cannot be read. All are the peer's fault, and the connection is beyond rescue: its
+/// next request has no known beginning. `Display` gives the text as Redis words it, to be sent as
+/// `-ERR Protocol error: ...` before closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// A bulk was expected and another byte came.
+    ExpectedBulk(u8),
+    /// A bulk's length is no number, negative or over the limit.
+    InvalidBulkLength,
+    /// The number of arguments is no number or over the limit.
+    InvalidMultibulkLength,
+    /// A bulk is not followed by CR LF where its length said that it ends. (Redis skips the two
+    /// bytes unseen; reading on would let one side see other requests than the other.)
+    MissingTerminator,
+    /// The line with a bulk's length does not end within the limit.
+    TooBigBulkCount,
+    /// An inline request does not end within the limit.
+    TooBigInline,
+    /// The line with the number of arguments does not end within the limit.
+    TooBigMultibulkCount,
+    /// Too big a bulk for a client that has not authenticated itself.
+    UnauthenticatedBulkLength,
+    /// Too many arguments for a client that has not authenticated itself.
+    UnauthenticatedMultibulkLength,
+    /// An inline request with an open quote, or text right behind a closing one.
+    UnbalancedQuotes,
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            ProtocolError::ExpectedBulk(byte) => {
+                return write!(formatter, "expected '$', got '{}'", printable(*byte));
+            }
+            ProtocolError::InvalidBulkLength => "invalid bulk length",
+            ProtocolError::InvalidMultibulkLength => "invalid multibulk length",
+            ProtocolError::MissingTerminator => "expected CRLF after bulk",
+            ProtocolError::TooBigBulkCount => "too big bulk count string",
+            ProtocolError::TooBigInline => "too big inline request",
+            ProtocolError::TooBigMultibulkCount => "too big mbulk count string",
+            ProtocolError::UnauthenticatedBulkLength => "unauthenticated bulk length",
+            ProtocolError::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
+            ProtocolError::UnbalancedQuotes => "unbalanced quotes in request",
+        })
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// Finds the requests in one connection's bytes, however they are cut.
+///
+/// It holds offsets only, no bytes (but for quoted inline arguments, which are unescaped into a
+/// buffer of its own), so the caller's buffer may move between two calls.
+#[derive(Debug)]
+pub struct RequestParser {
+    limits: Limits,
+    stage: Stage,
+    /// Offset of the line under way: the request's first, or the length line of the next bulk.
+    position: usize,
+    /// Bytes of that line already searched for its end.
+    searched: usize,
+    /// Arguments still to come, the one under way included.
+    remaining: usize,
+    /// The arguments found so far.
+    spans: Vec<Span>,
+    /// All arguments of an inline request that has quotes; otherwise empty.
+    unquoted: Vec<u8>,
+}
+
+impl RequestParser {
+    /// A parser for a new connection.
+    pub fn new(limits: Limits) -> Self {
+        RequestParser {
+            limits,
+            stage: Stage::Start,
+            position: 0,
+            searched: 0,
+            remaining: 0,
+            spans: Vec::new(),
+            unquoted: Vec::new(),
+        }
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Sets the limits for every length yet unread: after `AUTH`, say.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Goes on from where it stopped. `input` begins at the first byte of the current request and
+    /// holds every byte given before as well as the new ones; they may have moved in memory.
+    ///
+    /// An empty request (`*0`, `*-1`, an empty inline line) completes with no arguments and wants
+    /// no reply. After an error the parser is of no more use: asked again, it errs again.
+    #[inline]
+    pub fn parse(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        match self.stage {
+            Stage::Start => self.start(input),
+            Stage::Inline => self.inline(input),
+            Stage::Count => self.count(input),
+            Stage::Bulks => self.bulks(input),
+            Stage::Payload(bulk) => self.payload(input, bulk),
+            Stage::Failed(error) => Err(error),
+        }
+    }
+
+    /// Arguments of the request that [`parse`](Self::parse) has just completed, as slices of the
+    /// same `input` (quoted inline arguments: of the parser's unquoted copy).
+    ///
+    /// Panics, at an argument's use, if `input` is shorter than that request.
+    #[inline]
+    pub fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
+        let bytes = if self.unquoted.is_empty() {
+            input
+        } else {
+            &self.unquoted
+        };
+        Arguments::new(bytes, &self.spans)
+    }
+
+    /// Bytes of memory that the parser holds, used or not. What a huge request made it take is
+    /// given back by the small ones after it.
+    pub fn memory_bytes(&self) -> usize {
+        self.unquoted.capacity() + self.spans.capacity() * size_of::<Span>()
+    }
+
+    #[inline]
+    fn start(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        if self.spans.capacity() > SPANS_KEPT || self.unquoted.capacity() > UNQUOTED_BYTES_KEPT {
+            self.give_back();
+        }
+        self.spans.clear();
+        self.unquoted.clear();
+        self.position = 0;
+        self.searched = 0;
+        match input.first() {
+            Some(b'*') => self.count(input),
+            Some(_) => {
+                self.stage = Stage::Inline;
+                self.inline(input)
+            }
+            None => Ok(Progress::Incomplete { needed: 1 }),
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        let (remaining, next) = match short_length::<b'*'>(input, 0) {
+            Some(found) => found,
+            None => match self.long_count(input) {
+                Ok(Some(found)) => found,
+                Ok(None) => return self.wait(Stage::Count, 1),
+                Err(error) => return self.fail(error),
+            },
+        };
+        if remaining > self.limits.arguments_allowed() {
+            let unknown = remaining <= self.limits.arguments_max;
+            return self.fail(match unknown {
+                true => ProtocolError::UnauthenticatedMultibulkLength,
+                false => ProtocolError::InvalidMultibulkLength,
+            });
+        }
+        self.remaining = remaining;
+        self.position = next;
+        self.searched = 0;
+        self.bulks(input)
+    }
+
+    /// Reads bulks, from the length line at `position` on, until the request or the input ends.
+    #[inline]
+    fn bulks(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        while self.remaining > 0 {
+            let (length, start) = match short_length::<b'$'>(input, self.position) {
+                Some(found) => found,
+                None => match self.long_bulk_length(input) {
+                    Ok(Some(found)) => found,
+                    Ok(None) => return self.wait(Stage::Bulks, 1),
+                    Err(error) => return self.fail(error),
+                },
+            };
+            if length > self.limits.bulk_bytes_allowed() {
+                let unknown = length <= self.limits.bulk_bytes_max;
+                return self.fail(match unknown {
+                    true => ProtocolError::UnauthenticatedBulkLength,
+                    false => ProtocolError::InvalidBulkLength,
+                });
+            }
+            let end = start + length;
+            match input.get(end..).and_then(|rest| rest.first_chunk()) {
+                Some(b"\r\n") => self.spans.push(Span { start, length }),
+                Some(_) => return self.fail(ProtocolError::MissingTerminator),
+                None => {
+                    let needed = end + 2 - input.len();
+                    return self.wait(Stage::Payload(Span { start, length }), needed);
+                }
+            }
+            self.position = end + 2;
+            self.remaining -= 1;
+        }
+        self.stage = Stage::Start;
+        Ok(Progress::Complete {
+            consumed: self.position,
+        })
+    }
+
+    /// Goes on with a bulk whose length is known and whose bytes had not all come.
+    fn payload(&mut self, input: &[u8], bulk: Span) -> Result<Progress, ProtocolError> {
+        let end = bulk.start + bulk.length;
+        match input.get(end..).and_then(|rest| rest.first_chunk()) {
+            Some(b"\r\n") => self.spans.push(bulk),
+            Some(_) => return self.fail(ProtocolError::MissingTerminator),
+            None => {
+                return Ok(Progress::Incomplete {
+                    needed: end + 2 - input.len(),
+                });
+            }
+        }
+        self.position = end + 2;
+        self.searched = 0;
+        self.remaining -= 1;
+        self.bulks(input)
+    }
+
+    fn inline(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        let line_bytes_max = self.limits.inline_bytes_max;
+        let found = memchr(b'\n', &input[self.searched..]);
+        let end = found.map_or(input.len(), |offset| self.searched + offset);
+        if end > line_bytes_max {
+            return self.fail(ProtocolError::TooBigInline);
+        }
+        if found.is_none() {
+            self.searched = end;
+            return Ok(Progress::Incomplete { needed: 1 });
+        }
+        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        if inline::split(line, &mut self.spans, &mut self.unquoted).is_err() {
+            return self.fail(ProtocolError::UnbalancedQuotes);
+        }
+        self.stage = Stage::Start;
+        Ok(Progress::Complete { consumed: end + 1 })
+    }
+
+    /// The number of arguments where it is incomplete, of many digits, negative or wrong.
+    #[cold]
+    fn long_count(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let invalid = ProtocolError::InvalidMultibulkLength;
+        let too_big = ProtocolError::TooBigMultibulkCount;
+        let Some((text, next)) = self.line(input, invalid, too_big)? else {
+            return Ok(None);
+        };
+        let count = parse_integer(text).ok_or(invalid)?;
+        // `*-1` and the like are empty requests.
+        let count = usize::try_from(count.max(0)).map_err(|_| invalid)?;
+        Ok(Some((count, next)))
+    }
+
+    /// The length of a bulk where it is incomplete, of many digits or wrong.
+    #[cold]
+    fn long_bulk_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
+        match input.get(self.position) {
+            Some(b'$') => {}
+            Some(&other) => return Err(ProtocolError::ExpectedBulk(other)),
+            None => return Ok(None),
+        }
+        let invalid = ProtocolError::InvalidBulkLength;
+        let Some((text, next)) = self.line(input, invalid, ProtocolError::TooBigBulkCount)? else {
+            return Ok(None);
+        };
+        let length = parse_integer(text).and_then(|length| usize::try_from(length).ok());
+        Ok(Some((length.ok_or(invalid)?, next)))
+    }
+
+    /// The line at `position` without its marker, and the offset behind it, once it has ended.
+    fn line<'i>(
+        &mut self,
+        input: &'i [u8],
+        invalid: ProtocolError,
+        too_big: ProtocolError,
+    ) -> Result<Option<(&'i [u8], usize)>, ProtocolError> {
+        let line = &input[self.position..];
+        let found = memchr(b'\r', &line[self.searched..]);
+        let end = found.map_or(line.len(), |offset| self.searched + offset);
+        if end > self.limits.inline_bytes_max {
+            return Err(too_big);
+        }
+        self.searched = end;
+        match line.get(end + 1) {
+            Some(b'\n') => {
+                self.searched = 0;
+                Ok(Some((&line[1..end], self.position + end + 2)))
+            }
+            Some(_) => Err(invalid),
+            None => Ok(None),
+        }
+    }
+
+    fn wait(&mut self, stage: Stage, needed: usize) -> Result<Progress, ProtocolError> {
+        self.stage = stage;
+        Ok(Progress::Incomplete { needed })
+    }
+
+    #[cold]
+    fn fail(&mut self, error: ProtocolError) -> Result<Progress, ProtocolError> {
+        self.stage = Stage::Failed(error);
+        Err(error)
+    }
+
+    /// Gives back what a huge request took, unless the last one used a fair part of it.
+    #[cold]
+    fn give_back(&mut self) {
+        if self.spans.len() < self.spans.capacity() / 4 {
+            self.spans.shrink_to(SPANS_KEPT);
+        }
+        if self.unquoted.len() < self.unquoted.capacity() / 4 {
+            self.unquoted.shrink_to(UNQUOTED_BYTES_KEPT);
+        }
+    }
+}
+
+impl Default for RequestParser {
+    fn default() -> Self {
+        RequestParser::new(Limits::default())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Before a request's first byte.
+    Start,
+    /// In an inline request's line.
+    Inline,
+    /// In the line with the number of arguments.
+    Count,
+    /// In the length line of a bulk, or right before it.
+    Bulks,
+    /// In the bytes of a bulk or in its CR LF.
+    Payload(Span),
+    Failed(ProtocolError),
+}
+
+/// Reads a length of up to nine digits whose whole line is there: its value and the offset behind
+/// it. `None` is no verdict, it leaves the line to the careful path.
+#[inline(always)]
+fn short_length<const MARKER: u8>(input: &[u8], position: usize) -> Option<(usize, usize)> {
+    let line = input.get(position..)?;
+    // One digit: the four bytes differ from "$0\r\n" in the second byte alone, by 0 to 9.
+    let expected = u32::from_le_bytes([MARKER, b'0', b'\r', b'\n']);
+    let difference = u32::from_le_bytes(*line.first_chunk()?) ^ expected;
+    let digit = difference.rotate_right(8);
+    if digit < 10 {
+        return Some((digit as usize, position + 4));
+    }
+    // Two digits: the same with "00\r\n" behind the marker, and no leading zero.
+    let (&marker, digits) = line.split_first()?;
+    let difference = u32::from_le_bytes(*digits.first_chunk()?) ^ u32::from_le_bytes(*b"00\r\n");
+    let (tens, units) = (difference & 0xFF, difference >> 8);
+    if marker == MARKER && tens.wrapping_sub(1) < 9 && units < 10 {
+        return Some(((tens * 10 + units) as usize, position + 5));
+    }
+    if marker != MARKER {
+        return None;
+    }
+    medium_length(digits).map(|(length, bytes)| (length, position + 1 + bytes))
+}
+
+/// Three to nine digits and CR LF: the value, and the bytes they take.
+fn medium_length(digits: &[u8]) -> Option<(usize, usize)> {
+    if digits[0] == b'0' {
+        return None;
+    }
+    let mut length = 0;
+    for (count, &byte) in digits.iter().enumerate().take(DIGITS_MEDIUM_MAX + 1) {
+        match byte {
+            b'0'..=b'9' => length = length * 10 + usize::from(byte - b'0'),
+            b'\r' if count > 0 && digits.get(count + 1) == Some(&b'\n') => {
+                return Some((length, count + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Printable ASCII as it is, other bytes escaped: the text goes to logs and clients.
+fn printable(byte: u8) -> impl fmt::Display {
+    std::ascii::escape_default(byte)
+}
+
+const DIGITS_MEDIUM_MAX: usize = 9;
+
+/// Room for so many arguments is kept from request to request: 16 KiB.
+const SPANS_KEPT: usize = 1024;
+
+/// Room for so many unquoted bytes is kept from request to request.
+const UNQUOTED_BYTES_KEPT: usize = 4096;

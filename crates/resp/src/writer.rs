@@ -1,0 +1,286 @@
+//! The reply encoder: appends to a buffer of the caller's.
+
+use crate::Protocol;
+use crate::number::DoubleText;
+
+/// Appends replies to a buffer, in the format that the connection has agreed upon.
+///
+/// An aggregate is announced with its length and then filled by so many further calls. Where the
+/// length is known only afterwards, [`array_later`](Self::array_later) and its kin leave a mark that
+/// [`finish`](Self::finish) turns into the length.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    protocol: Protocol,
+}
+
+/// Where an aggregate's length is to be filled in by [`Writer::finish`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "without `finish` the aggregate stays empty and its elements follow as replies"]
+pub struct Mark {
+    /// Offset of the header `*0\r\n` in the buffer.
+    position: usize,
+    /// Elements that one counted thing has: 2 for a pair in a flat array.
+    elements: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer that appends to `out`.
+    #[inline]
+    pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
+        Writer { out, protocol }
+    }
+
+    /// The format written.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    /// A short text such as `OK` or `QUEUED`; line ends in it become spaces.
+    #[inline]
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, its code word included: `ERR no such key`. Line ends in it become spaces.
+    #[inline]
+    pub fn error(&mut self, text: &str) {
+        self.line(b'-', text.as_bytes());
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        self.signed(b':', value);
+    }
+
+    /// A byte string.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + HEADER_BYTES_MAX + 2);
+        self.header(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// An integer as a byte string, as hashes and strings hold it.
+    #[inline]
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// A double as a byte string in either format.
+    pub fn bulk_double(&mut self, value: f64) {
+        self.bulk(DoubleText::new(value).as_bytes());
+    }
+
+    /// Nothing, where a value was asked for.
+    #[inline]
+    pub fn null(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.raw(b"$-1\r\n"),
+            Protocol::Resp3 => self.raw(b"_\r\n"),
+        }
+    }
+
+    /// Nothing, where an array was asked for.
+    #[inline]
+    pub fn null_array(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.raw(b"*-1\r\n"),
+            Protocol::Resp3 => self.raw(b"_\r\n"),
+        }
+    }
+
+    /// An array of `elements` replies, which follow.
+    #[inline]
+    pub fn array(&mut self, elements: usize) {
+        self.header(b'*', elements);
+    }
+
+    /// A map of `pairs` keys and values, which follow in turn; a flat array of both in RESP2.
+    #[inline]
+    pub fn map(&mut self, pairs: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', pairs * 2),
+            Protocol::Resp3 => self.header(b'%', pairs),
+        }
+    }
+
+    /// A set of `elements` replies, which follow; an array in RESP2.
+    #[inline]
+    pub fn set(&mut self, elements: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', elements),
+            Protocol::Resp3 => self.header(b'~', elements),
+        }
+    }
+
+    /// A message that answers no request, of `elements` replies, which follow; an array in RESP2.
+    #[inline]
+    pub fn push(&mut self, elements: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', elements),
+            Protocol::Resp3 => self.header(b'>', elements),
+        }
+    }
+
+    /// A double; a bulk in RESP2.
+    pub fn double(&mut self, value: f64) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk_double(value),
+            Protocol::Resp3 => self.line(b',', DoubleText::new(value).as_bytes()),
+        }
+    }
+
+    /// A truth value; 1 or 0 in RESP2.
+    #[inline]
+    pub fn boolean(&mut self, value: bool) {
+        self.raw(match (self.protocol, value) {
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    /// An integer of any size, in decimal; a bulk in RESP2.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// A text for people, with its three-letter format (`txt`, `mkd`); a bulk in RESP2.
+    ///
+    /// A format of another length is cut, or filled up with spaces, to three bytes.
+    pub fn verbatim(&mut self, format: &str, bytes: &[u8]) {
+        if self.protocol == Protocol::Resp2 {
+            return self.bulk(bytes);
+        }
+        let mut label = *b"   :";
+        label
+            .iter_mut()
+            .take(3)
+            .zip(format.bytes())
+            .for_each(|(to, from)| *to = from);
+        self.header(b'=', label.len() + bytes.len());
+        self.raw(&label);
+        self.raw(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// Bytes that are a reply already.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// An array whose length [`finish`](Self::finish) gives, after its elements.
+    #[inline]
+    pub fn array_later(&mut self) -> Mark {
+        self.later(b'*', 1)
+    }
+
+    /// A map whose number of pairs [`finish`](Self::finish) gives, after its keys and values.
+    #[inline]
+    pub fn map_later(&mut self) -> Mark {
+        match self.protocol {
+            Protocol::Resp2 => self.later(b'*', 2),
+            Protocol::Resp3 => self.later(b'%', 1),
+        }
+    }
+
+    /// A set whose length [`finish`](Self::finish) gives, after its elements.
+    #[inline]
+    pub fn set_later(&mut self) -> Mark {
+        match self.protocol {
+            Protocol::Resp2 => self.later(b'*', 1),
+            Protocol::Resp3 => self.later(b'~', 1),
+        }
+    }
+
+    /// Fills in the number of elements (of a map: of pairs) written since `mark` was made. Of nested
+    /// aggregates the inner is finished first. Ten or more elements move what follows the mark by
+    /// the header's further digits, once.
+    pub fn finish(&mut self, mark: Mark, count: usize) {
+        let elements = count * mark.elements;
+        let digit_at = mark.position + 1;
+        debug_assert!(
+            self.out[digit_at..].starts_with(b"0\r\n"),
+            "finished out of turn"
+        );
+        if elements < 10 {
+            self.out[digit_at] = b'0' + elements as u8;
+        } else {
+            let mut buffer = itoa::Buffer::new();
+            let digits = buffer.format(elements).as_bytes();
+            self.out.splice(digit_at..=digit_at, digits.iter().copied());
+        }
+    }
+
+    #[inline]
+    fn later(&mut self, kind: u8, elements: usize) -> Mark {
+        let mark = Mark {
+            position: self.out.len(),
+            elements,
+        };
+        self.header(kind, 0);
+        mark
+    }
+
+    /// `kind`, a length and a line end. Nearly all lengths have one or two digits.
+    #[inline]
+    fn header(&mut self, kind: u8, length: usize) {
+        if length < 10 {
+            self.raw(&[kind, b'0' + length as u8, b'\r', b'\n']);
+        } else if length < 100 {
+            let (tens, units) = ((length / 10) as u8, (length % 10) as u8);
+            self.raw(&[kind, b'0' + tens, b'0' + units, b'\r', b'\n']);
+        } else {
+            self.signed(kind, length as i64);
+        }
+    }
+
+    fn signed(&mut self, kind: u8, value: i64) {
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(value).as_bytes();
+        self.out.reserve(HEADER_BYTES_MAX);
+        self.out.push(kind);
+        self.raw(digits);
+        self.raw(b"\r\n");
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.reserve(text.len() + 3);
+        self.out.push(kind);
+        let start = self.out.len();
+        self.raw(text);
+        for byte in &mut self.out[start..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        self.raw(b"\r\n");
+    }
+}
+
+/// Appends a request as a client sends it: an array of bulks.
+pub fn write_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, arguments: &[A]) {
+    let mut writer = Writer::new(out, Protocol::Resp2);
+    writer.array(arguments.len());
+    arguments
+        .iter()
+        .for_each(|argument| writer.bulk(argument.as_ref()));
+}
+
+/// Kind, sign, 19 digits, CR LF; rounded up.
+const HEADER_BYTES_MAX: usize = 24;
