@@ -216,3 +216,115 @@ fn lock(merged: &Mutex<Merged>) -> MutexGuard<'_, Merged> {
 
 /// Three digits tell 1.001 ms from 1.002 ms and cost 200 KiB a recorder.
 const SIGNIFICANT_DIGITS: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tracker with 1..=1,000 µs, recorded by two recorders.
+    fn thousand() -> LatencyTracker {
+        let tracker = LatencyTracker::new();
+        let mut recorders = [tracker.recorder(), tracker.recorder()];
+        for n in 1..=1_000_u64 {
+            recorders[(n % 2) as usize].record(n * 1_000);
+        }
+        tracker
+    }
+
+    fn near(actual: u64, expected: u64) -> bool {
+        actual.abs_diff(expected) <= expected / 500
+    }
+
+    #[test]
+    fn samples_of_all_recorders_are_merged() {
+        let statistics = thousand().statistics();
+        assert_eq!(statistics.count, 1_000);
+        assert_eq!(statistics.mean_ns, 500_500);
+        assert!(near(statistics.min_ns, 1_000), "{statistics:?}");
+        assert!(near(statistics.p50_ns, 500_000), "{statistics:?}");
+        assert!(near(statistics.p99_ns, 990_000), "{statistics:?}");
+        assert!(near(statistics.p999_ns, 999_000), "{statistics:?}");
+        assert!(near(statistics.max_ns, 1_000_000), "{statistics:?}");
+    }
+
+    #[test]
+    fn samples_are_seen_once_published_and_counted_once() {
+        let tracker = LatencyTracker::new();
+        let mut recorder = tracker.recorder();
+        recorder.record(5);
+        assert_eq!((recorder.pending(), tracker.statistics().count), (1, 0));
+        assert!(recorder.publish());
+        assert_eq!((recorder.pending(), tracker.statistics().count), (0, 1));
+        assert!(recorder.publish());
+        recorder.record(6);
+        drop(recorder);
+        let statistics = tracker.statistics();
+        assert_eq!(
+            (statistics.count, statistics.min_ns, statistics.max_ns),
+            (2, 5, 6)
+        );
+    }
+
+    #[test]
+    fn a_lane_does_not_wait_for_a_reader() {
+        let tracker = LatencyTracker::new();
+        let mut recorder = tracker.recorder();
+        recorder.record(5);
+        let reading = tracker.lock();
+        assert!(!recorder.publish());
+        drop(reading);
+        assert_eq!(recorder.pending(), 1, "kept for the next time");
+        assert!(recorder.publish());
+    }
+
+    #[test]
+    fn any_latency_is_taken() {
+        let tracker = LatencyTracker::new();
+        let mut recorder = tracker.recorder();
+        recorder.record(0);
+        recorder.record(u64::MAX);
+        assert!(recorder.publish());
+        let statistics = tracker.statistics();
+        assert_eq!((statistics.count, statistics.min_ns), (2, 0));
+        assert!(near(statistics.max_ns, LATENCY_MAX_NS), "{statistics:?}");
+    }
+
+    #[test]
+    fn reset_forgets_what_is_not_yet_published_too() {
+        let tracker = thousand();
+        let mut recorder = tracker.recorder();
+        recorder.record(1);
+        tracker.reset();
+        assert!(recorder.publish());
+        assert_eq!(tracker.statistics(), LatencyStatistics::default());
+        recorder.record(2);
+        assert!(recorder.publish());
+        assert_eq!(tracker.statistics().count, 1);
+    }
+
+    #[test]
+    fn csv_has_every_sample() {
+        let mut csv = Vec::new();
+        thousand().write_csv(&mut csv).unwrap();
+        let csv = String::from_utf8(csv).unwrap();
+        let mut lines = csv.lines();
+        assert_eq!(lines.next(), Some("value_ns,count,percentile"));
+        let rows: Vec<Vec<f64>> = lines
+            .map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect())
+            .collect();
+        assert_eq!(rows.iter().map(|row| row[1]).sum::<f64>(), 1_000.0);
+        assert!(rows.is_sorted_by(|one, next| one[0] < next[0] && one[2] <= next[2]));
+        assert_eq!(rows.last().unwrap()[2], 100.0);
+    }
+
+    #[test]
+    fn an_empty_tracker_has_zeros_and_a_csv_header() {
+        let mut csv = Vec::new();
+        LatencyTracker::new().write_csv(&mut csv).unwrap();
+        assert_eq!(csv, b"value_ns,count,percentile\n");
+        assert_eq!(
+            LatencyTracker::new().statistics(),
+            LatencyStatistics::default()
+        );
+    }
+}

@@ -136,3 +136,56 @@ impl Default for SlotTable {
 
 /// Slots of a chunk: 128 KiB, a growth step that costs microseconds.
 const CHUNK_LEN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_stay_where_they_are_while_the_table_grows() {
+        let table = SlotTable::new(10 * CHUNK_LEN);
+        let first = table.push().unwrap();
+        let before: *const MarketSlot = table.slot(first).unwrap();
+        table.extend_to(3 * CHUNK_LEN + 1).unwrap();
+        assert!(std::ptr::eq(before, table.slot(first).unwrap()));
+        assert_eq!(table.len(), 3 * CHUNK_LEN + 1);
+        assert!(table.slot(3 * CHUNK_LEN as u32).is_some());
+        assert!(
+            table.slot(3 * CHUNK_LEN as u32 + 1).is_none(),
+            "made with the chunk, not in use"
+        );
+    }
+
+    #[test]
+    fn a_full_table_refuses_and_stays_as_it_was() {
+        let table = SlotTable::new(3);
+        table.extend_to(2).unwrap();
+        assert_eq!(table.extend_to(4), Err(TableFull { limit: 3 }));
+        assert_eq!(table.len(), 2);
+        assert_eq!(table.extend_to(1), Ok(()), "never shrinks");
+        assert_eq!(table.push(), Ok(2));
+        assert_eq!(table.push(), Err(TableFull { limit: 3 }));
+        assert!(table.slot(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn no_limit_is_beyond_the_greatest() {
+        assert_eq!(SlotTable::new(usize::MAX).limit(), SLOT_LIMIT_MAX);
+        assert_eq!(SlotTable::new(0).push(), Err(TableFull { limit: 0 }));
+    }
+
+    #[test]
+    fn indexes_pushed_by_many_threads_are_all_different() {
+        let table = SlotTable::new(2 * CHUNK_LEN);
+        let mut indexes: Vec<u32> = std::thread::scope(|scope| {
+            let push = || (0..500).map(|_| table.push().unwrap()).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(push)).collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        indexes.sort_unstable();
+        assert_eq!(indexes, (0..2_000).collect::<Vec<_>>());
+    }
+}

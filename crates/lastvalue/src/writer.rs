@@ -214,3 +214,85 @@ impl Drop for Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUOTE: Quote = Quote {
+        bid: 1,
+        ask: 2,
+        bid_size: 3,
+        ask_size: 4,
+    };
+
+    fn table() -> Arc<SlotTable> {
+        let table = Arc::new(SlotTable::new(8));
+        table.extend_to(4).unwrap();
+        table
+    }
+
+    #[test]
+    fn a_writer_reaches_only_what_it_claimed() {
+        let table = table();
+        let mut writer = table.writer(5);
+        writer.claim(1).unwrap();
+        writer.claim(1).unwrap();
+        assert_eq!(writer.claimed(), [1]);
+        writer
+            .slot(1)
+            .unwrap()
+            .update_quote(QUOTE, Stamp::default());
+        assert!(writer.slot(0).is_none());
+        assert!(writer.slot(100).is_none());
+        assert_eq!(table.slot(1).unwrap().updates(), 1);
+        assert_eq!(
+            table.slot(1).unwrap().owner(),
+            Some(5),
+            "a finished update keeps the claim"
+        );
+    }
+
+    #[test]
+    fn writers_of_one_name_are_not_taken_for_each_other() {
+        let table = table();
+        let (mut one, mut other) = (table.writer(5), table.writer(5));
+        one.claim(0).unwrap();
+        assert_eq!(other.claim(0), Err(ClaimError::Owned { owner: 5 }));
+        assert!(other.slot(0).is_none());
+        assert!(!other.release(0));
+        let single = table.claim_writer(2, 5).unwrap();
+        assert_eq!(one.claim(2), Err(ClaimError::Owned { owner: 5 }));
+        drop(single);
+        assert_eq!(one.claim(2), Ok(()));
+    }
+
+    #[test]
+    fn claims_end_with_release_and_with_the_writer() {
+        let table = table();
+        let mut writer = table.writer(5);
+        (0..3).for_each(|index| writer.claim(index).unwrap());
+        assert!(writer.release(1));
+        assert!(writer.slot(1).is_none());
+        assert_eq!(table.claim_writer(1, 6).map(drop), Ok(()));
+        assert_eq!(
+            table.claim_writer(0, 6).unwrap_err(),
+            ClaimError::Owned { owner: 5 }
+        );
+        drop(writer);
+        assert!((0..3).all(|index| table.slot(index).unwrap().owner().is_none()));
+    }
+
+    #[test]
+    fn there_is_no_claim_beyond_the_table() {
+        let table = table();
+        assert_eq!(
+            table.writer(1).claim(4),
+            Err(ClaimError::NoSlot { index: 4 })
+        );
+        assert_eq!(
+            table.claim_writer(4, 1).unwrap_err(),
+            ClaimError::NoSlot { index: 4 }
+        );
+    }
+}
