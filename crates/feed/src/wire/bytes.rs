@@ -1,0 +1,38 @@
+//! Little-endian reads at constant offsets of fixed arrays: the bounds checks vanish.
+
+#[inline(always)]
+pub(crate) fn u16_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u16 {
+    u16::from_le_bytes(array_at(bytes, offset))
+}
+
+#[inline(always)]
+pub(crate) fn u32_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u32 {
+    u32::from_le_bytes(array_at(bytes, offset))
+}
+
+#[inline(always)]
+pub(crate) fn u64_at<const N: usize>(bytes: &[u8; N], offset: usize) -> u64 {
+    u64::from_le_bytes(array_at(bytes, offset))
+}
+
+#[inline(always)]
+pub(crate) fn i64_at<const N: usize>(bytes: &[u8; N], offset: usize) -> i64 {
+    i64::from_le_bytes(array_at(bytes, offset))
+}
+
+/// Panics only if `offset + M > N`, which every caller's constants exclude.
+#[inline(always)]
+pub(crate) fn array_at<const N: usize, const M: usize>(bytes: &[u8; N], offset: usize) -> [u8; M] {
+    let mut field = [0; M];
+    field.copy_from_slice(&bytes[offset..offset + M]);
+    field
+}
+
+#[inline(always)]
+pub(crate) fn put<const N: usize, const M: usize>(
+    bytes: &mut [u8; N],
+    offset: usize,
+    field: [u8; M],
+) {
+    bytes[offset..offset + M].copy_from_slice(&field);
+}

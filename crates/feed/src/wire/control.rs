@@ -1,0 +1,400 @@
+//! Controls: what the two ends say to each other beside the stream.
+
+use super::bytes::{array_at, put, u16_at, u32_at, u64_at};
+use super::message::prefix;
+use super::{ClientName, MessageError, PatternText, RefusalText, Text};
+
+/// The type bytes of controls; the high nibble is the length in 16-byte units, as in messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlKind;
+
+impl ControlKind {
+    /// [`Request`], 32 bytes.
+    pub const REQUEST: u8 = 0x28;
+    /// [`TooOld`], 32 bytes.
+    pub const TOO_OLD: u8 = 0x29;
+    /// [`EndOfSessionAcknowledgement`], 32 bytes.
+    pub const END_OF_SESSION_ACKNOWLEDGEMENT: u8 = 0x2a;
+    /// [`LoginAccepted`], 48 bytes.
+    pub const LOGIN_ACCEPTED: u8 = 0x38;
+    /// [`Login`], 80 bytes.
+    pub const LOGIN: u8 = 0x58;
+    /// [`Refused`], 96 bytes.
+    pub const REFUSED: u8 = 0x68;
+    /// [`Subscribe`], 96 bytes.
+    pub const SUBSCRIBE: u8 = 0x69;
+    /// Unsubscribe, 96 bytes.
+    pub const UNSUBSCRIBE: u8 = 0x6a;
+    /// Snapshot request, 96 bytes.
+    pub const SNAPSHOT_REQUEST: u8 = 0x6b;
+}
+
+/// One control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Control {
+    /// First packet of a connection, client to server.
+    Login(Login),
+    /// The server's yes.
+    LoginAccepted(LoginAccepted),
+    /// The server's no, to a login or a later control.
+    Refused(Refused),
+    /// Send symbols whose names match.
+    Subscribe(Subscribe),
+    /// Take back a subscription by its exact pattern.
+    Unsubscribe(PatternText),
+    /// Send a range of the stream, or of the last snapshot, again.
+    Request(Request),
+    /// Nothing before a sequence can be sent any more.
+    TooOld(TooOld),
+    /// Send the latest values of the subscribed symbols whose names match.
+    SnapshotRequest(PatternText),
+    /// The whole session was received and applied.
+    EndOfSessionAcknowledgement(EndOfSessionAcknowledgement),
+    /// A type of a later version.
+    Unknown(u8),
+}
+
+impl Control {
+    /// Reads one control from the front of `bytes`; returns it and the rest.
+    pub fn decode(bytes: &[u8]) -> Result<(Control, &[u8]), MessageError> {
+        let Some(&kind) = bytes.first() else {
+            return Err(MessageError::Truncated);
+        };
+        match kind {
+            ControlKind::LOGIN => split(bytes, Login::from_bytes),
+            ControlKind::LOGIN_ACCEPTED => split(bytes, LoginAccepted::from_bytes),
+            ControlKind::REFUSED => split(bytes, Refused::from_bytes),
+            ControlKind::SUBSCRIBE => split(bytes, Subscribe::from_bytes),
+            ControlKind::UNSUBSCRIBE => {
+                split(bytes, |bytes| Ok(Control::Unsubscribe(pattern(bytes)?)))
+            }
+            ControlKind::SNAPSHOT_REQUEST => {
+                split(bytes, |bytes| Ok(Control::SnapshotRequest(pattern(bytes)?)))
+            }
+            ControlKind::REQUEST => split(bytes, Request::from_bytes),
+            ControlKind::TOO_OLD => split(bytes, TooOld::from_bytes),
+            ControlKind::END_OF_SESSION_ACKNOWLEDGEMENT => {
+                split(bytes, EndOfSessionAcknowledgement::from_bytes)
+            }
+            _ => {
+                let length = super::MessageKind(kind).encoded_length();
+                if length == 0 {
+                    return Err(MessageError::BadType(kind));
+                }
+                let rest = bytes.get(length..).ok_or(MessageError::Truncated)?;
+                Ok((Control::Unknown(kind), rest))
+            }
+        }
+    }
+
+    /// Appends the wire form. [`Control::Unknown`] is written as zeros of its length.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Control::Login(login) => out.extend_from_slice(&login.to_bytes()),
+            Control::LoginAccepted(accepted) => out.extend_from_slice(&accepted.to_bytes()),
+            Control::Refused(refused) => out.extend_from_slice(&refused.to_bytes()),
+            Control::Subscribe(subscribe) => out.extend_from_slice(&subscribe.to_bytes()),
+            Control::Unsubscribe(pattern) => {
+                out.extend_from_slice(&pattern_bytes(ControlKind::UNSUBSCRIBE, 0, pattern));
+            }
+            Control::SnapshotRequest(pattern) => {
+                out.extend_from_slice(&pattern_bytes(ControlKind::SNAPSHOT_REQUEST, 0, pattern));
+            }
+            Control::Request(request) => out.extend_from_slice(&request.to_bytes()),
+            Control::TooOld(too_old) => out.extend_from_slice(&too_old.to_bytes()),
+            Control::EndOfSessionAcknowledgement(acknowledgement) => {
+                out.extend_from_slice(&acknowledgement.to_bytes());
+            }
+            Control::Unknown(kind) => {
+                out.push(*kind);
+                let length = super::MessageKind(*kind).encoded_length();
+                out.resize(out.len() + length.saturating_sub(1), 0);
+            }
+        }
+    }
+}
+
+/// What a client is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Receives the stream.
+    #[default]
+    Subscriber,
+    /// Sends a stream to the server.
+    Publisher,
+}
+
+/// First control of a connection: 80 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    /// What the client is.
+    pub role: Role,
+    /// Subscriber: session to resume, 0 for any. Publisher: session that it sends.
+    pub session: u32,
+    /// Subscriber: first sequence it wants, 0 for the live stream after a snapshot.
+    /// Publisher: its next sequence.
+    pub next_sequence: u64,
+    /// What the client calls itself.
+    pub client_name: ClientName,
+}
+
+impl Login {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 80;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        let role = match bytes[28] {
+            0 => Role::Subscriber,
+            1 => Role::Publisher,
+            _ => return Err(MessageError::BadValue),
+        };
+        Ok(Control::Login(Login {
+            role,
+            session: u32_at(bytes, 24),
+            next_sequence: u64_at(bytes, 16),
+            client_name: text(array_at(bytes, 32))?,
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::LOGIN, 0, 0, 0);
+        put(&mut bytes, 16, self.next_sequence.to_le_bytes());
+        put(&mut bytes, 24, self.session.to_le_bytes());
+        put(&mut bytes, 28, [self.role as u8]);
+        put(&mut bytes, 32, self.client_name.to_padded());
+        bytes
+    }
+}
+
+/// The server's answer to a login: 48 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoginAccepted {
+    /// The stream's session.
+    pub session: u32,
+    /// Longest silence to expect from the server, in milliseconds.
+    pub heartbeat_interval_ms: u32,
+    /// Subscriber: next sequence of the stream. Publisher: first sequence that the server wants.
+    pub next_sequence: u64,
+    /// Oldest sequence that can be sent again.
+    pub oldest_sequence: u64,
+}
+
+impl LoginAccepted {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 48;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::LoginAccepted(LoginAccepted {
+            session: u32_at(bytes, 32),
+            heartbeat_interval_ms: u32_at(bytes, 36),
+            next_sequence: u64_at(bytes, 16),
+            oldest_sequence: u64_at(bytes, 24),
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::LOGIN_ACCEPTED, 0, 0, 0);
+        put(&mut bytes, 16, self.next_sequence.to_le_bytes());
+        put(&mut bytes, 24, self.oldest_sequence.to_le_bytes());
+        put(&mut bytes, 32, self.session.to_le_bytes());
+        put(&mut bytes, 36, self.heartbeat_interval_ms.to_le_bytes());
+        bytes
+    }
+}
+
+/// Why a server refuses; a number, so that a reason of a later version survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RefusalReason(pub u16);
+
+impl RefusalReason {
+    /// Something came before the login, or a second login.
+    pub const OUT_OF_ORDER: RefusalReason = RefusalReason(1);
+    /// The server has another session than the one to resume.
+    pub const UNKNOWN_SESSION: RefusalReason = RefusalReason(2);
+    /// The role is not offered here.
+    pub const ROLE: RefusalReason = RefusalReason(3);
+    /// Too many patterns.
+    pub const TOO_MANY_PATTERNS: RefusalReason = RefusalReason(4);
+    /// The pattern is empty or has too many wildcards.
+    pub const BAD_PATTERN: RefusalReason = RefusalReason(5);
+    /// Too many clients.
+    pub const FULL: RefusalReason = RefusalReason(6);
+    /// The client broke the protocol.
+    pub const PROTOCOL: RefusalReason = RefusalReason(7);
+    /// The client was too slow and the policy is to disconnect.
+    pub const TOO_SLOW: RefusalReason = RefusalReason(8);
+    /// The sequence asked for does not exist yet.
+    pub const FUTURE_SEQUENCE: RefusalReason = RefusalReason(9);
+}
+
+/// A refusal with its reason: 96 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// For programs.
+    pub reason: RefusalReason,
+    /// For people.
+    pub text: RefusalText,
+}
+
+impl Refused {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 96;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::Refused(Refused {
+            reason: RefusalReason(u16_at(bytes, 16)),
+            text: text(array_at(bytes, 24))?,
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::REFUSED, 0, 0, 0);
+        put(&mut bytes, 16, self.reason.0.to_le_bytes());
+        put(&mut bytes, 24, self.text.to_padded());
+        bytes
+    }
+}
+
+/// A subscription: 96 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Subscribe {
+    /// Which names.
+    pub pattern: PatternText,
+    /// The client resumes and has the values already: no snapshot. Bit 0 of the prefix's flags.
+    pub resume: bool,
+}
+
+impl Subscribe {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 96;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::Subscribe(Subscribe {
+            pattern: pattern(bytes)?,
+            resume: bytes[1] & 1 != 0,
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        pattern_bytes(ControlKind::SUBSCRIBE, u8::from(self.resume), &self.pattern)
+    }
+}
+
+/// A range to send again: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// First sequence; in a snapshot its number and position as in the packet header.
+    pub from: u64,
+    /// How many from there on.
+    pub count: u64,
+    /// The range is of the last snapshot, not of the stream. Bit 0 of the prefix's flags.
+    pub snapshot: bool,
+}
+
+impl Request {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::Request(Request {
+            from: u64_at(bytes, 16),
+            count: u64_at(bytes, 24),
+            snapshot: bytes[1] & 1 != 0,
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::REQUEST, 0, 0, 0);
+        bytes[1] = u8::from(self.snapshot);
+        put(&mut bytes, 16, self.from.to_le_bytes());
+        put(&mut bytes, 24, self.count.to_le_bytes());
+        bytes
+    }
+}
+
+/// Nothing before `oldest` will be sent any more: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TooOld {
+    /// First sequence that was wanted, by a request or by the stream's own progress.
+    pub wanted: u64,
+    /// Oldest sequence that can still be sent.
+    pub oldest: u64,
+    /// The receiver was too slow: the server conflates, a snapshot follows without being asked
+    /// for. Bit 0 of the prefix's flags.
+    pub conflated: bool,
+}
+
+impl TooOld {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::TooOld(TooOld {
+            wanted: u64_at(bytes, 16),
+            oldest: u64_at(bytes, 24),
+            conflated: bytes[1] & 1 != 0,
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::TOO_OLD, 0, 0, 0);
+        bytes[1] = u8::from(self.conflated);
+        put(&mut bytes, 16, self.wanted.to_le_bytes());
+        put(&mut bytes, 24, self.oldest.to_le_bytes());
+        bytes
+    }
+}
+
+/// The whole session was received: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndOfSessionAcknowledgement {
+    /// One past the last sequence of the session.
+    pub next_sequence: u64,
+    /// Messages applied; less than the range where some were lost.
+    pub applied_count: u64,
+}
+
+impl EndOfSessionAcknowledgement {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::EndOfSessionAcknowledgement(
+            EndOfSessionAcknowledgement {
+                next_sequence: u64_at(bytes, 16),
+                applied_count: u64_at(bytes, 24),
+            },
+        ))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::END_OF_SESSION_ACKNOWLEDGEMENT, 0, 0, 0);
+        put(&mut bytes, 16, self.next_sequence.to_le_bytes());
+        put(&mut bytes, 24, self.applied_count.to_le_bytes());
+        bytes
+    }
+}
+
+fn pattern(bytes: &[u8; 96]) -> Result<PatternText, MessageError> {
+    text(array_at(bytes, 16))
+}
+
+fn pattern_bytes(kind: u8, flags: u8, pattern: &PatternText) -> [u8; 96] {
+    let mut bytes = prefix(kind, 0, 0, 0);
+    bytes[1] = flags;
+    put(&mut bytes, 16, pattern.to_padded());
+    bytes
+}
+
+fn text<const N: usize>(bytes: [u8; N]) -> Result<Text<N>, MessageError> {
+    Text::from_padded(bytes).map_err(|_| MessageError::BadText)
+}
+
+fn split<const N: usize>(
+    bytes: &[u8],
+    read: impl FnOnce(&[u8; N]) -> Result<Control, MessageError>,
+) -> Result<(Control, &[u8]), MessageError> {
+    let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
+    Ok((read(head)?, rest))
+}

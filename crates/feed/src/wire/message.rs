@@ -1,0 +1,674 @@
+//! Messages of the stream and of snapshots.
+
+use super::bytes::{array_at, i64_at, put, u16_at, u32_at, u64_at};
+use super::{MessageError, Name, PREFIX_LENGTH, UNDEFINED_PRICE};
+
+/// The type byte of a message; its high nibble is the length in 16-byte units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageKind(pub u8);
+
+impl MessageKind {
+    /// [`Skip`], 16 bytes.
+    pub const SKIP: u8 = 0x10;
+    /// [`Trade`], 32 bytes.
+    pub const TRADE: u8 = 0x21;
+    /// [`SnapshotMark`] at the beginning, 32 bytes.
+    pub const SNAPSHOT_BEGIN: u8 = 0x22;
+    /// [`SnapshotMark`] at the end, 32 bytes.
+    pub const SNAPSHOT_END: u8 = 0x23;
+    /// [`TradingStatus`], 32 bytes.
+    pub const TRADING_STATUS: u8 = 0x24;
+    /// [`Quote`], 48 bytes.
+    pub const QUOTE: u8 = 0x31;
+    /// [`LastValue`], 96 bytes.
+    pub const LAST_VALUE: u8 = 0x61;
+    /// [`Definition`], 112 bytes.
+    pub const DEFINITION: u8 = 0x71;
+
+    /// Bytes of a message of this type, 0 for an impossible one.
+    #[inline(always)]
+    pub const fn encoded_length(self) -> usize {
+        (self.0 >> 4) as usize * 16
+    }
+}
+
+/// One message, copied out of its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "only a borrowed or stack value, never in a queue"
+)]
+pub enum Message {
+    /// A trade.
+    Trade(Trade),
+    /// Best bid and ask.
+    Quote(Quote),
+    /// A symbol's id, name and reference data.
+    Definition(Definition),
+    /// A symbol's trading state.
+    Status(TradingStatus),
+    /// A snapshot's record.
+    LastValue(LastValue),
+    /// A snapshot begins.
+    SnapshotBegin(SnapshotMark),
+    /// A snapshot ends.
+    SnapshotEnd(SnapshotMark),
+    /// Sequences that the receiver's selection leaves out.
+    Skip(Skip),
+    /// A type of a later version, stepped over by its length; takes one sequence.
+    Unknown(UnknownMessage),
+}
+
+impl Message {
+    /// Reads one message from the front of `bytes`; returns it and the rest.
+    #[inline(always)]
+    pub fn decode(bytes: &[u8]) -> Result<(Message, &[u8]), MessageError> {
+        let Some(&kind) = bytes.first() else {
+            return Err(MessageError::Truncated);
+        };
+        match kind {
+            MessageKind::TRADE => split(bytes, Trade::from_bytes, Message::Trade),
+            MessageKind::QUOTE => split(bytes, Quote::from_bytes, Message::Quote),
+            _ => Message::decode_rare(kind, bytes),
+        }
+    }
+
+    /// Everything but trades and quotes, out of the way of the hot loop.
+    #[inline(never)]
+    fn decode_rare(kind: u8, bytes: &[u8]) -> Result<(Message, &[u8]), MessageError> {
+        match kind {
+            MessageKind::SKIP => split(bytes, Skip::from_bytes, Message::Skip),
+            MessageKind::TRADING_STATUS => split(bytes, TradingStatus::from_bytes, Message::Status),
+            MessageKind::SNAPSHOT_BEGIN => {
+                split(bytes, SnapshotMark::from_bytes, Message::SnapshotBegin)
+            }
+            MessageKind::SNAPSHOT_END => {
+                split(bytes, SnapshotMark::from_bytes, Message::SnapshotEnd)
+            }
+            MessageKind::LAST_VALUE => split(bytes, LastValue::from_bytes, Message::LastValue),
+            MessageKind::DEFINITION => {
+                let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
+                Ok((Message::Definition(Definition::from_bytes(head)?), rest))
+            }
+            _ => {
+                let length = MessageKind(kind).encoded_length();
+                if length == 0 {
+                    return Err(MessageError::BadType(kind));
+                }
+                let rest = bytes.get(length..).ok_or(MessageError::Truncated)?;
+                Ok((
+                    Message::Unknown(UnknownMessage {
+                        kind: MessageKind(kind),
+                    }),
+                    rest,
+                ))
+            }
+        }
+    }
+
+    /// Appends the wire form. An [`UnknownMessage`] is written as zeros of its length.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Message::Trade(trade) => out.extend_from_slice(&trade.to_bytes()),
+            Message::Quote(quote) => out.extend_from_slice(&quote.to_bytes()),
+            Message::Definition(definition) => out.extend_from_slice(&definition.to_bytes()),
+            Message::Status(status) => out.extend_from_slice(&status.to_bytes()),
+            Message::LastValue(value) => out.extend_from_slice(&value.to_bytes()),
+            Message::SnapshotBegin(mark) => {
+                out.extend_from_slice(&mark.to_bytes(MessageKind::SNAPSHOT_BEGIN));
+            }
+            Message::SnapshotEnd(mark) => {
+                out.extend_from_slice(&mark.to_bytes(MessageKind::SNAPSHOT_END));
+            }
+            Message::Skip(skip) => skip.encode(out),
+            Message::Unknown(unknown) => {
+                out.push(unknown.kind.0);
+                out.resize(
+                    out.len() + unknown.kind.encoded_length().saturating_sub(1),
+                    0,
+                );
+            }
+        }
+    }
+
+    /// The type byte.
+    #[inline]
+    pub fn kind(&self) -> MessageKind {
+        MessageKind(match self {
+            Message::Trade(_) => MessageKind::TRADE,
+            Message::Quote(_) => MessageKind::QUOTE,
+            Message::Definition(_) => MessageKind::DEFINITION,
+            Message::Status(_) => MessageKind::TRADING_STATUS,
+            Message::LastValue(_) => MessageKind::LAST_VALUE,
+            Message::SnapshotBegin(_) => MessageKind::SNAPSHOT_BEGIN,
+            Message::SnapshotEnd(_) => MessageKind::SNAPSHOT_END,
+            Message::Skip(_) => MessageKind::SKIP,
+            Message::Unknown(unknown) => unknown.kind.0,
+        })
+    }
+
+    /// Bytes of the wire form.
+    #[inline]
+    pub fn encoded_length(&self) -> usize {
+        self.kind().encoded_length()
+    }
+
+    /// Sequences that the message takes in a stream: one, or as many as a [`Skip`] says.
+    #[inline]
+    pub fn sequence_count(&self) -> u64 {
+        match self {
+            Message::Skip(skip) => skip.count,
+            _ => 1,
+        }
+    }
+
+    /// The symbol that the message is about, if it is about one.
+    #[inline]
+    pub fn symbol(&self) -> Option<u32> {
+        match self {
+            Message::Trade(trade) => Some(trade.symbol),
+            Message::Quote(quote) => Some(quote.symbol),
+            Message::Definition(definition) => Some(definition.symbol),
+            Message::Status(status) => Some(status.symbol),
+            Message::LastValue(value) => Some(value.symbol),
+            _ => None,
+        }
+    }
+}
+
+/// A trade: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trade {
+    /// The symbol's id, as its [`Definition`] says.
+    pub symbol: u32,
+    /// Where it was seen: a venue or publisher number of the sender's choice.
+    pub source: u16,
+    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// Price, 1 unit = 1e-9.
+    pub price: i64,
+    /// Quantity.
+    pub size: u32,
+    /// Condition bits of the sender's choice.
+    pub condition: u32,
+}
+
+impl Trade {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    #[inline(always)]
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Trade {
+        Trade {
+            symbol: u32_at(bytes, 4),
+            source: u16_at(bytes, 2),
+            source_time_ns: u64_at(bytes, 8),
+            price: i64_at(bytes, 16),
+            size: u32_at(bytes, 24),
+            condition: u32_at(bytes, 28),
+        }
+    }
+
+    /// The wire form.
+    #[inline(always)]
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(
+            MessageKind::TRADE,
+            self.source,
+            self.symbol,
+            self.source_time_ns,
+        );
+        put(&mut bytes, 16, self.price.to_le_bytes());
+        put(&mut bytes, 24, self.size.to_le_bytes());
+        put(&mut bytes, 28, self.condition.to_le_bytes());
+        bytes
+    }
+}
+
+/// Best bid and ask: 48 bytes. An empty side has [`UNDEFINED_PRICE`] and size 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote {
+    /// The symbol's id, as its [`Definition`] says.
+    pub symbol: u32,
+    /// Where it was seen: a venue or publisher number of the sender's choice.
+    pub source: u16,
+    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// Best bid price, 1 unit = 1e-9.
+    pub bid: i64,
+    /// Best ask price, 1 unit = 1e-9.
+    pub ask: i64,
+    /// Quantity at the best bid.
+    pub bid_size: u32,
+    /// Quantity at the best ask.
+    pub ask_size: u32,
+    /// Orders at the best bid, 0 where unknown.
+    pub bid_orders: u32,
+    /// Orders at the best ask, 0 where unknown.
+    pub ask_orders: u32,
+}
+
+impl Quote {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 48;
+
+    #[inline(always)]
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Quote {
+        Quote {
+            symbol: u32_at(bytes, 4),
+            source: u16_at(bytes, 2),
+            source_time_ns: u64_at(bytes, 8),
+            bid: i64_at(bytes, 16),
+            ask: i64_at(bytes, 24),
+            bid_size: u32_at(bytes, 32),
+            ask_size: u32_at(bytes, 36),
+            bid_orders: u32_at(bytes, 40),
+            ask_orders: u32_at(bytes, 44),
+        }
+    }
+
+    /// The wire form.
+    #[inline(always)]
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(
+            MessageKind::QUOTE,
+            self.source,
+            self.symbol,
+            self.source_time_ns,
+        );
+        put(&mut bytes, 16, self.bid.to_le_bytes());
+        put(&mut bytes, 24, self.ask.to_le_bytes());
+        put(&mut bytes, 32, self.bid_size.to_le_bytes());
+        put(&mut bytes, 36, self.ask_size.to_le_bytes());
+        put(&mut bytes, 40, self.bid_orders.to_le_bytes());
+        put(&mut bytes, 44, self.ask_orders.to_le_bytes());
+        bytes
+    }
+}
+
+impl Default for Quote {
+    /// Both sides empty.
+    fn default() -> Self {
+        Quote {
+            symbol: 0,
+            source: 0,
+            source_time_ns: 0,
+            bid: UNDEFINED_PRICE,
+            ask: UNDEFINED_PRICE,
+            bid_size: 0,
+            ask_size: 0,
+            bid_orders: 0,
+            ask_orders: 0,
+        }
+    }
+}
+
+/// A symbol's id, name and reference data: 112 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Id that the symbol's messages carry in this session.
+    pub symbol: u32,
+    /// Where the symbol is from: a venue or publisher number of the sender's choice.
+    pub source: u16,
+    /// When the definition became valid: nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// The session's open or reference price, 1 unit = 1e-9.
+    pub open: i64,
+    /// Smallest price step, 1 unit = 1e-9; 0 where unknown.
+    pub price_tick: i64,
+    /// Smallest quantity; 0 where unknown.
+    pub lot_size: u32,
+    /// ISO 4217 code, zero-padded; zeros where unknown.
+    pub currency: [u8; 4],
+    /// The symbol's name, at most 72 bytes.
+    pub name: Name,
+}
+
+impl Definition {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 112;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Definition, MessageError> {
+        Ok(Definition {
+            symbol: u32_at(bytes, 4),
+            source: u16_at(bytes, 2),
+            source_time_ns: u64_at(bytes, 8),
+            open: i64_at(bytes, 16),
+            price_tick: i64_at(bytes, 24),
+            lot_size: u32_at(bytes, 32),
+            currency: array_at(bytes, 36),
+            name: Name::from_padded(array_at(bytes, 40)).map_err(|_| MessageError::BadText)?,
+        })
+    }
+
+    /// The wire form.
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(
+            MessageKind::DEFINITION,
+            self.source,
+            self.symbol,
+            self.source_time_ns,
+        );
+        put(&mut bytes, 16, self.open.to_le_bytes());
+        put(&mut bytes, 24, self.price_tick.to_le_bytes());
+        put(&mut bytes, 32, self.lot_size.to_le_bytes());
+        put(&mut bytes, 36, self.currency);
+        put(&mut bytes, 40, self.name.to_padded());
+        bytes
+    }
+}
+
+/// What a market does with a symbol; a byte, so that a state of a later version survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TradingState(pub u8);
+
+impl TradingState {
+    /// Nobody said.
+    pub const UNKNOWN: TradingState = TradingState(0);
+    /// Orders are taken, nothing trades yet.
+    pub const PRE_OPEN: TradingState = TradingState(1);
+    /// Continuous trading.
+    pub const OPEN: TradingState = TradingState(2);
+    /// A call auction.
+    pub const AUCTION: TradingState = TradingState(3);
+    /// Halted for a time.
+    pub const HALTED: TradingState = TradingState(4);
+    /// Closed until the next session.
+    pub const CLOSED: TradingState = TradingState(5);
+}
+
+/// A symbol's trading state changed: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TradingStatus {
+    /// The symbol's id.
+    pub symbol: u32,
+    /// Where it was seen.
+    pub source: u16,
+    /// When the source says it happened: nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// The new state.
+    pub state: TradingState,
+    /// Reason code of the sender's choice, 0 for none.
+    pub reason: u32,
+}
+
+impl TradingStatus {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    #[inline(always)]
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> TradingStatus {
+        TradingStatus {
+            symbol: u32_at(bytes, 4),
+            source: u16_at(bytes, 2),
+            source_time_ns: u64_at(bytes, 8),
+            state: TradingState(bytes[16]),
+            reason: u32_at(bytes, 20),
+        }
+    }
+
+    /// The wire form.
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(
+            MessageKind::TRADING_STATUS,
+            self.source,
+            self.symbol,
+            self.source_time_ns,
+        );
+        put(&mut bytes, 16, [self.state.0]);
+        put(&mut bytes, 20, self.reason.to_le_bytes());
+        bytes
+    }
+}
+
+/// A symbol's latest value, as a snapshot's record: 96 bytes.
+///
+/// A receiver keeps the newer of this and what it has, by `sequence`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastValue {
+    /// The symbol's id.
+    pub symbol: u32,
+    /// Source of the last change.
+    pub source: u16,
+    /// Source time of the last change: nanoseconds since the UNIX epoch.
+    pub source_time_ns: u64,
+    /// Stream sequence of the last change; 0 where nothing was ever said.
+    pub sequence: u64,
+    /// Best bid price, 1 unit = 1e-9.
+    pub bid: i64,
+    /// Best ask price, 1 unit = 1e-9.
+    pub ask: i64,
+    /// Quantity at the best bid.
+    pub bid_size: u32,
+    /// Quantity at the best ask.
+    pub ask_size: u32,
+    /// Orders at the best bid, 0 where unknown.
+    pub bid_orders: u32,
+    /// Orders at the best ask, 0 where unknown.
+    pub ask_orders: u32,
+    /// Price of the last trade, 1 unit = 1e-9.
+    pub last: i64,
+    /// Quantity of the last trade.
+    pub last_size: u32,
+    /// Trading state.
+    pub state: TradingState,
+    /// Quantity traded in the session.
+    pub volume: u64,
+    /// The session's open or reference price, 1 unit = 1e-9.
+    pub open: i64,
+    /// Messages that changed this value in the session.
+    pub updates: u64,
+}
+
+impl LastValue {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 96;
+
+    /// A symbol of which nothing was said yet.
+    pub fn new(symbol: u32) -> LastValue {
+        LastValue {
+            symbol,
+            source: 0,
+            source_time_ns: 0,
+            sequence: 0,
+            bid: UNDEFINED_PRICE,
+            ask: UNDEFINED_PRICE,
+            bid_size: 0,
+            ask_size: 0,
+            bid_orders: 0,
+            ask_orders: 0,
+            last: UNDEFINED_PRICE,
+            last_size: 0,
+            state: TradingState::UNKNOWN,
+            volume: 0,
+            open: UNDEFINED_PRICE,
+            updates: 0,
+        }
+    }
+
+    /// Applies a stream's message about this symbol if it is newer; says whether it was.
+    #[inline]
+    pub fn apply(&mut self, sequence: u64, message: &Message) -> bool {
+        if sequence <= self.sequence || message.symbol() != Some(self.symbol) {
+            return false;
+        }
+        match message {
+            Message::Trade(trade) => {
+                self.last = trade.price;
+                self.last_size = trade.size;
+                self.volume += u64::from(trade.size);
+                self.stamp(sequence, trade.source, trade.source_time_ns);
+            }
+            Message::Quote(quote) => {
+                self.bid = quote.bid;
+                self.ask = quote.ask;
+                self.bid_size = quote.bid_size;
+                self.ask_size = quote.ask_size;
+                self.bid_orders = quote.bid_orders;
+                self.ask_orders = quote.ask_orders;
+                self.stamp(sequence, quote.source, quote.source_time_ns);
+            }
+            Message::Status(status) => {
+                self.state = status.state;
+                self.stamp(sequence, status.source, status.source_time_ns);
+            }
+            Message::Definition(definition) => {
+                self.open = definition.open;
+                self.stamp(sequence, definition.source, definition.source_time_ns);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes a snapshot's record of this symbol if it is newer; says whether it was.
+    pub fn merge(&mut self, record: &LastValue) -> bool {
+        if record.symbol != self.symbol || record.sequence <= self.sequence {
+            return false;
+        }
+        *self = *record;
+        true
+    }
+
+    fn stamp(&mut self, sequence: u64, source: u16, source_time_ns: u64) {
+        self.sequence = sequence;
+        self.source = source;
+        self.source_time_ns = source_time_ns;
+        self.updates += 1;
+    }
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> LastValue {
+        LastValue {
+            symbol: u32_at(bytes, 4),
+            source: u16_at(bytes, 2),
+            source_time_ns: u64_at(bytes, 8),
+            sequence: u64_at(bytes, 16),
+            bid: i64_at(bytes, 24),
+            ask: i64_at(bytes, 32),
+            bid_size: u32_at(bytes, 40),
+            ask_size: u32_at(bytes, 44),
+            bid_orders: u32_at(bytes, 48),
+            ask_orders: u32_at(bytes, 52),
+            last: i64_at(bytes, 56),
+            last_size: u32_at(bytes, 64),
+            state: TradingState(bytes[68]),
+            volume: u64_at(bytes, 72),
+            open: i64_at(bytes, 80),
+            updates: u64_at(bytes, 88),
+        }
+    }
+
+    /// The wire form.
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(
+            MessageKind::LAST_VALUE,
+            self.source,
+            self.symbol,
+            self.source_time_ns,
+        );
+        put(&mut bytes, 16, self.sequence.to_le_bytes());
+        put(&mut bytes, 24, self.bid.to_le_bytes());
+        put(&mut bytes, 32, self.ask.to_le_bytes());
+        put(&mut bytes, 40, self.bid_size.to_le_bytes());
+        put(&mut bytes, 44, self.ask_size.to_le_bytes());
+        put(&mut bytes, 48, self.bid_orders.to_le_bytes());
+        put(&mut bytes, 52, self.ask_orders.to_le_bytes());
+        put(&mut bytes, 56, self.last.to_le_bytes());
+        put(&mut bytes, 64, self.last_size.to_le_bytes());
+        put(&mut bytes, 68, [self.state.0]);
+        put(&mut bytes, 72, self.volume.to_le_bytes());
+        put(&mut bytes, 80, self.open.to_le_bytes());
+        put(&mut bytes, 88, self.updates.to_le_bytes());
+        bytes
+    }
+}
+
+/// Beginning or end of a snapshot: 32 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotMark {
+    /// The snapshot holds everything up to this stream sequence; live messages follow from the
+    /// next. Single records may be newer.
+    pub as_of: u64,
+    /// [`LastValue`] records in the snapshot. In the beginning mark an estimate, in the end mark
+    /// exact.
+    pub records: u64,
+}
+
+impl SnapshotMark {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> SnapshotMark {
+        SnapshotMark {
+            as_of: u64_at(bytes, 16),
+            records: u64_at(bytes, 24),
+        }
+    }
+
+    fn to_bytes(self, kind: u8) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(kind, 0, 0, 0);
+        put(&mut bytes, 16, self.as_of.to_le_bytes());
+        put(&mut bytes, 24, self.records.to_le_bytes());
+        bytes
+    }
+}
+
+/// Sequences that the receiver's selection leaves out: 16 bytes.
+///
+/// Keeps a selection contiguous, so that a loss is as visible in it as in the whole stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skip {
+    /// How many sequences; stands where other messages have their source time.
+    pub count: u64,
+}
+
+impl Skip {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = PREFIX_LENGTH;
+
+    #[inline(always)]
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Skip {
+        Skip {
+            count: u64_at(bytes, 8),
+        }
+    }
+
+    pub(super) fn encode(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&prefix::<{ Self::LENGTH }>(
+            MessageKind::SKIP,
+            0,
+            0,
+            self.count,
+        ));
+    }
+}
+
+/// A message of a type that this version does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownMessage {
+    /// Its type byte.
+    pub kind: MessageKind,
+}
+
+/// A message's bytes with the prefix filled in.
+#[inline(always)]
+pub(super) fn prefix<const N: usize>(kind: u8, source: u16, symbol: u32, time_ns: u64) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes[0] = kind;
+    put(&mut bytes, 2, source.to_le_bytes());
+    put(&mut bytes, 4, symbol.to_le_bytes());
+    put(&mut bytes, 8, time_ns.to_le_bytes());
+    bytes
+}
+
+#[inline(always)]
+fn split<const N: usize, T>(
+    bytes: &[u8],
+    read: impl FnOnce(&[u8; N]) -> T,
+    wrap: impl FnOnce(T) -> Message,
+) -> Result<(Message, &[u8]), MessageError> {
+    let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
+    Ok((wrap(read(head)), rest))
+}

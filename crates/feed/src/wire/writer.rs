@@ -1,0 +1,166 @@
+//! Packs messages into packets.
+
+use super::{
+    Control, Flags, HEADER_LENGTH, Header, MESSAGE_LENGTH_MAX, Message, PACKET_LENGTH_MAX,
+    PACKET_LIMIT_BYTES_MIN, Skip, checksum,
+};
+
+/// Appends packets to the caller's buffer, opening and closing them as messages come.
+///
+/// [`PacketWriter::finish`] closes the last packet: without it the buffer ends in an open one.
+#[derive(Debug)]
+#[must_use = "finish() closes the last packet"]
+pub struct PacketWriter<'a> {
+    out: &'a mut Vec<u8>,
+    session: u32,
+    flags: Flags,
+    /// Largest packet, header included; PACKET_LIMIT_BYTES_MIN..=PACKET_LENGTH_MAX.
+    limit_bytes: usize,
+    /// Offset in `out` of the open packet, or `out.len()` where none is open.
+    start: usize,
+    open: bool,
+    count: u16,
+    first_sequence: u64,
+    next_sequence: u64,
+}
+
+impl<'a> PacketWriter<'a> {
+    /// A writer whose first message has `first_sequence`. The limit is brought into
+    /// [`PACKET_LIMIT_BYTES_MIN`]..=[`PACKET_LENGTH_MAX`].
+    pub fn new(
+        out: &'a mut Vec<u8>,
+        session: u32,
+        flags: Flags,
+        first_sequence: u64,
+        limit_bytes: usize,
+    ) -> PacketWriter<'a> {
+        let start = out.len();
+        PacketWriter {
+            out,
+            session,
+            flags,
+            limit_bytes: limit_bytes.clamp(PACKET_LIMIT_BYTES_MIN, PACKET_LENGTH_MAX),
+            start,
+            open: false,
+            count: 0,
+            first_sequence,
+            next_sequence: first_sequence,
+        }
+    }
+
+    /// Appends a message; a [`Skip`] takes as many sequences as it says, any other takes one.
+    #[inline]
+    pub fn push(&mut self, message: &Message) {
+        if let Message::Skip(skip) = message {
+            return self.skip(skip.count);
+        }
+        self.reserve(message.encoded_length());
+        message.encode(self.out);
+        self.count += 1;
+        self.next_sequence += 1;
+    }
+
+    /// Appends messages that are already encoded and contiguous. `bytes` must be exactly
+    /// `message_count` messages and fit a packet; the journal keeps to that.
+    #[inline]
+    pub(crate) fn push_encoded(&mut self, bytes: &[u8], message_count: u16) {
+        self.reserve(bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.count += message_count;
+        self.next_sequence += u64::from(message_count);
+    }
+
+    /// Appends a control; it takes no sequence.
+    pub fn push_control(&mut self, control: &Control) {
+        self.reserve(MESSAGE_LENGTH_MAX);
+        control.encode(self.out);
+        self.count += 1;
+    }
+
+    /// Marks `count` sequences as not in this selection.
+    pub fn skip(&mut self, count: u64) {
+        self.reserve(super::PREFIX_LENGTH);
+        Skip { count }.encode(self.out);
+        self.count += 1;
+        self.next_sequence += count;
+    }
+
+    /// Bytes that the open packet can still take.
+    #[inline]
+    pub(crate) fn room_bytes(&self) -> usize {
+        let used = if self.open {
+            self.out.len() - self.start
+        } else {
+            HEADER_LENGTH
+        };
+        self.limit_bytes.saturating_sub(used)
+    }
+
+    /// Sequence of the message that would come next.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Bytes of the caller's buffer in use, the open packet included.
+    pub fn buffered_bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Closes the open packet, if any, and returns the next sequence.
+    pub fn finish(mut self) -> u64 {
+        self.close();
+        self.next_sequence
+    }
+
+    /// Appends one packet without messages: a heartbeat or an end of session.
+    pub fn bare(out: &mut Vec<u8>, session: u32, flags: Flags, sequence: u64) {
+        let mut writer = PacketWriter::new(out, session, flags, sequence, PACKET_LENGTH_MAX);
+        writer.open_packet();
+        writer.close();
+    }
+
+    /// Appends one packet with one control.
+    pub fn control(out: &mut Vec<u8>, session: u32, control: &Control) {
+        let mut writer = PacketWriter::new(out, session, Flags::CONTROL, 0, PACKET_LENGTH_MAX);
+        writer.push_control(control);
+        writer.finish();
+    }
+
+    /// Makes sure that an open packet has room for `length` bytes more.
+    #[inline(always)]
+    fn reserve(&mut self, length: usize) {
+        if !self.open {
+            self.open_packet();
+        } else if self.out.len() - self.start + length > self.limit_bytes {
+            self.close();
+            self.open_packet();
+        }
+    }
+
+    fn open_packet(&mut self) {
+        self.start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_LENGTH]);
+        self.open = true;
+        self.count = 0;
+        self.first_sequence = self.next_sequence;
+    }
+
+    fn close(&mut self) {
+        if !self.open {
+            return;
+        }
+        self.open = false;
+        let (head, body) = self.out[self.start..].split_at_mut(HEADER_LENGTH);
+        let mut header = Header {
+            flags: self.flags,
+            message_count: self.count,
+            // Bounded by the writer's limit.
+            body_length: body.len() as u16,
+            session: self.session,
+            checksum: 0,
+            first_sequence: self.first_sequence,
+        };
+        header.checksum = checksum(&header.to_bytes(), body);
+        head.copy_from_slice(&header.to_bytes());
+    }
+}
