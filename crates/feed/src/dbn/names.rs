@@ -1,0 +1,113 @@
+//! Which symbol an instrument id stands for.
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+use super::{Metadata, Record};
+
+/// Symbols by instrument id, learnt from metadata, symbol mappings and definitions.
+///
+/// The newest word on an id stands: an id that is given to another instrument later, as futures
+/// and options do over months, answers with the later symbol.
+#[derive(Debug, Clone, Default)]
+pub struct SymbolNames {
+    names: HashMap<u32, Box<str>>,
+}
+
+/// More than [`SymbolNames::NAMES_MAX`] instruments were named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("more than {} instruments are named", SymbolNames::NAMES_MAX)]
+pub struct NamesFull;
+
+impl SymbolNames {
+    /// Most ids kept: a bound on memory, twice the largest venue known (OPRA, 1.8 million).
+    pub const NAMES_MAX: usize = 4_000_000;
+
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The symbol of an instrument.
+    pub fn name(&self, instrument_id: u32) -> Option<&str> {
+        self.names.get(&instrument_id).map(AsRef::as_ref)
+    }
+
+    /// How many instruments have a symbol.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether no instrument has one.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Learns the mappings of a stream's metadata, of all its days; of two symbols for one id
+    /// the one of the later day stands.
+    ///
+    /// # Errors
+    /// [`NamesFull`]; what was learnt before stays.
+    pub fn add_metadata(&mut self, metadata: &Metadata) -> Result<(), NamesFull> {
+        let by_id_in = metadata.stype_in == Some(STYPE_INSTRUMENT_ID);
+        if !by_id_in && metadata.stype_out != STYPE_INSTRUMENT_ID {
+            return Ok(());
+        }
+        let mut latest = HashMap::new();
+        for mapping in &metadata.mappings {
+            for interval in &mapping.intervals {
+                let (id, name) = if by_id_in {
+                    (&mapping.raw_symbol, &interval.symbol)
+                } else {
+                    (&interval.symbol, &mapping.raw_symbol)
+                };
+                let Ok(id) = id.parse::<u32>() else {
+                    continue; // unmapped days have an empty symbol
+                };
+                let (day, current) = latest.entry(id).or_insert((0, name));
+                if interval.start_date >= *day {
+                    (*day, *current) = (interval.start_date, name);
+                }
+            }
+        }
+        for (id, (_, name)) in latest {
+            self.add(id, name)?;
+        }
+        Ok(())
+    }
+
+    /// Learns from a symbol mapping or definition; `false` for any other record.
+    ///
+    /// # Errors
+    /// [`NamesFull`].
+    pub fn add_record(&mut self, record: &Record<'_>) -> Result<bool, NamesFull> {
+        match record {
+            Record::SymbolMapping(mapping) => {
+                self.add(mapping.header.instrument_id, mapping.stype_out_symbol)?;
+            }
+            Record::Definition(definition) => {
+                self.add(definition.header.instrument_id, definition.raw_symbol)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Names an instrument; an empty name is no name.
+    ///
+    /// # Errors
+    /// [`NamesFull`] for an instrument that is new.
+    pub fn add(&mut self, instrument_id: u32, name: &str) -> Result<(), NamesFull> {
+        if name.is_empty() || self.name(instrument_id) == Some(name) {
+            return Ok(());
+        }
+        if self.names.len() >= Self::NAMES_MAX && !self.names.contains_key(&instrument_id) {
+            return Err(NamesFull);
+        }
+        self.names.insert(instrument_id, name.into());
+        Ok(())
+    }
+}
+
+const STYPE_INSTRUMENT_ID: u8 = 0;
