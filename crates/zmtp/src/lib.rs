@@ -1,1 +1,76 @@
-//! ZMTP 3.1 as a state machine without I/O.
+//! ZMTP 3.1 as a state machine without I/O: no socket, no clock, no thread, no `unsafe`.
+//!
+//! [`Connection`] is one side of one ZeroMQ connection. Bytes from the peer go into
+//! [`Connection::receive`], events come out of it; what the machine itself has to say (greeting,
+//! handshake, PONG) gathers in [`Connection::outgoing`]; [`Connection::deadline_ns`] says when
+//! [`Connection::timeout`] wants to be called. Messages are encoded by [`encode_frame`] into the
+//! caller's buffer, or sent in place behind a [`frame_header`].
+//!
+//! [`PrefixTable`] is the other half of a publisher: who wants which topics.
+//!
+//! Spoken: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL and PLAIN. The bytes are drawn in
+//! `docs/zmtp.md`.
+//!
+//! ```
+//! use tidewire_zmtp::{Config, Connection, Event, SocketType, encode_frame};
+//!
+//! let mut push = Connection::new(Config::new(SocketType::Push), 0);
+//! let mut pull = Connection::new(Config::new(SocketType::Pull), 0);
+//! let mut to_pull = Vec::new();
+//! let mut to_push = Vec::new();
+//! let mut greeting = "";
+//! for _ in 0..10 {
+//!     to_pull.append(push.outgoing());
+//!     to_push.append(pull.outgoing());
+//!     if push.is_ready() && greeting.is_empty() {
+//!         greeting = "hello";
+//!         encode_frame(&mut to_pull, greeting.as_bytes(), false);
+//!     }
+//!     let step = push.receive(&to_push, 0)?;
+//!     to_push.drain(..step.consumed);
+//!     let step = pull.receive(&to_pull, 0)?;
+//!     if let Some(Event::Frame { body, more }) = step.event {
+//!         assert_eq!((body, more), (&b"hello"[..], false));
+//!         return Ok(());
+//!     }
+//!     let consumed = step.consumed;
+//!     to_pull.drain(..consumed);
+//! }
+//! panic!("the message did not arrive");
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), tidewire_zmtp::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod command;
+
+mod config;
+pub use config::{Config, Heartbeat, Limits, Security};
+
+mod connection;
+pub use connection::{Connection, Credentials, Event, NotAsked, Peer, Step};
+
+mod error;
+pub use error::{CommandName, Error};
+
+mod frame;
+pub use frame::{FrameHeader, encode_frame, frame_header};
+
+pub mod fuzzing;
+
+mod greeting;
+pub use greeting::Version;
+
+mod liveness;
+
+mod mechanism;
+
+mod metadata;
+pub use metadata::{Metadata, Properties};
+
+pub mod prefixes;
+pub use prefixes::{Insertion, PrefixTable, Removal};
+
+mod socket_type;
+pub use socket_type::SocketType;

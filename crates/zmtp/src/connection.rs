@@ -1,0 +1,744 @@
+//! One side of one connection.
+
+use crate::command::{
+    CANCEL, Command, ERROR, PING, PING_CONTEXT_BYTES_MAX, PONG, SUBSCRIBE, encode_command,
+    encode_error,
+};
+use crate::config::Config;
+use crate::error::{CommandName, Error};
+use crate::frame::{FLAGS_2, FLAGS_3, Head, frame_header};
+use crate::greeting::{Greeted, Greeting, Version};
+use crate::liveness::Liveness;
+use crate::mechanism::{Mechanism, Progress, own_metadata};
+use crate::metadata::Metadata;
+use crate::socket_type::SocketType;
+
+/// One side of one ZeroMQ connection: greeting, handshake, then traffic.
+///
+/// The driver owns the bytes. In a loop it
+/// * hands what it has read to [`receive`](Self::receive), drops `consumed` bytes of it and acts
+///   on the event, until a step has neither;
+/// * writes [`outgoing`](Self::outgoing) out, at the latest then. After the handshake it does so
+///   between two messages, never between two frames of one;
+/// * calls [`timeout`](Self::timeout) at [`deadline_ns`](Self::deadline_ns).
+///
+/// Times are nanoseconds of any clock that does not go back.
+#[derive(Debug)]
+pub struct Connection {
+    phase: Phase,
+    /// The flags that a frame of the agreed version may have.
+    known_flags: u8,
+    /// What the peer's frames are to us.
+    audience: Audience,
+    /// The rest of a body that comes in pieces; 0: a frame's header is next.
+    body_left: u64,
+    /// The pieces are dropped.
+    body_skipped: bool,
+    /// Octets at the front of the driver's buffer that the last step already saw.
+    seen: usize,
+    liveness: Liveness,
+    outgoing: Vec<u8>,
+    config: Config,
+    version: Version,
+    peer: Option<Peer>,
+    /// What only the handshake needs; freed at its end.
+    handshake: Option<Box<Handshake>>,
+    handshake_deadline_ns: Option<u64>,
+}
+
+/// What [`Connection::receive`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step<'b> {
+    /// So many bytes at the front of the input are done with; the event may borrow from them.
+    pub consumed: usize,
+    /// What happened, if anything did. With neither bytes consumed nor an event, more bytes are
+    /// wanted (or an answer, after [`Event::Authenticate`]).
+    pub event: Option<Event<'b>>,
+    /// How long the input must be at least, behind what was consumed, to bring the next step.
+    /// A hint for the size of the next read; 0 where bytes alone bring nothing.
+    pub needed: usize,
+}
+
+/// What came from the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'b> {
+    /// The peer wants to be let in: answer by [`Connection::accept`] or [`Connection::refuse`].
+    Authenticate(Credentials<'b>),
+    /// The handshake is done: [`Connection::peer`] is known and messages may flow.
+    Ready,
+    /// A frame of a message, whole.
+    Frame {
+        /// Its body.
+        body: &'b [u8],
+        /// Further frames of the same message follow.
+        more: bool,
+    },
+    /// A frame that comes in pieces, because it is longer than
+    /// [`Config::stream_above_bytes`] and not all here. Its body follows as
+    /// [`Event::FrameChunk`]s, or is read past the machine
+    /// ([`Connection::body_received`]).
+    FrameStart {
+        /// Octets of the whole body; within
+        /// [`Limits::frame_bytes_max`](crate::Limits::frame_bytes_max).
+        length: u64,
+        /// Further frames of the same message follow.
+        more: bool,
+    },
+    /// The next piece of the body.
+    FrameChunk {
+        /// The piece; never empty.
+        bytes: &'b [u8],
+        /// The body is complete with it.
+        last: bool,
+    },
+    /// On PUB and XPUB: the peer wants what begins with these bytes.
+    Subscribe(&'b [u8]),
+    /// On PUB and XPUB: it wants it no more.
+    Cancel(&'b [u8]),
+    /// The peer refuses us, with this reason (a ZAP status code such as `400` from libzmq). The
+    /// connection is over; do not come back with the same credentials.
+    PeerError(&'b [u8]),
+}
+
+/// How a peer says who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Credentials<'b> {
+    /// It does not: NULL, where [`Config::authenticate_null`] asks for a judgement by address.
+    Null,
+    /// PLAIN.
+    Plain {
+        /// User name, at most 255 bytes.
+        username: &'b [u8],
+        /// Password, at most 255 bytes.
+        password: &'b [u8],
+    },
+}
+
+/// What is known of the peer once the connection is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Peer {
+    /// The version spoken: the lower of the two announced.
+    pub version: Version,
+    /// Its socket type, if it named one; compatible with ours.
+    pub socket_type: Option<SocketType>,
+    /// Its routing id; empty if it named none. Only REQ, DEALER and ROUTER have one.
+    pub routing_id: Vec<u8>,
+    /// All that it announced, the two above included; empty from a 2.0 peer.
+    pub metadata: Metadata,
+}
+
+/// There was nothing to accept or refuse: a mistake of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the peer had not asked to be let in")]
+pub struct NotAsked;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Greeting,
+    /// The routing id of a 2.0 peer is next.
+    RoutingId(SocketType),
+    Handshake,
+    /// The driver is judging credentials.
+    Judgement,
+    Traffic,
+    Closed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audience {
+    /// Not a publisher: frames are messages.
+    Receiver,
+    /// PUB or XPUB: frames may be subscriptions.
+    Publisher {
+        /// XPUB: other frames are messages.
+        hears_messages: bool,
+        /// The next frame belongs to the message before it.
+        amid_message: bool,
+        /// A frame amid a message may be a subscription.
+        later_frames_subscribe: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Handshake {
+    greeting: Greeting,
+    mechanism: Mechanism,
+    own_metadata: Vec<u8>,
+}
+
+impl Connection {
+    /// Begins a connection; the first bytes to send are at once in [`outgoing`](Self::outgoing).
+    pub fn new(mut config: Config, now_ns: u64) -> Connection {
+        config.routing_id.truncate(ROUTING_ID_BYTES_MAX);
+        let mut outgoing = Vec::with_capacity(128);
+        let handshake = Handshake {
+            greeting: Greeting::begin(&config, &mut outgoing),
+            mechanism: Mechanism::new(&config),
+            own_metadata: own_metadata(&config),
+        };
+        let audience = match config.socket_type.is_publisher() {
+            false => Audience::Receiver,
+            true => Audience::Publisher {
+                hears_messages: config.socket_type == SocketType::Xpub,
+                amid_message: false,
+                later_frames_subscribe: true,
+            },
+        };
+        let timeout_ns = config.handshake_timeout_ns;
+        Connection {
+            phase: Phase::Greeting,
+            known_flags: FLAGS_3,
+            audience,
+            body_left: 0,
+            body_skipped: false,
+            seen: 0,
+            liveness: Liveness::new(config.heartbeat),
+            outgoing,
+            version: config.version,
+            config,
+            peer: None,
+            handshake: Some(Box::new(handshake)),
+            handshake_deadline_ns: (timeout_ns > 0).then(|| now_ns.saturating_add(timeout_ns)),
+        }
+    }
+
+    /// Takes one step over the bytes read and not yet consumed. Call it in a loop.
+    ///
+    /// # Errors
+    /// The peer broke the protocol or a limit: write what is outgoing and close.
+    #[inline]
+    pub fn receive<'b>(&mut self, input: &'b [u8], now_ns: u64) -> Result<Step<'b>, Error> {
+        if input.len() > self.seen {
+            self.liveness.traffic();
+        }
+        let step = match self.phase {
+            Phase::Traffic => self.receive_traffic(input, now_ns),
+            _ => self.receive_handshake(input, now_ns),
+        };
+        match &step {
+            Ok(step) => self.seen = input.len() - step.consumed,
+            Err(_) => self.phase = Phase::Closed,
+        }
+        step
+    }
+
+    /// What the machine itself wants to send. The driver takes it out from the front.
+    pub fn outgoing(&mut self) -> &mut Vec<u8> {
+        &mut self.outgoing
+    }
+
+    /// When [`timeout`](Self::timeout) is to be called, if nothing comes before.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Closed => None,
+            Phase::Traffic => self.liveness.deadline_ns(),
+            _ => self.handshake_deadline_ns,
+        }
+    }
+
+    /// The deadline came. Asking too early does no harm.
+    ///
+    /// # Errors
+    /// The peer is given up: close.
+    pub fn timeout(&mut self, now_ns: u64) -> Result<(), Error> {
+        let result = match self.phase {
+            Phase::Closed => Err(Error::Closed),
+            Phase::Traffic => {
+                let room = self.outgoing.len() < OUTGOING_BYTES_MAX;
+                self.liveness.timeout(now_ns, room, &mut self.outgoing)
+            }
+            _ if self
+                .handshake_deadline_ns
+                .is_some_and(|deadline| deadline <= now_ns) =>
+            {
+                Err(Error::HandshakeTimeout)
+            }
+            _ => Ok(()),
+        };
+        if result.is_err() {
+            self.phase = Phase::Closed;
+        }
+        result
+    }
+
+    /// Whether the handshake is done and the connection alive: messages may be sent.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Traffic
+    }
+
+    /// The peer, from [`Event::Ready`] on.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// Lets the peer in whose credentials came by [`Event::Authenticate`].
+    ///
+    /// # Errors
+    /// There was no such event.
+    pub fn accept(&mut self) -> Result<(), NotAsked> {
+        let (Phase::Judgement, Some(handshake)) = (self.phase, self.handshake.as_mut()) else {
+            return Err(NotAsked);
+        };
+        handshake
+            .mechanism
+            .answer(&handshake.own_metadata, &mut self.outgoing);
+        self.phase = Phase::Handshake;
+        Ok(())
+    }
+
+    /// Sends the peer away for good with a reason (libzmq sends the ZAP status code, `400`).
+    /// The driver writes what is outgoing, then closes. To be tried again later, just close.
+    ///
+    /// # Errors
+    /// There was nobody to refuse.
+    pub fn refuse(&mut self, reason: &str) -> Result<(), NotAsked> {
+        if self.phase != Phase::Judgement {
+            return Err(NotAsked);
+        }
+        encode_error(&mut self.outgoing, reason);
+        self.phase = Phase::Closed;
+        Ok(())
+    }
+
+    /// Appends a subscription: a command to a 3.1 peer, a message to an older one.
+    pub fn encode_subscribe(&self, out: &mut Vec<u8>, topic: &[u8]) {
+        self.encode_subscription(out, topic, SUBSCRIBE, 1);
+    }
+
+    /// Appends the end of a subscription.
+    pub fn encode_cancel(&self, out: &mut Vec<u8>, topic: &[u8]) {
+        self.encode_subscription(out, topic, CANCEL, 0);
+    }
+
+    /// Octets that are still to come of a body begun by [`Event::FrameStart`]; else 0.
+    #[inline]
+    pub fn body_left(&self) -> u64 {
+        if self.body_skipped { 0 } else { self.body_left }
+    }
+
+    /// Says that the driver has read so many octets of the body from the transport straight to
+    /// where they belong, past [`receive`](Self::receive). The input given to `receive` before
+    /// must have been used up. Returns whether the body is complete.
+    pub fn body_received(&mut self, count: u64) -> bool {
+        debug_assert!(count <= self.body_left());
+        self.liveness.traffic();
+        self.body_left = self.body_left.saturating_sub(count);
+        self.body_left == 0
+    }
+
+    fn encode_subscription(&self, out: &mut Vec<u8>, topic: &[u8], name: &[u8], octet: u8) {
+        if self.version >= Version::V3_1 {
+            encode_command(out, name, &[topic]);
+        } else {
+            out.extend_from_slice(frame_header(1 + topic.len(), false).as_bytes());
+            out.push(octet);
+            out.extend_from_slice(topic);
+        }
+    }
+}
+
+/// Greeting and handshake.
+impl Connection {
+    #[cold]
+    fn receive_handshake<'b>(&mut self, input: &'b [u8], now: u64) -> Result<Step<'b>, Error> {
+        match self.phase {
+            Phase::Greeting => self.receive_greeting(input),
+            Phase::RoutingId(kind) => self.receive_routing_id(kind, input, now),
+            Phase::Handshake => self.receive_handshake_command(input, now),
+            Phase::Judgement => Ok(Step::wants(0)),
+            Phase::Closed | Phase::Traffic => Err(Error::Closed),
+        }
+    }
+
+    fn receive_greeting<'b>(&mut self, input: &[u8]) -> Result<Step<'b>, Error> {
+        let handshake = self.handshake.as_mut().ok_or(Error::Closed)?;
+        let out = &mut self.outgoing;
+        let (consumed, greeted) = handshake.greeting.receive(&self.config, input, out)?;
+        let mut event = None;
+        let mut needed = 2;
+        match greeted {
+            Greeted::Incomplete => needed = handshake.greeting.missing(&self.config),
+            Greeted::Old(kind) => {
+                self.version = Version::V2_0;
+                self.known_flags = FLAGS_2;
+                self.check_compatible(kind)?;
+                self.phase = Phase::RoutingId(kind);
+            }
+            Greeted::Handshake(version) => {
+                self.version = version;
+                self.phase = Phase::Handshake;
+                let progress = handshake.mechanism.start(&handshake.own_metadata, out);
+                if let Progress::Authenticate(credentials) = progress {
+                    self.phase = Phase::Judgement;
+                    event = Some(Event::Authenticate(credentials));
+                    needed = 0;
+                }
+            }
+        }
+        Ok(Step {
+            consumed,
+            event,
+            needed,
+        })
+    }
+
+    /// A 2.0 peer has no handshake: its routing id ends the greeting.
+    fn receive_routing_id<'b>(
+        &mut self,
+        kind: SocketType,
+        input: &[u8],
+        now_ns: u64,
+    ) -> Result<Step<'b>, Error> {
+        let head = match Head::read(input, self.known_flags)? {
+            Ok(head) => head,
+            Err(needed) => return Ok(Step::wants(needed)),
+        };
+        if head.more() {
+            return Err(Error::IllegalRoutingId);
+        }
+        let limit = ROUTING_ID_BYTES_MAX as u64;
+        let total = head.total(limit).map_err(|_| Error::IllegalRoutingId)?;
+        let Some(body) = input.get(head.size..total) else {
+            return Ok(Step::wants(total));
+        };
+        let peer = Peer {
+            version: self.version,
+            socket_type: Some(kind),
+            routing_id: checked_routing_id(Some(kind), body)?,
+            metadata: Metadata::default(),
+        };
+        self.become_ready(peer, now_ns);
+        Ok(Step::of(total, Event::Ready))
+    }
+
+    fn receive_handshake_command<'b>(
+        &mut self,
+        input: &'b [u8],
+        now_ns: u64,
+    ) -> Result<Step<'b>, Error> {
+        let head = match Head::read(input, self.known_flags)? {
+            Ok(head) => head,
+            Err(needed) => return Ok(Step::wants(needed)),
+        };
+        if !head.is_command() {
+            return Err(Error::MessageBeforeReady);
+        }
+        if head.more() {
+            return Err(Error::CommandWithMore);
+        }
+        let total = head.total(self.config.limits.handshake_bytes_max)?;
+        let Some(body) = input.get(head.size..total) else {
+            return Ok(Step::wants(total));
+        };
+        let handshake = self.handshake.as_mut().ok_or(Error::Closed)?;
+        let own = &handshake.own_metadata;
+        match handshake.mechanism.receive(body, own, &mut self.outgoing)? {
+            Progress::Continue => Ok(Step {
+                consumed: total,
+                event: None,
+                needed: 2,
+            }),
+            Progress::Authenticate(credentials) => {
+                self.phase = Phase::Judgement;
+                Ok(Step::of(total, Event::Authenticate(credentials)))
+            }
+            Progress::Refused(reason) => {
+                self.phase = Phase::Closed;
+                Ok(Step::of(total, Event::PeerError(reason)))
+            }
+            Progress::Metadata(bytes) => {
+                let peer = self.meet(bytes)?;
+                self.become_ready(peer, now_ns);
+                Ok(Step::of(total, Event::Ready))
+            }
+        }
+    }
+
+    /// Judges the peer's metadata.
+    fn meet(&mut self, bytes: &[u8]) -> Result<Peer, Error> {
+        let metadata = Metadata::parse(bytes, self.config.limits.metadata_properties_max)?;
+        let mut socket_type = None;
+        if let Some(name) = metadata.property("Socket-Type") {
+            let kind = SocketType::from_name(name).ok_or(Error::UnknownSocketType);
+            let kind = kind.inspect_err(|_| encode_error(&mut self.outgoing, UNKNOWN_REASON))?;
+            self.check_compatible(kind)?;
+            socket_type = Some(kind);
+        }
+        let routing_id = metadata.property("Identity").unwrap_or_default();
+        let routing_id = checked_routing_id(socket_type, routing_id)?;
+        Ok(Peer {
+            version: self.version,
+            socket_type,
+            routing_id,
+            metadata,
+        })
+    }
+
+    /// Tells a peer that knows commands when the types do not fit.
+    fn check_compatible(&mut self, theirs: SocketType) -> Result<(), Error> {
+        let ours = self.config.socket_type;
+        if ours.compatible_with(theirs) {
+            return Ok(());
+        }
+        if self.version >= Version::V3_0 {
+            encode_error(&mut self.outgoing, INCOMPATIBLE_REASON);
+        }
+        Err(Error::IncompatibleSocketType { ours, theirs })
+    }
+
+    fn become_ready(&mut self, peer: Peer, now_ns: u64) {
+        if let Some(mut handshake) = self.handshake.take()
+            && self.version >= Version::V3_0
+        {
+            handshake
+                .mechanism
+                .confirm(&handshake.own_metadata, &mut self.outgoing);
+            self.liveness.start(now_ns);
+        }
+        self.peer = Some(peer);
+        self.phase = Phase::Traffic;
+    }
+}
+
+/// Frames after the handshake.
+impl Connection {
+    #[inline]
+    fn receive_traffic<'b>(&mut self, input: &'b [u8], now_ns: u64) -> Result<Step<'b>, Error> {
+        if self.body_left > 0 {
+            return Ok(self.receive_chunk(input));
+        }
+        let head = match Head::read(input, self.known_flags)? {
+            Ok(head) => head,
+            Err(needed) => return Ok(Step::wants(needed)),
+        };
+        if head.is_command() {
+            return self.receive_command(head, input, now_ns);
+        }
+        let total = head.total(self.config.limits.frame_bytes_max)?;
+        if self.audience != Audience::Receiver
+            && let Some(step) = self.receive_as_publisher(head, total, input)?
+        {
+            return Ok(step);
+        }
+        let more = head.more();
+        if let Some(body) = input.get(head.size..total) {
+            return Ok(Step::of(total, Event::Frame { body, more }));
+        }
+        if self
+            .config
+            .stream_above_bytes
+            .is_some_and(|threshold| head.length > threshold)
+        {
+            self.body_left = head.length;
+            self.body_skipped = false;
+            let event = Event::FrameStart {
+                length: head.length,
+                more,
+            };
+            return Ok(Step {
+                consumed: head.size,
+                event: Some(event),
+                needed: 1,
+            });
+        }
+        Ok(Step::wants(total))
+    }
+
+    /// A piece of a body that is too long to be gathered, or that nobody wants.
+    fn receive_chunk<'b>(&mut self, input: &'b [u8]) -> Step<'b> {
+        let left = usize::try_from(self.body_left).unwrap_or(usize::MAX);
+        let bytes = &input[..left.min(input.len())];
+        if bytes.is_empty() {
+            return Step::wants(1);
+        }
+        self.body_left -= bytes.len() as u64;
+        let last = self.body_left == 0;
+        let event = (!self.body_skipped).then_some(Event::FrameChunk { bytes, last });
+        Step {
+            consumed: bytes.len(),
+            event,
+            needed: if last { 2 } else { 1 },
+        }
+    }
+
+    /// On PUB and XPUB: a subscription in the older form, a frame nobody wants, or (`None`) a
+    /// message for an XPUB.
+    fn receive_as_publisher<'b>(
+        &mut self,
+        head: Head,
+        total: usize,
+        input: &'b [u8],
+    ) -> Result<Option<Step<'b>>, Error> {
+        let Audience::Publisher {
+            hears_messages,
+            amid_message,
+            later_frames_subscribe,
+        } = self.audience
+        else {
+            return Ok(None);
+        };
+        // What kind of frame it is stands in the body's first octet.
+        let verb = match input.get(head.size) {
+            _ if head.length == 0 => None,
+            None => return Ok(Some(Step::wants(head.size + 1))),
+            Some(&octet) => Some(octet),
+        };
+        let subscribes = matches!(verb, Some(0 | 1)) && (!amid_message || later_frames_subscribe);
+        let limit = self.config.limits.subscription_bytes_max.saturating_add(1);
+        let complete = input.len() >= total;
+        if subscribes {
+            head.total(limit)?;
+        }
+        // Nothing is remembered of a frame before it can be given up: it is looked at again.
+        let streamed = self
+            .config
+            .stream_above_bytes
+            .is_some_and(|least| head.length > least);
+        if !complete && (subscribes || hears_messages && !streamed) {
+            return Ok(Some(Step::wants(total)));
+        }
+        self.audience = Audience::Publisher {
+            hears_messages,
+            amid_message: head.more(),
+            later_frames_subscribe: match amid_message {
+                true => later_frames_subscribe,
+                false => subscribes || !self.config.only_first_subscribe,
+            },
+        };
+        if subscribes {
+            let topic = &input[head.size + 1..total];
+            let event = if verb == Some(1) {
+                Event::Subscribe(topic)
+            } else {
+                Event::Cancel(topic)
+            };
+            return Ok(Some(Step::of(total, event)));
+        }
+        if hears_messages {
+            return Ok(None);
+        }
+        let consumed = total.min(input.len());
+        self.body_left = (total - consumed) as u64;
+        self.body_skipped = true;
+        Ok(Some(Step {
+            consumed,
+            event: None,
+            needed: 1,
+        }))
+    }
+
+    #[cold]
+    fn receive_command<'b>(
+        &mut self,
+        head: Head,
+        input: &'b [u8],
+        now_ns: u64,
+    ) -> Result<Step<'b>, Error> {
+        if head.more() {
+            return Err(Error::CommandWithMore);
+        }
+        let limits = &self.config.limits;
+        let subscription_max = limits
+            .subscription_bytes_max
+            .saturating_add(SUBSCRIBE.len() as u64 + 1);
+        let publishes = self.audience != Audience::Receiver;
+        let limit = match publishes {
+            true => limits.command_bytes_max.max(subscription_max),
+            false => limits.command_bytes_max,
+        };
+        let total = head.total(limit)?;
+        let Some(body) = input.get(head.size..total) else {
+            return Ok(Step::wants(total));
+        };
+        let command = Command::parse(body)?;
+        let event = match command.name {
+            SUBSCRIBE | CANCEL if publishes => {
+                let length = command.data.len() as u64;
+                let limit = limits.subscription_bytes_max;
+                if length > limit {
+                    return Err(Error::FrameTooLong { length, limit });
+                }
+                let subscribes = command.name == SUBSCRIBE;
+                let event = if subscribes {
+                    Event::Subscribe
+                } else {
+                    Event::Cancel
+                };
+                Some(event(command.data))
+            }
+            PING => {
+                self.receive_ping(command.data, now_ns)?;
+                None
+            }
+            ERROR => {
+                let reason = command.error_reason()?;
+                self.phase = Phase::Closed;
+                Some(Event::PeerError(reason))
+            }
+            // PONG was a sign of life, which is all it is for; what else there may be belongs to
+            // a later version and is read over, as libzmq does.
+            _ => None,
+        };
+        Ok(Step {
+            consumed: total,
+            event,
+            needed: 2,
+        })
+    }
+
+    fn receive_ping(&mut self, data: &[u8], now_ns: u64) -> Result<(), Error> {
+        let malformed = Error::MalformedCommand(CommandName::Ping);
+        let (ttl, context) = data.split_first_chunk::<2>().ok_or(malformed)?;
+        self.liveness.promised(u16::from_be_bytes(*ttl), now_ns);
+        // A peer that asks without reading the answers gets no more of them.
+        if self.outgoing.len() < OUTGOING_BYTES_MAX {
+            let context = &context[..context.len().min(PING_CONTEXT_BYTES_MAX)];
+            encode_command(&mut self.outgoing, PONG, &[context]);
+        }
+        Ok(())
+    }
+}
+
+impl<'b> Step<'b> {
+    #[inline]
+    fn of(consumed: usize, event: Event<'b>) -> Step<'b> {
+        Step {
+            consumed,
+            event: Some(event),
+            needed: 2,
+        }
+    }
+
+    #[inline]
+    fn wants(needed: usize) -> Step<'b> {
+        Step {
+            consumed: 0,
+            event: None,
+            needed,
+        }
+    }
+}
+
+/// The routing id of a peer whose type has one.
+fn checked_routing_id(kind: Option<SocketType>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    if !kind.is_none_or(SocketType::announces_routing_id) {
+        return Ok(Vec::new());
+    }
+    // Ids that begin with 0 are those a ROUTER invents: a peer could pass for another.
+    if bytes.len() > ROUTING_ID_BYTES_MAX || bytes.first() == Some(&0) {
+        return Err(Error::IllegalRoutingId);
+    }
+    Ok(bytes.to_vec())
+}
+
+/// The longest routing id of the RFC.
+const ROUTING_ID_BYTES_MAX: usize = 255;
+/// PINGs and PONGs are not added to more than this: the driver cannot write, or the peer does
+/// not read.
+const OUTGOING_BYTES_MAX: usize = 4096;
+const INCOMPATIBLE_REASON: &str = "Incompatible socket type";
+const UNKNOWN_REASON: &str = "Unknown socket type";

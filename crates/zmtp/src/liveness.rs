@@ -1,0 +1,89 @@
+//! Heartbeats: when to ask, and when to give the peer up.
+
+use crate::command::{PING, encode_command};
+use crate::config::Heartbeat;
+use crate::error::Error;
+
+/// The clocks of a connection after its handshake. Times are nanoseconds of the driver's clock.
+#[derive(Debug, Clone)]
+pub(crate) struct Liveness {
+    heartbeat: Option<Heartbeat>,
+    /// When the next PING is due.
+    ping_at_ns: u64,
+    /// When the answer to our oldest unanswered PING is overdue.
+    answer_by_ns: u64,
+    /// When the time to live of the peer's last PING ends.
+    silent_until_ns: u64,
+}
+
+impl Liveness {
+    pub(crate) fn new(heartbeat: Option<Heartbeat>) -> Liveness {
+        Liveness {
+            heartbeat,
+            ping_at_ns: NEVER,
+            answer_by_ns: NEVER,
+            silent_until_ns: NEVER,
+        }
+    }
+
+    /// The handshake is over.
+    pub(crate) fn start(&mut self, now_ns: u64) {
+        if let Some(heartbeat) = self.heartbeat {
+            self.ping_at_ns = now_ns.saturating_add(heartbeat.interval_ns.max(INTERVAL_NS_MIN));
+        }
+    }
+
+    /// Octets came: the peer lives.
+    #[inline]
+    pub(crate) fn traffic(&mut self) {
+        self.answer_by_ns = NEVER;
+        self.silent_until_ns = NEVER;
+    }
+
+    /// The peer's PING named a time to live, in tenths of a second.
+    pub(crate) fn promised(&mut self, ttl_deciseconds: u16, now_ns: u64) {
+        if ttl_deciseconds > 0 {
+            let ttl_ns = u64::from(ttl_deciseconds) * DECISECOND_NS;
+            self.silent_until_ns = now_ns.saturating_add(ttl_ns);
+        }
+    }
+
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        let first = self
+            .ping_at_ns
+            .min(self.answer_by_ns)
+            .min(self.silent_until_ns);
+        (first != NEVER).then_some(first)
+    }
+
+    /// Appends a PING if one is due and `room` says that the last ones went out.
+    pub(crate) fn timeout(
+        &mut self,
+        now_ns: u64,
+        room: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if self.answer_by_ns <= now_ns {
+            return Err(Error::HeartbeatTimeout);
+        }
+        if self.silent_until_ns <= now_ns {
+            return Err(Error::TimeToLiveExpired);
+        }
+        let Some(heartbeat) = self.heartbeat.filter(|_| self.ping_at_ns <= now_ns) else {
+            return Ok(());
+        };
+        self.start(now_ns);
+        if room {
+            encode_command(out, PING, &[&heartbeat.ttl_deciseconds.to_be_bytes()]);
+        }
+        if heartbeat.timeout_ns > 0 && self.answer_by_ns == NEVER {
+            self.answer_by_ns = now_ns.saturating_add(heartbeat.timeout_ns);
+        }
+        Ok(())
+    }
+}
+
+const NEVER: u64 = u64::MAX;
+const DECISECOND_NS: u64 = 100_000_000;
+/// An interval of zero would ask without end.
+const INTERVAL_NS_MIN: u64 = 1_000_000;

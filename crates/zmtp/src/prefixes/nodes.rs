@@ -1,0 +1,501 @@
+//! The radix tree under a prefix table.
+//!
+//! Nodes lie in one vector and name each other by index. An edge's label stands in the node that
+//! it leads to and holds at most fifteen bytes; a longer one is a chain of nodes. A node with
+//! subscribers never changes its index while it has them: splitting puts the new node *above*,
+//! joining gives the label of the upper to the lower.
+
+/// The tree. Node 0 is the root, the empty prefix.
+#[derive(Debug, Clone)]
+pub(super) struct Nodes<T> {
+    nodes: Vec<Node<T>>,
+    /// Indexes that are free to be used again.
+    free: Vec<NodeId>,
+}
+
+/// The index of a node.
+pub(super) type NodeId = u32;
+
+#[derive(Debug, Clone)]
+struct Node<T> {
+    label: Label,
+    parent: NodeId,
+    children: Children,
+    subscribers: Subscribers<T>,
+}
+
+/// The subscribers of one prefix, in ascending order, each with its count.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Subscribers<T> {
+    #[default]
+    None,
+    One([(T, u32); 1]),
+    Many(Vec<(T, u32)>),
+}
+
+/// What adding a subscriber did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    New,
+    Again,
+}
+
+impl<T: Copy + Ord> Nodes<T> {
+    pub(super) fn new() -> Nodes<T> {
+        Nodes {
+            nodes: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// The node of a prefix, if there is one.
+    pub(super) fn find(&self, prefix: &[u8]) -> Option<NodeId> {
+        let mut node = ROOT;
+        let mut rest = prefix;
+        self.nodes.first()?;
+        while let Some(&first) = rest.first() {
+            node = self.node(node).children.find(first)?;
+            rest = rest.strip_prefix(self.node(node).label.as_bytes())?;
+        }
+        Some(node)
+    }
+
+    /// The node of a prefix, made if there is none.
+    pub(super) fn make(&mut self, prefix: &[u8]) -> NodeId {
+        if self.nodes.is_empty() {
+            self.add(Label::default(), ROOT);
+        }
+        let mut node = ROOT;
+        let mut rest = prefix;
+        while let Some(&first) = rest.first() {
+            let Some(child) = self.node(node).children.find(first) else {
+                return self.make_chain(node, rest);
+            };
+            let label = self.node(child).label;
+            let common = common_length(label.as_bytes(), rest);
+            node = if common < label.as_bytes().len() {
+                self.split(child, common)
+            } else {
+                child
+            };
+            rest = &rest[common..];
+        }
+        node
+    }
+
+    /// The subscribers of each node with any on the way of a topic.
+    #[inline]
+    pub(super) fn walk<'n, 't>(&'n self, topic: &'t [u8]) -> Walk<'n, 't, T> {
+        Walk {
+            nodes: self,
+            next: self.nodes.first(),
+            rest: topic,
+        }
+    }
+
+    /// Writes the prefix of a node.
+    pub(super) fn spell(&self, node: NodeId, prefix: &mut Vec<u8>) {
+        prefix.clear();
+        let mut at = node;
+        while at != ROOT {
+            prefix.extend(self.node(at).label.as_bytes().iter().rev());
+            at = self.node(at).parent;
+        }
+        prefix.reverse();
+    }
+
+    /// Every node with subscribers.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (NodeId, &[(T, u32)])> {
+        let occupied = self.nodes.iter().map(|node| node.subscribers.as_slice());
+        (0..)
+            .zip(occupied)
+            .filter(|(_, subscribers)| !subscribers.is_empty())
+    }
+
+    pub(super) fn subscribers(&self, node: NodeId) -> &[(T, u32)] {
+        self.node(node).subscribers.as_slice()
+    }
+
+    pub(super) fn subscribers_mut(&mut self, node: NodeId) -> &mut Subscribers<T> {
+        &mut self.node_mut(node).subscribers
+    }
+
+    /// A node has lost its last subscriber: removes what is of no use any more, upwards.
+    pub(super) fn prune(&mut self, node: NodeId) {
+        let mut at = node;
+        while at != ROOT && self.node(at).is_useless() {
+            let parent = self.node(at).parent;
+            let first = self.node(at).label.first();
+            self.node_mut(parent).children.remove(first);
+            self.release(at);
+            at = parent;
+        }
+        if at != ROOT {
+            self.join(at);
+        }
+        if at == ROOT && self.node(ROOT).is_useless() {
+            // Nothing is left: the memory goes back.
+            *self = Nodes::new();
+        }
+    }
+
+    /// Gives the label of a node that only passes on to its one child.
+    fn join(&mut self, node: NodeId) {
+        let upper = self.node(node);
+        let (Some(child), true) = (upper.children.only(), upper.subscribers.is_empty()) else {
+            return;
+        };
+        let Some(label) = upper.label.joined(&self.node(child).label) else {
+            return;
+        };
+        let parent = upper.parent;
+        let lower = self.node_mut(child);
+        lower.label = label;
+        lower.parent = parent;
+        self.node_mut(parent).children.replace(label.first(), child);
+        self.release(node);
+    }
+
+    /// Puts a node above `lower` that takes the first `length` bytes of its label.
+    fn split(&mut self, lower: NodeId, length: usize) -> NodeId {
+        let (head, tail) = self.node(lower).label.split(length);
+        let parent = self.node(lower).parent;
+        let upper = self.add(head, parent);
+        self.node_mut(upper).children.insert(tail.first(), lower);
+        self.node_mut(parent).children.replace(head.first(), upper);
+        let lower = self.node_mut(lower);
+        lower.label = tail;
+        lower.parent = upper;
+        upper
+    }
+
+    /// Hangs new nodes with these labels, one below the other, under a node.
+    fn make_chain(&mut self, above: NodeId, labels: &[u8]) -> NodeId {
+        let mut node = above;
+        for bytes in labels.chunks(Label::BYTES_MAX) {
+            let label = Label::new(bytes);
+            let child = self.add(label, node);
+            self.node_mut(node).children.insert(label.first(), child);
+            node = child;
+        }
+        node
+    }
+
+    fn add(&mut self, label: Label, parent: NodeId) -> NodeId {
+        let children = Children::default();
+        let node = Node {
+            label,
+            parent,
+            children,
+            subscribers: Subscribers::None,
+        };
+        if let Some(id) = self.free.pop() {
+            *self.node_mut(id) = node;
+            return id;
+        }
+        self.nodes.push(node);
+        // 2^32 nodes would be some 250 GB: memory ends before indexes do.
+        (self.nodes.len() - 1) as NodeId
+    }
+
+    fn release(&mut self, node: NodeId) {
+        self.node_mut(node).children = Children::default();
+        self.free.push(node);
+    }
+
+    #[inline]
+    fn node(&self, id: NodeId) -> &Node<T> {
+        &self.nodes[id as usize]
+    }
+
+    #[inline]
+    fn node_mut(&mut self, id: NodeId) -> &mut Node<T> {
+        &mut self.nodes[id as usize]
+    }
+}
+
+impl<T> Node<T> {
+    fn is_useless(&self) -> bool {
+        self.subscribers.is_empty() && self.children.nodes.is_none()
+    }
+}
+
+/// The way of a topic through the tree.
+#[derive(Debug)]
+pub(super) struct Walk<'n, 't, T> {
+    nodes: &'n Nodes<T>,
+    /// The node to be looked at; its label has been compared.
+    next: Option<&'n Node<T>>,
+    rest: &'t [u8],
+}
+
+impl<'n, T: Copy + Ord> Iterator for Walk<'n, '_, T> {
+    type Item = &'n [(T, u32)];
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(node) = self.next {
+            self.next = self.rest.first().and_then(|&first| {
+                let child = self.nodes.node(node.children.find(first)?);
+                self.rest = self.rest.strip_prefix(child.label.as_bytes())?;
+                Some(child)
+            });
+            let subscribers = node.subscribers.as_slice();
+            if !subscribers.is_empty() {
+                return Some(subscribers);
+            }
+        }
+        None
+    }
+}
+
+/// Up to fifteen bytes, in place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Label {
+    length: u8,
+    bytes: [u8; Label::BYTES_MAX],
+}
+
+impl Label {
+    const BYTES_MAX: usize = 15;
+
+    fn new(from: &[u8]) -> Label {
+        let mut bytes = [0; Label::BYTES_MAX];
+        bytes[..from.len()].copy_from_slice(from);
+        Label {
+            length: from.len() as u8,
+            bytes,
+        }
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    fn first(&self) -> u8 {
+        self.bytes[0]
+    }
+
+    fn split(&self, length: usize) -> (Label, Label) {
+        let (head, tail) = self.as_bytes().split_at(length);
+        (Label::new(head), Label::new(tail))
+    }
+
+    /// Both in one, if they fit.
+    fn joined(&self, tail: &Label) -> Option<Label> {
+        let length = usize::from(self.length);
+        let mut joined = *self;
+        joined
+            .bytes
+            .get_mut(length..length + tail.as_bytes().len())?
+            .copy_from_slice(tail.as_bytes());
+        joined.length += tail.length;
+        Some(joined)
+    }
+}
+
+/// The children of a node, by the first byte of their label.
+#[derive(Debug, Clone, Default)]
+struct Children {
+    /// None for a leaf, which is most nodes: a pointer's room.
+    nodes: Option<Box<Branches>>,
+}
+
+#[derive(Debug, Clone)]
+enum Branches {
+    /// In ascending order of the byte.
+    Few(Vec<(u8, NodeId)>),
+    /// By the byte; ROOT, which is nobody's child, where there is none.
+    All { count: usize, nodes: Box<[NodeId; 256]> },
+}
+
+impl Children {
+    #[inline]
+    fn find(&self, first: u8) -> Option<NodeId> {
+        match self.nodes.as_deref()? {
+            Branches::Few(few) => few
+                .iter()
+                .find(|&&(known, _)| known == first)
+                .map(|&(_, node)| node),
+            Branches::All { nodes, .. } => {
+                Some(nodes[usize::from(first)]).filter(|&node| node != ROOT)
+            }
+        }
+    }
+
+    /// The child, if there is but one.
+    fn only(&self) -> Option<NodeId> {
+        match self.nodes.as_deref()? {
+            Branches::Few(few) => match few[..] {
+                [(_, node)] => Some(node),
+                _ => None,
+            },
+            Branches::All { .. } => None,
+        }
+    }
+
+    /// Adds a child; there is none of this byte.
+    fn insert(&mut self, first: u8, node: NodeId) {
+        let Some(branches) = self.nodes.as_deref_mut() else {
+            self.nodes = Some(Box::new(Branches::Few(vec![(first, node)])));
+            return;
+        };
+        match branches {
+            Branches::Few(few) if few.len() < Children::FEW_MAX => few.push((first, node)),
+            Branches::Few(few) => {
+                let mut nodes = Box::new([ROOT; 256]);
+                for &(first, node) in &*few {
+                    nodes[usize::from(first)] = node;
+                }
+                nodes[usize::from(first)] = node;
+                *branches = Branches::All {
+                    count: Children::FEW_MAX + 1,
+                    nodes,
+                };
+            }
+            Branches::All { count, nodes } => {
+                nodes[usize::from(first)] = node;
+                *count += 1;
+            }
+        }
+    }
+
+    /// Puts another node in the place of the child of this byte.
+    fn replace(&mut self, first: u8, node: NodeId) {
+        match self.nodes.as_deref_mut() {
+            None => {}
+            Some(Branches::Few(few)) => {
+                few.iter_mut()
+                    .filter(|(known, _)| *known == first)
+                    .for_each(|pair| pair.1 = node);
+            }
+            Some(Branches::All { nodes, .. }) => nodes[usize::from(first)] = node,
+        }
+    }
+
+    fn remove(&mut self, first: u8) {
+        let left = match self.nodes.as_deref_mut() {
+            None => 0,
+            Some(Branches::Few(few)) => {
+                few.retain(|&(known, _)| known != first);
+                few.len()
+            }
+            Some(branches @ Branches::All { .. }) => branches.remove_from_all(first),
+        };
+        if left == 0 {
+            self.nodes = None;
+        }
+    }
+
+    /// More than these are found faster by index.
+    const FEW_MAX: usize = 12;
+}
+
+impl Branches {
+    /// Removes from the wide form; back to the narrow one well below the bound, so that a table
+    /// at it does not change form with each subscription. Returns how many are left.
+    fn remove_from_all(&mut self, first: u8) -> usize {
+        let Branches::All { count, nodes } = self else {
+            return 0;
+        };
+        nodes[usize::from(first)] = ROOT;
+        *count -= 1;
+        let left = *count;
+        if left <= Children::FEW_MAX / 2 {
+            let kept = (0..=255u8).zip(&**nodes).filter(|&(_, &node)| node != ROOT);
+            *self = Branches::Few(kept.map(|(first, &node)| (first, node)).collect());
+        }
+        left
+    }
+}
+
+impl<T> Subscribers<T> {
+    #[inline]
+    pub(super) fn as_slice(&self) -> &[(T, u32)] {
+        match self {
+            Subscribers::None => &[],
+            Subscribers::One(one) => one,
+            Subscribers::Many(many) => many,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Subscribers::None)
+    }
+}
+
+impl<T: Copy + Ord> Subscribers<T> {
+    pub(super) fn add(&mut self, subscriber: T) -> Count {
+        match self.position(subscriber) {
+            Ok(index) => {
+                let count = &mut self.as_mut_slice()[index].1;
+                *count = count.saturating_add(1);
+                return Count::Again;
+            }
+            Err(index) => match self {
+                Subscribers::None => *self = Subscribers::One([(subscriber, 1)]),
+                Subscribers::One([one]) => {
+                    let mut many = vec![*one];
+                    many.insert(index, (subscriber, 1));
+                    *self = Subscribers::Many(many);
+                }
+                Subscribers::Many(many) => many.insert(index, (subscriber, 1)),
+            },
+        }
+        Count::New
+    }
+
+    /// Takes one count back if there is more than one; whether there was.
+    pub(super) fn uncount(&mut self, subscriber: T) -> bool {
+        let Ok(index) = self.position(subscriber) else {
+            return false;
+        };
+        let count = &mut self.as_mut_slice()[index].1;
+        let several = *count > 1;
+        *count -= u32::from(several);
+        several
+    }
+
+    /// Takes a subscriber out; whether it was there.
+    pub(super) fn take(&mut self, subscriber: T) -> bool {
+        let Ok(index) = self.position(subscriber) else {
+            return false;
+        };
+        match self {
+            Subscribers::None => {}
+            Subscribers::One(_) => *self = Subscribers::None,
+            Subscribers::Many(many) => {
+                many.remove(index);
+                match many[..] {
+                    [] => *self = Subscribers::None,
+                    [one] => *self = Subscribers::One([one]),
+                    _ => {}
+                }
+            }
+        }
+        true
+    }
+
+    fn position(&self, subscriber: T) -> Result<usize, usize> {
+        self.as_slice()
+            .binary_search_by_key(&subscriber, |&(known, _)| known)
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [(T, u32)] {
+        match self {
+            Subscribers::None => &mut [],
+            Subscribers::One(one) => one,
+            Subscribers::Many(many) => many,
+        }
+    }
+}
+
+fn common_length(left: &[u8], right: &[u8]) -> usize {
+    left.iter()
+        .zip(right)
+        .take_while(|(left, right)| left == right)
+        .count()
+}
+
+const ROOT: NodeId = 0;

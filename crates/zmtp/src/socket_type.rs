@@ -1,0 +1,150 @@
+//! The socket types, their names on the wire and which may talk to which.
+
+use std::fmt;
+
+/// A ZeroMQ socket type, the eleven stable ones.
+///
+/// STREAM is not here: it speaks raw TCP, not ZMTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum SocketType {
+    /// Exclusive pair.
+    Pair = 0,
+    /// Publisher that keeps subscriptions to itself.
+    Pub = 1,
+    /// Subscriber.
+    Sub = 2,
+    /// Request, in lockstep with its replies.
+    Req = 3,
+    /// Reply.
+    Rep = 4,
+    /// Asynchronous request.
+    Dealer = 5,
+    /// Asynchronous reply, addressed by routing id.
+    Router = 6,
+    /// Sink of a pipeline.
+    Pull = 7,
+    /// Source of a pipeline.
+    Push = 8,
+    /// Publisher that hands subscriptions up.
+    Xpub = 9,
+    /// Subscriber that sends subscriptions as messages.
+    Xsub = 10,
+}
+
+impl SocketType {
+    /// Every type, in the order of its number.
+    pub const ALL: [SocketType; 11] = [
+        SocketType::Pair,
+        SocketType::Pub,
+        SocketType::Sub,
+        SocketType::Req,
+        SocketType::Rep,
+        SocketType::Dealer,
+        SocketType::Router,
+        SocketType::Pull,
+        SocketType::Push,
+        SocketType::Xpub,
+        SocketType::Xsub,
+    ];
+
+    /// The value of the `Socket-Type` property.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SocketType::Pair => "PAIR",
+            SocketType::Pub => "PUB",
+            SocketType::Sub => "SUB",
+            SocketType::Req => "REQ",
+            SocketType::Rep => "REP",
+            SocketType::Dealer => "DEALER",
+            SocketType::Router => "ROUTER",
+            SocketType::Pull => "PULL",
+            SocketType::Push => "PUSH",
+            SocketType::Xpub => "XPUB",
+            SocketType::Xsub => "XSUB",
+        }
+    }
+
+    /// The type of this name; names of values are compared exactly, case included.
+    pub fn from_name(name: &[u8]) -> Option<SocketType> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name().as_bytes() == name)
+    }
+
+    /// The octet of a ZMTP 2.0 greeting; libzmq's `ZMQ_PAIR` … `ZMQ_XSUB` have the same numbers.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The type of this number.
+    pub fn from_number(number: u8) -> Option<SocketType> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether the two types may be connected (the table of RFC 37).
+    pub const fn compatible_with(self, peer: SocketType) -> bool {
+        use SocketType::{Dealer, Pair, Pub, Pull, Push, Rep, Req, Router, Sub, Xpub, Xsub};
+        match self {
+            Pair => matches!(peer, Pair),
+            Pub | Xpub => matches!(peer, Sub | Xsub),
+            Sub | Xsub => matches!(peer, Pub | Xpub),
+            Req => matches!(peer, Rep | Router),
+            Rep => matches!(peer, Req | Dealer),
+            Dealer => matches!(peer, Rep | Dealer | Router),
+            Router => matches!(peer, Req | Dealer | Router),
+            Pull => matches!(peer, Push),
+            Push => matches!(peer, Pull),
+        }
+    }
+
+    /// Whether a peer's subscriptions mean something here.
+    pub const fn is_publisher(self) -> bool {
+        matches!(self, SocketType::Pub | SocketType::Xpub)
+    }
+
+    /// Whether this type announces its routing id (as libzmq does, even an empty one).
+    pub(crate) const fn announces_routing_id(self) -> bool {
+        matches!(
+            self,
+            SocketType::Req | SocketType::Dealer | SocketType::Router
+        )
+    }
+}
+
+impl fmt::Display for SocketType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SocketType;
+
+    #[test]
+    fn names_and_numbers_lead_back_to_their_type() {
+        for kind in SocketType::ALL {
+            assert_eq!(SocketType::from_name(kind.name().as_bytes()), Some(kind));
+            assert_eq!(SocketType::from_number(kind.number()), Some(kind));
+        }
+        assert_eq!(SocketType::from_number(11), None);
+        assert_eq!(SocketType::from_name(b"pub"), None);
+        assert_eq!(SocketType::from_name(b"STREAM"), None);
+    }
+
+    #[test]
+    fn compatibility_is_symmetric() {
+        let mut legal = 0;
+        for left in SocketType::ALL {
+            for right in SocketType::ALL {
+                assert_eq!(left.compatible_with(right), right.compatible_with(left));
+                legal += usize::from(left.compatible_with(right));
+            }
+        }
+        assert_eq!(
+            legal, 21,
+            "the stars in the table of RFC 37 for the stable types"
+        );
+    }
+}
