@@ -1,2 +1,77 @@
-//! Project chores.
-fn main() {}
+//! Project chores. `cargo xtask test` is everything that a change must pass, in order.
+
+mod check;
+mod counts;
+mod dependencies;
+mod python;
+mod shell;
+mod spdx;
+mod tidy;
+mod tools;
+
+use counts::Counts;
+use shell::Failure;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+  test          every check and test that a change must pass, in order
+  tidy          the style rules that rustfmt and clippy do not know
+  dependencies  licences, sources and versions of all crates
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = root();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["test"] => test(&root),
+        ["tidy"] => outcome(tidy::run(&root)),
+        ["dependencies"] => outcome(dependencies::run(&root)),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprint!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The last line is the count alone, whatever happened before.
+fn test(root: &Path) -> ExitCode {
+    let mut counts = Counts::default();
+    let result = check::run(root, &mut counts);
+    if let Err(failure) = &result {
+        eprintln!("\n{failure}");
+        // A failed check is never reported as "0 failed".
+        counts.failed = counts.failed.max(1);
+    }
+    println!("\n{counts}");
+    if result.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn outcome(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The project's root: the folder above this package.
+fn root() -> PathBuf {
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "xtask".into(), PathBuf::from);
+    package
+        .parent()
+        .map_or_else(|| ".".into(), Path::to_path_buf)
+}

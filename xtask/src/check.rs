@@ -1,0 +1,59 @@
+//! `cargo xtask test`: the steps, in the order in which they are cheapest to fail.
+
+use crate::counts::Counts;
+use crate::shell::{Failure, Shell};
+use crate::{dependencies, python, tidy, tools};
+use std::path::Path;
+use std::time::Instant;
+
+/// Runs every step until one fails; `counts` has the tests run until then.
+pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
+    let shell = Shell::new(root);
+    step("tools", || tools::install_missing(&shell))?;
+    step("format", || shell.cargo(["fmt", "--all", "--check"]).run())?;
+    step("clippy", || {
+        let arguments = [
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        shell.cargo(arguments).run()
+    })?;
+    step("tidy", || tidy::run(root))?;
+    step("dependencies", || dependencies::run(root))?;
+    step("tests", || {
+        let arguments = ["test", "--workspace", "--no-fail-fast"];
+        counts.cargo(&shell.cargo(arguments).capture()?)
+    })?;
+    step("loom model", || loom(&shell, counts))?;
+    step("black-box tests", || python::run(&shell, counts))
+}
+
+/// The slot's protocol in every order of events. A target folder of its own, because the flag
+/// changes every crate's build.
+fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
+    let arguments = [
+        "test",
+        "-p",
+        "tidewire-lastvalue",
+        "--release",
+        "--test",
+        "loom",
+    ];
+    let command = shell
+        .cargo(arguments)
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", shell.target().join("loom"));
+    counts.cargo(&command.capture()?)
+}
+
+fn step(name: &str, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    println!("\n=== {name} ===");
+    let begin = Instant::now();
+    work().map_err(|failure| failure.of_step(name))?;
+    println!("=== {name}: ok, {} s ===", begin.elapsed().as_secs());
+    Ok(())
+}

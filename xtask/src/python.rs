@@ -1,0 +1,85 @@
+//! Black-box tests: other people's clients, in Python, against the program as released.
+
+use crate::counts::Counts;
+use crate::shell::{Failure, Shell};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Builds the program and runs `tests/python` against it.
+pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
+    let tests = shell.root().join("tests/python");
+    if !has_test(&tests) {
+        println!("tests/python has no test yet: nothing to run");
+        return Ok(());
+    }
+    let python = environment(shell, &tests.join("requirements.txt"))?;
+    shell
+        .cargo(["build", "--release", "-p", "tidewire"])
+        .run()?;
+    let pytest = shell
+        .program(
+            python,
+            [
+                "-m",
+                "pytest",
+                "tests/python",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+            ],
+        )
+        .argument(format!("--timeout={TEST_TIMEOUT_S}"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("TIDEWIRE_BINARY", shell.target().join("release/tidewire"));
+    counts.pytest(&pytest.capture()?)
+}
+
+/// Makes the virtual environment, unless it stands with these requirements installed already.
+/// Returns its interpreter.
+fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf, Failure> {
+    let folder = shell.target().join("venv");
+    let python = folder.join("bin/python");
+    let wanted = fs::read_to_string(requirements)
+        .map_err(|error| Failure::new(format!("{}: {error}", requirements.display())))?;
+    let stamp = folder.join("requirements-installed.txt");
+    let installed = fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted);
+    if installed && shell.program(&python, ["-c", "import pytest"]).succeeds() {
+        return Ok(python);
+    }
+    println!(
+        "installing tests/python/requirements.txt into {}",
+        folder.display()
+    );
+    shell
+        .program("python3", ["-m", "venv", "--clear"])
+        .argument(&folder)
+        .run()?;
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "-r",
+    ];
+    shell.program(&python, pip).argument(requirements).run()?;
+    fs::write(&stamp, wanted)
+        .map_err(|error| Failure::new(format!("{}: {error}", stamp.display())))?;
+    Ok(python)
+}
+
+/// Whether there is a file in the folder that pytest would collect.
+fn has_test(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_test = name.starts_with("test_") || name.ends_with("_test.py");
+        entry.path().is_dir() && has_test(&entry.path()) || is_test && name.ends_with(".py")
+    })
+}
+
+/// A test that takes longer hangs. A test that needs more says so with a marker of its own.
+const TEST_TIMEOUT_S: u32 = 120;
