@@ -271,9 +271,10 @@ mod tests {
         assert_eq!(arguments.len(), 5);
         assert_eq!(&arguments[2], b"");
         assert_eq!(arguments.get(5), None);
-        let iter = arguments.iter();
-        assert_eq!(iter.len(), 5);
-        assert_eq!(iter.rev().next(), Some(&b"2"[..]));
+        let mut iter = arguments.iter();
+        assert_eq!(iter.next_back(), Some(&b"2"[..]));
+        assert_eq!(iter.next(), Some(&b"MSET"[..]));
+        assert_eq!(iter.len(), 3);
         let tail = arguments.tail(3);
         assert_eq!(tail.iter().collect::<Vec<_>>(), [&b"b\r\n"[..], b"2"]);
         assert!(arguments.tail(5).is_empty());

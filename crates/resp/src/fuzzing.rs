@@ -1,1 +1,99 @@
-//! Entries for fuzzers: each takes any bytes and must not panic.
+//! Entries for fuzzers and corpus tests: each takes any bytes and must not panic. Beside that they
+//! hold the parsers to their promises, by assertions.
+
+use crate::{
+    ArgumentList, Limits, Progress, ProtocolError, ReplyError, ReplyKind, ReplyParser,
+    RequestParser, Value, decode,
+};
+
+/// Reads `data` as a connection's requests, as a whole and in pieces of several sizes, and holds that
+/// all find the same requests and the same error.
+pub fn fuzz_resp_request(data: &[u8]) {
+    // Small limits, so that small inputs reach them.
+    let limits = Limits {
+        arguments_max: 64,
+        bulk_bytes_max: 512,
+        inline_bytes_max: 128,
+        unauthenticated: data.len() % 2 == 1,
+    };
+    let whole = requests(data, limits, data.len());
+    for piece_bytes in PIECE_BYTES {
+        assert_eq!(requests(data, limits, piece_bytes), whole);
+    }
+}
+
+/// Reads `data` as a connection's replies, as a whole and in pieces of several sizes, and holds that
+/// all end in the same places and that [`decode`] agrees.
+pub fn fuzz_resp_reply(data: &[u8]) {
+    let (ends, error) = replies(data, data.len());
+    for piece_bytes in PIECE_BYTES {
+        assert_eq!(replies(data, piece_bytes), (ends.clone(), error));
+    }
+    let mut start = 0;
+    for (end, kind) in ends {
+        match decode(&data[start..]) {
+            Ok(Some((value, consumed))) => {
+                assert_eq!(start + consumed, end);
+                let is_error = matches!(value, Value::Error(_) | Value::BulkError(_));
+                assert_eq!(is_error, kind == ReplyKind::Error);
+                assert_eq!(matches!(value, Value::Push(_)), kind == ReplyKind::Push);
+            }
+            Ok(None) => panic!("a whole reply was taken for a part"),
+            Err(error) => assert_eq!(error, ReplyError::InvalidScalar),
+        }
+        start = end;
+    }
+    match (decode(&data[start..]), error) {
+        (Ok(None), None) | (Err(ReplyError::InvalidScalar), _) => {}
+        (decoded, error) => assert_eq!(decoded.err(), error),
+    }
+}
+
+/// The first cuts everywhere; the others leave whole lines, bulks and requests between two cuts.
+const PIECE_BYTES: [usize; 4] = [1, 2, 5, 13];
+
+type Requests = (Vec<ArgumentList>, Option<ProtocolError>);
+
+fn requests(data: &[u8], limits: Limits, piece_bytes: usize) -> Requests {
+    let mut parser = RequestParser::new(limits);
+    let (mut found, mut start, mut arrived) = (Vec::new(), 0, piece_bytes.min(data.len()));
+    loop {
+        let input = &data[start..arrived];
+        match parser.parse(input) {
+            Ok(Progress::Complete { consumed }) => {
+                assert!((1..=input.len()).contains(&consumed));
+                found.push(ArgumentList::from(parser.arguments(input)));
+                start += consumed;
+            }
+            Ok(Progress::Incomplete { needed }) => {
+                assert!(needed > 0 && needed <= limits.bulk_bytes_max + 2);
+                if arrived == data.len() {
+                    return (found, None);
+                }
+                arrived = data.len().min(arrived + piece_bytes);
+            }
+            Err(error) => return (found, Some(error)),
+        }
+    }
+}
+
+fn replies(data: &[u8], piece_bytes: usize) -> (Vec<(usize, ReplyKind)>, Option<ReplyError>) {
+    let mut parser = ReplyParser::new();
+    let (mut ends, mut start, mut arrived) = (Vec::new(), 0, piece_bytes.min(data.len()));
+    loop {
+        match parser.skip(&data[start..arrived]) {
+            Ok(Progress::Complete { consumed }) => {
+                start += consumed;
+                ends.push((start, parser.kind()));
+            }
+            Ok(Progress::Incomplete { needed }) => {
+                assert!(needed > 0);
+                if arrived == data.len() {
+                    return (ends, None);
+                }
+                arrived = data.len().min(arrived + piece_bytes);
+            }
+            Err(error) => return (ends, Some(error)),
+        }
+    }
+}

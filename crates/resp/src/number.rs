@@ -48,7 +48,7 @@ impl DoubleText {
             } else {
                 b"0"
             });
-        } else if value.abs() < WHOLE_MAX && value.trunc() == value {
+        } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
             text.append(itoa::Buffer::new().format(value as i64).as_bytes());
         } else {
             text.append_shortest(value);
@@ -118,6 +118,52 @@ impl fmt::Debug for DoubleText {
 /// `inf`, `+inf`, `-inf`, `infinity`, `nan`, in any case; no blanks, no hexadecimal.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Reads a length of up to nine digits whose whole line is there: its value and the offset behind
+/// it. `None` is no verdict, it leaves the line to the careful path.
+#[inline(always)]
+pub(crate) fn short_length<const MARKER: u8>(
+    input: &[u8],
+    position: usize,
+) -> Option<(usize, usize)> {
+    let line = input.get(position..)?;
+    // One digit: the four bytes differ from "$0\r\n" in the second byte alone, by 0 to 9.
+    let expected = u32::from_le_bytes([MARKER, b'0', b'\r', b'\n']);
+    let difference = u32::from_le_bytes(*line.first_chunk()?) ^ expected;
+    let digit = difference.rotate_right(8);
+    if digit < 10 {
+        return Some((digit as usize, position + 4));
+    }
+    // Two digits: the same with "00\r\n" behind the marker, and no leading zero.
+    let (&marker, digits) = line.split_first()?;
+    let difference = u32::from_le_bytes(*digits.first_chunk()?) ^ u32::from_le_bytes(*b"00\r\n");
+    let (tens, units) = (difference & 0xFF, difference >> 8);
+    if marker == MARKER && tens.wrapping_sub(1) < 9 && units < 10 {
+        return Some(((tens * 10 + units) as usize, position + 5));
+    }
+    if marker != MARKER {
+        return None;
+    }
+    medium_length(digits).map(|(length, bytes)| (length, position + 1 + bytes))
+}
+
+/// Three to nine digits and CR LF: the value, and the bytes they take.
+fn medium_length(digits: &[u8]) -> Option<(usize, usize)> {
+    if digits[0] == b'0' {
+        return None;
+    }
+    let mut length = 0;
+    for (count, &byte) in digits.iter().enumerate().take(DIGITS_MEDIUM_MAX + 1) {
+        match byte {
+            b'0'..=b'9' => length = length * 10 + usize::from(byte - b'0'),
+            b'\r' if count > 0 && digits.get(count + 1) == Some(&b'\n') => {
+                return Some((length, count + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Digits without leading or trailing zeros, times ten to the `scale`.
@@ -190,7 +236,10 @@ fn parse_magnitude(digits: &[u8]) -> Option<u64> {
     Some(magnitude)
 }
 
-/// Below this Redis prints whole doubles as integers (`LLONG_MAX / 2`).
+/// Nine digits always fit into a `usize` of 32 bits.
+const DIGITS_MEDIUM_MAX: usize = 9;
+
+/// Up to this Redis prints whole doubles as integers (`LLONG_MAX / 2`).
 const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
 
 /// Sign, 17 digits, point, and either 7 zeros or `e-308`; with room to spare.
@@ -239,6 +288,98 @@ mod tests {
             "100000000000000000000000",
         ] {
             assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_printed_as_redis_8_prints_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-3.0, "-3"),
+            (3.15, "3.15"),
+            (0.1, "0.1"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (-0.5, "-0.5"),
+            (100.25, "100.25"),
+            (1e17, "100000000000000000"),
+            (123456789012345678.0, "123456789012345680"),
+            // Whole numbers up to 2^62 are printed as integers, beyond that the digits rule.
+            (4611686018427387904.0, "4611686018427387904"),
+            (-4611686018427387904.0, "-4611686018427387904"),
+            (4611686018427389952.0, "4611686018427390000"),
+            (1e18, "1000000000000000000"),
+            (5e18, "5e+18"),
+            (1e20, "1e+20"),
+            (1.5e20, "1.5e+20"),
+            (-1e20, "-1e+20"),
+            (1.2345678901234568e22, "12345678901234568000000"),
+            (1.2345678901234567e30, "1.2345678901234567e+30"),
+            (0.0001, "0.0001"),
+            (0.000001, "0.000001"),
+            (0.0000001, "1e-7"),
+            (1.5e-7, "1.5e-7"),
+            (0.00001234, "1.234e-5"),
+            (0.0012345678901234, "0.0012345678901234"),
+            (1e-10, "1e-10"),
+            (-2.5e-100, "-2.5e-100"),
+            (5e-324, "5e-324"),
+            (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(printed(value), text, "{value:e}");
+        }
+    }
+
+    #[test]
+    fn lengths_on_the_short_path_are_what_the_strict_reader_says() {
+        let short = |text: &str| short_length::<b'$'>(format!("x${text}\r\n").as_bytes(), 1);
+        for number in (0..2000).chain([99_999, 536_870_912, 999_999_999]) {
+            let text = number.to_string();
+            assert_eq!(short(&text), Some((number, text.len() + 4)), "{text}");
+        }
+        for text in [
+            "",
+            "-1",
+            "00",
+            "01",
+            "001",
+            "0123",
+            "1a",
+            "12a",
+            ":",
+            "1:",
+            "/9",
+            "1234567890",
+        ] {
+            assert_eq!(short(text), None, "{text}");
+        }
+        for line in [
+            "$1", "$1\r", "$12\r", "$123\r", "$1\n\r\n", "*1\r\n", "*12\r\n", "*123\r\n",
+        ] {
+            assert_eq!(short_length::<b'$'>(line.as_bytes(), 0), None, "{line}");
+        }
+        assert_eq!(short_length::<b'$'>(b"", 0), None);
+        assert_eq!(short_length::<b'$'>(b"$1\r\n", 9), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_double_reads_back(bits: u64) {
+            let value = f64::from_bits(bits);
+            let text = DoubleText::new(value);
+            let back = parse_double(text.as_bytes()).unwrap();
+            proptest::prop_assert!(back == value || value.is_nan() && back.is_nan());
+            proptest::prop_assert!(text.as_bytes().len() <= 25);
+        }
+
+        #[test]
+        fn every_integer_reads_back(value: i64) {
+            proptest::prop_assert_eq!(parse_integer(value.to_string().as_bytes()), Some(value));
         }
     }
 }

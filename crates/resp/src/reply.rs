@@ -1,21 +1,43 @@
 //! The incremental reply skipper, for clients and load generators: finds where a reply ends.
 
+use memchr::memchr2;
+
 use crate::Progress;
+use crate::number::{parse_integer, short_length};
 
 /// Most bytes of a bulk in a reply: Redis's own limit.
 pub const BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
-/// Most bytes of a line in a reply: of a simple text, an error, a number.
+/// Most bytes of a line in a reply, its type included: a simple text, an error, a number, a length.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
-/// Most aggregates within one another.
+/// Most aggregates within one another. Replies of Redis have a handful, scripts may return more.
 pub const NESTING_MAX: usize = 128;
 
 /// Why a reply cannot be read: the server's fault, and the connection is beyond rescue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// A length is no number, below -1 or over the limit.
+    /// A length is no number, negative (but for RESP2's -1) or over the limit.
     #[error("invalid length in a reply")]
     InvalidLength,
+    /// A carriage return or line feed stands alone.
+    #[error("a line of a reply does not end with CRLF")]
+    InvalidLine,
+    /// A number, truth value, null or verbatim string is none. Only [`decode`](crate::decode) looks
+    /// inside them.
+    #[error("a reply is not of the type that it claims")]
+    InvalidScalar,
+    /// A line is longer than [`LINE_BYTES_MAX`].
+    #[error("too long a line in a reply")]
+    LineTooLong,
+    /// A bulk is not followed by CR LF where its length said that it ends.
+    #[error("expected CRLF after a bulk of a reply")]
+    MissingTerminator,
+    /// More than [`NESTING_MAX`] aggregates within one another.
+    #[error("too deep a reply")]
+    TooDeep,
+    /// No type of RESP2 or RESP3 begins with this byte.
+    #[error("unknown type of reply: '{}'", std::ascii::escape_default(*.0))]
+    UnknownType(u8),
 }
 
 /// What sort of reply a parser has found.
@@ -30,10 +52,27 @@ pub enum ReplyKind {
     Push,
 }
 
-/// Finds the end of each reply in the bytes of one connection.
+/// Finds the end of each reply in the bytes of one connection, however they are cut.
+///
+/// It follows the framing alone: what a number or truth value holds is left to
+/// [`decode`](crate::decode). Attributes (`|`) count to the reply that they precede.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
+    /// Whether a reply is under way.
+    begun: bool,
     kind: ReplyKind,
+    /// Offset of the element under way.
+    position: usize,
+    /// Offset up to which the input has been searched for the end of its first line; it may lie
+    /// before the element.
+    searched: usize,
+    /// Offset of the CR LF behind the bulk under way.
+    bulk_end: Option<usize>,
+    /// Elements still to come in each open aggregate, the outermost first; none is 0.
+    open: Vec<u64>,
+    /// The outermost open aggregate is an attribute: the reply itself comes after it.
+    attribute: bool,
+    failed: Option<ReplyError>,
 }
 
 impl ReplyParser {
@@ -42,13 +81,306 @@ impl ReplyParser {
         ReplyParser::default()
     }
 
-    /// Goes on.
-    pub fn skip(&mut self, _input: &[u8]) -> Result<Progress, ReplyError> {
-        Ok(Progress::Incomplete { needed: 1 })
+    /// Goes on from where it stopped. `input` begins at the first byte of the current reply and
+    /// holds every byte given before as well as the new ones; they may have moved in memory.
+    /// After an error the parser is of no more use: asked again, it errs again.
+    pub fn skip(&mut self, input: &[u8]) -> Result<Progress, ReplyError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if !self.begun {
+            self.begun = true;
+            self.kind = ReplyKind::Answer;
+            self.position = 0;
+            self.searched = 0;
+        }
+        let result = self.elements(input);
+        match result {
+            Ok(Progress::Complete { .. }) => self.begun = false,
+            Ok(Progress::Incomplete { .. }) => {}
+            Err(error) => self.failed = Some(error),
+        }
+        result
     }
 
-    /// What sort of reply was completed last.
+    /// What sort of reply [`skip`](Self::skip) has just completed.
     pub fn kind(&self) -> ReplyKind {
         self.kind
+    }
+
+    fn elements(&mut self, input: &[u8]) -> Result<Progress, ReplyError> {
+        loop {
+            let whole = match self.bulk_end {
+                Some(end) => match bulk_terminated(input, end)? {
+                    Ok(next) => {
+                        self.bulk_end = None;
+                        self.position = next;
+                        true
+                    }
+                    Err(needed) => return Ok(Progress::Incomplete { needed }),
+                },
+                None => match header(input, self.position, &mut self.searched)? {
+                    Some(header) => self.begin(&header)?,
+                    None => return Ok(Progress::Incomplete { needed: 1 }),
+                },
+            };
+            if whole && self.end_element() {
+                return Ok(Progress::Complete {
+                    consumed: self.position,
+                });
+            }
+        }
+    }
+
+    /// Takes an element's first line; true if it was the whole element.
+    fn begin(&mut self, header: &Header<'_>) -> Result<bool, ReplyError> {
+        if self.open.is_empty() {
+            self.kind = match header.kind {
+                b'-' | b'!' => ReplyKind::Error,
+                b'>' => ReplyKind::Push,
+                _ => ReplyKind::Answer,
+            };
+        }
+        self.position = header.next;
+        match header.body {
+            Body::Line(_) | Body::Null => Ok(true),
+            Body::Bulk(length) => {
+                self.bulk_end = Some(header.next + length);
+                Ok(false)
+            }
+            // An attribute is no element of its own, not even an empty one.
+            Body::Elements(0) => Ok(header.kind != b'|'),
+            Body::Elements(count) => {
+                if self.open.len() == NESTING_MAX {
+                    return Err(ReplyError::TooDeep);
+                }
+                if header.kind == b'|' {
+                    match self.open.last_mut() {
+                        // Its end will count as an element of the aggregate around it.
+                        Some(remaining) => *remaining += 1,
+                        None => self.attribute = true,
+                    }
+                }
+                self.open.push(count);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Counts one element as done, with every aggregate that it was the last of; true if that ends
+    /// the reply.
+    fn end_element(&mut self) -> bool {
+        while let Some(remaining) = self.open.last_mut() {
+            *remaining -= 1;
+            if *remaining > 0 {
+                return false;
+            }
+            self.open.pop();
+        }
+        !std::mem::take(&mut self.attribute)
+    }
+}
+
+/// An element's first line.
+#[derive(Debug)]
+pub(crate) struct Header<'i> {
+    /// The type's byte.
+    pub(crate) kind: u8,
+    pub(crate) body: Body<'i>,
+    /// Offset behind the line.
+    pub(crate) next: usize,
+}
+
+/// What an element's first line says.
+#[derive(Debug)]
+pub(crate) enum Body<'i> {
+    /// All of it.
+    Line(&'i [u8]),
+    /// So many bytes and CR LF follow.
+    Bulk(usize),
+    /// So many elements follow.
+    Elements(u64),
+    /// Nothing: RESP2's length of -1.
+    Null,
+}
+
+/// Reads an element's first line, once it has ended. From `position` to `searched` the input is known
+/// to hold no line end.
+#[inline]
+pub(crate) fn header<'i>(
+    input: &'i [u8],
+    position: usize,
+    searched: &mut usize,
+) -> Result<Option<Header<'i>>, ReplyError> {
+    if let Some((length, next)) = short_length::<b'$'>(input, position) {
+        if length > BULK_BYTES_MAX {
+            return Err(ReplyError::InvalidLength);
+        }
+        return Ok(Some(Header {
+            kind: b'$',
+            body: Body::Bulk(length),
+            next,
+        }));
+    }
+    let Some(&kind) = input.get(position) else {
+        return Ok(None);
+    };
+    if !b"+-:$*_#,(!=%~>|".contains(&kind) {
+        return Err(ReplyError::UnknownType(kind));
+    }
+    let from = (*searched).max(position + 1);
+    let found = memchr2(b'\r', b'\n', &input[from..]);
+    let end = found.map_or(input.len(), |offset| from + offset);
+    if end - position > LINE_BYTES_MAX {
+        return Err(ReplyError::LineTooLong);
+    }
+    *searched = end;
+    match input[end..] {
+        [] | [b'\r'] => Ok(None),
+        [b'\r', b'\n', ..] => {
+            let body = body(kind, &input[position + 1..end])?;
+            let next = end + 2;
+            Ok(Some(Header { kind, body, next }))
+        }
+        _ => Err(ReplyError::InvalidLine),
+    }
+}
+
+fn body(kind: u8, line: &[u8]) -> Result<Body<'_>, ReplyError> {
+    if matches!(kind, b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(') {
+        return Ok(Body::Line(line));
+    }
+    let number = parse_integer(line).ok_or(ReplyError::InvalidLength)?;
+    if number == -1 && matches!(kind, b'$' | b'*') {
+        return Ok(Body::Null);
+    }
+    let length = u64::try_from(number).map_err(|_| ReplyError::InvalidLength)?;
+    match kind {
+        b'$' | b'!' | b'=' => match usize::try_from(length) {
+            Ok(length) if length <= BULK_BYTES_MAX => Ok(Body::Bulk(length)),
+            _ => Err(ReplyError::InvalidLength),
+        },
+        // Twice a positive `i64` fits into a `u64`.
+        b'%' | b'|' => Ok(Body::Elements(length * 2)),
+        _ => Ok(Body::Elements(length)),
+    }
+}
+
+/// The offset behind the CR LF that ends a bulk at `end`, or how many bytes are missing.
+#[inline]
+pub(crate) fn bulk_terminated(
+    input: &[u8],
+    end: usize,
+) -> Result<Result<usize, usize>, ReplyError> {
+    match input.get(end..).and_then(|rest| rest.first_chunk()) {
+        Some(b"\r\n") => Ok(Ok(end + 2)),
+        Some(_) => Err(ReplyError::MissingTerminator),
+        None => Ok(Err(end + 2 - input.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One reply of each type, with what it is.
+    const REPLIES: &[(&[u8], ReplyKind)] = &[
+        (b"+OK\r\n", ReplyKind::Answer),
+        (b"+\r\n", ReplyKind::Answer),
+        (b"-ERR no\r\n", ReplyKind::Error),
+        (b"!8\r\nERR a\r\nb\r\n", ReplyKind::Error),
+        (b":-12\r\n", ReplyKind::Answer),
+        (b"$3\r\na\r\n\r\n", ReplyKind::Answer),
+        (b"$12\r\n0123456789ab\r\n", ReplyKind::Answer),
+        (b"$0\r\n\r\n", ReplyKind::Answer),
+        (b"$-1\r\n", ReplyKind::Answer),
+        (b"*-1\r\n", ReplyKind::Answer),
+        (b"*0\r\n", ReplyKind::Answer),
+        (b"*2\r\n*1\r\n:1\r\n$1\r\nx\r\n", ReplyKind::Answer),
+        (b"*1\r\n-ERR inside\r\n", ReplyKind::Answer),
+        (b"_\r\n", ReplyKind::Answer),
+        (b"#t\r\n", ReplyKind::Answer),
+        (b",1.5\r\n", ReplyKind::Answer),
+        (b"(123456789012345678901234567890\r\n", ReplyKind::Answer),
+        (b"=6\r\ntxt:hi\r\n", ReplyKind::Answer),
+        (b"%1\r\n+a\r\n%0\r\n", ReplyKind::Answer),
+        (b"~2\r\n:1\r\n:2\r\n", ReplyKind::Answer),
+        (b">2\r\n+pubsub\r\n*0\r\n", ReplyKind::Push),
+        (
+            b"|1\r\n+ttl\r\n:3\r\n-ERR behind an attribute\r\n",
+            ReplyKind::Error,
+        ),
+        (
+            b"|0\r\n|1\r\n+a\r\n*1\r\n_\r\n>1\r\n+x\r\n",
+            ReplyKind::Push,
+        ),
+        (b"*2\r\n|1\r\n+a\r\n:1\r\n:2\r\n:3\r\n", ReplyKind::Answer),
+    ];
+
+    #[test]
+    fn every_type_ends_where_it_ends_however_it_is_cut() {
+        let mut parser = ReplyParser::new();
+        for &(reply, kind) in REPLIES {
+            let mut input = reply.to_vec();
+            input.extend_from_slice(b"+next\r\n");
+            for length in 0..reply.len() {
+                let progress = parser.skip(&input[..length]).unwrap();
+                let Progress::Incomplete { needed } = progress else {
+                    panic!("{} ended after {length}", reply.escape_ascii());
+                };
+                assert!((1..=reply.len() - length).contains(&needed));
+            }
+            let complete = Ok(Progress::Complete {
+                consumed: reply.len(),
+            });
+            assert_eq!(parser.skip(&input), complete, "{}", reply.escape_ascii());
+            assert_eq!(parser.kind(), kind, "{}", reply.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_big_bulk_says_how_much_it_still_needs() {
+        let mut parser = ReplyParser::new();
+        assert_eq!(
+            parser.skip(b"$1000\r\nabc"),
+            Ok(Progress::Incomplete { needed: 999 })
+        );
+    }
+
+    #[test]
+    fn hostile_replies_are_refused_and_stay_refused() {
+        let deep = b"*1\r\n".repeat(NESTING_MAX + 1);
+        let long = [b"+".as_slice(), &[b'a'; LINE_BYTES_MAX + 1]].concat();
+        for (input, error) in [
+            (b"?\r\n".as_slice(), ReplyError::UnknownType(b'?')),
+            (b"$\r\n", ReplyError::InvalidLength),
+            (b"$-2\r\n", ReplyError::InvalidLength),
+            (b"$+1\r\n", ReplyError::InvalidLength),
+            (b"$01\r\n", ReplyError::InvalidLength),
+            (b"$536870913\r\n", ReplyError::InvalidLength),
+            (b"$9223372036854775807\r\n", ReplyError::InvalidLength),
+            (b"*9223372036854775808\r\n", ReplyError::InvalidLength),
+            (b"%-1\r\n", ReplyError::InvalidLength),
+            (b"!-1\r\n", ReplyError::InvalidLength),
+            (b"*?\r\n", ReplyError::InvalidLength),
+            (b"+a\n", ReplyError::InvalidLine),
+            (b"+a\rb\r\n", ReplyError::InvalidLine),
+            (b"$1\r\nabc", ReplyError::MissingTerminator),
+            (&deep, ReplyError::TooDeep),
+            (&long, ReplyError::LineTooLong),
+        ] {
+            let mut parser = ReplyParser::new();
+            let shown = input[..input.len().min(40)].escape_ascii();
+            assert_eq!(parser.skip(input), Err(error), "{shown}");
+            assert_eq!(parser.skip(b"+OK\r\n"), Err(error));
+        }
+    }
+
+    #[test]
+    fn a_claimed_count_costs_nothing() {
+        let mut parser = ReplyParser::new();
+        let input = b"%9223372036854775807\r\n+a\r\n";
+        assert_eq!(parser.skip(input), Ok(Progress::Incomplete { needed: 1 }));
+        assert!(parser.open.capacity() <= NESTING_MAX);
     }
 }

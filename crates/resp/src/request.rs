@@ -6,7 +6,7 @@ use memchr::memchr;
 
 use crate::arguments::{Arguments, Span};
 use crate::inline;
-use crate::number::parse_integer;
+use crate::number::{parse_integer, short_length};
 
 /// What a request may claim and hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,8 @@ pub struct RequestParser {
     stage: Stage,
     /// Offset of the line under way: the request's first, or the length line of the next bulk.
     position: usize,
-    /// Bytes of that line already searched for its end.
+    /// Offset up to which the input has been searched for that line's end; it may lie before the
+    /// line, when the lines before it needed no search.
     searched: usize,
     /// Arguments still to come, the one under way included.
     remaining: usize,
@@ -253,7 +254,6 @@ impl RequestParser {
         }
         self.remaining = remaining;
         self.position = next;
-        self.searched = 0;
         self.bulks(input)
     }
 
@@ -307,7 +307,6 @@ impl RequestParser {
             }
         }
         self.position = end + 2;
-        self.searched = 0;
         self.remaining -= 1;
         self.bulks(input)
     }
@@ -368,18 +367,15 @@ impl RequestParser {
         invalid: ProtocolError,
         too_big: ProtocolError,
     ) -> Result<Option<(&'i [u8], usize)>, ProtocolError> {
-        let line = &input[self.position..];
-        let found = memchr(b'\r', &line[self.searched..]);
-        let end = found.map_or(line.len(), |offset| self.searched + offset);
-        if end > self.limits.inline_bytes_max {
+        let from = self.searched.max(self.position + 1);
+        let found = memchr(b'\r', &input[from..]);
+        let end = found.map_or(input.len(), |offset| from + offset);
+        if end - self.position > self.limits.inline_bytes_max {
             return Err(too_big);
         }
         self.searched = end;
-        match line.get(end + 1) {
-            Some(b'\n') => {
-                self.searched = 0;
-                Ok(Some((&line[1..end], self.position + end + 2)))
-            }
+        match input.get(end + 1) {
+            Some(b'\n') => Ok(Some((&input[self.position + 1..end], end + 2))),
             Some(_) => Err(invalid),
             None => Ok(None),
         }
@@ -429,58 +425,16 @@ enum Stage {
     Failed(ProtocolError),
 }
 
-/// Reads a length of up to nine digits whose whole line is there: its value and the offset behind
-/// it. `None` is no verdict, it leaves the line to the careful path.
-#[inline(always)]
-fn short_length<const MARKER: u8>(input: &[u8], position: usize) -> Option<(usize, usize)> {
-    let line = input.get(position..)?;
-    // One digit: the four bytes differ from "$0\r\n" in the second byte alone, by 0 to 9.
-    let expected = u32::from_le_bytes([MARKER, b'0', b'\r', b'\n']);
-    let difference = u32::from_le_bytes(*line.first_chunk()?) ^ expected;
-    let digit = difference.rotate_right(8);
-    if digit < 10 {
-        return Some((digit as usize, position + 4));
-    }
-    // Two digits: the same with "00\r\n" behind the marker, and no leading zero.
-    let (&marker, digits) = line.split_first()?;
-    let difference = u32::from_le_bytes(*digits.first_chunk()?) ^ u32::from_le_bytes(*b"00\r\n");
-    let (tens, units) = (difference & 0xFF, difference >> 8);
-    if marker == MARKER && tens.wrapping_sub(1) < 9 && units < 10 {
-        return Some(((tens * 10 + units) as usize, position + 5));
-    }
-    if marker != MARKER {
-        return None;
-    }
-    medium_length(digits).map(|(length, bytes)| (length, position + 1 + bytes))
-}
-
-/// Three to nine digits and CR LF: the value, and the bytes they take.
-fn medium_length(digits: &[u8]) -> Option<(usize, usize)> {
-    if digits[0] == b'0' {
-        return None;
-    }
-    let mut length = 0;
-    for (count, &byte) in digits.iter().enumerate().take(DIGITS_MEDIUM_MAX + 1) {
-        match byte {
-            b'0'..=b'9' => length = length * 10 + usize::from(byte - b'0'),
-            b'\r' if count > 0 && digits.get(count + 1) == Some(&b'\n') => {
-                return Some((length, count + 2));
-            }
-            _ => return None,
-        }
-    }
-    None
-}
-
 /// Printable ASCII as it is, other bytes escaped: the text goes to logs and clients.
 fn printable(byte: u8) -> impl fmt::Display {
     std::ascii::escape_default(byte)
 }
-
-const DIGITS_MEDIUM_MAX: usize = 9;
 
 /// Room for so many arguments is kept from request to request: 16 KiB.
 const SPANS_KEPT: usize = 1024;
 
 /// Room for so many unquoted bytes is kept from request to request.
 const UNQUOTED_BYTES_KEPT: usize = 4096;
+
+#[cfg(test)]
+mod tests;

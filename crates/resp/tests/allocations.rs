@@ -1,0 +1,115 @@
+//! Nothing is allocated a request or a reply once the buffers have grown to the traffic.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tidewire_resp::{
+    Limits, Progress, Protocol, ReplyParser, RequestParser, Writer, write_request,
+};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_one() {
+    ALLOCATIONS.with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the count is beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `turn` allocates once it has run before.
+fn allocations_of(mut turn: impl FnMut()) -> usize {
+    turn();
+    turn();
+    let before = ALLOCATIONS.with(Cell::get);
+    (0..100).for_each(|_| turn());
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+/// Reads all requests of `stream`, given in pieces of `piece_bytes`; returns their arguments' count.
+fn read_requests(parser: &mut RequestParser, stream: &[u8], piece_bytes: usize) -> usize {
+    let (mut arguments, mut start) = (0, 0);
+    for end in (0..stream.len() + piece_bytes).step_by(piece_bytes) {
+        let end = end.min(stream.len());
+        while let Ok(Progress::Complete { consumed }) = parser.parse(&stream[start..end]) {
+            arguments += parser.arguments(&stream[start..end]).iter().len();
+            start += consumed;
+        }
+    }
+    assert_eq!(start, stream.len());
+    arguments
+}
+
+fn write_replies(writer: &mut Writer<'_>) {
+    writer.ok();
+    writer.error("ERR no such key");
+    writer.integer(-12_345);
+    writer.bulk(&[b'x'; 300]);
+    writer.bulk_integer(i64::MIN);
+    writer.double(2.5e-9);
+    writer.verbatim("txt", b"text");
+    writer.null();
+    writer.map(1);
+    writer.simple("key");
+    writer.boolean(true);
+    let mark = writer.array_later();
+    (0..100).for_each(|number| writer.integer(number));
+    writer.finish(mark, 100);
+}
+
+#[test]
+fn requests_allocate_nothing() {
+    let mut stream = Vec::new();
+    for count in [1, 2, 3, 40] {
+        write_request(&mut stream, &vec!["argument"; count]);
+    }
+    stream.extend_from_slice(b"PING inline\r\nSET key \"a \\x41 b\" 'c d'\r\n*0\r\n");
+    let mut parser = RequestParser::new(Limits::default());
+    let allocations = allocations_of(|| {
+        assert_eq!(read_requests(&mut parser, &stream, 4096), 52);
+        assert_eq!(read_requests(&mut parser, &stream, 3), 52);
+    });
+    assert_eq!(allocations, 0);
+}
+
+#[test]
+fn replies_allocate_nothing_to_write_or_to_skip() {
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let mut out = Vec::new();
+        let mut parser = ReplyParser::new();
+        let allocations = allocations_of(|| {
+            out.clear();
+            write_replies(&mut Writer::new(&mut out, protocol));
+            let (mut start, mut replies) = (0, 0);
+            while let Ok(Progress::Complete { consumed }) = parser.skip(&out[start..]) {
+                start += consumed;
+                replies += 1;
+            }
+            assert_eq!((start, replies), (out.len(), 10));
+        });
+        assert_eq!(allocations, 0);
+    }
+}
