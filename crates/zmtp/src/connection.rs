@@ -173,6 +173,10 @@ impl Connection {
     /// Begins a connection; the first bytes to send are at once in [`outgoing`](Self::outgoing).
     pub fn new(mut config: Config, now_ns: u64) -> Connection {
         config.routing_id.truncate(ROUTING_ID_BYTES_MAX);
+        if !config.accepts_2_0() {
+            // 2.0 has no mechanism: announcing it would drop the security that was asked for.
+            config.version = config.version.max(Version::V3_0);
+        }
         let mut outgoing = Vec::with_capacity(128);
         let handshake = Handshake {
             greeting: Greeting::begin(&config, &mut outgoing),

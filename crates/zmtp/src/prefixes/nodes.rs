@@ -307,7 +307,10 @@ enum Branches {
     /// In ascending order of the byte.
     Few(Vec<(u8, NodeId)>),
     /// By the byte; ROOT, which is nobody's child, where there is none.
-    All { count: usize, nodes: Box<[NodeId; 256]> },
+    All {
+        count: usize,
+        nodes: Box<[NodeId; 256]>,
+    },
 }
 
 impl Children {
