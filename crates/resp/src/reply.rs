@@ -89,6 +89,18 @@ impl ReplyParser {
             return Err(error);
         }
         if !self.begun {
+            if let Some((length, start)) = short_length::<b'$'>(input, 0)
+                && length <= BULK_BYTES_MAX
+                && let Some(b"\r\n") = input
+                    .get(start + length..)
+                    .and_then(|rest| rest.first_chunk())
+            {
+                // Most replies of a load test: one bulk, all there.
+                self.kind = ReplyKind::Answer;
+                return Ok(Progress::Complete {
+                    consumed: start + length + 2,
+                });
+            }
             self.begun = true;
             self.kind = ReplyKind::Answer;
             self.position = 0;

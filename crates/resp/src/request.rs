@@ -216,6 +216,7 @@ impl RequestParser {
         self.unquoted.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
+    /// The hot path: the number of arguments is short and its line is there.
     #[inline]
     fn start(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         if self.spans.capacity() > SPANS_KEPT || self.unquoted.capacity() > UNQUOTED_BYTES_KEPT {
@@ -223,8 +224,20 @@ impl RequestParser {
         }
         self.spans.clear();
         self.unquoted.clear();
-        self.position = 0;
         self.searched = 0;
+        match short_length::<b'*'>(input, 0) {
+            Some((count, next)) if count <= self.limits.arguments_allowed() => {
+                self.position = next;
+                self.remaining = count;
+                self.bulks(input)
+            }
+            _ => self.start_carefully(input),
+        }
+    }
+
+    #[cold]
+    fn start_carefully(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        self.position = 0;
         match input.first() {
             Some(b'*') => self.count(input),
             Some(_) => {
@@ -235,80 +248,126 @@ impl RequestParser {
         }
     }
 
-    #[inline]
+    /// The number of arguments where it is incomplete, negative, too big or wrong.
     fn count(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
-        let (remaining, next) = match short_length::<b'*'>(input, 0) {
-            Some(found) => found,
-            None => match self.long_count(input) {
-                Ok(Some(found)) => found,
-                Ok(None) => return self.wait(Stage::Count, 1),
-                Err(error) => return self.fail(error),
-            },
+        let invalid = ProtocolError::InvalidMultibulkLength;
+        let line = self.line(input, invalid, ProtocolError::TooBigMultibulkCount);
+        let (text, next) = match line {
+            Ok(Some(found)) => found,
+            Ok(None) => return self.wait(Stage::Count, 1),
+            Err(error) => return self.fail(error),
         };
-        if remaining > self.limits.arguments_allowed() {
-            let unknown = remaining <= self.limits.arguments_max;
-            return self.fail(match unknown {
-                true => ProtocolError::UnauthenticatedMultibulkLength,
-                false => ProtocolError::InvalidMultibulkLength,
-            });
+        // `*-1` and the like are empty requests.
+        let count = parse_integer(text).and_then(|count| usize::try_from(count.max(0)).ok());
+        match count {
+            Some(count) if count <= self.limits.arguments_allowed() => {
+                self.position = next;
+                self.remaining = count;
+                self.bulks(input)
+            }
+            Some(count) if count <= self.limits.arguments_max => {
+                self.fail(ProtocolError::UnauthenticatedMultibulkLength)
+            }
+            _ => self.fail(invalid),
         }
-        self.remaining = remaining;
-        self.position = next;
-        self.bulks(input)
     }
 
     /// Reads bulks, from the length line at `position` on, until the request or the input ends.
     #[inline]
     fn bulks(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
-        while self.remaining > 0 {
-            let (length, start) = match short_length::<b'$'>(input, self.position) {
-                Some(found) => found,
-                None => match self.long_bulk_length(input) {
-                    Ok(Some(found)) => found,
-                    Ok(None) => return self.wait(Stage::Bulks, 1),
-                    Err(error) => return self.fail(error),
-                },
-            };
-            if length > self.limits.bulk_bytes_allowed() {
-                let unknown = length <= self.limits.bulk_bytes_max;
-                return self.fail(match unknown {
-                    true => ProtocolError::UnauthenticatedBulkLength,
-                    false => ProtocolError::InvalidBulkLength,
+        loop {
+            self.whole_bulks(input);
+            if self.remaining == 0 {
+                self.stage = Stage::Start;
+                return Ok(Progress::Complete {
+                    consumed: self.position,
                 });
             }
-            let end = start + length;
-            match input.get(end..).and_then(|rest| rest.first_chunk()) {
-                Some(b"\r\n") => self.spans.push(Span { start, length }),
-                Some(_) => return self.fail(ProtocolError::MissingTerminator),
-                None => {
-                    let needed = end + 2 - input.len();
-                    return self.wait(Stage::Payload(Span { start, length }), needed);
-                }
+            if let Some(progress) = self.careful_bulk(input)? {
+                return Ok(progress);
             }
-            self.position = end + 2;
-            self.remaining -= 1;
         }
-        self.stage = Stage::Start;
-        Ok(Progress::Complete {
-            consumed: self.position,
-        })
+    }
+
+    /// The hot loop: takes bulk after bulk as long as they are right and all there.
+    #[inline]
+    fn whole_bulks(&mut self, input: &[u8]) {
+        let length_allowed = self.limits.bulk_bytes_allowed();
+        // Kept in registers through the loop.
+        let (mut position, mut remaining) = (self.position, self.remaining);
+        while remaining > 0
+            && let Some((length, start)) = short_length::<b'$'>(input, position)
+            && length <= length_allowed
+            && let Some(b"\r\n") = input
+                .get(start + length..)
+                .and_then(|rest| rest.first_chunk())
+        {
+            self.spans.push(Span { start, length });
+            position = start + length + 2;
+            remaining -= 1;
+        }
+        (self.position, self.remaining) = (position, remaining);
+    }
+
+    /// Takes one bulk that the hot loop has left; tells what to report unless it was whole.
+    #[cold]
+    fn careful_bulk(&mut self, input: &[u8]) -> Result<Option<Progress>, ProtocolError> {
+        let (length, start) = match self.bulk_length(input) {
+            Ok(Some(found)) => found,
+            Ok(None) => return self.wait(Stage::Bulks, 1).map(Some),
+            Err(error) => return self.fail(error).map(Some),
+        };
+        if length > self.limits.bulk_bytes_allowed() {
+            let error = match length > self.limits.bulk_bytes_max {
+                true => ProtocolError::InvalidBulkLength,
+                false => ProtocolError::UnauthenticatedBulkLength,
+            };
+            return self.fail(error).map(Some);
+        }
+        self.take_payload(input, Span { start, length })
     }
 
     /// Goes on with a bulk whose length is known and whose bytes had not all come.
     fn payload(&mut self, input: &[u8], bulk: Span) -> Result<Progress, ProtocolError> {
+        match self.take_payload(input, bulk)? {
+            Some(progress) => Ok(progress),
+            None => self.bulks(input),
+        }
+    }
+
+    fn take_payload(
+        &mut self,
+        input: &[u8],
+        bulk: Span,
+    ) -> Result<Option<Progress>, ProtocolError> {
         let end = bulk.start + bulk.length;
         match input.get(end..).and_then(|rest| rest.first_chunk()) {
-            Some(b"\r\n") => self.spans.push(bulk),
-            Some(_) => return self.fail(ProtocolError::MissingTerminator),
-            None => {
-                return Ok(Progress::Incomplete {
-                    needed: end + 2 - input.len(),
-                });
+            Some(b"\r\n") => {
+                self.spans.push(bulk);
+                self.position = end + 2;
+                self.remaining -= 1;
+                Ok(None)
             }
+            Some(_) => self.fail(ProtocolError::MissingTerminator).map(Some),
+            None => self
+                .wait(Stage::Payload(bulk), end + 2 - input.len())
+                .map(Some),
         }
-        self.position = end + 2;
-        self.remaining -= 1;
-        self.bulks(input)
+    }
+
+    /// The length of the bulk at `position` and the offset of its bytes, once its line has ended.
+    fn bulk_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
+        match input.get(self.position) {
+            Some(b'$') => {}
+            Some(&other) => return Err(ProtocolError::ExpectedBulk(other)),
+            None => return Ok(None),
+        }
+        let invalid = ProtocolError::InvalidBulkLength;
+        let Some((text, next)) = self.line(input, invalid, ProtocolError::TooBigBulkCount)? else {
+            return Ok(None);
+        };
+        let length = parse_integer(text).and_then(|length| usize::try_from(length).ok());
+        Ok(Some((length.ok_or(invalid)?, next)))
     }
 
     fn inline(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
@@ -328,36 +387,6 @@ impl RequestParser {
         }
         self.stage = Stage::Start;
         Ok(Progress::Complete { consumed: end + 1 })
-    }
-
-    /// The number of arguments where it is incomplete, of many digits, negative or wrong.
-    #[cold]
-    fn long_count(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
-        let invalid = ProtocolError::InvalidMultibulkLength;
-        let too_big = ProtocolError::TooBigMultibulkCount;
-        let Some((text, next)) = self.line(input, invalid, too_big)? else {
-            return Ok(None);
-        };
-        let count = parse_integer(text).ok_or(invalid)?;
-        // `*-1` and the like are empty requests.
-        let count = usize::try_from(count.max(0)).map_err(|_| invalid)?;
-        Ok(Some((count, next)))
-    }
-
-    /// The length of a bulk where it is incomplete, of many digits or wrong.
-    #[cold]
-    fn long_bulk_length(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
-        match input.get(self.position) {
-            Some(b'$') => {}
-            Some(&other) => return Err(ProtocolError::ExpectedBulk(other)),
-            None => return Ok(None),
-        }
-        let invalid = ProtocolError::InvalidBulkLength;
-        let Some((text, next)) = self.line(input, invalid, ProtocolError::TooBigBulkCount)? else {
-            return Ok(None);
-        };
-        let length = parse_integer(text).and_then(|length| usize::try_from(length).ok());
-        Ok(Some((length.ok_or(invalid)?, next)))
     }
 
     /// The line at `position` without its marker, and the offset behind it, once it has ended.
