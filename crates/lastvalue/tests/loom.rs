@@ -1,5 +1,9 @@
 //! The slot's protocol under loom, which runs every order of events that the memory model allows:
 //! `RUSTFLAGS="--cfg loom" cargo test -p tidewire-lastvalue --release --test loom`.
+//!
+//! A test fails when either fence, or the release of the claim, is taken out. Loom does not tell
+//! the orderings of `version` itself from weaker ones where a fence stands beside them: those rest
+//! on the paper that `MarketSlot` names.
 #![cfg(loom)]
 
 use loom::sync::Arc;
