@@ -6,8 +6,8 @@ use crate::{
     RequestParser, Value, decode,
 };
 
-/// Reads `data` as a connection's requests, as a whole and in pieces of several sizes, and holds that
-/// all find the same requests and the same error.
+/// Reads `data` as a connection's requests, as a whole and in pieces of several sizes, and holds
+/// that all find the same requests and the same error.
 pub fn fuzz_resp_request(data: &[u8]) {
     // Small limits, so that small inputs reach them.
     let limits = Limits {
@@ -22,8 +22,8 @@ pub fn fuzz_resp_request(data: &[u8]) {
     }
 }
 
-/// Reads `data` as a connection's replies, as a whole and in pieces of several sizes, and holds that
-/// all end in the same places and that [`decode`] agrees.
+/// Reads `data` as a connection's replies, as a whole and in pieces of several sizes, and holds
+/// that all end in the same places and that [`decode`] agrees.
 pub fn fuzz_resp_reply(data: &[u8]) {
     let (ends, error) = replies(data, data.len());
     for piece_bytes in PIECE_BYTES {

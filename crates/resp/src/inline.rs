@@ -8,8 +8,8 @@ use crate::arguments::Span;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unbalanced;
 
-/// Splits `line`, which has no line end. Without quotes the spans lie in `line` itself and `unquoted`
-/// stays empty; with quotes they lie in `unquoted`, which then holds all arguments.
+/// Splits `line`, which has no line end. Without quotes the spans lie in `line` itself and
+/// `unquoted` stays empty; with quotes they lie in `unquoted`, which then holds all arguments.
 pub(crate) fn split(
     line: &[u8],
     spans: &mut Vec<Span>,

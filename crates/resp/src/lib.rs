@@ -1,9 +1,9 @@
 //! RESP2/RESP3 wire format: incremental request parser and reply encoder, without I/O.
 //!
-//! A server owns one [`RequestParser`] a connection, hands it the bytes received so far and runs each
-//! request's [`Arguments`] (slices of that same buffer); its replies go through a [`Writer`]. A client
-//! encodes with [`write_request`], finds the end of a reply with [`ReplyParser`], and [`decode`]s it
-//! into a [`Value`] where it wants to look inside.
+//! A server owns one [`RequestParser`] a connection, hands it the bytes received so far and runs
+//! each request's [`Arguments`] (slices of that same buffer); its replies go through a [`Writer`].
+//! A client encodes with [`write_request`], finds the end of a reply with [`ReplyParser`], and
+//! [`decode`]s it into a [`Value`] where it wants to look inside.
 //!
 //! ```
 //! use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer};

@@ -216,8 +216,8 @@ pub(crate) enum Body<'i> {
     Null,
 }
 
-/// Reads an element's first line, once it has ended. From `position` to `searched` the input is known
-/// to hold no line end.
+/// Reads an element's first line, once it has ended. From `position` to `searched` the input is
+/// known to hold no line end.
 #[inline]
 pub(crate) fn header<'i>(
     input: &'i [u8],

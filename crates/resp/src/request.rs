@@ -57,7 +57,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Redis's limits, for an authenticated client.
+    /// Redis's limits, for an authenticated client. (Redis 7 and later take up to 2^31 - 1
+    /// arguments; a million is what those before took.)
     fn default() -> Self {
         Limits {
             arguments_max: 1024 * 1024,
@@ -188,11 +189,7 @@ impl RequestParser {
     pub fn parse(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         match self.stage {
             Stage::Start => self.start(input),
-            Stage::Inline => self.inline(input),
-            Stage::Count => self.count(input),
-            Stage::Bulks => self.bulks(input),
-            Stage::Payload(bulk) => self.payload(input, bulk),
-            Stage::Failed(error) => Err(error),
+            _ => self.resume(input),
         }
     }
 
@@ -216,7 +213,7 @@ impl RequestParser {
         self.unquoted.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// The hot path: the number of arguments is short and its line is there.
+    /// The hot path: the line with the number of arguments is there, and most often all the rest.
     #[inline]
     fn start(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         if self.spans.capacity() > SPANS_KEPT || self.unquoted.capacity() > UNQUOTED_BYTES_KEPT {
@@ -229,9 +226,27 @@ impl RequestParser {
             Some((count, next)) if count <= self.limits.arguments_allowed() => {
                 self.position = next;
                 self.remaining = count;
-                self.bulks(input)
+                self.whole_bulks(input);
+                match self.remaining {
+                    0 => Ok(Progress::Complete {
+                        consumed: self.position,
+                    }),
+                    _ => self.bulks(input),
+                }
             }
             _ => self.start_carefully(input),
+        }
+    }
+
+    #[cold]
+    fn resume(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        match self.stage {
+            Stage::Start => self.start(input),
+            Stage::Inline => self.inline(input),
+            Stage::Count => self.count(input),
+            Stage::Bulks => self.bulks(input),
+            Stage::Payload(bulk) => self.payload(input, bulk),
+            Stage::Failed(error) => Err(error),
         }
     }
 
@@ -273,7 +288,6 @@ impl RequestParser {
     }
 
     /// Reads bulks, from the length line at `position` on, until the request or the input ends.
-    #[inline]
     fn bulks(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
         loop {
             self.whole_bulks(input);
@@ -290,7 +304,7 @@ impl RequestParser {
     }
 
     /// The hot loop: takes bulk after bulk as long as they are right and all there.
-    #[inline]
+    #[inline(always)]
     fn whole_bulks(&mut self, input: &[u8]) {
         let length_allowed = self.limits.bulk_bytes_allowed();
         // Kept in registers through the loop.
@@ -298,9 +312,10 @@ impl RequestParser {
         while remaining > 0
             && let Some((length, start)) = short_length::<b'$'>(input, position)
             && length <= length_allowed
-            && let Some(b"\r\n") = input
+            && input
                 .get(start + length..)
                 .and_then(|rest| rest.first_chunk())
+                == Some(b"\r\n")
         {
             self.spans.push(Span { start, length });
             position = start + length + 2;

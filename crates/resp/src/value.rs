@@ -46,8 +46,8 @@ pub enum Value {
     },
 }
 
-/// Reads the reply at the beginning of `input`: the value and the bytes that it took, or `None` if it
-/// goes on beyond the input. Attributes (`|`) are read and left out.
+/// Reads the reply at the beginning of `input`: the value and the bytes that it took, or `None` if
+/// it goes on beyond the input. Attributes (`|`) are read and left out.
 ///
 /// It begins anew at each call; [`ReplyParser`](crate::ReplyParser) finds the end without doing so.
 ///

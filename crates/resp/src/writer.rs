@@ -6,8 +6,8 @@ use crate::number::DoubleText;
 /// Appends replies to a buffer, in the format that the connection has agreed upon.
 ///
 /// An aggregate is announced with its length and then filled by so many further calls. Where the
-/// length is known only afterwards, [`array_later`](Self::array_later) and its kin leave a mark that
-/// [`finish`](Self::finish) turns into the length.
+/// length is known only afterwards, [`array_later`](Self::array_later) and its kin leave a mark
+/// that [`finish`](Self::finish) turns into the length.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -208,9 +208,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Fills in the number of elements (of a map: of pairs) written since `mark` was made. Of nested
-    /// aggregates the inner is finished first. Ten or more elements move what follows the mark by
-    /// the header's further digits, once.
+    /// Fills in the number of elements (of a map: of pairs) written since `mark` was made. Of
+    /// nested aggregates the inner is finished first. Ten or more elements move what follows the
+    /// mark, once, by the further digits.
     pub fn finish(&mut self, mark: Mark, count: usize) {
         let elements = count * mark.elements;
         let digit_at = mark.position + 1;
@@ -284,3 +284,114 @@ pub fn write_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, arguments: &[A]) {
 
 /// Kind, sign, 19 digits, CR LF; rounded up.
 const HEADER_BYTES_MAX: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(protocol: Protocol, write: impl Fn(&mut Writer<'_>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Writer::new(&mut out, protocol));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_reply_has_its_bytes_in_either_format() {
+        type Write = fn(&mut Writer<'_>);
+        let table: &[(Write, &str, &str)] = &[
+            (|to| to.ok(), "+OK\r\n", "+OK\r\n"),
+            (|to| to.simple("QUEUED"), "+QUEUED\r\n", "+QUEUED\r\n"),
+            (|to| to.error("ERR no"), "-ERR no\r\n", "-ERR no\r\n"),
+            (|to| to.integer(-42), ":-42\r\n", ":-42\r\n"),
+            (
+                |to| to.integer(i64::MIN),
+                ":-9223372036854775808\r\n",
+                ":-9223372036854775808\r\n",
+            ),
+            (|to| to.bulk(b""), "$0\r\n\r\n", "$0\r\n\r\n"),
+            (
+                |to| to.bulk(b"a\r\nb"),
+                "$4\r\na\r\nb\r\n",
+                "$4\r\na\r\nb\r\n",
+            ),
+            (
+                |to| to.bulk(b"0123456789"),
+                "$10\r\n0123456789\r\n",
+                "$10\r\n0123456789\r\n",
+            ),
+            (|to| to.bulk_integer(-7), "$2\r\n-7\r\n", "$2\r\n-7\r\n"),
+            (|to| to.bulk_double(0.5), "$3\r\n0.5\r\n", "$3\r\n0.5\r\n"),
+            (|to| to.null(), "$-1\r\n", "_\r\n"),
+            (|to| to.null_array(), "*-1\r\n", "_\r\n"),
+            (|to| to.array(3), "*3\r\n", "*3\r\n"),
+            (|to| to.array(1234), "*1234\r\n", "*1234\r\n"),
+            (|to| to.map(6), "*12\r\n", "%6\r\n"),
+            (|to| to.set(99), "*99\r\n", "~99\r\n"),
+            (|to| to.push(3), "*3\r\n", ">3\r\n"),
+            (|to| to.double(1e20), "$5\r\n1e+20\r\n", ",1e+20\r\n"),
+            (
+                |to| to.double(f64::NEG_INFINITY),
+                "$4\r\n-inf\r\n",
+                ",-inf\r\n",
+            ),
+            (|to| to.boolean(true), ":1\r\n", "#t\r\n"),
+            (|to| to.boolean(false), ":0\r\n", "#f\r\n"),
+            (|to| to.big_number("-12"), "$3\r\n-12\r\n", "(-12\r\n"),
+            (
+                |to| to.verbatim("txt", b"hi"),
+                "$2\r\nhi\r\n",
+                "=6\r\ntxt:hi\r\n",
+            ),
+            (|to| to.verbatim("m", b""), "$0\r\n\r\n", "=4\r\nm  :\r\n"),
+            (|to| to.raw(b"+PONG\r\n"), "+PONG\r\n", "+PONG\r\n"),
+        ];
+        for (write, resp2, resp3) in table {
+            assert_eq!(written(Protocol::Resp2, write), *resp2);
+            assert_eq!(written(Protocol::Resp3, write), *resp3);
+        }
+    }
+
+    #[test]
+    fn a_line_cannot_be_broken_by_what_it_quotes() {
+        let text = written(Protocol::Resp2, |to| to.error("ERR unknown 'a\r\n+OK\r\n'"));
+        assert_eq!(text, "-ERR unknown 'a  +OK  '\r\n");
+        assert_eq!(written(Protocol::Resp3, |to| to.simple("a\nb")), "+a b\r\n");
+        assert_eq!(
+            written(Protocol::Resp3, |to| to.big_number("1\r\n:2")),
+            "(1  :2\r\n"
+        );
+    }
+
+    #[test]
+    fn lengths_known_late_are_filled_in_from_the_inner_to_the_outer() {
+        let nested = |to: &mut Writer<'_>| {
+            to.integer(0);
+            let outer = to.map_later();
+            for key in 0..5 {
+                to.integer(key);
+                let inner = to.array_later();
+                (0..10).for_each(|_| to.null());
+                to.finish(inner, 10);
+            }
+            to.finish(outer, 5);
+            let empty = to.set_later();
+            to.finish(empty, 0);
+        };
+        let pairs = |null: &str| {
+            (0..5)
+                .map(|key| format!(":{key}\r\n*10\r\n{}", null.repeat(10)))
+                .collect::<String>()
+        };
+        let resp2 = format!(":0\r\n*10\r\n{}*0\r\n", pairs("$-1\r\n"));
+        assert_eq!(written(Protocol::Resp2, nested), resp2);
+        let resp3 = format!(":0\r\n%5\r\n{}~0\r\n", pairs("_\r\n"));
+        assert_eq!(written(Protocol::Resp3, nested), resp3);
+    }
+
+    #[test]
+    fn a_request_is_an_array_of_bulks() {
+        let mut out = Vec::new();
+        write_request(&mut out, &["GET", "key"]);
+        assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
+    }
+}

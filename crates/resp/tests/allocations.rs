@@ -49,7 +49,7 @@ fn allocations_of(mut turn: impl FnMut()) -> usize {
     ALLOCATIONS.with(Cell::get) - before
 }
 
-/// Reads all requests of `stream`, given in pieces of `piece_bytes`; returns their arguments' count.
+/// Reads all requests of `stream`, given in pieces of `piece_bytes`; counts their arguments.
 fn read_requests(parser: &mut RequestParser, stream: &[u8], piece_bytes: usize) -> usize {
     let (mut arguments, mut start) = (0, 0);
     for end in (0..stream.len() + piece_bytes).step_by(piece_bytes) {
