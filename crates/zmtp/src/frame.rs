@@ -5,9 +5,14 @@ use crate::error::Error;
 /// Appends one message frame. `more`: further frames of the same message follow.
 #[inline]
 pub fn encode_frame(out: &mut Vec<u8>, body: &[u8], more: bool) {
-    let header = frame_header(body.len(), more);
     out.reserve(FrameHeader::BYTES_MAX + body.len());
-    out.extend_from_slice(header.as_bytes());
+    let flags = u8::from(more) * MORE;
+    // Headers of a length known to the compiler are stores, not calls.
+    if let Ok(length) = u8::try_from(body.len()) {
+        out.extend_from_slice(&[flags, length]);
+    } else {
+        out.extend_from_slice(&FrameHeader::new(flags, body.len() as u64).bytes);
+    }
     out.extend_from_slice(body);
 }
 

@@ -61,11 +61,10 @@ impl Mechanism {
         own: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Progress<'b>, Error> {
-        let command = Command::parse(body)?;
         match self {
-            Mechanism::Null(null) => null.receive(command),
-            Mechanism::PlainClient(client) => client.receive(command, own, out),
-            Mechanism::PlainServer(server) => server.receive(command),
+            Mechanism::Null(null) => null.receive(Command::parse(body)?),
+            Mechanism::PlainClient(client) => client.receive(body, own, out),
+            Mechanism::PlainServer(server) => server.receive(Command::parse(body)?),
         }
     }
 

@@ -106,6 +106,14 @@ fn the_time_to_live_that_a_peer_promised_is_held_against_it() {
 }
 
 #[test]
+fn a_message_right_behind_a_ping_keeps_its_promise() {
+    let (_left, mut right) = beating();
+    right.feed(b"\x04\x07\x04PING\x00\x01\x00\x01m", 0);
+    assert_eq!(right.connection.deadline_ns(), None);
+    assert_eq!(right.seen.len(), 1);
+}
+
+#[test]
 fn a_context_comes_back_up_to_sixteen_octets() {
     let (_left, mut right) = beating();
     right.feed(b"\x04\x0a\x04PING\x00\x00ctx", 0);

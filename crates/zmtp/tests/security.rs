@@ -195,6 +195,14 @@ fn a_server_cannot_skip_welcome() {
     );
 }
 
+/// libzmq's PLAIN server misspells ERROR (a hex escape that takes one letter too many).
+#[test]
+fn a_refusal_by_libzmq_is_understood() {
+    let bytes = [&libzmq_greeting("PLAIN", 1)[..], b"\x04\x09^RROR\x03400"].concat();
+    let side = Side::fed(client(), &bytes);
+    assert_eq!(side.seen, [Seen::PeerError(b"400".into())]);
+}
+
 #[test]
 fn what_is_not_zmtp_is_refused_at_its_first_wrong_octet() {
     for (bytes, error) in [

@@ -1,7 +1,7 @@
 //! PLAIN (RFC 24): HELLO with user name and password, WELCOME, INITIATE, READY.
 
 use super::{Progress, expect_empty, refused_or_unexpected};
-use crate::command::{Command, HELLO, INITIATE, READY, WELCOME, encode_command};
+use crate::command::{Command, ERROR, HELLO, INITIATE, READY, WELCOME, encode_command};
 use crate::connection::Credentials;
 use crate::error::{CommandName, Error};
 
@@ -42,10 +42,14 @@ impl PlainClient {
 
     pub(super) fn receive<'b>(
         &mut self,
-        command: Command<'b>,
+        body: &'b [u8],
         own: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Progress<'b>, Error> {
+        let command = match body.strip_prefix(LIBZMQ_ERROR) {
+            Some(data) => Command { name: ERROR, data },
+            None => Command::parse(body)?,
+        };
         match (self.expects, command.name) {
             (ClientExpects::Welcome, WELCOME) => {
                 expect_empty(command, CommandName::Welcome)?;
@@ -104,3 +108,7 @@ fn parse_hello(data: &[u8]) -> Option<Credentials<'_>> {
     let (&length, password) = rest.split_first()?;
     (password.len() == usize::from(length)).then_some(Credentials::Plain { username, password })
 }
+
+/// ERROR as libzmq's PLAIN server sends it, up to 4.3.6 at least: its C source has it as
+/// `"\x05ERROR"`, where the escape takes the E for a digit and becomes one octet, 0x5E.
+const LIBZMQ_ERROR: &[u8] = b"\x5eRROR";
