@@ -41,8 +41,10 @@ pub(crate) struct Greeting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
-    /// Signature and major version: enough for a peer to tell us its own version.
-    Part,
+    /// The signature, which every version has.
+    Signature,
+    /// The major version too: enough for a peer to tell us its own.
+    Major,
     All,
 }
 
@@ -58,30 +60,21 @@ pub(crate) enum Greeted {
 }
 
 impl Greeting {
-    /// Begins ours. Where a 2.0 peer may be at the other end, only the part that it understands
-    /// is said until its version is known; else the whole, which saves half a round trip.
+    /// Begins ours.
     pub(crate) fn begin(config: &Config, out: &mut Vec<u8>) -> Greeting {
         out.extend_from_slice(&SIGNATURE);
         // libzmq puts the length of its routing id here for the sake of ZMTP 1.0 peers.
         out[8] = (config.routing_id.len() as u8).wrapping_add(1);
-        let said = if config.version == Version::V2_0 {
-            out.push(MAJOR_2_0);
-            say_2_0(config, out);
-            Said::All
-        } else {
-            out.push(MAJOR_3);
-            if config.accepts_2_0() {
-                Said::Part
-            } else {
-                say_3(config, out);
-                Said::All
-            }
-        };
-        Greeting {
-            bytes: [0; GREETING_BYTES],
+        let bytes = [0; GREETING_BYTES];
+        let mut greeting = Greeting {
+            bytes,
             filled: 0,
-            said,
+            said: Said::Signature,
+        };
+        if !config.signature_first {
+            greeting.say_major(config, out);
         }
+        greeting
     }
 
     /// Takes octets of the peer's greeting; returns how many, and what they say.
@@ -103,7 +96,9 @@ impl Greeting {
             if self.filled < wanted {
                 return Ok((consumed, Greeted::Incomplete));
             }
-            if wanted == MAJOR_END {
+            if wanted == MAJOR_AT {
+                self.say_major(config, out);
+            } else if wanted == MAJOR_END {
                 self.say_rest(config, out);
             } else if self.is_2_0(config) {
                 let kind = SocketType::from_number(self.bytes[MAJOR_END]);
@@ -124,7 +119,9 @@ impl Greeting {
 
     /// The length of the stage that is being read.
     fn wanted(&self, config: &Config) -> usize {
-        if self.filled < MAJOR_END {
+        if self.said == Said::Signature {
+            MAJOR_AT
+        } else if self.filled < MAJOR_END {
             MAJOR_END
         } else if self.is_2_0(config) {
             MAJOR_END + 1
@@ -156,9 +153,26 @@ impl Greeting {
         Ok(())
     }
 
+    /// Where a 2.0 peer may be at the other end, only the major version is said until its own is
+    /// known; else the whole, which saves half a round trip.
+    fn say_major(&mut self, config: &Config, out: &mut Vec<u8>) {
+        self.said = Said::All;
+        if config.version == Version::V2_0 {
+            out.push(MAJOR_2_0);
+            say_2_0(config, out);
+            return;
+        }
+        out.push(MAJOR_3);
+        if config.accepts_2_0() {
+            self.said = Said::Major;
+        } else {
+            say_3(config, out);
+        }
+    }
+
     /// The peer's major version is known: says what is left of ours, in its terms.
     fn say_rest(&mut self, config: &Config, out: &mut Vec<u8>) {
-        if self.said == Said::Part {
+        if self.said == Said::Major {
             self.said = Said::All;
             if self.is_2_0(config) {
                 say_2_0(config, out);

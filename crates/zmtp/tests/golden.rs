@@ -44,6 +44,27 @@ fn without_2_0_the_whole_greeting_leaves_at_once() {
     assert_eq!(side.sent(), libzmq_greeting("NULL", 1));
 }
 
+/// libzmq's own test_stream reads exactly ten octets first.
+#[test]
+fn the_signature_can_go_alone_as_libzmq_sends_it() {
+    let config = Config {
+        signature_first: true,
+        ..Config::new(SocketType::Dealer)
+    };
+    let greeting = libzmq_greeting("NULL", 1);
+    let mut side = Side::new(config.clone());
+    assert_eq!(side.sent(), SIGNATURE);
+    side.feed(&greeting[..9], 0);
+    assert_eq!(side.sent(), b"");
+    side.feed(&greeting[9..10], 0);
+    assert_eq!(side.sent(), b"\x03");
+    side.feed(&greeting[10..11], 0);
+    assert_eq!(side.sent(), greeting[11..]);
+    let mut at_once = Side::fed(config, &greeting);
+    assert_eq!(at_once.sent()[..64], greeting);
+    assert!(!at_once.connection.is_ready());
+}
+
 #[test]
 fn a_subscriber_has_no_identity_and_subscribes_by_command() {
     let mut side = Side::fed(Config::new(SocketType::Sub), &libzmq_greeting("NULL", 1));
