@@ -1,1 +1,728 @@
 //! Receiving side of a native feed: gap detection and recovery.
+//!
+//! [`Client`] is the machine of a subscriber, and of a server that receives a publisher's stream.
+//! [`Publisher`] is the machine that sends a stream to a server.
+//!
+//! ```text
+//!  socket ─▶ receive(side, input, now) ─▶ Sink      in order, exactly once, gaps reported
+//!  socket ◀─ drain_outgoing(side)                   login, subscriptions, requests
+//!  timer  ◀─ deadline_ns(), then handle_timeout(now)
+//! ```
+
+mod assembly;
+mod holes;
+mod publisher;
+mod sink;
+
+pub use assembly::MISSING_RANGES_MAX;
+pub use holes::{HOLES_MAX, REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
+pub use publisher::{Publisher, PublisherConfig, PublisherError, PublisherState};
+pub use sink::{Gap, LossReason, NullSink, Side, Sink};
+
+use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_MAX};
+use crate::wire::{
+    ClientName, Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
+    MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Request, Role,
+    SnapshotNotice, Subscribe, TextError, TooOld, decode_packet, snapshot_position,
+};
+
+use assembly::Assembly;
+use holes::Holes;
+
+/// Snapshots on their way in at once; the oldest gives way.
+pub const ASSEMBLIES_MAX: usize = 16;
+/// Symbol ids at and above this are not watched for records that the stream overtook: bounds the
+/// watch to 8 MiB.
+pub const WATCHED_SYMBOLS_MAX: u32 = 1 << 20;
+/// Shortest heartbeat interval that a server may announce.
+pub const HEARTBEAT_INTERVAL_NS_MIN: u64 = 10_000_000;
+
+/// What a client is set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientConfig {
+    /// What the client calls itself.
+    pub name: ClientName,
+    /// Heartbeat interval until the server says its own; and of the client's own heartbeats.
+    pub heartbeat_interval_ns: u64,
+    /// How long a missing packet may be only late before it is asked for.
+    pub reorder_grace_ns: u64,
+    /// Delay between two requests for the same range; doubles up to sixteenfold.
+    pub request_retry_ns: u64,
+    /// Bytes of early packets kept while a hole before them is open.
+    pub early_bytes_max: usize,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        ClientConfig {
+            name: ClientName::EMPTY,
+            heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
+            reorder_grace_ns: 1_000_000,
+            request_retry_ns: 50_000_000,
+            early_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// Why a connection cannot go on: always the peer's or the link's fault. Disconnect, connect
+/// again and call [`Client::connected`]: the stream resumes where it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// What follows cannot be told apart into packets.
+    #[error("framing lost: {0}")]
+    FramingLost(PacketError),
+    /// A packet's checksum is right, its messages are not.
+    #[error("malformed packet: {0}")]
+    Malformed(MessageError),
+    /// A control that only the other role sends.
+    #[error("a control out of the protocol's order")]
+    OutOfOrder,
+}
+
+/// What a client has seen; every field only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientCounters {
+    /// Messages delivered.
+    pub messages: u64,
+    /// Sequences of other symbols passed over in a selection.
+    pub skipped: u64,
+    /// Snapshot records delivered.
+    pub snapshot_records: u64,
+    /// Snapshots completed.
+    pub snapshots: u64,
+    /// Holes opened.
+    pub gaps: u64,
+    /// Sequences that were missing and came after all.
+    pub recovered: u64,
+    /// Sequences that never came.
+    pub lost: u64,
+    /// Ranges asked for.
+    pub requests: u64,
+    /// Packets that did not fit the early buffer.
+    pub early_dropped: u64,
+    /// Packets of another session than ours.
+    pub foreign: u64,
+    /// Snapshot records that the live stream had overtaken; asked for again.
+    pub overtaken: u64,
+}
+
+/// What came in on one side; every field only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideCounters {
+    /// Packets with a right checksum.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Packets with a wrong checksum.
+    pub corrupt: u64,
+    /// Stream packets that brought nothing new: the other side, or a retransmission, was first.
+    pub duplicate: u64,
+    /// Stream packets that came after later ones of the same side.
+    pub late: u64,
+    /// Sequences that this side passed over (late ones included).
+    pub lost: u64,
+}
+
+#[derive(Debug, Default)]
+struct SideState {
+    connected: bool,
+    accepted: bool,
+    outgoing: Vec<u8>,
+    last_received_ns: u64,
+    next_heartbeat_ns: u64,
+    silence_reported: bool,
+    /// One past the highest sequence seen on this side; 0 before the first.
+    next_sequence: u64,
+    counters: SideCounters,
+}
+
+/// The receiver of one stream.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    role: ReceiverRole,
+    /// 0 until known.
+    session: u32,
+    /// Everything before this was delivered or reported lost; 0 until the stream is joined.
+    expected: u64,
+    /// One past the highest sequence known to exist; `>= expected`.
+    highest: u64,
+    holes: Holes,
+    sides: [SideState; 2],
+    /// Side of the latest packet: requests go there.
+    latest_side: Side,
+    patterns: Vec<PatternText>,
+    assemblies: Vec<Assembly>,
+    /// By symbol id: sequence of its last message while an assembly is open.
+    watched: Vec<u64>,
+    /// Whether a snapshot of everything subscribed was completed and nothing was lost since.
+    values_complete: bool,
+    /// One past the session's last sequence, once the sender said so.
+    end: Option<u64>,
+    end_reported: bool,
+    interval_ns: u64,
+    counters: ClientCounters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReceiverRole {
+    Subscriber,
+    /// Inside of a server: no login, no snapshots.
+    Listener,
+}
+
+impl Client {
+    /// A subscriber that has not connected yet.
+    pub fn new(config: ClientConfig) -> Client {
+        Client {
+            config,
+            role: ReceiverRole::Subscriber,
+            session: 0,
+            expected: 0,
+            highest: 0,
+            holes: Holes::default(),
+            sides: Default::default(),
+            latest_side: Side::A,
+            patterns: Vec::new(),
+            assemblies: Vec::new(),
+            watched: Vec::new(),
+            values_complete: false,
+            end: None,
+            end_reported: false,
+            interval_ns: config
+                .heartbeat_interval_ns
+                .clamp(1, HEARTBEAT_INTERVAL_NS_MAX),
+            counters: ClientCounters::default(),
+        }
+    }
+
+    /// The receiver of a publisher's stream: no login, no snapshots.
+    pub fn listener(config: ClientConfig, session: u32, next_sequence: u64) -> Client {
+        let mut client = Client::new(config);
+        client.role = ReceiverRole::Listener;
+        client.session = session;
+        client.expected = next_sequence;
+        client.highest = next_sequence;
+        client
+    }
+
+    /// Adds a subscription, on every side that is connected and at every later login. Patterns
+    /// beyond [`PATTERNS_MAX`] are for the server to refuse.
+    pub fn subscribe(&mut self, pattern: &str) -> Result<(), TextError> {
+        let pattern = PatternText::new(pattern)?;
+        if self.patterns.contains(&pattern) {
+            return Ok(());
+        }
+        if self.patterns.len() == PATTERNS_MAX {
+            return Err(TextError::TooLong);
+        }
+        self.patterns.push(pattern);
+        self.values_complete = false;
+        self.tell_all(&Control::Subscribe(Subscribe {
+            pattern,
+            resume: false,
+        }));
+        Ok(())
+    }
+
+    /// Takes a subscription back by its exact pattern; says whether it was there.
+    pub fn unsubscribe(&mut self, pattern: &str) -> bool {
+        let before = self.patterns.len();
+        self.patterns.retain(|known| known.as_str() != pattern);
+        let was_there = self.patterns.len() != before;
+        if was_there {
+            self.tell_all(&Control::Unsubscribe(PatternText::truncated(pattern)));
+        }
+        was_there
+    }
+
+    /// A connection is there, the first or a later one: logs in, and resumes where the stream
+    /// stopped. What was not sent on the last connection is forgotten.
+    pub fn connected(&mut self, side: Side, now_ns: u64) {
+        self.peer_connected(side, now_ns);
+        let resumes = self.expected > 0;
+        let login = Login {
+            role: Role::Subscriber,
+            session: if resumes { self.session } else { 0 },
+            next_sequence: self.expected,
+            subscription_count: self.patterns.len() as u16,
+            client_name: self.config.name,
+        };
+        let resume = resumes && self.values_complete;
+        let outgoing = &mut self.sides[side.index()].outgoing;
+        PacketWriter::control(outgoing, login.session, &Control::Login(login));
+        for &pattern in &self.patterns {
+            let subscribe = Control::Subscribe(Subscribe { pattern, resume });
+            PacketWriter::control(outgoing, login.session, &subscribe);
+        }
+    }
+
+    /// A connection of a publisher is there (for a listener, which does not log in).
+    pub fn peer_connected(&mut self, side: Side, now_ns: u64) {
+        self.disconnected(side);
+        self.holes
+            .postpone(now_ns.saturating_add(self.config.request_retry_ns));
+        let state = &mut self.sides[side.index()];
+        state.connected = true;
+        state.last_received_ns = now_ns;
+        state.next_heartbeat_ns = now_ns.saturating_add(self.interval_ns);
+        state.silence_reported = false;
+        state.next_sequence = 0;
+        self.latest_side = side;
+    }
+
+    /// The connection is gone.
+    pub fn disconnected(&mut self, side: Side) {
+        let state = &mut self.sides[side.index()];
+        state.connected = false;
+        state.accepted = false;
+        state.outgoing.clear();
+        let before = self.assemblies.len();
+        self.assemblies.retain(|assembly| assembly.side != side);
+        if self.assemblies.len() != before {
+            self.values_complete = false;
+        }
+    }
+
+    /// Takes bytes of one side; returns how many were used. The rest is the beginning of a
+    /// packet: give it again with more behind it. A datagram is given whole.
+    pub fn receive<S: Sink>(
+        &mut self,
+        side: Side,
+        input: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<usize, ReceiveError> {
+        let mut used = 0;
+        loop {
+            match decode_packet(&input[used..]) {
+                Ok(Some((packet, length))) => {
+                    used += length;
+                    self.packet(side, &packet, now_ns, sink)?;
+                }
+                Ok(None) => break,
+                Err(PacketError::BadChecksum { packet_length }) => {
+                    self.sides[side.index()].counters.corrupt += 1;
+                    used += packet_length;
+                }
+                Err(error) => return Err(ReceiveError::FramingLost(error)),
+            }
+        }
+        if used > 0 {
+            let state = &mut self.sides[side.index()];
+            state.last_received_ns = now_ns;
+            state.silence_reported = false;
+            if !self.holes.is_empty() {
+                self.poll_requests(now_ns);
+            }
+        }
+        Ok(used)
+    }
+
+    /// Asks for what is due, gives up what was asked for in vain, reports silence.
+    pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.poll_requests(now_ns);
+        while let Some(until) = self.holes.given_up() {
+            self.give_up(until, LossReason::NoAnswer, now_ns, sink);
+            self.request_snapshot();
+        }
+        for side in Side::ALL {
+            if self.is_silent(side, now_ns) && !self.sides[side.index()].silence_reported {
+                self.sides[side.index()].silence_reported = true;
+                sink.silent(side);
+            }
+        }
+    }
+
+    /// The part of [`Client::handle_timeout`] that needs no sink: requests and heartbeats.
+    pub fn poll_requests(&mut self, now_ns: u64) {
+        if self.role == ReceiverRole::Subscriber {
+            self.send_heartbeats(now_ns);
+        }
+        if !self.sides.iter().any(|state| state.connected) {
+            return;
+        }
+        let side = match self.sides[self.latest_side.index()].connected {
+            true => self.latest_side,
+            false => self.latest_side.other(),
+        };
+        let (session, retry_ns) = (self.session, self.config.request_retry_ns);
+        let outgoing = &mut self.sides[side.index()].outgoing;
+        let counters = &mut self.counters;
+        self.holes
+            .request_due(self.expected, now_ns, retry_ns, |from, until| {
+                counters.requests += 1;
+                let request = Request {
+                    from,
+                    count: until - from,
+                    snapshot: false,
+                };
+                PacketWriter::control(outgoing, session, &Control::Request(request));
+            });
+        self.poll_snapshots(now_ns);
+    }
+
+    /// Moves what is to be sent on one side behind `out`.
+    pub fn drain_outgoing(&mut self, side: Side, out: &mut Vec<u8>) {
+        out.append(&mut self.sides[side.index()].outgoing);
+    }
+
+    /// Whether something is to be sent on one side.
+    pub fn has_outgoing(&self, side: Side) -> bool {
+        !self.sides[side.index()].outgoing.is_empty()
+    }
+
+    /// When [`Client::handle_timeout`] must be called although nothing came; `u64::MAX` for
+    /// never.
+    pub fn deadline_ns(&self) -> u64 {
+        let sides = self
+            .sides
+            .iter()
+            .filter(|state| state.connected)
+            .flat_map(|state| {
+                let silence_ns = match state.silence_reported {
+                    true => u64::MAX,
+                    false => state
+                        .last_received_ns
+                        .saturating_add(self.silence_limit_ns()),
+                };
+                let heartbeat_ns = match self.role {
+                    ReceiverRole::Subscriber => state.next_heartbeat_ns,
+                    ReceiverRole::Listener => u64::MAX,
+                };
+                [silence_ns, heartbeat_ns]
+            });
+        let connected = self.sides.iter().any(|state| state.connected);
+        let recovery = self
+            .holes
+            .deadline_ns()
+            .into_iter()
+            .chain(
+                self.assemblies
+                    .iter()
+                    .map(|assembly| assembly.next_request_ns),
+            )
+            .filter(|_| connected);
+        sides.chain(recovery).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a connected side said nothing for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
+    pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
+        let state = &self.sides[side.index()];
+        state.connected
+            && now_ns
+                >= state
+                    .last_received_ns
+                    .saturating_add(self.silence_limit_ns())
+    }
+
+    /// The stream's session; 0 until known.
+    pub fn session(&self) -> u32 {
+        self.session
+    }
+
+    /// Everything before this sequence was delivered or reported lost; 0 until joined.
+    pub fn next_sequence(&self) -> u64 {
+        self.expected
+    }
+
+    /// One past the highest sequence known to exist: how far the stream is behind.
+    pub fn highest_sequence(&self) -> u64 {
+        self.highest
+    }
+
+    /// Whether the stream is joined, no hole is open and the values are complete.
+    pub fn is_complete(&self) -> bool {
+        let values = self.values_complete || self.role == ReceiverRole::Listener;
+        self.expected > 0 && self.expected == self.highest && values
+    }
+
+    /// Whether the session ended and everything up to its end was delivered or reported lost.
+    pub fn is_ended(&self) -> bool {
+        self.end_reported
+    }
+
+    /// What was seen.
+    pub fn counters(&self) -> &ClientCounters {
+        &self.counters
+    }
+
+    /// What came in on one side.
+    pub fn side_counters(&self, side: Side) -> &SideCounters {
+        &self.sides[side.index()].counters
+    }
+
+    fn silence_limit_ns(&self) -> u64 {
+        self.interval_ns * SILENCE_INTERVALS_MAX
+    }
+
+    #[inline]
+    fn packet<S: Sink>(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        let header = &packet.header;
+        let state = &mut self.sides[side.index()];
+        state.counters.packets += 1;
+        state.counters.bytes += header.packet_length() as u64;
+        let special = Flags::CONTROL
+            .with(Flags::SNAPSHOT)
+            .with(Flags::HEARTBEAT)
+            .with(Flags::END_OF_SESSION);
+        if header.flags.intersects(special) {
+            return self.special_packet(side, packet, now_ns, sink);
+        }
+        if header.session != self.session || self.expected == 0 {
+            self.counters.foreign += 1;
+            return Ok(());
+        }
+        self.latest_side = side;
+        if header.first_sequence != self.expected {
+            return self.packet_out_of_turn(side, packet, now_ns, sink);
+        }
+        let result = self.apply(header.first_sequence, packet.messages(), sink);
+        if !header.flags.contains(Flags::RETRANSMISSION) {
+            self.note_side(side, header, self.expected);
+        }
+        self.after_progress(side, sink)?;
+        result
+    }
+
+    /// Delivers the messages that are due and moves `expected` behind them.
+    #[inline]
+    fn apply<S: Sink>(
+        &mut self,
+        first: u64,
+        messages: Messages<'_>,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        let watching = !self.assemblies.is_empty();
+        let mut sequence = first;
+        let mut result = Ok(());
+        for message in messages {
+            let message = match message {
+                Ok(message) => message,
+                Err(error) => {
+                    result = Err(ReceiveError::Malformed(error));
+                    break;
+                }
+            };
+            let count = message.sequence_count();
+            if sequence >= self.expected {
+                self.counters.messages += 1;
+                match &message {
+                    Message::Skip(_) => {
+                        self.counters.messages -= 1;
+                        self.counters.skipped += count;
+                    }
+                    Message::Definition(definition) => sink.definition(sequence, definition),
+                    other => sink.message(sequence, other),
+                }
+                if watching {
+                    self.watch(sequence, &message);
+                }
+            }
+            sequence = sequence.saturating_add(count);
+        }
+        self.expected = self.expected.max(sequence);
+        self.highest = self.highest.max(self.expected);
+        result
+    }
+
+    /// Early packets that are due now, holes that closed, the session's end.
+    #[inline]
+    fn after_progress<S: Sink>(&mut self, side: Side, sink: &mut S) -> Result<(), ReceiveError> {
+        let mut result = Ok(());
+        if !self.holes.is_empty() {
+            result = self.apply_early(sink);
+            self.close_holes(sink);
+        }
+        if self.end.is_some() {
+            self.report_end(side, sink);
+        }
+        result
+    }
+
+    #[cold]
+    fn packet_out_of_turn<S: Sink>(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        let header = &packet.header;
+        let first = header.first_sequence;
+        let mut until = first;
+        for message in packet.messages() {
+            let count = message.map_err(ReceiveError::Malformed)?.sequence_count();
+            until = until.saturating_add(count);
+        }
+        if !header.flags.contains(Flags::RETRANSMISSION) {
+            self.note_side(side, header, until);
+        }
+        if until <= self.expected {
+            self.sides[side.index()].counters.duplicate += 1;
+            return Ok(());
+        }
+        if first < self.expected {
+            self.apply(first, packet.messages(), sink)?;
+            return self.after_progress(side, sink);
+        }
+        let limit_bytes = self.config.early_bytes_max;
+        let kept = self
+            .holes
+            .keep(first, until, header.message_count, packet.body, limit_bytes);
+        if kept {
+            self.observe(first, now_ns, sink);
+            self.highest = self.highest.max(until);
+        } else {
+            self.counters.early_dropped += 1;
+            self.observe(until, now_ns, sink);
+        }
+        Ok(())
+    }
+
+    /// Per-side arithmetic of live packets.
+    #[inline]
+    fn note_side(&mut self, side: Side, header: &Header, until: u64) {
+        let state = &mut self.sides[side.index()];
+        let first = header.first_sequence;
+        if first >= state.next_sequence {
+            if state.next_sequence != 0 {
+                state.counters.lost += first - state.next_sequence;
+            }
+            state.next_sequence = until;
+        } else {
+            state.counters.late += 1;
+        }
+    }
+
+    /// The sender has sequences up to `next`: what is between is missing.
+    fn observe<S: Sink>(&mut self, next: u64, now_ns: u64, sink: &mut S) {
+        if next <= self.highest {
+            return;
+        }
+        let (from, count) = (self.highest, next - self.highest);
+        self.highest = next;
+        self.counters.gaps += 1;
+        self.holes.open(
+            from,
+            next,
+            now_ns.saturating_add(self.config.reorder_grace_ns),
+        );
+        sink.gap(Gap::Opened { from, count });
+    }
+
+    fn apply_early<S: Sink>(&mut self, sink: &mut S) -> Result<(), ReceiveError> {
+        while let Some((first, early)) = self.holes.take_due(self.expected) {
+            if early.until <= self.expected {
+                continue;
+            }
+            let header = Header {
+                flags: Flags::NONE,
+                message_count: early.message_count,
+                body_length: early.body.len() as u16,
+                session: self.session,
+                checksum: 0,
+                first_sequence: first,
+            };
+            let packet = Packet {
+                header,
+                body: &early.body,
+            };
+            self.apply(first, packet.messages(), sink)?;
+        }
+        Ok(())
+    }
+
+    fn close_holes<S: Sink>(&mut self, sink: &mut S) {
+        while let Some(hole) = self.holes.list.front() {
+            if hole.until > self.expected {
+                break;
+            }
+            let (from, count) = (hole.from, hole.until - hole.from);
+            self.holes.list.pop_front();
+            self.recovered(from, count, sink);
+        }
+    }
+
+    fn recovered<S: Sink>(&mut self, from: u64, count: u64, sink: &mut S) {
+        if count > 0 {
+            self.counters.recovered += count;
+            sink.gap(Gap::Recovered { from, count });
+        }
+    }
+
+    /// Gives up what is missing before `until`; what came early is delivered in its place.
+    fn give_up<S: Sink>(&mut self, until: u64, reason: LossReason, now_ns: u64, sink: &mut S) {
+        let _ = now_ns;
+        while self.expected < until {
+            // An early packet was checked when it came.
+            let _ = self.apply_early(sink);
+            self.close_holes(sink);
+            if self.expected >= until {
+                break;
+            }
+            let next_early = self.holes.first_early().unwrap_or(until);
+            self.lose(next_early.min(until), reason, sink);
+        }
+        let _ = self.apply_early(sink);
+        self.close_holes(sink);
+        self.highest = self.highest.max(self.expected);
+        self.values_complete = false;
+        if self.end.is_some() {
+            self.report_end(self.latest_side, sink);
+        }
+    }
+
+    /// Reports everything from `expected` up to `until` lost.
+    fn lose<S: Sink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
+        let from = self.expected;
+        while let Some(hole) = self.holes.list.front_mut() {
+            if hole.from >= until {
+                break;
+            }
+            let recovered = (hole.from, from.min(hole.until).saturating_sub(hole.from));
+            let closed = hole.until <= until;
+            hole.from = until;
+            if closed {
+                self.holes.list.pop_front();
+            }
+            self.recovered(recovered.0, recovered.1, sink);
+        }
+        let count = until - from;
+        self.counters.lost += count;
+        self.expected = until;
+        sink.gap(Gap::Lost {
+            from,
+            count,
+            reason,
+        });
+    }
+
+    fn report_end<S: Sink>(&mut self, side: Side, sink: &mut S) {
+        let Some(end) = self.end.filter(|&end| end <= self.expected) else {
+            return;
+        };
+        let acknowledgement = EndOfSessionAcknowledgement {
+            next_sequence: end,
+            applied_count: self.counters.messages,
+        };
+        if !self.end_reported {
+            self.end_reported = true;
+            let control = Control::EndOfSessionAcknowledgement(acknowledgement);
+            self.tell(side, &control);
+            sink.end_of_session(&acknowledgement);
+        }
+    }
+}
+
+mod special;
+
+#[cfg(test)]
+mod tests;

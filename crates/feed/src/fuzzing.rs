@@ -1,1 +1,58 @@
-//! Fuzz entries of this crate's decoders.
+//! Fuzz entries of this crate's decoders: plain functions that must never panic.
+
+use crate::client::{Client, ClientConfig, NullSink, Side};
+use crate::journal::Journal;
+use crate::server::{EmptyBoard, Session, SessionConfig};
+use crate::wire::{Flags, PacketError, decode_packet};
+
+/// Reads packets from the front until the framing is lost, and everything inside of them.
+pub fn fuzz_feed_packet(data: &[u8]) {
+    let mut rest = data;
+    loop {
+        match decode_packet(rest) {
+            Ok(Some((packet, length))) => {
+                if packet.header.flags.contains(Flags::CONTROL) {
+                    assert!(packet.controls().count() <= 1 + usize::from(u16::MAX));
+                } else {
+                    assert!(packet.messages().count() <= 1 + usize::from(u16::MAX));
+                }
+                rest = &rest[length..];
+            }
+            Err(PacketError::BadChecksum { packet_length }) => rest = &rest[packet_length..],
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+/// A client that receives arbitrary bytes, split at an arbitrary place.
+pub fn fuzz_feed_client(data: &[u8]) {
+    let mut client = Client::new(ClientConfig::default());
+    let _ = client.subscribe("*");
+    client.connected(Side::A, 0);
+    let mut now_ns = 0;
+    let mut sent = Vec::new();
+    let mut rest = data;
+    while !rest.is_empty() {
+        now_ns += 100_000_000;
+        let Ok(used) = client.receive(Side::A, rest, now_ns, &mut NullSink) else {
+            return;
+        };
+        client.handle_timeout(now_ns, &mut NullSink);
+        client.drain_outgoing(Side::A, &mut sent);
+        if used == 0 {
+            return;
+        }
+        rest = &rest[used..];
+    }
+}
+
+/// A server session that receives arbitrary bytes.
+pub fn fuzz_feed_session(data: &[u8]) {
+    let journal = Journal::new(1, 64);
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let mut out = Vec::new();
+    let _ = session.receive(data, 1, &mut NullSink);
+    session.handle_timeout(2, &mut NullSink);
+    session.produce(&journal, &EmptyBoard, 2, &mut out, 1 << 16);
+    fuzz_feed_packet(&out);
+}

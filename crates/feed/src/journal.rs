@@ -1,1 +1,381 @@
 //! The stream's recent past: what retransmission is served from.
+//!
+//! Messages stand encoded, one behind the other, in a byte ring; an index says where each begins.
+//! So a run of the stream leaves as one copy, and every message type is kept alike.
+//!
+//! ```text
+//!  index (by sequence & mask)   [ 0 | 48 | 80 | 128 | … ]
+//!  bytes                        [quote···|trade|quote···|… free …]   a message never wraps
+//! ```
+
+use crate::wire::{
+    Flags, HEADER_LENGTH, Message, MessageKind, PACKET_LENGTH_MAX, PACKET_LIMIT_BYTES_MIN,
+    PREFIX_LENGTH, PacketWriter, Quote,
+};
+
+/// Fewest messages a journal keeps.
+pub const CAPACITY_MIN: usize = 64;
+/// Most messages a journal keeps: 3.5 GiB of memory.
+pub const CAPACITY_MAX: usize = 1 << 26;
+/// Messages that one call looks at for a selection: bounds the time of a call that finds nothing.
+pub const SCAN_MESSAGES_MAX: u64 = 65_536;
+
+/// A stream's session id, next sequence and most recent messages.
+pub struct Journal {
+    session: u32,
+    /// Sequence that the next message gets; from 1.
+    next_sequence: u64,
+    /// First sequence still kept; `<= next_sequence`, equal where nothing is kept.
+    oldest_sequence: u64,
+    ended: bool,
+    /// Power of two.
+    bytes: Box<[u8]>,
+    /// Byte positions, growing without wrap; a power of two of them.
+    positions: Box<[u64]>,
+    /// Byte position after the newest message.
+    tail: u64,
+    /// Most messages at once.
+    capacity: u64,
+}
+
+/// How a selection of the stream is made.
+pub trait Filter {
+    /// Whether everything passes; then [`Filter::passes`] is not asked.
+    fn passes_all(&self) -> bool;
+    /// Whether messages of this symbol pass.
+    fn passes(&self, symbol: u32) -> bool;
+}
+
+/// The whole stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Everything;
+
+impl Filter for Everything {
+    fn passes_all(&self) -> bool {
+        true
+    }
+
+    fn passes(&self, _symbol: u32) -> bool {
+        true
+    }
+}
+
+/// How far a receiver's stream has come. `sent <= scanned`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The receiver was told of everything before this sequence.
+    pub sent: u64,
+    /// Nothing between `sent` and this sequence is in the receiver's selection.
+    pub scanned: u64,
+}
+
+impl Cursor {
+    /// A receiver whose next sequence is `sequence`.
+    pub fn at(sequence: u64) -> Cursor {
+        Cursor {
+            sent: sequence,
+            scanned: sequence,
+        }
+    }
+}
+
+/// How packets are made.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketOptions {
+    /// Largest packet, header included.
+    pub packet_limit_bytes: usize,
+    /// Bytes to append at most; the last packet may go over by less than its own length.
+    pub budget_bytes: usize,
+    /// Flags of every packet; [`Flags::FILTERED`] is added for a selection.
+    pub flags: Flags,
+}
+
+impl Default for PacketOptions {
+    fn default() -> Self {
+        PacketOptions {
+            packet_limit_bytes: PACKET_LENGTH_MAX,
+            budget_bytes: usize::MAX,
+            flags: Flags::NONE,
+        }
+    }
+}
+
+impl Journal {
+    /// An empty stream that begins at sequence 1. `capacity` messages are kept, rounded up to a
+    /// power of two within [`CAPACITY_MIN`]..=[`CAPACITY_MAX`]; memory is taken now.
+    pub fn new(session: u32, capacity: usize) -> Journal {
+        Journal::starting_at(session, capacity, 1)
+    }
+
+    /// As [`Journal::new`], but the first message gets `next_sequence` (at least 1).
+    pub fn starting_at(session: u32, capacity: usize, next_sequence: u64) -> Journal {
+        let capacity = capacity
+            .clamp(CAPACITY_MIN, CAPACITY_MAX)
+            .next_power_of_two();
+        let next_sequence = next_sequence.max(1);
+        let byte_capacity = (capacity * Quote::LENGTH).next_power_of_two();
+        Journal {
+            session,
+            next_sequence,
+            oldest_sequence: next_sequence,
+            ended: false,
+            bytes: vec![0; byte_capacity].into_boxed_slice(),
+            positions: vec![0; capacity].into_boxed_slice(),
+            tail: 0,
+            capacity: capacity as u64,
+        }
+    }
+
+    /// Appends a message of the stream and returns its sequence.
+    ///
+    /// # Panics
+    ///
+    /// If the message is none of a stream: a [`Message::Skip`] or a snapshot's mark.
+    #[inline]
+    pub fn append(&mut self, message: &Message) -> u64 {
+        match message {
+            Message::Trade(trade) => self.append_encoded(&trade.to_bytes()),
+            Message::Quote(quote) => self.append_encoded(&quote.to_bytes()),
+            _ => self.append_rare(message),
+        }
+    }
+
+    #[inline(never)]
+    fn append_rare(&mut self, message: &Message) -> u64 {
+        match message {
+            Message::Definition(definition) => self.append_encoded(&definition.to_bytes()),
+            Message::Status(status) => self.append_encoded(&status.to_bytes()),
+            Message::LastValue(value) => self.append_encoded(&value.to_bytes()),
+            other => panic!("{:?} is no message of a stream", other.kind()),
+        }
+    }
+
+    #[inline(always)]
+    fn append_encoded<const N: usize>(&mut self, encoded: &[u8; N]) -> u64 {
+        let byte_capacity = self.bytes.len() as u64;
+        let mut position = self.tail;
+        if (position & (byte_capacity - 1)) + N as u64 > byte_capacity {
+            position = position.next_multiple_of(byte_capacity);
+        }
+        let end = position + N as u64;
+        while self.oldest_sequence < self.next_sequence
+            && (self.next_sequence - self.oldest_sequence == self.capacity
+                || self.position(self.oldest_sequence) + byte_capacity < end)
+        {
+            self.oldest_sequence += 1;
+        }
+        let at = (position & (byte_capacity - 1)) as usize;
+        self.bytes[at..at + N].copy_from_slice(encoded);
+        let index = (self.next_sequence & (self.capacity - 1)) as usize;
+        self.positions[index] = position;
+        self.tail = end;
+        self.next_sequence += 1;
+        self.next_sequence - 1
+    }
+
+    /// The stream's session id.
+    pub fn session(&self) -> u32 {
+        self.session
+    }
+
+    /// Sequence that the next message will get.
+    #[inline]
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Oldest sequence still kept; the next sequence where none is.
+    #[inline]
+    pub fn oldest_sequence(&self) -> u64 {
+        self.oldest_sequence
+    }
+
+    /// Most messages kept at once.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Messages kept now.
+    pub fn len(&self) -> u64 {
+        self.next_sequence - self.oldest_sequence
+    }
+
+    /// Whether no message is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Ends the stream: receivers are told once they have everything.
+    pub fn end_session(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether the stream ended.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The message of a sequence, if it is still kept.
+    pub fn message(&self, sequence: u64) -> Option<Message> {
+        if !(self.oldest_sequence..self.next_sequence).contains(&sequence) {
+            return None;
+        }
+        Message::decode(self.encoded(sequence))
+            .ok()
+            .map(|(message, _)| message)
+    }
+
+    /// Packs the messages from `cursor.scanned` up to `until` that pass, as far as the budget
+    /// goes, and moves the cursor. What does not pass is said by skips, but not what does not
+    /// pass at the end: that waits in the cursor for the next packet (or
+    /// [`Journal::write_skipped`]).
+    ///
+    /// Writes nothing where the cursor is not inside of what is kept.
+    pub fn write_packets(
+        &self,
+        cursor: &mut Cursor,
+        until: u64,
+        options: &PacketOptions,
+        filter: &impl Filter,
+        out: &mut Vec<u8>,
+    ) {
+        let until = until.min(self.next_sequence);
+        if cursor.scanned < self.oldest_sequence || cursor.scanned >= until {
+            return;
+        }
+        if filter.passes_all() && cursor.sent == cursor.scanned {
+            self.write_all(cursor, until, options, out);
+        } else {
+            self.write_selection(cursor, until, options, filter, out);
+        }
+    }
+
+    /// Tells the receiver of what the cursor scanned without finding anything.
+    pub fn write_skipped(&self, cursor: &mut Cursor, flags: Flags, out: &mut Vec<u8>) {
+        if cursor.sent < cursor.scanned {
+            let flags = flags.with(Flags::FILTERED);
+            let mut writer =
+                PacketWriter::new(out, self.session, flags, cursor.sent, PACKET_LENGTH_MAX);
+            writer.skip(cursor.scanned - cursor.sent);
+            cursor.sent = writer.finish();
+        }
+    }
+
+    fn write_all(
+        &self,
+        cursor: &mut Cursor,
+        until: u64,
+        options: &PacketOptions,
+        out: &mut Vec<u8>,
+    ) {
+        let limit_bytes = options
+            .packet_limit_bytes
+            .clamp(PACKET_LIMIT_BYTES_MIN, PACKET_LENGTH_MAX);
+        let end_bytes = out.len().saturating_add(options.budget_bytes);
+        let mut writer =
+            PacketWriter::new(out, self.session, options.flags, cursor.sent, limit_bytes);
+        let mut next = cursor.sent;
+        while next < until && writer.buffered_bytes() < end_bytes {
+            let mut room = writer.room_bytes();
+            if room < crate::wire::MESSAGE_LENGTH_MAX {
+                // Almost full: what follows opens the next packet.
+                room = limit_bytes - HEADER_LENGTH;
+            }
+            let (bytes, count) = self.run(next, until, room);
+            writer.push_encoded(bytes, count);
+            next += u64::from(count);
+        }
+        *cursor = Cursor::at(writer.finish());
+    }
+
+    /// The longest contiguous run of messages from `from` that is at most `room_bytes` long; at
+    /// least one message, which always fits.
+    fn run(&self, from: u64, until: u64, room_bytes: usize) -> (&[u8], u16) {
+        let start = self.position(from);
+        let at = self.offset(start);
+        let mut length = 0;
+        let mut count = 0;
+        while from + u64::from(count) < until
+            && self.position(from + u64::from(count)) == start + length as u64
+        {
+            let message_length = MessageKind(self.bytes[at + length]).encoded_length();
+            if length + message_length > room_bytes {
+                break;
+            }
+            length += message_length;
+            count += 1;
+            if at + length == self.bytes.len() {
+                break;
+            }
+        }
+        (&self.bytes[at..at + length], count)
+    }
+
+    fn write_selection(
+        &self,
+        cursor: &mut Cursor,
+        until: u64,
+        options: &PacketOptions,
+        filter: &impl Filter,
+        out: &mut Vec<u8>,
+    ) {
+        let flags = options.flags.with(Flags::FILTERED);
+        let end_bytes = out.len().saturating_add(options.budget_bytes);
+        let until = until.min(cursor.scanned + SCAN_MESSAGES_MAX);
+        let limit_bytes = options.packet_limit_bytes;
+        let mut writer = PacketWriter::new(out, self.session, flags, cursor.sent, limit_bytes);
+        let passes_all = filter.passes_all();
+        let mut next = cursor.scanned;
+        while next < until && writer.buffered_bytes() < end_bytes {
+            let encoded = self.encoded(next);
+            if passes_all || filter.passes(symbol_of(encoded)) {
+                let skipped = next - writer.next_sequence();
+                if skipped > 0 {
+                    writer.skip(skipped);
+                }
+                let length = MessageKind(encoded[0]).encoded_length();
+                writer.push_encoded(&encoded[..length], 1);
+            }
+            next += 1;
+        }
+        cursor.sent = writer.finish();
+        cursor.scanned = next;
+    }
+
+    /// The bytes from a message's first to the end of the ring.
+    #[inline(always)]
+    fn encoded(&self, sequence: u64) -> &[u8] {
+        &self.bytes[self.offset(self.position(sequence))..]
+    }
+
+    #[inline(always)]
+    fn position(&self, sequence: u64) -> u64 {
+        self.positions[(sequence & (self.capacity - 1)) as usize]
+    }
+
+    #[inline(always)]
+    fn offset(&self, position: u64) -> usize {
+        (position & (self.bytes.len() as u64 - 1)) as usize
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Journal")
+            .field("session", &self.session)
+            .field("oldest_sequence", &self.oldest_sequence)
+            .field("next_sequence", &self.next_sequence)
+            .field("capacity", &self.capacity)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[inline(always)]
+fn symbol_of(encoded: &[u8]) -> u32 {
+    match encoded.first_chunk::<PREFIX_LENGTH>() {
+        Some(prefix) => u32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]),
+        None => u32::MAX,
+    }
+}

@@ -1,1 +1,663 @@
-//! Sending side of a native feed, one session a client.
+//! Sending side of a native feed, one [`Session`] a client.
+//!
+//! ```text
+//!  socket ─▶ receive(input, now) ─▶ Sink            (controls; a publisher's messages)
+//!  socket ◀─ produce(journal, board, now, out)      (snapshot, live, retransmission, heartbeat)
+//!  timer  ◀─ deadline_ns()
+//! ```
+
+mod pattern;
+mod snapshot;
+mod stream;
+
+pub use pattern::{
+    PATTERNS_MAX, Pattern, PatternError, SELECTABLE_SYMBOLS_MAX, Selection, WILDCARDS_MAX,
+};
+pub use snapshot::{Board, EmptyBoard, SCAN_ENTRIES_MAX};
+pub use stream::{
+    HEARTBEAT_DELAY_NS_FIRST, HEARTBEAT_INTERVAL_NS_MAX, REQUESTS_MAX, SenderCounters,
+};
+
+pub(crate) use stream::StreamSender;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::client::{Client, ClientConfig, ReceiveError, Side, Sink};
+use crate::journal::{Cursor, Journal};
+use crate::wire::{
+    Control, Flags, Login, LoginAccepted, MessageError, PACKET_LENGTH_MAX, Packet, PacketError,
+    PacketWriter, PatternText, RefusalReason, RefusalText, Refused, Request, Role, SnapshotNotice,
+    Subscribe, TooOld, decode_packet,
+};
+
+use snapshot::{Scope, SnapshotJob};
+
+/// Silence after which a client counts as gone, in heartbeat intervals.
+pub const SILENCE_INTERVALS_MAX: u64 = 3;
+/// Snapshots of which ranges can be asked for again.
+pub const SNAPSHOTS_KEPT_MAX: usize = 8;
+/// Refusals waiting to be sent; more are dropped.
+pub const REFUSALS_MAX: usize = 16;
+
+/// What a session is set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionConfig {
+    /// Longest silence of this side; at most [`HEARTBEAT_INTERVAL_NS_MAX`].
+    pub heartbeat_interval_ns: u64,
+    /// Largest packet, header included.
+    pub packet_limit_bytes: usize,
+    /// Patterns that the client may hold; at most [`PATTERNS_MAX`].
+    pub patterns_max: usize,
+    /// Whether a client may log in as a publisher.
+    pub publishers: bool,
+    /// Whether a client may log in as a subscriber.
+    pub subscribers: bool,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        SessionConfig {
+            heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
+            packet_limit_bytes: PACKET_LENGTH_MAX,
+            patterns_max: PATTERNS_MAX,
+            publishers: true,
+            subscribers: true,
+        }
+    }
+}
+
+/// Why a client's bytes end its session: always the client's fault. Produce once more (a refusal
+/// may wait), then close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The framing is lost.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+    /// A packet's checksum is right, its messages are not.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// Something came before the login, a login came twice, or a control came that only servers
+    /// send.
+    #[error("a packet out of the protocol's order")]
+    OutOfOrder,
+    /// The login was refused.
+    #[error("the login was refused")]
+    Refused,
+}
+
+/// One client of a server.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    state: State,
+    login: Login,
+    stream: StreamSender,
+    selection: Selection,
+    /// Subscriptions that the login announced and that did not come yet.
+    subscriptions_due: u16,
+    /// Patterns that want a snapshot with the next [`Session::produce`].
+    snapshot_patterns: Vec<Pattern>,
+    /// Parts of the selection that want one.
+    snapshot_requests: Vec<Pattern>,
+    /// The whole selection wants one, and the live stream waits for it.
+    snapshot_first: bool,
+    snapshot: Option<SnapshotJob>,
+    /// Whether the live stream waits for `snapshot`.
+    live_waits: bool,
+    snapshot_number: u32,
+    snapshots_kept: VecDeque<SnapshotJob>,
+    snapshot_ranges: VecDeque<SnapshotJob>,
+    refusals: VecDeque<Refused>,
+    receiver: Option<Box<Client>>,
+    last_received_ns: u64,
+    corrupt_packets: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    LoginAwaited,
+    /// The login came, its answer did not leave yet.
+    LoginUnanswered,
+    /// Logged in; the stream has not begun.
+    Waiting,
+    /// The stream runs from the cursor.
+    Joined,
+    /// Only the refusals are still to be sent.
+    Refused,
+}
+
+impl Session {
+    /// A client that has just connected.
+    pub fn new(config: SessionConfig, now_ns: u64) -> Session {
+        Session {
+            config,
+            state: State::LoginAwaited,
+            login: Login::default(),
+            stream: StreamSender::new(
+                config.packet_limit_bytes,
+                config.heartbeat_interval_ns,
+                now_ns,
+            ),
+            selection: Selection::default(),
+            subscriptions_due: 0,
+            snapshot_patterns: Vec::new(),
+            snapshot_requests: Vec::new(),
+            snapshot_first: false,
+            snapshot: None,
+            live_waits: false,
+            snapshot_number: 0,
+            snapshots_kept: VecDeque::new(),
+            snapshot_ranges: VecDeque::new(),
+            refusals: VecDeque::new(),
+            receiver: None,
+            last_received_ns: now_ns,
+            corrupt_packets: 0,
+        }
+    }
+
+    /// Takes bytes from the client; returns how many were used. The rest is the beginning of a
+    /// packet: give it again with more behind it.
+    pub fn receive<S: Sink>(
+        &mut self,
+        input: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<usize, SessionError> {
+        let mut used = 0;
+        loop {
+            if let Some(receiver) = &mut self.receiver {
+                let result = receiver.receive(Side::A, &input[used..], now_ns, sink);
+                let received = result.map_err(SessionError::from)?;
+                if received > 0 {
+                    self.last_received_ns = now_ns;
+                }
+                return Ok(used + received);
+            }
+            match decode_packet(&input[used..]) {
+                Ok(None) => return Ok(used),
+                Ok(Some((packet, length))) => {
+                    self.last_received_ns = now_ns;
+                    self.packet(&packet, now_ns, sink)?;
+                    used += length;
+                }
+                Err(PacketError::BadChecksum { packet_length }) => {
+                    self.corrupt_packets += 1;
+                    used += packet_length;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reports what a publisher never sent again; call it when [`Session::deadline_ns`] has come.
+    pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.handle_timeout(now_ns, sink);
+        }
+    }
+
+    /// Appends what is to be said now to `out`, about `budget_bytes` at most (a packet may go
+    /// over). Returns whether there is more to say at once.
+    pub fn produce<B: Board>(
+        &mut self,
+        journal: &Journal,
+        board: &B,
+        now_ns: u64,
+        out: &mut Vec<u8>,
+        budget_bytes: usize,
+    ) -> bool {
+        let start = out.len();
+        let end_bytes = start.saturating_add(budget_bytes);
+        if self.state == State::LoginUnanswered {
+            self.answer_login(journal, out);
+        }
+        for refused in self.refusals.drain(..) {
+            PacketWriter::control(out, journal.session(), &Control::Refused(refused));
+        }
+        match self.state {
+            State::LoginAwaited | State::LoginUnanswered | State::Refused => return false,
+            State::Waiting | State::Joined => {}
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.poll_requests(now_ns);
+            receiver.drain_outgoing(Side::A, out);
+            let said = out.len() > start;
+            self.stream.produce_idle(journal, false, now_ns, said, out);
+            return false;
+        }
+        self.selection.update(board);
+        let more = self.produce_stream(journal, board, out, end_bytes);
+        let said = out.len() > start;
+        let joined = self.state == State::Joined && !self.live_waits;
+        self.stream.produce_idle(journal, joined, now_ns, said, out);
+        more
+    }
+
+    /// When [`Session::produce`] must be called although nothing happened, and
+    /// [`Session::is_silent`] be looked at.
+    pub fn deadline_ns(&self) -> u64 {
+        let silence_ns = self
+            .last_received_ns
+            .saturating_add(self.silence_limit_ns());
+        let deadline_ns = silence_ns.min(self.stream.next_heartbeat_ns());
+        match &self.receiver {
+            Some(receiver) => deadline_ns.min(receiver.deadline_ns()),
+            None => deadline_ns,
+        }
+    }
+
+    /// Whether nothing came from the client for [`SILENCE_INTERVALS_MAX`] intervals.
+    pub fn is_silent(&self, now_ns: u64) -> bool {
+        now_ns
+            >= self
+                .last_received_ns
+                .saturating_add(self.silence_limit_ns())
+    }
+
+    /// Whether the session is over for this side once what was produced has left.
+    pub fn is_closing(&self) -> bool {
+        self.state == State::Refused
+    }
+
+    /// Refuses the client, for example because it is one too many, and ends the session.
+    pub fn refuse(&mut self, reason: RefusalReason, text: &str) {
+        self.queue_refusal(reason, text);
+        self.state = State::Refused;
+    }
+
+    /// Whether a login came.
+    pub fn is_logged_in(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Joined)
+    }
+
+    /// What the client said at login.
+    pub fn login(&self) -> &Login {
+        &self.login
+    }
+
+    /// The client's patterns.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// How far the client's stream has come.
+    pub fn cursor(&self) -> Cursor {
+        self.stream.cursor
+    }
+
+    /// What was sent.
+    pub fn counters(&self) -> &SenderCounters {
+        &self.stream.counters
+    }
+
+    /// Packets from the client whose checksum was wrong.
+    pub fn corrupt_packets(&self) -> u64 {
+        self.corrupt_packets
+    }
+
+    /// Whether the client acknowledged the end of the session.
+    pub fn end_acknowledged(&self) -> bool {
+        self.stream.end_acknowledged()
+    }
+
+    /// The machine that receives a publisher's stream, if the client is one.
+    pub fn receiver(&self) -> Option<&Client> {
+        self.receiver.as_deref()
+    }
+
+    /// The same, to be kept for the publisher's next connection
+    /// ([`Sink::publisher_login`]).
+    pub fn into_receiver(self) -> Option<Box<Client>> {
+        self.receiver
+    }
+
+    fn silence_limit_ns(&self) -> u64 {
+        self.stream.heartbeat_interval_ns() * SILENCE_INTERVALS_MAX
+    }
+
+    fn packet<S: Sink>(
+        &mut self,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), SessionError> {
+        let flags = packet.header.flags;
+        if flags.contains(Flags::CONTROL) {
+            for control in packet.controls() {
+                self.control(&control?, now_ns, sink)?;
+            }
+            return Ok(());
+        }
+        if flags.contains(Flags::HEARTBEAT) && self.state != State::LoginAwaited {
+            return Ok(());
+        }
+        self.out_of_order()
+    }
+
+    fn control<S: Sink>(
+        &mut self,
+        control: &Control,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), SessionError> {
+        if let Control::Login(login) = control {
+            return self.receive_login(login, now_ns, sink);
+        }
+        if matches!(self.state, State::LoginAwaited | State::Refused) {
+            return self.out_of_order();
+        }
+        match control {
+            Control::Subscribe(subscribe) => self.subscribe(subscribe),
+            Control::Unsubscribe(text) => {
+                self.selection.remove(text);
+            }
+            Control::SnapshotRequest(text) => self.request_snapshot(*text),
+            Control::Request(request) if request.snapshot => self.request_positions(request),
+            Control::Request(request) => self.stream.request(request),
+            Control::EndOfSessionAcknowledgement(_) => self.stream.acknowledge_end(),
+            Control::Unknown(_) => {}
+            _ => return self.out_of_order(),
+        }
+        Ok(())
+    }
+
+    fn receive_login<S: Sink>(
+        &mut self,
+        login: &Login,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), SessionError> {
+        if self.state != State::LoginAwaited {
+            return self.out_of_order();
+        }
+        let offered = match login.role {
+            Role::Subscriber => self.config.subscribers,
+            Role::Publisher => self.config.publishers && login.session != 0,
+        };
+        if !offered {
+            self.refuse(RefusalReason::ROLE, "this role is not offered here");
+            return Err(SessionError::Refused);
+        }
+        self.login = *login;
+        self.subscriptions_due = login.subscription_count;
+        self.state = State::LoginUnanswered;
+        if login.role == Role::Publisher {
+            self.receiver = Some(self.publisher_receiver(login, now_ns, sink));
+        }
+        Ok(())
+    }
+
+    /// The machine for a publisher's stream: the one of its last connection, or a new one.
+    fn publisher_receiver<S: Sink>(&self, login: &Login, now_ns: u64, sink: &mut S) -> Box<Client> {
+        let mut receiver = match sink.publisher_login(login) {
+            Some(receiver) if receiver.session() == login.session => receiver,
+            _ => {
+                let config = ClientConfig {
+                    heartbeat_interval_ns: self.config.heartbeat_interval_ns,
+                    ..ClientConfig::default()
+                };
+                Box::new(Client::listener(
+                    config,
+                    login.session,
+                    login.next_sequence.max(1),
+                ))
+            }
+        };
+        receiver.peer_connected(Side::A, now_ns);
+        receiver
+    }
+
+    fn answer_login(&mut self, journal: &Journal, out: &mut Vec<u8>) {
+        self.state = State::Waiting;
+        let mut accepted = LoginAccepted {
+            session: journal.session(),
+            heartbeat_interval_ms: (self.stream.heartbeat_interval_ns() / 1_000_000).max(1) as u32,
+            next_sequence: journal.next_sequence(),
+            oldest_sequence: journal.oldest_sequence(),
+        };
+        if let Some(receiver) = &self.receiver {
+            accepted.session = receiver.session();
+            accepted.next_sequence = receiver.next_sequence();
+            accepted.oldest_sequence = receiver.next_sequence();
+        }
+        if self.resumes(journal) && self.login.next_sequence > journal.next_sequence() {
+            let text = "the sequence asked for does not exist yet";
+            return self.refuse(RefusalReason::FUTURE_SEQUENCE, text);
+        }
+        PacketWriter::control(out, accepted.session, &Control::LoginAccepted(accepted));
+    }
+
+    /// Whether the client goes on with this stream where it stopped.
+    fn resumes(&self, journal: &Journal) -> bool {
+        self.login.role == Role::Subscriber
+            && self.login.next_sequence > 0
+            && (self.login.session == 0 || self.login.session == journal.session())
+    }
+
+    fn subscribe(&mut self, subscribe: &Subscribe) {
+        self.subscriptions_due = self.subscriptions_due.saturating_sub(1);
+        let pattern = match Pattern::new(subscribe.pattern) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                return self.queue_refusal(RefusalReason::BAD_PATTERN, &error.to_string());
+            }
+        };
+        let patterns_max = self.config.patterns_max.min(PATTERNS_MAX);
+        if self.selection.patterns().len() >= patterns_max && !self.selection.holds(&pattern) {
+            let text = "too many patterns";
+            return self.queue_refusal(RefusalReason::TOO_MANY_PATTERNS, text);
+        }
+        self.selection.insert(pattern);
+        if !subscribe.resume && !self.snapshot_patterns.contains(&pattern) {
+            self.snapshot_patterns.push(pattern);
+        }
+    }
+
+    fn request_snapshot(&mut self, text: PatternText) {
+        match Pattern::new(text) {
+            Ok(pattern) => {
+                let known = self.snapshot_requests.contains(&pattern);
+                if !known && self.snapshot_requests.len() < REQUESTS_MAX {
+                    self.snapshot_requests.push(pattern);
+                }
+            }
+            Err(error) => self.queue_refusal(RefusalReason::BAD_PATTERN, &error.to_string()),
+        }
+    }
+
+    fn request_positions(&mut self, request: &Request) {
+        let number = (request.from >> 32) as u32;
+        let from = request.from as u32;
+        let until = u64::from(from)
+            .saturating_add(request.count)
+            .min(u64::from(u32::MAX)) as u32;
+        let running = self.snapshot.iter().find(|job| job.notice.number == number);
+        let kept = self
+            .snapshots_kept
+            .iter()
+            .find(|job| job.notice.number == number);
+        if self.snapshot_ranges.len() == REQUESTS_MAX {
+            self.stream.counters.requests_dropped += 1;
+        } else if let Some(job) = running.or(kept) {
+            self.snapshot_ranges.push_back(job.again(from, until));
+        } else if number <= self.snapshot_number {
+            self.snapshot_requests
+                .extend(Pattern::new(PatternText::truncated("*")));
+        }
+    }
+
+    fn out_of_order(&mut self) -> Result<(), SessionError> {
+        self.refuse(
+            RefusalReason::OUT_OF_ORDER,
+            "a packet out of the protocol's order",
+        );
+        Err(SessionError::OutOfOrder)
+    }
+
+    fn queue_refusal(&mut self, reason: RefusalReason, text: &str) {
+        if self.refusals.len() < REFUSALS_MAX {
+            self.refusals.push_back(Refused {
+                reason,
+                text: RefusalText::truncated(text),
+            });
+        }
+    }
+
+    /// Everything that is sequenced or of a snapshot; whether there is more to say.
+    fn produce_stream<B: Board>(
+        &mut self,
+        journal: &Journal,
+        board: &B,
+        out: &mut Vec<u8>,
+        end_bytes: usize,
+    ) -> bool {
+        self.begin(journal);
+        if self.state == State::Joined && self.stream.cursor.scanned < journal.oldest_sequence() {
+            self.snapshot_first = true;
+        }
+        self.begin_snapshot(journal, board, out);
+        // Neither recovery nor a snapshot may stall what is live: each gets half of the rest.
+        let half = |out: &Vec<u8>| out.len() + end_bytes.saturating_sub(out.len()).div_ceil(2);
+        let recovery_end = half(out);
+        let mut more =
+            self.stream
+                .produce_retransmissions(journal, &self.selection, out, recovery_end);
+        let snapshot_end = if self.live_waits {
+            end_bytes
+        } else {
+            half(out)
+        };
+        more |= self.produce_snapshot(journal, board, out, snapshot_end);
+        if self.state == State::Joined && !self.live_waits && !self.snapshot_first {
+            more |= self
+                .stream
+                .produce_live(journal, &self.selection, out, end_bytes);
+        }
+        more
+    }
+
+    /// Joins the stream once the login's subscriptions are there.
+    fn begin(&mut self, journal: &Journal) {
+        let ready = self.state == State::Waiting
+            && self.subscriptions_due == 0
+            && !self.selection.is_empty();
+        if !ready {
+            return;
+        }
+        self.state = State::Joined;
+        if self.resumes(journal) {
+            self.stream.cursor = Cursor::at(self.login.next_sequence);
+        } else {
+            self.stream.cursor = Cursor::at(0);
+            self.snapshot_first = true;
+        }
+    }
+
+    /// Begins the snapshot that is due, if none is running.
+    fn begin_snapshot<B: Board>(&mut self, journal: &Journal, board: &B, out: &mut Vec<u8>) {
+        if self.snapshot.is_some() || self.state != State::Joined {
+            return;
+        }
+        let all = |selection: &Selection| selection.patterns().to_vec();
+        let scope = if self.snapshot_first {
+            self.snapshot_patterns.clear();
+            self.snapshot_requests.clear();
+            Scope {
+                patterns: all(&self.selection),
+                restriction: None,
+            }
+        } else if !self.snapshot_patterns.is_empty() {
+            Scope {
+                patterns: std::mem::take(&mut self.snapshot_patterns),
+                restriction: None,
+            }
+        } else if let Some(pattern) = self.snapshot_requests.pop() {
+            Scope {
+                patterns: all(&self.selection),
+                restriction: Some(pattern),
+            }
+        } else {
+            return;
+        };
+        let as_of = journal.next_sequence() - 1;
+        if self.snapshot_first {
+            self.jump(journal, out);
+        }
+        self.live_waits = std::mem::take(&mut self.snapshot_first);
+        self.snapshot_number += 1;
+        self.stream.counters.snapshots += 1;
+        let notice = SnapshotNotice {
+            number: self.snapshot_number,
+            as_of,
+        };
+        PacketWriter::control(out, journal.session(), &Control::SnapshotNotice(notice));
+        self.snapshot = Some(SnapshotJob::new(notice, Arc::new(scope), board.len()));
+    }
+
+    /// Moves the cursor to the stream's end: a snapshot stands for what is between.
+    fn jump(&mut self, journal: &Journal, out: &mut Vec<u8>) {
+        let (wanted, oldest) = (self.stream.cursor.sent, journal.next_sequence());
+        if wanted > 0 && wanted < oldest {
+            let too_old = TooOld {
+                wanted,
+                oldest,
+                conflated: true,
+            };
+            PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
+            self.stream.counters.conflations += 1;
+            self.stream.counters.conflated += oldest - wanted;
+        }
+        self.stream.cursor = Cursor::at(oldest);
+    }
+
+    fn produce_snapshot<B: Board>(
+        &mut self,
+        journal: &Journal,
+        board: &B,
+        out: &mut Vec<u8>,
+        end_bytes: usize,
+    ) -> bool {
+        let limit_bytes = self.config.packet_limit_bytes;
+        while let Some(range) = self.snapshot_ranges.front_mut() {
+            if out.len() >= end_bytes {
+                return true;
+            }
+            range.produce(board, journal.session(), limit_bytes, out, end_bytes);
+            if !range.is_done() {
+                return true;
+            }
+            self.snapshot_ranges.pop_front();
+        }
+        let Some(job) = &mut self.snapshot else {
+            return false;
+        };
+        if out.len() >= end_bytes {
+            return true;
+        }
+        let records = job.produce(board, journal.session(), limit_bytes, out, end_bytes);
+        self.stream.counters.snapshot_records += records;
+        if !job.is_done() {
+            return true;
+        }
+        if self.snapshots_kept.len() == SNAPSHOTS_KEPT_MAX {
+            self.snapshots_kept.pop_front();
+        }
+        self.snapshots_kept.extend(self.snapshot.take());
+        self.live_waits = false;
+        self.snapshot_first
+            || !self.snapshot_patterns.is_empty()
+            || !self.snapshot_requests.is_empty()
+    }
+}
+
+impl From<ReceiveError> for SessionError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::FramingLost(error) => SessionError::Packet(error),
+            ReceiveError::Malformed(error) => SessionError::Message(error),
+            _ => SessionError::OutOfOrder,
+        }
+    }
+}

@@ -15,6 +15,8 @@ impl ControlKind {
     pub const TOO_OLD: u8 = 0x29;
     /// [`EndOfSessionAcknowledgement`], 32 bytes.
     pub const END_OF_SESSION_ACKNOWLEDGEMENT: u8 = 0x2a;
+    /// [`SnapshotNotice`], 32 bytes.
+    pub const SNAPSHOT_NOTICE: u8 = 0x2b;
     /// [`LoginAccepted`], 48 bytes.
     pub const LOGIN_ACCEPTED: u8 = 0x38;
     /// [`Login`], 80 bytes.
@@ -51,6 +53,8 @@ pub enum Control {
     SnapshotRequest(PatternText),
     /// The whole session was received and applied.
     EndOfSessionAcknowledgement(EndOfSessionAcknowledgement),
+    /// A snapshot begins, and the live stream goes on after it.
+    SnapshotNotice(SnapshotNotice),
     /// A type of a later version.
     Unknown(u8),
 }
@@ -74,6 +78,7 @@ impl Control {
             }
             ControlKind::REQUEST => split(bytes, Request::from_bytes),
             ControlKind::TOO_OLD => split(bytes, TooOld::from_bytes),
+            ControlKind::SNAPSHOT_NOTICE => split(bytes, SnapshotNotice::from_bytes),
             ControlKind::END_OF_SESSION_ACKNOWLEDGEMENT => {
                 split(bytes, EndOfSessionAcknowledgement::from_bytes)
             }
@@ -103,6 +108,7 @@ impl Control {
             }
             Control::Request(request) => out.extend_from_slice(&request.to_bytes()),
             Control::TooOld(too_old) => out.extend_from_slice(&too_old.to_bytes()),
+            Control::SnapshotNotice(notice) => out.extend_from_slice(&notice.to_bytes()),
             Control::EndOfSessionAcknowledgement(acknowledgement) => {
                 out.extend_from_slice(&acknowledgement.to_bytes());
             }
@@ -133,8 +139,10 @@ pub struct Login {
     /// Subscriber: session to resume, 0 for any. Publisher: session that it sends.
     pub session: u32,
     /// Subscriber: first sequence it wants, 0 for the live stream after a snapshot.
-    /// Publisher: its next sequence.
+    /// Publisher: first sequence that it can send.
     pub next_sequence: u64,
+    /// Subscriber: [`Subscribe`]s that follow; the stream begins after the last of them.
+    pub subscription_count: u16,
     /// What the client calls itself.
     pub client_name: ClientName,
 }
@@ -153,6 +161,7 @@ impl Login {
             role,
             session: u32_at(bytes, 24),
             next_sequence: u64_at(bytes, 16),
+            subscription_count: u16_at(bytes, 30),
             client_name: text(array_at(bytes, 32))?,
         }))
     }
@@ -162,6 +171,7 @@ impl Login {
         put(&mut bytes, 16, self.next_sequence.to_le_bytes());
         put(&mut bytes, 24, self.session.to_le_bytes());
         put(&mut bytes, 28, [self.role as u8]);
+        put(&mut bytes, 30, self.subscription_count.to_le_bytes());
         put(&mut bytes, 32, self.client_name.to_padded());
         bytes
     }
@@ -342,6 +352,34 @@ impl TooOld {
         bytes[1] = u8::from(self.conflated);
         put(&mut bytes, 16, self.wanted.to_le_bytes());
         put(&mut bytes, 24, self.oldest.to_le_bytes());
+        bytes
+    }
+}
+
+/// A snapshot begins: 32 bytes. Says its number, so that the loss of all of it is seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotNotice {
+    /// Counts the snapshots of this connection from 1.
+    pub number: u32,
+    /// Stream sequence that the snapshot includes; live messages go on after it.
+    pub as_of: u64,
+}
+
+impl SnapshotNotice {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 32;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::SnapshotNotice(SnapshotNotice {
+            number: u32_at(bytes, 24),
+            as_of: u64_at(bytes, 16),
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = prefix(ControlKind::SNAPSHOT_NOTICE, 0, 0, 0);
+        put(&mut bytes, 16, self.as_of.to_le_bytes());
+        put(&mut bytes, 24, self.number.to_le_bytes());
         bytes
     }
 }

@@ -523,9 +523,12 @@ impl LastValue {
         true
     }
 
-    /// Takes a snapshot's record of this symbol if it is newer; says whether it was.
+    /// Takes a snapshot's record of this symbol unless it is older; says whether it was taken.
+    ///
+    /// An equal sequence is taken too: the record is whole, while ours may have begun after a
+    /// loss.
     pub fn merge(&mut self, record: &LastValue) -> bool {
-        if record.symbol != self.symbol || record.sequence <= self.sequence {
+        if record.symbol != self.symbol || record.sequence < self.sequence {
             return false;
         }
         *self = *record;

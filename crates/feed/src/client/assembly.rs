@@ -1,0 +1,107 @@
+//! A snapshot on its way in: which of its positions came.
+
+use crate::wire::SnapshotNotice;
+
+use super::Side;
+use super::holes::{REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
+
+/// Ranges of missing positions kept apart; when there are more, the last one grows.
+pub const MISSING_RANGES_MAX: usize = 4_096;
+
+/// One snapshot of which something is still missing.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    pub(super) side: Side,
+    pub(super) notice: SnapshotNotice,
+    pub(super) next_request_ns: u64,
+    attempts: u32,
+    /// Every position from here on is missing, up to the end mark.
+    next_position: u32,
+    /// Missing ranges before `next_position`, ascending.
+    missing: Vec<(u32, u32)>,
+    /// Records, once the end mark came.
+    records: Option<u64>,
+}
+
+impl Assembly {
+    pub(super) fn new(side: Side, notice: SnapshotNotice, request_ns: u64) -> Assembly {
+        Assembly {
+            side,
+            notice,
+            next_request_ns: request_ns,
+            attempts: 0,
+            next_position: 0,
+            missing: Vec::new(),
+            records: None,
+        }
+    }
+
+    /// Notes a position; whether it was missing.
+    pub(super) fn arrived(&mut self, position: u32) -> bool {
+        if position >= self.next_position {
+            if position > self.next_position {
+                self.lack(self.next_position, position);
+            }
+            self.next_position = position.saturating_add(1);
+            return true;
+        }
+        let index = self.missing.partition_point(|range| range.1 <= position);
+        let Some(&(from, until)) = self.missing.get(index) else { return false };
+        if position < from {
+            return false;
+        }
+        match (position == from, position + 1 == until) {
+            (true, true) => drop(self.missing.remove(index)),
+            (true, false) => self.missing[index].0 = position + 1,
+            (false, true) => self.missing[index].1 = position,
+            (false, false) => {
+                self.missing[index].1 = position;
+                self.missing.insert(index + 1, (position + 1, until));
+            }
+        }
+        true
+    }
+
+    /// Marks a position that came as missing again.
+    pub(super) fn reject(&mut self, position: u32) {
+        let index = self.missing.partition_point(|range| range.1 <= position);
+        self.missing.insert(index, (position, position + 1));
+    }
+
+    pub(super) fn ended(&mut self, records: u64) {
+        self.records = Some(records);
+    }
+
+    /// How many records, once all came.
+    pub(super) fn complete(&self) -> Option<u64> {
+        self.records.filter(|_| self.missing.is_empty())
+    }
+
+    /// Something came: no request for a while.
+    pub(super) fn progressed(&mut self, request_ns: u64) {
+        self.next_request_ns = request_ns;
+        self.attempts = 0;
+    }
+
+    /// Calls `ask` with (first position, count) of what is missing; false where that was tried
+    /// too often.
+    pub(super) fn request(&mut self, next_request_ns: u64, mut ask: impl FnMut(u32, u64)) -> bool {
+        self.next_request_ns = next_request_ns;
+        self.attempts += 1;
+        for &(from, until) in self.missing.iter().take(REQUEST_RANGES_MAX) {
+            ask(from, u64::from(until - from));
+        }
+        if self.records.is_none() {
+            ask(self.next_position, u64::from(u32::MAX));
+        }
+        self.attempts <= REQUEST_ATTEMPTS_MAX
+    }
+
+    fn lack(&mut self, from: u32, until: u32) {
+        let crowded = self.missing.len() >= MISSING_RANGES_MAX;
+        match self.missing.last_mut() {
+            Some(last) if crowded => last.1 = until,
+            _ => self.missing.push((from, until)),
+        }
+    }
+}

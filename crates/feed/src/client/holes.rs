@@ -1,0 +1,197 @@
+//! What is missing of a stream, and packets that came before it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Holes known at once; when there are more, the last one grows over what lies between.
+pub const HOLES_MAX: usize = 1_024;
+/// Times that a hole is asked for without any answer before it is given up.
+pub const REQUEST_ATTEMPTS_MAX: u32 = 10;
+/// Ranges asked for in one go; the rest waits for the next.
+pub const REQUEST_RANGES_MAX: usize = 16;
+/// Doublings of the delay between two requests for the same hole.
+const RETRY_DOUBLINGS_MAX: u32 = 4;
+
+/// A range that did not come in its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hole {
+    pub(super) from: u64,
+    pub(super) until: u64,
+    next_request_ns: u64,
+    attempts: u32,
+    /// Missing sequences when it was last asked for.
+    missing: u64,
+}
+
+/// A packet's body that came too early.
+#[derive(Debug)]
+pub(super) struct EarlyPacket {
+    pub(super) until: u64,
+    pub(super) message_count: u16,
+    pub(super) body: Vec<u8>,
+}
+
+/// Holes in ascending order and the early packets, by their first sequence.
+#[derive(Debug, Default)]
+pub(super) struct Holes {
+    pub(super) list: VecDeque<Hole>,
+    early: BTreeMap<u64, EarlyPacket>,
+    early_bytes: usize,
+}
+
+impl Holes {
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.early.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.early.clear();
+        self.early_bytes = 0;
+    }
+
+    /// Adds a hole behind all others; it is asked for at `request_ns` first.
+    pub(super) fn open(&mut self, from: u64, until: u64, request_ns: u64) {
+        let crowded = self.list.len() == HOLES_MAX;
+        if let Some(last) = self.list.back_mut()
+            && (crowded || (last.until == from && last.attempts == 0))
+        {
+            last.until = until;
+            return;
+        }
+        self.list.push_back(Hole {
+            from,
+            until,
+            next_request_ns: request_ns,
+            attempts: 0,
+            missing: u64::MAX,
+        });
+    }
+
+    /// Keeps an early packet; false where the limit forbids it.
+    pub(super) fn keep(
+        &mut self,
+        first: u64,
+        until: u64,
+        message_count: u16,
+        body: &[u8],
+        limit_bytes: usize,
+    ) -> bool {
+        if self.early.get(&first).is_some_and(|known| known.until >= until) {
+            return true;
+        }
+        if self.early_bytes + body.len() > limit_bytes {
+            return false;
+        }
+        self.early_bytes += body.len();
+        let packet = EarlyPacket { until, message_count, body: body.to_vec() };
+        if let Some(shorter) = self.early.insert(first, packet) {
+            self.early_bytes -= shorter.body.len();
+        }
+        true
+    }
+
+    /// Takes the first early packet out if it is due at `expected` or earlier.
+    pub(super) fn take_due(&mut self, expected: u64) -> Option<(u64, EarlyPacket)> {
+        let entry = self.early.first_entry()?;
+        if *entry.key() > expected {
+            return None;
+        }
+        let (first, packet) = entry.remove_entry();
+        self.early_bytes -= packet.body.len();
+        Some((first, packet))
+    }
+
+    /// First sequence of the first early packet.
+    pub(super) fn first_early(&self) -> Option<u64> {
+        self.early.first_key_value().map(|(&first, _)| first)
+    }
+
+    /// When a hole is to be asked for next.
+    pub(super) fn deadline_ns(&self) -> Option<u64> {
+        self.list.iter().map(|hole| hole.next_request_ns).min()
+    }
+
+    /// Puts all requests off, because a new connection sends everything from `expected` anyway.
+    pub(super) fn postpone(&mut self, until_ns: u64) {
+        for hole in &mut self.list {
+            hole.next_request_ns = until_ns;
+            hole.attempts = 0;
+            hole.missing = u64::MAX;
+        }
+    }
+
+    /// Calls `ask` with each range that is due.
+    pub(super) fn request_due(
+        &mut self,
+        expected: u64,
+        now_ns: u64,
+        retry_ns: u64,
+        mut ask: impl FnMut(u64, u64),
+    ) {
+        let mut ranges_left = REQUEST_RANGES_MAX;
+        for hole in &mut self.list {
+            if hole.next_request_ns > now_ns {
+                continue;
+            }
+            if ranges_left == 0 {
+                break;
+            }
+            let from = hole.from.max(expected);
+            let missing: u64 = missing(&self.early, from, hole.until, |_, _| {});
+            if missing == 0 || (hole.attempts > 0 && missing < hole.missing) {
+                // An answer is on its way, or only an earlier hole is in the way.
+                hole.next_request_ns = now_ns.saturating_add(retry_ns);
+                hole.attempts = hole.attempts.min(1);
+                hole.missing = missing;
+                continue;
+            }
+            hole.missing = missing;
+            hole.attempts += 1;
+            let doublings = (hole.attempts - 1).min(RETRY_DOUBLINGS_MAX);
+            hole.next_request_ns = now_ns.saturating_add(retry_ns << doublings);
+            if hole.attempts <= REQUEST_ATTEMPTS_MAX {
+                self::missing(&self.early, from, hole.until, |from, until| {
+                    if ranges_left > 0 {
+                        ranges_left -= 1;
+                        ask(from, until);
+                    }
+                });
+            }
+        }
+    }
+
+    /// End of the first hole, if it was asked for in vain too often.
+    pub(super) fn given_up(&self) -> Option<u64> {
+        self.list
+            .front()
+            .filter(|hole| hole.attempts > REQUEST_ATTEMPTS_MAX)
+            .map(|hole| hole.until)
+    }
+}
+
+/// Calls `each` with the ranges of `from..until` that no early packet covers; how many sequences.
+fn missing(
+    early: &BTreeMap<u64, EarlyPacket>,
+    from: u64,
+    until: u64,
+    mut each: impl FnMut(u64, u64),
+) -> u64 {
+    let mut next = from;
+    let mut count = 0;
+    for (&first, packet) in early.range(..until) {
+        if packet.until <= next {
+            continue;
+        }
+        if first > next {
+            each(next, first);
+            count += first - next;
+        }
+        next = packet.until;
+    }
+    if next < until {
+        each(next, until);
+        count += until - next;
+    }
+    count
+}

@@ -1,0 +1,273 @@
+//! Sends a stream to a server: what `replay` and a simulator without a hub of its own do.
+
+use crate::journal::{Cursor, Everything, Journal};
+use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, StreamSender};
+use crate::wire::{
+    ClientName, Control, EndOfSessionAcknowledgement, Flags, Login, Message, MessageError,
+    PACKET_LENGTH_MAX, PacketError, PacketWriter, Refused, Role, decode_packet,
+};
+
+/// What a publisher is set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct PublisherConfig {
+    /// What the publisher calls itself.
+    pub name: ClientName,
+    /// Longest silence of this side; at most [`HEARTBEAT_INTERVAL_NS_MAX`].
+    pub heartbeat_interval_ns: u64,
+    /// Largest packet, header included.
+    pub packet_limit_bytes: usize,
+}
+
+impl Default for PublisherConfig {
+    fn default() -> Self {
+        PublisherConfig {
+            name: ClientName::EMPTY,
+            heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
+            packet_limit_bytes: PACKET_LENGTH_MAX,
+        }
+    }
+}
+
+/// Why a publisher's connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublisherError {
+    /// What the server sent cannot be told apart into packets: connect again.
+    #[error("framing lost: {0}")]
+    FramingLost(PacketError),
+    /// A packet's checksum is right, its messages are not: the server's fault.
+    #[error("malformed packet: {0}")]
+    Malformed(MessageError),
+    /// A packet that servers do not send to publishers.
+    #[error("a packet out of the protocol's order")]
+    OutOfOrder,
+    /// The server refused; [`Publisher::refusal`] says why.
+    #[error("the server refused")]
+    Refused,
+    /// The server already has more of this session than this publisher: the session id was used
+    /// twice, our fault.
+    #[error("the server has sequences up to {server_next}, we only up to {own_next}")]
+    ServerAhead {
+        /// The server's next sequence.
+        server_next: u64,
+        /// Ours.
+        own_next: u64,
+    },
+}
+
+/// How far a publisher has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PublisherState {
+    /// No connection.
+    Disconnected,
+    /// The login was sent.
+    LoggingIn,
+    /// The stream runs.
+    Streaming,
+    /// The server acknowledged the end of the session.
+    Finished,
+}
+
+/// The sender of one stream. Holds the stream's [`Journal`]: messages are appended at any time,
+/// sent when there is a connection, and sent again on request.
+#[derive(Debug)]
+pub struct Publisher {
+    config: PublisherConfig,
+    journal: Journal,
+    state: PublisherState,
+    stream: StreamSender,
+    outgoing: Vec<u8>,
+    acknowledgement: Option<EndOfSessionAcknowledgement>,
+    refusal: Option<Refused>,
+    last_received_ns: u64,
+    overrun: u64,
+}
+
+impl Publisher {
+    /// A publisher of the journal's stream; its session id must not be 0.
+    pub fn new(config: PublisherConfig, journal: Journal) -> Publisher {
+        let stream =
+            StreamSender::new(config.packet_limit_bytes, config.heartbeat_interval_ns, 0);
+        Publisher {
+            config,
+            journal,
+            state: PublisherState::Disconnected,
+            stream,
+            outgoing: Vec::new(),
+            acknowledgement: None,
+            refusal: None,
+            last_received_ns: 0,
+            overrun: 0,
+        }
+    }
+
+    /// A connection is there, the first or a later one: logs in.
+    pub fn connected(&mut self, now_ns: u64) {
+        self.state = PublisherState::LoggingIn;
+        self.last_received_ns = now_ns;
+        self.outgoing.clear();
+        let login = Login {
+            role: Role::Publisher,
+            session: self.journal.session(),
+            next_sequence: self.journal.oldest_sequence(),
+            subscription_count: 0,
+            client_name: self.config.name,
+        };
+        let session = self.journal.session();
+        PacketWriter::control(&mut self.outgoing, session, &Control::Login(login));
+    }
+
+    /// The connection is gone.
+    pub fn disconnected(&mut self) {
+        if self.state != PublisherState::Finished {
+            self.state = PublisherState::Disconnected;
+        }
+    }
+
+    /// Appends a message to the stream and returns its sequence.
+    #[inline]
+    pub fn append(&mut self, message: &Message) -> u64 {
+        self.journal.append(message)
+    }
+
+    /// Messages that can be appended before one that was not sent yet falls out of the journal
+    /// (definitions take the room of three).
+    pub fn room(&self) -> u64 {
+        let unsent = match self.state {
+            PublisherState::Streaming => self.journal.next_sequence() - self.stream.cursor.sent,
+            _ => self.journal.len(),
+        };
+        self.journal.capacity().saturating_sub(unsent)
+    }
+
+    /// Nothing more will be appended: the server is told, and told again until it acknowledges.
+    pub fn finish(&mut self) {
+        self.journal.end_session();
+    }
+
+    /// Takes bytes from the server; returns how many were used.
+    pub fn receive(&mut self, input: &[u8], now_ns: u64) -> Result<usize, PublisherError> {
+        let mut used = 0;
+        loop {
+            match decode_packet(&input[used..]) {
+                Ok(None) => return Ok(used),
+                Ok(Some((packet, length))) => {
+                    used += length;
+                    self.last_received_ns = now_ns;
+                    if packet.header.flags.contains(Flags::CONTROL) {
+                        for control in packet.controls() {
+                            self.control(&control.map_err(PublisherError::Malformed)?, now_ns)?;
+                        }
+                    } else if !packet.header.flags.contains(Flags::HEARTBEAT) {
+                        return Err(PublisherError::OutOfOrder);
+                    }
+                }
+                Err(PacketError::BadChecksum { packet_length }) => used += packet_length,
+                Err(error) => return Err(PublisherError::FramingLost(error)),
+            }
+        }
+    }
+
+    /// Appends what is to be sent now to `out`, about `budget_bytes` at most. Returns whether
+    /// there is more to send at once.
+    pub fn produce(&mut self, now_ns: u64, out: &mut Vec<u8>, budget_bytes: usize) -> bool {
+        let start = out.len();
+        let end_bytes = start.saturating_add(budget_bytes);
+        out.append(&mut self.outgoing);
+        if self.state != PublisherState::Streaming {
+            return false;
+        }
+        let oldest = self.journal.oldest_sequence();
+        if self.stream.cursor.scanned < oldest {
+            // The server sees the hole, asks, and is told TooOld.
+            self.overrun += oldest - self.stream.cursor.scanned;
+            self.stream.cursor = Cursor::at(oldest);
+        }
+        let half = start + budget_bytes.div_ceil(2);
+        let journal = &self.journal;
+        let mut more = self.stream.produce_retransmissions(journal, &Everything, out, half);
+        more |= self.stream.produce_live(journal, &Everything, out, end_bytes);
+        let said = out.len() > start;
+        self.stream.produce_idle(journal, true, now_ns, said, out);
+        more
+    }
+
+    /// When [`Publisher::produce`] must be called although nothing happened.
+    pub fn deadline_ns(&self) -> u64 {
+        match self.state {
+            PublisherState::Streaming => {
+                self.stream.next_heartbeat_ns().min(self.silence_deadline_ns())
+            }
+            PublisherState::LoggingIn => self.silence_deadline_ns(),
+            PublisherState::Disconnected | PublisherState::Finished => u64::MAX,
+        }
+    }
+
+    /// Whether the server said nothing for [`SILENCE_INTERVALS_MAX`] heartbeat intervals.
+    pub fn is_silent(&self, now_ns: u64) -> bool {
+        now_ns >= self.silence_deadline_ns()
+    }
+
+    /// How far it has come.
+    pub fn state(&self) -> PublisherState {
+        self.state
+    }
+
+    /// The stream.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The server's word that it has the whole session, with its range and count.
+    pub fn acknowledgement(&self) -> Option<&EndOfSessionAcknowledgement> {
+        self.acknowledgement.as_ref()
+    }
+
+    /// Why the server refused.
+    pub fn refusal(&self) -> Option<&Refused> {
+        self.refusal.as_ref()
+    }
+
+    /// What was sent.
+    pub fn counters(&self) -> &SenderCounters {
+        &self.stream.counters
+    }
+
+    /// Sequences that fell out of the journal before they were sent.
+    pub fn overrun(&self) -> u64 {
+        self.overrun
+    }
+
+    fn silence_deadline_ns(&self) -> u64 {
+        let limit_ns = self.stream.heartbeat_interval_ns() * SILENCE_INTERVALS_MAX;
+        self.last_received_ns.saturating_add(limit_ns)
+    }
+
+    fn control(&mut self, control: &Control, now_ns: u64) -> Result<(), PublisherError> {
+        match control {
+            Control::LoginAccepted(accepted) => {
+                let (server_next, own_next) =
+                    (accepted.next_sequence, self.journal.next_sequence());
+                if server_next > own_next {
+                    return Err(PublisherError::ServerAhead { server_next, own_next });
+                }
+                self.stream.restart(server_next.max(1), now_ns);
+                self.state = PublisherState::Streaming;
+            }
+            Control::Request(request) if !request.snapshot => self.stream.request(request),
+            Control::EndOfSessionAcknowledgement(acknowledgement) => {
+                self.stream.acknowledge_end();
+                self.acknowledgement = Some(*acknowledgement);
+                self.state = PublisherState::Finished;
+            }
+            Control::Refused(refused) => {
+                self.refusal = Some(*refused);
+                return Err(PublisherError::Refused);
+            }
+            Control::Unknown(_) => {}
+            _ => return Err(PublisherError::OutOfOrder),
+        }
+        Ok(())
+    }
+}

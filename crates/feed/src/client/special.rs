@@ -1,0 +1,267 @@
+//! Packets that are not of the sequenced stream: controls, heartbeats, snapshots.
+
+use super::*;
+
+impl Client {
+    #[cold]
+    pub(super) fn special_packet<S: Sink>(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        let header = &packet.header;
+        if header.flags.contains(Flags::CONTROL) {
+            for control in packet.controls() {
+                let control = control.map_err(ReceiveError::Malformed)?;
+                self.control(side, &control, now_ns, sink)?;
+            }
+            return Ok(());
+        }
+        if header.session != self.session {
+            self.counters.foreign += 1;
+            return Ok(());
+        }
+        if header.flags.contains(Flags::SNAPSHOT) {
+            return self.snapshot_packet(side, packet, now_ns, sink);
+        }
+        let next = header.first_sequence;
+        if self.expected == 0 || next == 0 {
+            return Ok(());
+        }
+        self.latest_side = side;
+        self.observe(next, now_ns, sink);
+        if header.flags.contains(Flags::END_OF_SESSION) {
+            self.end = Some(next);
+            let again = self.end_reported;
+            self.report_end(side, sink);
+            if again {
+                let acknowledgement = EndOfSessionAcknowledgement {
+                    next_sequence: next,
+                    applied_count: self.counters.messages,
+                };
+                self.tell(side, &Control::EndOfSessionAcknowledgement(acknowledgement));
+            }
+        } else {
+            sink.heartbeat(next);
+        }
+        Ok(())
+    }
+
+    fn control<S: Sink>(
+        &mut self,
+        side: Side,
+        control: &Control,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        match control {
+            Control::TooOld(too_old) => self.too_old(too_old, now_ns, sink),
+            Control::Unknown(_) => {}
+            _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
+            Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
+            Control::Refused(refused) => sink.refused(side, refused),
+            Control::SnapshotNotice(notice) => self.snapshot_notice(side, notice, now_ns, sink),
+            _ => return Err(ReceiveError::OutOfOrder),
+        }
+        Ok(())
+    }
+
+    fn accepted<S: Sink>(&mut self, side: Side, accepted: &LoginAccepted, sink: &mut S) {
+        let other_is_live = self.sides[side.other().index()].accepted;
+        if self.session != accepted.session && !(other_is_live && self.session != 0) {
+            self.change_session(accepted.session, sink);
+        }
+        self.interval_ns = u64::from(accepted.heartbeat_interval_ms)
+            .saturating_mul(1_000_000)
+            .clamp(HEARTBEAT_INTERVAL_NS_MIN, HEARTBEAT_INTERVAL_NS_MAX);
+        self.sides[side.index()].accepted = true;
+        sink.accepted(side, accepted);
+    }
+
+    fn change_session<S: Sink>(&mut self, session: u32, sink: &mut S) {
+        let old = std::mem::replace(&mut self.session, session);
+        if old == 0 {
+            return;
+        }
+        self.give_up(self.highest, LossReason::SessionChanged, 0, sink);
+        self.holes.clear();
+        self.expected = 0;
+        self.highest = 0;
+        self.end = None;
+        self.end_reported = false;
+        self.assemblies.clear();
+        for state in &mut self.sides {
+            state.next_sequence = 0;
+        }
+        sink.session_changed(old, session);
+    }
+
+    fn too_old<S: Sink>(&mut self, too_old: &TooOld, now_ns: u64, sink: &mut S) {
+        if self.expected == 0 || too_old.oldest <= self.expected {
+            return;
+        }
+        let reason = match too_old.conflated {
+            true => LossReason::Conflated,
+            false => LossReason::TooOld,
+        };
+        self.give_up(too_old.oldest, reason, now_ns, sink);
+        if !too_old.conflated {
+            self.request_snapshot();
+        }
+    }
+
+    /// Asks for the values of everything subscribed, because messages were lost.
+    pub(super) fn request_snapshot(&mut self) {
+        if self.role == ReceiverRole::Subscriber {
+            let side = self.latest_side;
+            self.tell(side, &Control::SnapshotRequest(PatternText::truncated("*")));
+        }
+    }
+
+    fn snapshot_notice<S: Sink>(
+        &mut self,
+        side: Side,
+        notice: &SnapshotNotice,
+        now_ns: u64,
+        sink: &mut S,
+    ) {
+        if self.expected == 0 {
+            self.expected = notice.as_of.saturating_add(1);
+            self.highest = self.expected;
+        }
+        if self.assemblies.is_empty() {
+            self.watched.fill(0);
+        }
+        if self.assemblies.len() == ASSEMBLIES_MAX {
+            self.assemblies.remove(0);
+        }
+        let request_ns = now_ns.saturating_add(self.config.request_retry_ns);
+        self.assemblies.push(Assembly::new(side, *notice, request_ns));
+        self.values_complete = false;
+        sink.snapshot_begin(notice.as_of);
+    }
+
+    fn snapshot_packet<S: Sink>(
+        &mut self,
+        side: Side,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        let number = (packet.header.first_sequence >> 32) as u32;
+        let mut position = packet.header.first_sequence as u32;
+        let Some(index) = self
+            .assemblies
+            .iter()
+            .position(|assembly| assembly.side == side && assembly.notice.number == number)
+        else {
+            // A late duplicate of a snapshot that is complete.
+            self.sides[side.index()].counters.duplicate += 1;
+            return Ok(());
+        };
+        let as_of = self.assemblies[index].notice.as_of;
+        for message in packet.messages() {
+            let message = message.map_err(ReceiveError::Malformed)?;
+            let assembly = &mut self.assemblies[index];
+            if assembly.arrived(position) {
+                assembly.progressed(now_ns.saturating_add(self.config.request_retry_ns));
+                match &message {
+                    Message::Definition(definition) => sink.definition(0, definition),
+                    Message::LastValue(record) if self.is_overtaken(record) => {
+                        self.counters.overtaken += 1;
+                        self.assemblies[index].reject(position);
+                    }
+                    Message::LastValue(record) => {
+                        self.counters.snapshot_records += 1;
+                        sink.snapshot_record(as_of, record);
+                    }
+                    Message::SnapshotEnd(mark) => self.assemblies[index].ended(mark.records),
+                    _ => {}
+                }
+            }
+            position = position.wrapping_add(1);
+        }
+        if let Some(records) = self.assemblies[index].complete() {
+            self.assemblies.remove(index);
+            self.counters.snapshots += 1;
+            self.values_complete = self.assemblies.is_empty();
+            sink.snapshot_complete(as_of, records);
+        }
+        Ok(())
+    }
+
+    /// Whether the live stream already brought something newer, on top of which the record would
+    /// have to go.
+    fn is_overtaken(&self, record: &crate::wire::LastValue) -> bool {
+        self.watched
+            .get(record.symbol as usize)
+            .is_some_and(|&sequence| sequence > record.sequence)
+    }
+
+    /// Notes a symbol's message while a snapshot is on its way.
+    #[cold]
+    pub(super) fn watch(&mut self, sequence: u64, message: &Message) {
+        let Some(symbol) = message.symbol().filter(|&symbol| symbol < WATCHED_SYMBOLS_MAX) else {
+            return;
+        };
+        let index = symbol as usize;
+        if self.watched.len() <= index {
+            self.watched.resize(index + 1, 0);
+        }
+        self.watched[index] = sequence;
+    }
+
+    /// Asks for the positions of snapshots that are due.
+    pub(super) fn poll_snapshots(&mut self, now_ns: u64) {
+        let (session, retry_ns) = (self.session, self.config.request_retry_ns);
+        let mut index = 0;
+        let mut given_up = false;
+        while let Some(assembly) = self.assemblies.get_mut(index) {
+            index += 1;
+            if assembly.next_request_ns > now_ns {
+                continue;
+            }
+            let outgoing = &mut self.sides[assembly.side.index()].outgoing;
+            let counters = &mut self.counters;
+            let number = assembly.notice.number;
+            let goes_on = assembly.request(now_ns.saturating_add(retry_ns), |position, count| {
+                counters.requests += 1;
+                let from = snapshot_position(number, position);
+                let request = Request { from, count, snapshot: true };
+                PacketWriter::control(outgoing, session, &Control::Request(request));
+            });
+            if !goes_on {
+                index -= 1;
+                self.assemblies.remove(index);
+                given_up = true;
+            }
+        }
+        if given_up {
+            self.request_snapshot();
+        }
+    }
+
+    pub(super) fn send_heartbeats(&mut self, now_ns: u64) {
+        for state in self.sides.iter_mut().filter(|state| state.connected) {
+            if now_ns >= state.next_heartbeat_ns {
+                state.next_heartbeat_ns = now_ns.saturating_add(self.interval_ns);
+                PacketWriter::bare(&mut state.outgoing, self.session, Flags::HEARTBEAT, 0);
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, side: Side, control: &Control) {
+        let state = &mut self.sides[side.index()];
+        if state.connected {
+            PacketWriter::control(&mut state.outgoing, self.session, control);
+        }
+    }
+
+    pub(super) fn tell_all(&mut self, control: &Control) {
+        for side in Side::ALL {
+            self.tell(side, control);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The sequenced part of what a sender says: live packets, retransmissions, heartbeats.
+
+use std::collections::VecDeque;
+
+use crate::journal::{Cursor, Filter, Journal, PacketOptions};
+use crate::wire::{Control, Flags, PacketWriter, Request, TooOld};
+
+/// Ranges that a receiver may have asked for and not got yet; more are dropped and counted, and
+/// the receiver asks again.
+pub const REQUESTS_MAX: usize = 64;
+/// First heartbeat after the last packet: tells soon that the last packet was lost. The delay
+/// then doubles up to the interval.
+pub const HEARTBEAT_DELAY_NS_FIRST: u64 = 10_000_000;
+/// Longest silence that a sender may keep.
+pub const HEARTBEAT_INTERVAL_NS_MAX: u64 = 1_000_000_000;
+
+/// What a sender has done; every field only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Stream messages sent for the first time (in a selection: sequences passed over, too).
+    pub messages: u64,
+    /// Sequences sent again on request.
+    pub retransmitted: u64,
+    /// Requests for what is not kept any more.
+    pub too_old: u64,
+    /// Requests dropped because [`REQUESTS_MAX`] were waiting.
+    pub requests_dropped: u64,
+    /// Heartbeats.
+    pub heartbeats: u64,
+    /// Snapshots begun.
+    pub snapshots: u64,
+    /// Snapshot records sent.
+    pub snapshot_records: u64,
+    /// Times that the receiver was so slow that a snapshot stood for what it missed.
+    pub conflations: u64,
+    /// Sequences that snapshots stood for.
+    pub conflated: u64,
+}
+
+/// A range that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    from: u64,
+    until: u64,
+}
+
+/// Cursor, requests and heartbeats of one receiver.
+#[derive(Debug)]
+pub(crate) struct StreamSender {
+    pub(crate) cursor: Cursor,
+    pub(crate) counters: SenderCounters,
+    requests: VecDeque<Range>,
+    packet_limit_bytes: usize,
+    heartbeat_interval_ns: u64,
+    heartbeat_delay_ns: u64,
+    next_heartbeat_ns: u64,
+    end_acknowledged: bool,
+}
+
+impl StreamSender {
+    pub(crate) fn new(
+        packet_limit_bytes: usize,
+        heartbeat_interval_ns: u64,
+        now_ns: u64,
+    ) -> StreamSender {
+        let interval_ns = heartbeat_interval_ns.clamp(1, HEARTBEAT_INTERVAL_NS_MAX);
+        StreamSender {
+            cursor: Cursor::at(0),
+            counters: SenderCounters::default(),
+            requests: VecDeque::with_capacity(REQUESTS_MAX),
+            packet_limit_bytes,
+            heartbeat_interval_ns: interval_ns,
+            heartbeat_delay_ns: HEARTBEAT_DELAY_NS_FIRST.min(interval_ns),
+            next_heartbeat_ns: now_ns.saturating_add(interval_ns),
+            end_acknowledged: false,
+        }
+    }
+
+    pub(crate) fn heartbeat_interval_ns(&self) -> u64 {
+        self.heartbeat_interval_ns
+    }
+
+    pub(crate) fn next_heartbeat_ns(&self) -> u64 {
+        self.next_heartbeat_ns
+    }
+
+    pub(crate) fn end_acknowledged(&self) -> bool {
+        self.end_acknowledged
+    }
+
+    pub(crate) fn acknowledge_end(&mut self) {
+        self.end_acknowledged = true;
+    }
+
+    /// A new connection of the same receiver, which wants `next_sequence` first.
+    pub(crate) fn restart(&mut self, next_sequence: u64, now_ns: u64) {
+        self.cursor = Cursor::at(next_sequence);
+        self.requests.clear();
+        self.next_heartbeat_ns = now_ns;
+    }
+
+    pub(crate) fn request(&mut self, request: &Request) {
+        if self.requests.len() == REQUESTS_MAX {
+            self.counters.requests_dropped += 1;
+            return;
+        }
+        let until = request.from.saturating_add(request.count);
+        self.requests.push_back(Range { from: request.from, until });
+    }
+
+    /// Answers requests as far as the budget goes; whether there is more to say.
+    pub(crate) fn produce_retransmissions(
+        &mut self,
+        journal: &Journal,
+        filter: &impl Filter,
+        out: &mut Vec<u8>,
+        end_bytes: usize,
+    ) -> bool {
+        while let Some(range) = self.requests.front_mut() {
+            if out.len() >= end_bytes {
+                return true;
+            }
+            // What was never sent is no retransmission: the live stream brings it.
+            let until = range.until.min(self.cursor.sent);
+            let oldest = journal.oldest_sequence();
+            if range.from < oldest && range.from < until {
+                let too_old = TooOld { wanted: range.from, oldest, conflated: false };
+                PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
+                self.counters.too_old += 1;
+                range.from = oldest;
+            }
+            if range.from >= until {
+                self.requests.pop_front();
+                continue;
+            }
+            let options = PacketOptions {
+                packet_limit_bytes: self.packet_limit_bytes,
+                budget_bytes: end_bytes - out.len(),
+                flags: Flags::RETRANSMISSION,
+            };
+            let mut cursor = Cursor::at(range.from);
+            journal.write_packets(&mut cursor, until, &options, filter, out);
+            journal.write_skipped(&mut cursor, Flags::RETRANSMISSION, out);
+            self.counters.retransmitted += cursor.sent - range.from;
+            range.from = cursor.sent;
+        }
+        false
+    }
+
+    /// Sends the live stream as far as the budget goes; whether there is more to say.
+    #[inline]
+    pub(crate) fn produce_live(
+        &mut self,
+        journal: &Journal,
+        filter: &impl Filter,
+        out: &mut Vec<u8>,
+        end_bytes: usize,
+    ) -> bool {
+        if self.cursor.scanned >= journal.next_sequence() {
+            return false;
+        }
+        if out.len() >= end_bytes {
+            return true;
+        }
+        let options = PacketOptions {
+            packet_limit_bytes: self.packet_limit_bytes,
+            budget_bytes: end_bytes - out.len(),
+            flags: Flags::NONE,
+        };
+        let before = self.cursor.scanned;
+        journal.write_packets(&mut self.cursor, u64::MAX, &options, filter, out);
+        self.counters.messages += self.cursor.scanned - before;
+        self.cursor.scanned < journal.next_sequence()
+    }
+
+    /// Says something if nothing was said for long enough: end of session or heartbeat.
+    pub(crate) fn produce_idle(
+        &mut self,
+        journal: &Journal,
+        joined: bool,
+        now_ns: u64,
+        said_something: bool,
+        out: &mut Vec<u8>,
+    ) {
+        if said_something {
+            self.heartbeat_delay_ns = HEARTBEAT_DELAY_NS_FIRST.min(self.heartbeat_interval_ns);
+            self.next_heartbeat_ns = now_ns.saturating_add(self.heartbeat_delay_ns);
+        }
+        let complete = joined && self.cursor.scanned >= journal.next_sequence();
+        let end = complete && journal.is_ended() && !self.end_acknowledged;
+        // The end is said at once and again with every heartbeat until it is acknowledged.
+        if now_ns < self.next_heartbeat_ns && !(end && said_something) {
+            return;
+        }
+        journal.write_skipped(&mut self.cursor, Flags::NONE, out);
+        let flags = if end { Flags::END_OF_SESSION } else { Flags::HEARTBEAT };
+        let sequence = if joined { self.cursor.sent } else { 0 };
+        PacketWriter::bare(out, journal.session(), flags, sequence);
+        self.counters.heartbeats += 1;
+        self.heartbeat_delay_ns = (self.heartbeat_delay_ns * 2).min(self.heartbeat_interval_ns);
+        self.next_heartbeat_ns = now_ns.saturating_add(self.heartbeat_delay_ns);
+    }
+}
