@@ -1,1 +1,288 @@
 //! Order book by order, kept to its top.
+//!
+//! [`Book`] is one instrument's book, built from the events of its orders in one pass; [`Books`]
+//! keeps one for each instrument of a DBN stream and turns any record into [`Tick`]s, while
+//! [`Accounting`] says what became of every record.
+//!
+//! The rules are Databento's:
+//!
+//! * Add, cancel (also of a part), modify and clear change the book; trade and fill do not, the
+//!   cancel that follows them does. A modify of an unknown order adds it.
+//! * What stands between two records flagged `LAST` is not shown: a venue's event may pass
+//!   through a crossed or empty book. The top is compared, and published, at the event's end.
+//! * A record flagged `TOP_OF_BOOK` is not an order: it replaces its side, and an undefined price
+//!   empties it.
+
+mod accounting;
+mod books;
+mod levels;
+mod orders;
+
+#[cfg(test)]
+mod tests;
+
+pub use accounting::{Accounting, Unused};
+pub use books::{Books, BooksConfig};
+
+use thiserror::Error;
+
+use crate::dbn::{BidAsk, MboRecord, UNDEFINED_PRICE, action, flag, side};
+use crate::wire::{Quote, Trade};
+use levels::Levels;
+use orders::{Order, Orders};
+
+/// One value to publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    /// The top of a book.
+    Quote(Quote),
+    /// A trade.
+    Trade(Trade),
+}
+
+/// Bit of [`Trade::condition`]: the buyer was the aggressor.
+pub const AGGRESSOR_BUY: u32 = 1;
+/// Bit of [`Trade::condition`]: the seller was the aggressor.
+pub const AGGRESSOR_SELL: u32 = 2;
+
+/// Bounds of a book's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BookLimits {
+    /// Most orders: 24 bytes each, in a table that is three eighths to three quarters full.
+    pub orders_max: usize,
+    /// Most price levels a side, 24 bytes each.
+    pub levels_max: usize,
+}
+
+impl Default for BookLimits {
+    /// A million orders and 65,536 levels a side: ten times the busiest books known.
+    fn default() -> Self {
+        Self {
+            orders_max: 1_000_000,
+            levels_max: 65_536,
+        }
+    }
+}
+
+/// What a record did to the book, as far as it is to be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Change {
+    /// The record is a trade.
+    pub trade: bool,
+    /// The record ends an event, and the top is not what it was at the end of the event before.
+    pub quote: bool,
+}
+
+/// Why a record could not be applied. The book is as it was, and goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BookError {
+    /// A cancel of an order that is not in the book.
+    #[error("the order is not in the book")]
+    UnknownOrder,
+    /// An order without a side.
+    #[error("the order has no side")]
+    NoSide,
+    /// An order without a price.
+    #[error("the order has no price")]
+    NoPrice,
+    /// An action that DBN does not define.
+    #[error("the action is not known")]
+    UnknownAction,
+    /// [`BookLimits::orders_max`] is reached.
+    #[error("the book is full of orders")]
+    OrdersFull,
+    /// [`BookLimits::levels_max`] is reached.
+    #[error("the book is full of price levels")]
+    LevelsFull,
+}
+
+/// The orders of one instrument, by their numbers, and what they add up to by price.
+#[derive(Debug, Clone)]
+pub struct Book {
+    orders: Orders,
+    bids: Levels,
+    asks: Levels,
+    /// The top at the end of the last event.
+    published: BidAsk,
+    suspect: bool,
+}
+
+impl Book {
+    /// An empty book.
+    pub fn new(limits: BookLimits) -> Self {
+        Self {
+            orders: Orders::new(limits.orders_max),
+            bids: Levels::bids(limits.levels_max),
+            asks: Levels::asks(limits.levels_max),
+            published: BidAsk::EMPTY,
+            suspect: false,
+        }
+    }
+
+    /// Applies one event of one order.
+    ///
+    /// # Errors
+    /// [`BookError`] for a record that contradicts the book or is over a limit; it changes
+    /// nothing, except that the end of an event still shows in [`Book::end_event`].
+    #[inline]
+    pub fn apply(&mut self, record: &MboRecord) -> Result<Change, BookError> {
+        self.suspect |= record.flags & flag::MAYBE_BAD_BOOK != 0;
+        let mut trade = false;
+        match record.action {
+            action::ADD => self.add(record)?,
+            action::CANCEL => self.cancel(record)?,
+            action::MODIFY => self.modify(record)?,
+            action::TRADE => trade = true,
+            action::FILL | action::NONE => {}
+            action::CLEAR => self.clear(),
+            _ => return Err(BookError::UnknownAction),
+        }
+        let quote = record.flags & flag::LAST != 0 && self.end_event();
+        Ok(Change { trade, quote })
+    }
+
+    /// Ends an event: whether the top is another than at the end of the event before.
+    /// [`apply`](Self::apply) does this by itself at records flagged `LAST`, unless it fails.
+    #[inline]
+    pub fn end_event(&mut self) -> bool {
+        let top = self.top();
+        let changed = top != self.published;
+        self.published = top;
+        changed
+    }
+
+    /// The best bid and ask as the book stands. Sizes and counts above 32 bits are held at their
+    /// maximum.
+    #[inline]
+    pub fn top(&self) -> BidAsk {
+        let (bid, ask) = (self.bids.best(), self.asks.best());
+        BidAsk {
+            bid: bid.price,
+            ask: ask.price,
+            bid_size: u32::try_from(bid.size).unwrap_or(u32::MAX),
+            ask_size: u32::try_from(ask.size).unwrap_or(u32::MAX),
+            bid_orders: bid.orders,
+            ask_orders: ask.orders,
+        }
+    }
+
+    /// Orders in the book.
+    pub fn order_count(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Price levels, bids and asks.
+    pub fn level_counts(&self) -> (usize, usize) {
+        (self.bids.len(), self.asks.len())
+    }
+
+    /// Whether the publisher said, since the last clear, that it lost something.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        self.orders.clear();
+        self.bids.clear();
+        self.asks.clear();
+        self.suspect = false;
+    }
+
+    #[inline]
+    fn add(&mut self, record: &MboRecord) -> Result<(), BookError> {
+        if record.flags & flag::TOP_OF_BOOK != 0 {
+            return self.replace_side(record);
+        }
+        let order = Order::of(record)?;
+        // Levels first: the order table cannot fail once there is room, and there is, or not yet.
+        if self.orders.is_full() {
+            return self.add_to_full(record);
+        }
+        self.levels(order.is_bid).add(order.price, order.size)?;
+        if let Some(replaced) = self.orders.insert(record.order_id, order) {
+            // The same number twice: the newer word stands.
+            let levels = self.levels(replaced.is_bid);
+            levels.remove(replaced.price, replaced.size, true);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn cancel(&mut self, record: &MboRecord) -> Result<(), BookError> {
+        let (order, gone) = self
+            .orders
+            .reduce(record.order_id, record.size)
+            .ok_or(BookError::UnknownOrder)?;
+        let levels = self.levels(order.is_bid);
+        levels.remove(order.price, order.size, gone);
+        Ok(())
+    }
+
+    #[inline]
+    fn modify(&mut self, record: &MboRecord) -> Result<(), BookError> {
+        if record.flags & flag::TOP_OF_BOOK != 0 {
+            return self.replace_side(record);
+        }
+        let new = Order::of(record)?;
+        let Some(order) = self.orders.find(record.order_id) else {
+            return self.add(record);
+        };
+        let old = *order;
+        if (old.price, old.is_bid) == (new.price, new.is_bid) {
+            *order = new;
+            let levels = self.levels(new.is_bid);
+            levels.resize(new.price, old.size, new.size);
+            return Ok(());
+        }
+        self.levels(new.is_bid).add(new.price, new.size)?;
+        if let Some(order) = self.orders.find(record.order_id) {
+            *order = new;
+        }
+        let levels = self.levels(old.is_bid);
+        levels.remove(old.price, old.size, true);
+        Ok(())
+    }
+
+    /// A full table still takes an order whose number is in it.
+    #[cold]
+    fn add_to_full(&mut self, record: &MboRecord) -> Result<(), BookError> {
+        match self.orders.find(record.order_id) {
+            Some(_) => self.modify(record),
+            None => Err(BookError::OrdersFull),
+        }
+    }
+
+    /// A venue's top of book in place of a side's orders.
+    #[cold]
+    fn replace_side(&mut self, record: &MboRecord) -> Result<(), BookError> {
+        let is_bid = match record.side {
+            side::BID => true,
+            side::ASK => false,
+            _ => return Err(BookError::NoSide),
+        };
+        self.orders.remove_side(is_bid);
+        let levels = self.levels(is_bid);
+        levels.clear();
+        if record.price != UNDEFINED_PRICE {
+            levels.set_only(record.price, record.size)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn levels(&mut self, is_bid: bool) -> &mut Levels {
+        if is_bid {
+            &mut self.bids
+        } else {
+            &mut self.asks
+        }
+    }
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self::new(BookLimits::default())
+    }
+}
