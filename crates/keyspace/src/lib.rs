@@ -1,1 +1,70 @@
 //! Sharded keys, data types, expiry, and commands as functions over them.
+//!
+//! A lane finds a request's command with [`resolve`], runs those of [`Run::Data`] with
+//! [`Keyspace::execute`], which locks the shards of the command's keys, runs its handler and writes
+//! its reply, and calls [`Keyspace::expire_due`] once a turn. Time is the caller's: nothing here
+//! reads a clock, except TIME itself, which replies the time it is given.
+//!
+//! ```
+//! use tidewire_keyspace::{Keyspace, NullObserver, Options, Outcome, resolve};
+//! use tidewire_resp::{ArgumentList, Protocol, Writer};
+//!
+//! let keyspace = Keyspace::new(Options::default());
+//! let mut run = |words: &[&[u8]]| {
+//!     let request = ArgumentList::from_slices(words);
+//!     let command = resolve(request.as_arguments()).unwrap();
+//!     let mut reply = Vec::new();
+//!     let mut writer = Writer::new(&mut reply, Protocol::Resp2);
+//!     let now_ms = 1_700_000_000_000;
+//!     let outcome = keyspace.execute(
+//!         command, request.as_arguments(), 0, now_ms, &mut writer, &mut NullObserver,
+//!     );
+//!     assert_eq!(outcome, Outcome::Done);
+//!     reply
+//! };
+//! assert_eq!(run(&[b"SET", b"greeting", b"hello"]), b"+OK\r\n");
+//! assert_eq!(run(&[b"GET", b"greeting"]), b"$5\r\nhello\r\n");
+//! ```
+//!
+//! Inside, ground floor first: `entry` (a key and its value in one allocation), `table`
+//! (extendible hashing), `wheel` (deadlines), `shard`, `locks`, `view` (what handlers see), and
+//! `commands`, where one file holds one data type and `table` declares them all.
+
+#![deny(unsafe_code)]
+
+pub mod commands;
+pub use commands::{Command, Locks, Run, SessionCommand, lookup, resolve};
+
+mod keyspace;
+pub use keyspace::{ExpiredKeys, Keyspace, Options, Outcome};
+
+mod locks;
+pub use locks::{Locked, SHARDS, ShardSet};
+
+mod error;
+pub use error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
+
+mod mount;
+pub use mount::Mount;
+
+mod observer;
+pub use observer::{Event, NullObserver, Observer};
+
+mod value;
+pub use value::{Fields, FieldsIter, Text, ValueRef, ValueType};
+
+mod shard;
+pub use shard::DATABASES;
+
+pub mod fuzzing;
+pub mod glob;
+
+mod decimal;
+#[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
+mod entry;
+mod hash;
+mod packed;
+#[allow(unsafe_code, reason = "tags are compared sixteen at a time")]
+mod table;
+mod view;
+mod wheel;

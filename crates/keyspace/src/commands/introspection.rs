@@ -1,0 +1,360 @@
+//! COMMAND and its subcommands, generated from the one table, and TIME.
+
+use tidewire_resp::Writer;
+
+use super::options::is;
+use super::{Call, Command, KeySpec, Run, lookup, table};
+use crate::error::{CommandError, check_arity};
+
+type Result = std::result::Result<(), CommandError>;
+
+pub(super) fn time(call: &mut Call<'_, '_, '_>) -> Result {
+    let now_ms = call.view.now_ms;
+    call.reply.array(2);
+    call.reply.bulk_integer(now_ms.div_euclid(1_000));
+    call.reply.bulk_integer(now_ms.rem_euclid(1_000) * 1_000);
+    Ok(())
+}
+
+pub(super) fn command(call: &mut Call<'_, '_, '_>) -> Result {
+    call.reply.array(table::all().count());
+    table::all().for_each(|command| describe(call.reply, command));
+    Ok(())
+}
+
+pub(super) fn count(call: &mut Call<'_, '_, '_>) -> Result {
+    call.reply.integer(table::all().count() as i64);
+    Ok(())
+}
+
+pub(super) fn info(call: &mut Call<'_, '_, '_>) -> Result {
+    if call.arguments.len() == 2 {
+        return command(call);
+    }
+    call.reply.array(call.arguments.len() - 2);
+    for at in call.rest(2) {
+        match lookup_full(call.argument(at)) {
+            Some(command) => describe(call.reply, command),
+            None => call.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn docs(call: &mut Call<'_, '_, '_>) -> Result {
+    if call.arguments.len() == 2 {
+        call.reply.map(table::all().count());
+        table::all().for_each(|command| document(call.reply, command));
+        return Ok(());
+    }
+    let mark = call.reply.map_later();
+    let mut count = 0;
+    for at in call.rest(2) {
+        if let Some(command) = lookup_full(call.argument(at)) {
+            document(call.reply, command);
+            count += 1;
+        }
+    }
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Result {
+    let accepts: Box<dyn Fn(&Command) -> bool> = match call.arguments.len() {
+        2 => Box::new(|_| true),
+        5 if is(call.argument(2), "filterby") => {
+            let argument = call.argument(4);
+            let kind = call.argument(3);
+            if is(kind, "pattern") {
+                Box::new(move |command| {
+                    crate::glob::matches(argument, command.full_name.as_bytes())
+                })
+            } else if is(kind, "aclcat") {
+                Box::new(move |command| categories(command).any(|name| is(argument, name)))
+            } else if is(kind, "module") {
+                Box::new(|_| false)
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let with_parts =
+        |command: &'static Command| std::iter::once(command).chain(command.subcommands.iter());
+    // Without a filter only whole commands are listed.
+    let all = call.arguments.len() == 2;
+    let mark = call.reply.array_later();
+    let mut count = 0;
+    for command in table::all().flat_map(with_parts) {
+        if accepts(command) && !(all && command.full_name.contains('|')) {
+            call.reply.bulk(command.full_name.as_bytes());
+            count += 1;
+        }
+    }
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+pub(super) fn getkeys(call: &mut Call<'_, '_, '_>) -> Result {
+    let (_, positions) = keys_of(call)?;
+    call.reply.array(positions.len());
+    for (at, _) in positions {
+        call.reply.bulk(call.argument(at));
+    }
+    Ok(())
+}
+
+pub(super) fn getkeysandflags(call: &mut Call<'_, '_, '_>) -> Result {
+    let (_, positions) = keys_of(call)?;
+    call.reply.array(positions.len());
+    for (at, spec) in positions {
+        call.reply.array(2);
+        call.reply.bulk(call.argument(at));
+        reply_words(call.reply, spec.flags);
+    }
+    Ok(())
+}
+
+pub(super) fn help(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_help(
+        call,
+        &[
+            "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "(no subcommand)",
+            "    Return details about all Redis commands.",
+            "COUNT",
+            "    Return the total number of commands in this Redis server.",
+            "LIST",
+            "    Return a list of all commands in this Redis server.",
+            "INFO [<command-name> ...]",
+            "    Return details about multiple Redis commands.",
+            "    If no command names are given, documentation details for all",
+            "    commands are returned.",
+            "DOCS [<command-name> ...]",
+            "    Return documentation details about multiple Redis commands.",
+            "    If no command names are given, documentation details for all",
+            "    commands are returned.",
+            "GETKEYS <full-command>",
+            "    Return the keys from a full Redis command.",
+            "GETKEYSANDFLAGS <full-command>",
+            "    Return the keys and the access flags from a full Redis command.",
+        ],
+    );
+    Ok(())
+}
+
+/// Lines of help, and how to get them again.
+pub(super) fn reply_help(call: &mut Call<'_, '_, '_>, lines: &[&str]) {
+    call.reply.array(lines.len() + 2);
+    lines.iter().for_each(|line| call.reply.simple(line));
+    call.reply.simple("HELP");
+    call.reply.simple("    Print this help.");
+}
+
+/// `get`, or `object|encoding`.
+fn lookup_full(name: &[u8]) -> Option<&'static Command> {
+    match name.iter().position(|&byte| byte == b'|') {
+        None => lookup(name),
+        Some(at) => lookup(&name[..at])?.subcommand(&name[at + 1..]),
+    }
+}
+
+/// The command that the arguments from the third on mean, and where its keys are.
+fn keys_of(
+    call: &Call<'_, '_, '_>,
+) -> std::result::Result<(&'static Command, Vec<(usize, &'static KeySpec)>), CommandError> {
+    let request = call.arguments.tail(2);
+    let mut command = lookup(call.argument(2)).ok_or(CommandError::InvalidCommand)?;
+    if let Some(name) = request.get(1)
+        && !command.subcommands.is_empty()
+    {
+        command = command
+            .subcommand(name)
+            .ok_or(CommandError::InvalidCommand)?;
+    }
+    if command.keys.is_empty() {
+        return Err(CommandError::NoKeyArguments);
+    }
+    check_arity(command, request).map_err(|_| CommandError::InvalidArity)?;
+    let positions = command
+        .keys
+        .iter()
+        .flat_map(|spec| spec.positions(request.len()).map(move |at| (at + 2, spec)));
+    Ok((command, positions.collect()))
+}
+
+/// One element of COMMAND's reply.
+fn describe(reply: &mut Writer<'_>, command: &Command) {
+    reply.array(10);
+    reply.bulk(command.full_name.as_bytes());
+    reply.integer(i64::from(command.arity));
+    reply_words(reply, &flags(command));
+    let (first, last, step) = legacy_range(command);
+    reply.integer(first);
+    reply.integer(last);
+    reply.integer(step);
+    let categories: Vec<_> = categories(command).collect();
+    reply.set(categories.len());
+    categories
+        .iter()
+        .for_each(|name| reply.simple(&format!("@{name}")));
+    // Tips for cluster clients.
+    reply.array(0);
+    reply.array(command.keys.len());
+    command
+        .keys
+        .iter()
+        .for_each(|spec| describe_keys(reply, spec));
+    reply.array(command.subcommands.len());
+    command
+        .subcommands
+        .iter()
+        .for_each(|part| describe(reply, part));
+}
+
+fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply_words(reply, spec.flags);
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"index");
+    reply.bulk(b"spec");
+    reply.map(1);
+    reply.bulk(b"index");
+    reply.integer(i64::from(spec.first));
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"range");
+    reply.bulk(b"spec");
+    reply.map(3);
+    reply.bulk(b"lastkey");
+    reply.integer(i64::from(spec.last));
+    reply.bulk(b"keystep");
+    reply.integer(i64::from(spec.step));
+    reply.bulk(b"limit");
+    reply.integer(0);
+}
+
+/// One pair of COMMAND DOCS.
+fn document(reply: &mut Writer<'_>, command: &Command) {
+    reply.bulk(command.full_name.as_bytes());
+    let parts = command.subcommands;
+    reply.map(if parts.is_empty() { 4 } else { 5 });
+    let texts = [
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", command.group.name()),
+        ("complexity", command.complexity),
+    ];
+    for (name, text) in texts {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    if !parts.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(parts.len());
+        parts.iter().for_each(|part| document(reply, part));
+    }
+}
+
+fn reply_words(reply: &mut Writer<'_>, words: &str) {
+    let words = words.split(' ').filter(|word| !word.is_empty());
+    reply.set(words.clone().count());
+    words.for_each(|word| reply.simple(word));
+}
+
+/// Flags in Redis's order, whatever the table's.
+fn flags(command: &Command) -> String {
+    FLAGS
+        .iter()
+        .copied()
+        .filter(|flag| command.has_flag(flag))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// First, last and step of all keys together, as clients from before key specifications read them.
+fn legacy_range(command: &Command) -> (i64, i64, i64) {
+    let [first, others @ ..] = command.keys else {
+        return (0, 0, 0);
+    };
+    let end = |spec: &KeySpec| match spec.last {
+        last if last < 0 => i64::from(last),
+        last => i64::from(spec.first) + i64::from(last),
+    };
+    let last = others.iter().map(end).fold(end(first), i64::max);
+    (i64::from(first.first), last, i64::from(first.step))
+}
+
+/// ACL categories, in Redis's order; most follow from the flags.
+fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
+    let own = command.categories;
+    let has = |flag| command.has_flag(flag);
+    let container = matches!(command.run, Run::Container);
+    let implied = [
+        ("read", has("readonly")),
+        ("write", has("write")),
+        ("pubsub", has("pubsub")),
+        ("admin", has("admin")),
+        ("fast", has("fast")),
+        ("slow", !has("fast") || container),
+        ("blocking", has("blocking")),
+        ("dangerous", has("admin")),
+    ];
+    CATEGORIES.iter().copied().filter(move |name| {
+        own.split(' ').any(|category| category == *name)
+            || implied
+                .iter()
+                .any(|(category, holds)| category == name && *holds)
+    })
+}
+
+const FLAGS: &[&str] = &[
+    "write",
+    "readonly",
+    "denyoom",
+    "module",
+    "admin",
+    "pubsub",
+    "noscript",
+    "blocking",
+    "loading",
+    "stale",
+    "skip_monitor",
+    "skip_slowlog",
+    "asking",
+    "fast",
+    "no_auth",
+    "may_replicate",
+    "no_async_loading",
+    "no_multi",
+    "movablekeys",
+    "allow_busy",
+];
+
+const CATEGORIES: &[&str] = &[
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];

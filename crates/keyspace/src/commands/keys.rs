@@ -1,0 +1,322 @@
+//! Commands on keys of any type, and on whole databases.
+
+use tidewire_resp::number::parse_integer;
+
+use super::Call;
+use super::options::is;
+use crate::entry::Entry;
+use crate::error::CommandError;
+use crate::locks::SHARDS;
+use crate::observer::{Event, Observer};
+use crate::shard::{DATABASES, Dictionary, Shard};
+use crate::value::ValueRef;
+use crate::view::Key;
+
+type Result = std::result::Result<(), CommandError>;
+
+pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
+    let mut count = 0;
+    for at in call.rest(1) {
+        let key = call.key(at);
+        count += i64::from(call.view.delete(key, Event::Delete));
+    }
+    call.reply.integer(count);
+    Ok(())
+}
+
+pub(super) fn exists(call: &mut Call<'_, '_, '_>) -> Result {
+    let mut count = 0;
+    for at in call.rest(1) {
+        let key = call.key(at);
+        count += i64::from(call.view.exists(key));
+    }
+    call.reply.integer(count);
+    Ok(())
+}
+
+pub(super) fn type_of(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let name = call
+        .view
+        .read(key)
+        .map_or("none", |value| value.value_type().name());
+    call.reply.simple(name);
+    Ok(())
+}
+
+pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
+    // A key that has just expired is removed and another one drawn.
+    while let Some(name) = call.view.random_name() {
+        let key = call.view.key(&name);
+        if call.view.exists(key) {
+            call.reply.bulk(&name);
+            return Ok(());
+        }
+    }
+    call.reply.null();
+    Ok(())
+}
+
+pub(super) fn rename(call: &mut Call<'_, '_, '_>) -> Result {
+    let (from, to) = (call.key(1), call.key(2));
+    let place = call.view.find(from).ok_or(CommandError::NoSuchKey)?;
+    if from.bytes != to.bytes {
+        call.view.delete(to, Event::Delete);
+        let place = call.view.find(from).unwrap_or(place);
+        let entry = call.view.remove(from, place, Event::RenameFrom);
+        settle(call, to, entry, Event::RenameTo);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn renamenx(call: &mut Call<'_, '_, '_>) -> Result {
+    let (from, to) = (call.key(1), call.key(2));
+    call.view.find(from).ok_or(CommandError::NoSuchKey)?;
+    let free = call.view.find(to).is_none();
+    if free && let Some(place) = call.view.find(from) {
+        let entry = call.view.remove(from, place, Event::RenameFrom);
+        settle(call, to, entry, Event::RenameTo);
+    }
+    call.reply.integer(i64::from(free));
+    Ok(())
+}
+
+pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
+    let home = call.view.database;
+    let (mut target, mut replace) = (home, false);
+    let mut at = 3;
+    while at < call.arguments.len() {
+        let option = call.argument(at);
+        if is(option, "replace") {
+            replace = true;
+        } else if is(option, "db") && at + 1 < call.arguments.len() {
+            at += 1;
+            target = database(call.argument(at), CommandError::NotInteger)?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    let (from, to) = (call.key(1), call.key(2));
+    if from.bytes == to.bytes && target == home {
+        return Err(CommandError::SameObject);
+    }
+    call.view.database = target;
+    let writable = call.view.check_writable(to.bytes);
+    call.view.database = home;
+    writable?;
+    let copied = call
+        .view
+        .duplicate(from, to)
+        .is_some_and(|(entry, deadline_ms)| {
+            call.view.database = target;
+            let taken = call.view.find(to).is_some();
+            if !taken || replace {
+                call.view.delete(to, Event::Delete);
+                let place = call.view.insert_entry(to, entry);
+                call.view.set_deadline(to, place, deadline_ms);
+                call.view.changed(to, place, Event::CopyTo);
+            }
+            call.view.database = home;
+            !taken || replace
+        });
+    call.reply.integer(i64::from(copied));
+    Ok(())
+}
+
+pub(super) fn move_to(call: &mut Call<'_, '_, '_>) -> Result {
+    let home = call.view.database;
+    let target = database(call.argument(2), CommandError::NotInteger)?;
+    if target == home {
+        return Err(CommandError::SameObject);
+    }
+    let key = call.key(1);
+    call.view.database = target;
+    let writable = call.view.check_writable(key.bytes);
+    let free = call.view.find(key).is_none();
+    call.view.database = home;
+    writable?;
+    let mut moved = false;
+    if free && let Some(place) = call.view.find(key) {
+        let entry = call.view.remove(key, place, Event::MoveFrom);
+        call.view.database = target;
+        settle(call, key, entry, Event::MoveTo);
+        call.view.database = home;
+        moved = true;
+    }
+    call.reply.integer(i64::from(moved));
+    Ok(())
+}
+
+pub(super) fn dbsize(call: &mut Call<'_, '_, '_>) -> Result {
+    let keys: usize = (0..SHARDS)
+        .map(|shard| call.view.visit(shard, |dictionary| dictionary.table.len()))
+        .sum();
+    call.reply.integer((keys + call.view.topics()) as i64);
+    Ok(())
+}
+
+pub(super) fn flushdb(call: &mut Call<'_, '_, '_>) -> Result {
+    check_flush_options(call)?;
+    let database = call.view.database;
+    flush(call, database..database + 1);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn flushall(call: &mut Call<'_, '_, '_>) -> Result {
+    check_flush_options(call)?;
+    flush(call, 0..DATABASES);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
+    let first = database(call.argument(1), CommandError::InvalidFirstDatabase)?;
+    let second = database(call.argument(2), CommandError::InvalidSecondDatabase)?;
+    if first != second {
+        let keyspace = call.view.keyspace;
+        let live_names = |key: &[u8]| keyspace.has_live_name(key);
+        for shard in 0..SHARDS {
+            call.view.visit_shard(shard, |shard, observer| {
+                shard.databases.swap(first, second);
+                if first == 0 || second == 0 {
+                    relive(shard, first + second, live_names, observer);
+                }
+            });
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(2);
+    match call.view.read(key) {
+        Some(value) => call.reply.bulk(value.encoding().as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_number_of_object(call, 1)
+}
+
+/// No time of use is kept: every key counts as used just now.
+pub(super) fn object_idletime(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_number_of_object(call, 0)
+}
+
+pub(super) fn object_freq(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(2);
+    if call.view.exists(key) {
+        return Err(CommandError::NoFrequency);
+    }
+    call.reply.null();
+    Ok(())
+}
+
+pub(super) fn object_help(call: &mut Call<'_, '_, '_>) -> Result {
+    super::introspection::reply_help(
+        call,
+        &[
+            "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "ENCODING <key>",
+            "    Return the kind of internal representation used in order to store the value",
+            "    associated with a <key>.",
+            "FREQ <key>",
+            "    Return the access frequency index of the <key>. The returned integer is",
+            "    proportional to the logarithm of the recent access frequency of the key.",
+            "IDLETIME <key>",
+            "    Return the idle time of the <key>, that is the approximated number of",
+            "    seconds elapsed since the last access to the key.",
+            "REFCOUNT <key>",
+            "    Return the number of references of the value associated with the specified",
+            "    <key>.",
+        ],
+    );
+    Ok(())
+}
+
+fn reply_number_of_object(call: &mut Call<'_, '_, '_>, number: i64) -> Result {
+    let key = call.key(2);
+    if call.view.exists(key) {
+        call.reply.integer(number);
+    } else {
+        call.reply.null();
+    }
+    Ok(())
+}
+
+/// Puts an entry that was taken from elsewhere under a new name, its deadline with it.
+fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, entry: Entry, event: Event) {
+    let deadline_ms = entry.deadline_ms();
+    let place = call
+        .view
+        .insert_entry(key, entry.renamed(key.hash, key.bytes));
+    call.view.set_deadline(key, place, deadline_ms);
+    call.view.changed(key, place, event);
+}
+
+fn database(
+    argument: &[u8],
+    not_a_number: CommandError,
+) -> std::result::Result<usize, CommandError> {
+    let number = parse_integer(argument).ok_or(not_a_number)?;
+    usize::try_from(number)
+        .ok()
+        .filter(|&number| number < DATABASES)
+        .ok_or(CommandError::DatabaseOutOfRange)
+}
+
+fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {
+    match call.arguments.get(1) {
+        None => Ok(()),
+        Some(option)
+            if call.arguments.len() == 2 && (is(option, "sync") || is(option, "async")) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(CommandError::Syntax),
+    }
+}
+
+fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
+    for shard in 0..SHARDS {
+        call.view.visit_shard(shard, |shard, observer| {
+            for database in databases.clone() {
+                if database == 0 {
+                    for name in std::mem::take(&mut shard.live) {
+                        observer.changed(0, &name, Event::Flush, None);
+                    }
+                }
+                shard.databases[database] = Dictionary::new();
+            }
+        });
+    }
+}
+
+/// After database 0 was exchanged with another one: which keys of it are live is found anew.
+fn relive(
+    shard: &mut Shard,
+    other: usize,
+    has_live_name: impl Fn(&[u8]) -> bool,
+    observer: &mut dyn Observer,
+) {
+    for name in std::mem::take(&mut shard.live) {
+        observer.changed(0, &name, Event::Swap, None);
+    }
+    shard.databases[other]
+        .table
+        .iter_mut()
+        .for_each(|entry| entry.set_live(false));
+    for entry in shard.databases[0].table.iter_mut() {
+        if has_live_name(entry.key()) {
+            entry.set_live(true);
+            shard.live.insert(entry.key().into());
+            observer.changed(0, entry.key(), Event::Swap, Some(ValueRef::new(entry)));
+        }
+    }
+}

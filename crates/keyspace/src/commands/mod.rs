@@ -1,0 +1,297 @@
+//! Commands: what they are, how they are found, and what a handler gets.
+
+mod expiry;
+mod hashes;
+mod introspection;
+mod keys;
+mod options;
+mod scan;
+mod strings;
+pub mod table;
+
+use std::fmt;
+use std::ops::Range;
+
+use tidewire_resp::{Arguments, Writer};
+
+use crate::error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
+use crate::keyspace::Keyspace;
+use crate::view::{Key, View};
+
+/// One command or subcommand, as the one table declares it. It drives dispatch, locking, the
+/// refusal of writes to mounts, COMMAND and the documentation.
+#[derive(Debug)]
+pub struct Command {
+    /// Lower case: `get`; of a subcommand its own part: `encoding`.
+    pub name: &'static str,
+    /// With its container: `object|encoding`.
+    pub full_name: &'static str,
+    /// Number of arguments, name included; negative: at least as many.
+    pub arity: i16,
+    /// Flags as COMMAND replies them, separated by blanks.
+    pub flags: &'static str,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// ACL categories that do not follow from the flags, separated by blanks, without `@`.
+    pub categories: &'static str,
+    /// The Redis version that had it first.
+    pub since: &'static str,
+    /// The group it is documented in.
+    pub group: Group,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Time it takes.
+    pub complexity: &'static str,
+    /// Its subcommands, if it is a container.
+    pub subcommands: &'static [Command],
+    /// Who runs it.
+    pub run: Run,
+    /// What is locked while it runs.
+    pub locks: Locks,
+    /// Whether the dispatcher refuses it on keys of a mount.
+    pub(crate) writes_keys: bool,
+}
+
+/// Who runs a command.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Run {
+    /// [`Keyspace::execute`] does.
+    Data(Handler),
+    /// The session does: it has the connection.
+    Session(SessionCommand),
+    /// One of its subcommands is run instead.
+    Container,
+}
+
+/// A data command's function. One that fails has written nothing.
+pub type Handler = fn(&mut Call<'_, '_, '_>) -> Result<(), CommandError>;
+
+/// What is locked while a data command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// Nothing.
+    None,
+    /// The shards of its keys.
+    Keys,
+    /// Nothing at first: it visits the shards one by one, and others may run in between.
+    Sweep,
+    /// Every shard.
+    All,
+}
+
+/// Where some of a command's keys are: every `step`th argument from `first` to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// Number of the first key's argument.
+    pub first: u16,
+    /// The last key's distance from the first; negative: counted from the end, -1 is the last
+    /// argument.
+    pub last: i16,
+    /// Distance from key to key.
+    pub step: u16,
+    /// What is done to them, as COMMAND replies it, separated by blanks.
+    pub flags: &'static str,
+}
+
+impl KeySpec {
+    /// Positions of the keys among `count` arguments, which may be too few.
+    #[inline]
+    pub fn positions(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let first = usize::from(self.first);
+        let end = match usize::try_from(self.last) {
+            Ok(last) => first + last + 1,
+            Err(_) => (count + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
+        };
+        (first..end.min(count)).step_by(usize::from(self.step))
+    }
+}
+
+/// The groups that COMMAND DOCS sorts commands into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Group {
+    /// Of all keys.
+    Generic,
+    /// Of strings.
+    String,
+    /// Of hashes.
+    Hash,
+    /// Publishing and subscribing.
+    PubSub,
+    /// The connection's own.
+    Connection,
+    /// The server's own.
+    Server,
+}
+
+impl Group {
+    /// The name in COMMAND DOCS.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::Hash => "hash",
+            Group::PubSub => "pubsub",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// Commands that the session runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is named after its command")]
+pub enum SessionCommand {
+    Auth,
+    ClientGetName,
+    ClientHelp,
+    ClientId,
+    ClientInfo,
+    ClientKill,
+    ClientList,
+    ClientNoEvict,
+    ClientNoTouch,
+    ClientPause,
+    ClientReply,
+    ClientSetInfo,
+    ClientSetName,
+    ClientUnpause,
+    ConfigGet,
+    ConfigHelp,
+    ConfigResetStat,
+    ConfigRewrite,
+    ConfigSet,
+    Debug,
+    Echo,
+    Hello,
+    Info,
+    Ping,
+    Psubscribe,
+    Publish,
+    PubsubChannels,
+    PubsubHelp,
+    PubsubNumPat,
+    PubsubNumSub,
+    Punsubscribe,
+    Quit,
+    Reset,
+    Select,
+    Shutdown,
+    Subscribe,
+    Unsubscribe,
+}
+
+impl Command {
+    /// Whether it has a flag, such as `write`, `readonly`, `denyoom`, `noscript`.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.flags.split(' ').any(|own| own == flag)
+    }
+
+    /// Positions of its keys among these arguments, which may be too few.
+    pub fn key_positions(
+        &'static self,
+        arguments: Arguments<'_>,
+    ) -> impl Iterator<Item = usize> + use<> {
+        let count = arguments.len();
+        self.keys.iter().flat_map(move |spec| spec.positions(count))
+    }
+
+    /// The position of its only key, if its declaration alone says that there is one.
+    #[inline]
+    pub(crate) fn single_key(&self, arguments: Arguments<'_>) -> Option<usize> {
+        match (self.locks, self.keys) {
+            (Locks::Keys, [KeySpec { first, last: 0, .. }]) => {
+                let first = usize::from(*first);
+                (first < arguments.len()).then_some(first)
+            }
+            _ => None,
+        }
+    }
+
+    fn subcommand(&self, name: &[u8]) -> Option<&Command> {
+        self.subcommands
+            .iter()
+            .find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Run::Data(_) => formatter.write_str("Data"),
+            Run::Session(command) => write!(formatter, "Session({command:?})"),
+            Run::Container => formatter.write_str("Container"),
+        }
+    }
+}
+
+/// The command of this name, in any case. A container's subcommands are in it.
+#[inline]
+pub fn lookup(name: &[u8]) -> Option<&'static Command> {
+    table::lookup(name)
+}
+
+/// The command or subcommand that a request means, its number of arguments checked; or the text
+/// of the error reply.
+#[inline]
+pub fn resolve(arguments: Arguments<'_>) -> Result<&'static Command, String> {
+    let command = arguments.get(0).and_then(table::lookup);
+    let Some(mut command) = command else {
+        return Err(unknown_command_text(arguments));
+    };
+    if !command.subcommands.is_empty()
+        && let Some(name) = arguments.get(1)
+    {
+        match command.subcommand(name) {
+            Some(subcommand) => command = subcommand,
+            None => return Err(unknown_subcommand_text(command, arguments)),
+        }
+    }
+    check_arity(command, arguments).map_err(|error| error.to_string())?;
+    Ok(command)
+}
+
+/// All that a handler gets.
+#[derive(Debug)]
+pub struct Call<'c, 'k, 'w> {
+    pub(crate) arguments: Arguments<'c>,
+    pub(crate) reply: &'c mut Writer<'w>,
+    pub(crate) view: View<'c, 'k>,
+    pub(crate) command: &'static Command,
+    /// The hash of one argument that the dispatcher computed to find the shard.
+    pub(crate) hint: Option<(usize, u64)>,
+}
+
+impl<'c> Call<'c, '_, '_> {
+    /// Argument `index` as a key.
+    #[inline]
+    pub(crate) fn key(&self, index: usize) -> Key<'c> {
+        let bytes = self.argument(index);
+        match self.hint {
+            Some((at, hash)) if at == index => Key { bytes, hash },
+            _ => self.view.key(bytes),
+        }
+    }
+
+    /// An argument that the arity promises.
+    #[inline]
+    pub(crate) fn argument(&self, index: usize) -> &'c [u8] {
+        self.arguments.get(index).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, CommandError> {
+        tidewire_resp::number::parse_integer(self.argument(index)).ok_or(CommandError::NotInteger)
+    }
+
+    pub(crate) fn rest(&self, from: usize) -> Range<usize> {
+        from..self.arguments.len()
+    }
+}
+
+/// A random number below `count`; `None` if there is none.
+pub(crate) fn random_from(keyspace: &Keyspace, count: usize) -> Option<usize> {
+    (count > 0).then(|| (u128::from(keyspace.random()) * count as u128 >> 64) as usize)
+}

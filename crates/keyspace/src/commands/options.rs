@@ -1,0 +1,75 @@
+//! Options that several commands share: deadlines, and words in any case.
+
+use crate::error::CommandError;
+
+/// Whether an argument is this word, which is given in lower case.
+#[inline]
+pub(crate) fn is(argument: &[u8], word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// How a deadline is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeForm {
+    /// Ms in one unit: 1,000 or 1.
+    pub(crate) unit_ms: i64,
+    /// Counted from now, not from the UNIX epoch.
+    pub(crate) relative: bool,
+}
+
+pub(crate) const SECONDS: TimeForm = TimeForm {
+    unit_ms: 1_000,
+    relative: true,
+};
+pub(crate) const MILLISECONDS: TimeForm = TimeForm {
+    unit_ms: 1,
+    relative: true,
+};
+pub(crate) const AT_SECONDS: TimeForm = TimeForm {
+    unit_ms: 1_000,
+    relative: false,
+};
+pub(crate) const AT_MILLISECONDS: TimeForm = TimeForm {
+    unit_ms: 1,
+    relative: false,
+};
+
+impl TimeForm {
+    /// The form that an option of SET and GETEX names.
+    pub(crate) fn of_option(option: &[u8]) -> Option<TimeForm> {
+        match option.len() {
+            2 if is(option, "ex") => Some(SECONDS),
+            2 if is(option, "px") => Some(MILLISECONDS),
+            4 if is(option, "exat") => Some(AT_SECONDS),
+            4 if is(option, "pxat") => Some(AT_MILLISECONDS),
+            _ => None,
+        }
+    }
+
+    /// The deadline, ms since the UNIX epoch; an error if it is out of range.
+    pub(crate) fn deadline_ms(
+        self,
+        amount: i64,
+        now_ms: i64,
+        command: &'static str,
+    ) -> Result<i64, CommandError> {
+        let base = if self.relative { now_ms } else { 0 };
+        amount
+            .checked_mul(self.unit_ms)
+            .and_then(|amount_ms| amount_ms.checked_add(base))
+            .ok_or(CommandError::InvalidExpire(command))
+    }
+
+    /// The same for commands that store a value, where it must be positive.
+    pub(crate) fn positive_deadline_ms(
+        self,
+        amount: i64,
+        now_ms: i64,
+        command: &'static str,
+    ) -> Result<i64, CommandError> {
+        if amount <= 0 {
+            return Err(CommandError::InvalidExpire(command));
+        }
+        self.deadline_ms(amount, now_ms, command)
+    }
+}

@@ -1,0 +1,292 @@
+//! Commands that walk names or fields: KEYS, SCAN, HSCAN.
+
+use super::Call;
+use super::options::is;
+use crate::error::CommandError;
+use crate::glob;
+use crate::locks::SHARDS;
+use crate::table::ScanPosition;
+use crate::value::{FieldsKind, ValueRef};
+
+type Result = std::result::Result<(), CommandError>;
+
+pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
+    let pattern = call.argument(1);
+    let now_ms = call.view.now_ms;
+    let mark = call.reply.array_later();
+    let mut count = 0;
+    for shard in 0..SHARDS {
+        let reply = &mut *call.reply;
+        call.view.visit(shard, |dictionary| {
+            for entry in dictionary.table.iter() {
+                let there = entry.deadline_ms().is_none_or(|deadline| deadline > now_ms);
+                if there && glob::matches(pattern, entry.key()) {
+                    reply.bulk(entry.key());
+                    count += 1;
+                }
+            }
+        });
+    }
+    let mut name = Vec::new();
+    for position in 0..call.view.topics() {
+        if call.view.topic_name(position, &mut name) && glob::matches(pattern, &name) {
+            call.reply.bulk(&name);
+            count += 1;
+        }
+    }
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
+    let cursor = parse_cursor(call.argument(1))?;
+    let options = ScanOptions::parse(call, 2)?;
+    let mut found = Names::default();
+    let next = walk(call, cursor, &options, &mut found);
+    call.reply.array(2);
+    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    call.reply.array(found.ends.len());
+    for name in found.iter() {
+        call.reply.bulk(name);
+    }
+    Ok(())
+}
+
+pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
+    let cursor = parse_cursor(call.argument(2))?;
+    let key = call.key(1);
+    let options = ScanOptions::parse(call, 3)?;
+    let fields = call.view.read_fields(key)?;
+    call.reply.array(2);
+    let mark;
+    let mut count = 0;
+    let mut show = |reply: &mut tidewire_resp::Writer<'_>, field: &[u8], value: &[u8]| {
+        if options
+            .pattern
+            .is_none_or(|pattern| glob::matches(pattern, field))
+        {
+            reply.bulk(field);
+            count += 1;
+            if !options.no_values {
+                reply.bulk(value);
+                count += 1;
+            }
+        }
+    };
+    match fields.map(|fields| fields.kind()) {
+        Some(FieldsKind::Table(table)) => {
+            let mut at = Some(Cursor::parse(cursor).position);
+            // The cursor comes first in the reply, so the walk is taken twice: once to count.
+            let (mut seen, mut steps) = (0, 0);
+            while let Some(position) = at
+                && seen < options.count
+            {
+                at = table.scan_step(position, |_| seen += 1);
+                steps += 1;
+            }
+            let next = at.map_or(0, |position| Cursor { shard: 0, position }.text());
+            call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+            mark = call.reply.array_later();
+            let mut at = Cursor::parse(cursor).position;
+            for _ in 0..steps {
+                let reply = &mut *call.reply;
+                let next = table.scan_step(at, |entry| show(reply, entry.key(), entry.bytes()));
+                at = next.unwrap_or_default();
+            }
+        }
+        packed => {
+            call.reply.bulk(b"0");
+            mark = call.reply.array_later();
+            if let Some(FieldsKind::Packed(packed)) = packed {
+                packed
+                    .iter()
+                    .for_each(|(field, value)| show(call.reply, field, value));
+            }
+        }
+    }
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+#[derive(Default)]
+struct ScanOptions<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+    no_values: bool,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(call: &Call<'a, '_, '_>, from: usize) -> std::result::Result<Self, CommandError> {
+        let mut options = ScanOptions {
+            count: 10,
+            ..ScanOptions::default()
+        };
+        let of_hash = call.command.name == "hscan";
+        let mut at = from;
+        while at < call.arguments.len() {
+            let option = call.argument(at);
+            let more = at + 1 < call.arguments.len();
+            if is(option, "count") && more {
+                let count = call.integer(at + 1)?;
+                if count < 1 {
+                    return Err(CommandError::Syntax);
+                }
+                options.count = count as usize;
+                at += 1;
+            } else if is(option, "match") && more {
+                let pattern = call.argument(at + 1);
+                options.pattern = (pattern != b"*").then_some(pattern);
+                at += 1;
+            } else if is(option, "type") && more && !of_hash {
+                options.type_name = Some(call.argument(at + 1));
+                at += 1;
+            } else if is(option, "novalues") && of_hash {
+                options.no_values = true;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    fn accepts(&self, name: &[u8], value: ValueRef<'_>) -> bool {
+        self.accepts_name(name) && self.accepts_type(value.value_type().name())
+    }
+
+    fn accepts_name(&self, name: &[u8]) -> bool {
+        self.pattern
+            .is_none_or(|pattern| glob::matches(pattern, name))
+    }
+
+    fn accepts_type(&self, name: &str) -> bool {
+        self.type_name.is_none_or(|wanted| is(wanted, name))
+    }
+}
+
+/// A scan's cursor: `shard << 33 | depth << 28 | prefix << 12 | position`. Behind the last shard
+/// come the mounted topics, by number.
+#[derive(Clone, Copy)]
+struct Cursor {
+    shard: usize,
+    position: ScanPosition,
+}
+
+impl Cursor {
+    fn parse(number: u64) -> Self {
+        Cursor {
+            shard: (number >> SHARD_SHIFT) as usize,
+            position: ScanPosition {
+                depth: (number >> 28 & 31) as u8,
+                prefix: (number >> 12) as u16,
+                position: number as u16 & 4095,
+            },
+        }
+    }
+
+    fn text(self) -> u64 {
+        (self.shard as u64) << SHARD_SHIFT
+            | u64::from(self.position.depth) << 28
+            | u64::from(self.position.prefix) << 12
+            | u64::from(self.position.position)
+    }
+}
+
+/// Walks on from a cursor until enough names were looked at; returns the next cursor.
+fn walk(
+    call: &mut Call<'_, '_, '_>,
+    cursor: u64,
+    options: &ScanOptions<'_>,
+    found: &mut Names,
+) -> u64 {
+    let mut at = Cursor::parse(cursor);
+    let (mut seen, mut steps) = (0, 0);
+    let now_ms = call.view.now_ms;
+    while at.shard < SHARDS {
+        let mut position = Some(at.position);
+        call.view.visit(at.shard, |dictionary| {
+            while let Some(from) = position
+                && seen < options.count
+            {
+                position = dictionary.table.scan_step(from, |entry| {
+                    seen += 1;
+                    let there = entry.deadline_ms().is_none_or(|deadline| deadline > now_ms);
+                    if there && options.accepts(entry.key(), ValueRef::new(entry)) {
+                        found.push(entry.key());
+                    }
+                });
+            }
+        });
+        // Empty shards count as well, so that a nearly empty database does not hold the lane.
+        steps += 1;
+        match position {
+            Some(position) => return Cursor { position, ..at }.text(),
+            None => {
+                at = Cursor {
+                    shard: at.shard + 1,
+                    position: ScanPosition::default(),
+                }
+            }
+        }
+        if seen >= options.count || steps >= options.count.max(SHARDS) {
+            break;
+        }
+    }
+    let topics = call.view.topics();
+    if at.shard < SHARDS || seen >= options.count && topics > 0 {
+        return at.text();
+    }
+    let first = if at.shard > SHARDS || cursor >> SHARD_SHIFT == SHARDS as u64 {
+        (cursor & TOPIC_MASK) as usize
+    } else {
+        0
+    };
+    let end = topics.min(first.saturating_add(options.count - seen.min(options.count)));
+    let mut name = Vec::new();
+    for position in first..end {
+        if options.accepts_type("hash")
+            && call.view.topic_name(position, &mut name)
+            && options.accepts_name(&name)
+        {
+            found.push(&name);
+        }
+    }
+    if end < topics {
+        (SHARDS as u64) << SHARD_SHIFT | end as u64
+    } else {
+        0
+    }
+}
+
+/// Names, one after the other.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, &end)| &self.bytes[start..end])
+    }
+}
+
+fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
+    let text = std::str::from_utf8(argument).map_err(|_| CommandError::InvalidCursor)?;
+    if text.starts_with('+') {
+        return Err(CommandError::InvalidCursor);
+    }
+    text.parse().map_err(|_| CommandError::InvalidCursor)
+}
+
+const SHARD_SHIFT: u32 = 33;
+const TOPIC_MASK: u64 = (1 << SHARD_SHIFT) - 1;

@@ -1,0 +1,572 @@
+//! Commands on strings.
+
+use tidewire_resp::number::parse_integer;
+
+use super::Call;
+use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
+use crate::decimal::Decimal;
+use crate::entry::{Kind, NewValue};
+use crate::error::CommandError;
+use crate::observer::Event;
+use crate::value::{Text, string_value};
+use crate::view::{Expiry, Key};
+
+type Result = std::result::Result<(), CommandError>;
+
+pub(super) fn get(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    reply_text(call, key)
+}
+
+pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
+    if call.arguments.len() == 3 {
+        let key = call.key(1);
+        store(call, key, call.argument(2), Expiry::Clear);
+        call.reply.ok();
+        return Ok(());
+    }
+    let options = SetOptions::parse(call)?;
+    let key = call.key(1);
+    if options.get {
+        // Of another type the old value is an error, and nothing is stored.
+        call.view.read_text(key)?;
+    }
+    let exists =
+        (options.condition != Condition::Always || options.get) && call.view.find(key).is_some();
+    let store_it = match options.condition {
+        Condition::Always => true,
+        Condition::IfMissing => !exists,
+        Condition::IfPresent => exists,
+    };
+    match (options.get, store_it) {
+        (true, _) => reply_text(call, key)?,
+        (false, true) => call.reply.ok(),
+        (false, false) => call.reply.null(),
+    }
+    if store_it {
+        store(call, key, call.argument(2), options.expiry);
+    }
+    Ok(())
+}
+
+pub(super) fn setnx(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let missing = call.view.find(key).is_none();
+    if missing {
+        store(call, key, call.argument(2), Expiry::Clear);
+    }
+    call.reply.integer(i64::from(missing));
+    Ok(())
+}
+
+pub(super) fn setex(call: &mut Call<'_, '_, '_>) -> Result {
+    set_with_time(call, SECONDS)
+}
+
+pub(super) fn psetex(call: &mut Call<'_, '_, '_>) -> Result {
+    set_with_time(call, MILLISECONDS)
+}
+
+pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    reply_text(call, key)?;
+    store(call, key, call.argument(2), Expiry::Clear);
+    Ok(())
+}
+
+pub(super) fn getdel(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    reply_text(call, key)?;
+    call.view.delete(key, Event::Delete);
+    Ok(())
+}
+
+pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
+    let mut time = None;
+    let mut persist = false;
+    let mut at = 2;
+    while at < call.arguments.len() {
+        let option = call.argument(at);
+        match TimeForm::of_option(option) {
+            _ if time.is_some() || persist => return Err(CommandError::Syntax),
+            Some(form) if at + 1 < call.arguments.len() => {
+                time = Some((form, at + 1));
+                at += 1;
+            }
+            None if is(option, "persist") => persist = true,
+            _ => return Err(CommandError::Syntax),
+        }
+        at += 1;
+    }
+    let key = call.key(1);
+    if call.view.read_text(key)?.is_none() {
+        call.reply.null();
+        return Ok(());
+    }
+    let deadline_ms = match time {
+        Some((form, at)) => {
+            let amount = call.integer(at)?;
+            Some(form.positive_deadline_ms(amount, call.view.now_ms, call.command.name)?)
+        }
+        None => None,
+    };
+    reply_text(call, key)?;
+    let Some(place) = call.view.find(key) else {
+        return Ok(());
+    };
+    match deadline_ms {
+        Some(deadline_ms) if deadline_ms <= call.view.now_ms => {
+            call.view.remove(key, place, Event::Delete);
+        }
+        Some(_) => {
+            call.view.set_deadline(key, place, deadline_ms);
+            call.view.changed(key, place, Event::Expire);
+        }
+        None if persist && call.view.entry(key, place).deadline_ms().is_some() => {
+            call.view.set_deadline(key, place, None);
+            call.view.changed(key, place, Event::Persist);
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+pub(super) fn mget(call: &mut Call<'_, '_, '_>) -> Result {
+    call.reply.array(call.arguments.len() - 1);
+    for at in call.rest(1) {
+        let key = call.key(at);
+        match call.view.read(key).and_then(|value| value.text()) {
+            Some(text) => call.reply.bulk(text.as_bytes()),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn mset(call: &mut Call<'_, '_, '_>) -> Result {
+    check_pairs(call)?;
+    store_pairs(call);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn msetnx(call: &mut Call<'_, '_, '_>) -> Result {
+    check_pairs(call)?;
+    let taken = call.rest(1).step_by(2).any(|at| {
+        let key = call.key(at);
+        call.view.find(key).is_some()
+    });
+    if !taken {
+        store_pairs(call);
+    }
+    call.reply.integer(i64::from(!taken));
+    Ok(())
+}
+
+pub(super) fn append(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let added = call.argument(2);
+    let Some(place) = call.view.find(key) else {
+        let place = call.view.insert(key, string_value(added), Expiry::Clear);
+        call.view.changed(key, place, Event::Append);
+        call.reply.integer(added.len() as i64);
+        return Ok(());
+    };
+    let old = text_length(call, key)?.unwrap_or(0);
+    check_length(call, old + added.len())?;
+    let entry = call.view.entry_mut(key, place);
+    make_bytes(entry);
+    entry.splice(old, 0, &[added]);
+    entry.set_raw();
+    call.view.changed(key, place, Event::Append);
+    call.reply.integer((old + added.len()) as i64);
+    Ok(())
+}
+
+pub(super) fn strlen(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let length = call
+        .view
+        .read_text(key)?
+        .map_or(0, |text| text.as_bytes().len());
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn getrange(call: &mut Call<'_, '_, '_>) -> Result {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let key = call.key(1);
+    match call.view.read_text(key)? {
+        Some(text) => call.reply.bulk(slice(text.as_bytes(), start, end)),
+        None => call.reply.bulk(b""),
+    }
+    Ok(())
+}
+
+pub(super) fn setrange(call: &mut Call<'_, '_, '_>) -> Result {
+    let offset = call.integer(2)?;
+    let offset = usize::try_from(offset).map_err(|_| CommandError::OffsetOutOfRange)?;
+    let key = call.key(1);
+    let bytes = call.argument(3);
+    let old = text_length(call, key)?;
+    if bytes.is_empty() {
+        call.reply.integer(old.unwrap_or(0) as i64);
+        return Ok(());
+    }
+    let end = offset.saturating_add(bytes.len());
+    check_length(call, end)?;
+    let place = match call.view.find(key) {
+        Some(place) => place,
+        None => call.view.insert(key, NewValue::Bytes(b""), Expiry::Clear),
+    };
+    let entry = call.view.entry_mut(key, place);
+    make_bytes(entry);
+    let length = end.max(old.unwrap_or(0));
+    if length > entry.bytes().len() {
+        entry.resize(length);
+    }
+    entry.bytes_mut()[offset..end].copy_from_slice(bytes);
+    entry.set_raw();
+    call.view.changed(key, place, Event::SetRange);
+    call.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn incr(call: &mut Call<'_, '_, '_>) -> Result {
+    add(call, 1)
+}
+
+pub(super) fn decr(call: &mut Call<'_, '_, '_>) -> Result {
+    add(call, -1)
+}
+
+pub(super) fn incrby(call: &mut Call<'_, '_, '_>) -> Result {
+    let amount = call.integer(2)?;
+    add(call, amount)
+}
+
+pub(super) fn decrby(call: &mut Call<'_, '_, '_>) -> Result {
+    let amount = call
+        .integer(2)?
+        .checked_neg()
+        .ok_or(CommandError::DecrementOverflow)?;
+    add(call, amount)
+}
+
+pub(super) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let old = match call.view.read_text(key)? {
+        Some(text) => Decimal::parse(text.as_bytes()).ok_or(CommandError::NotFloat)?,
+        None => Decimal::ZERO,
+    };
+    let amount = Decimal::parse(call.argument(2)).ok_or(CommandError::NotFloat)?;
+    let text = old
+        .add(amount)
+        .and_then(Decimal::text)
+        .ok_or(CommandError::NotFinite)?;
+    // A sum is text, even a whole one: only SET looks for integers.
+    let place = call.view.set(key, NewValue::Bytes(&text), Expiry::Keep);
+    call.view.changed(key, place, Event::IncrByFloat);
+    call.reply.bulk(&text);
+    Ok(())
+}
+
+pub(super) fn lcs(call: &mut Call<'_, '_, '_>) -> Result {
+    let options = LcsOptions::parse(call)?;
+    let mut read = |at| {
+        let key = call.key(at);
+        match call.view.read_text(key) {
+            Ok(text) => Ok(text.map_or(Vec::new(), |text| text.as_bytes().to_vec())),
+            Err(_) => Err(CommandError::LcsNotString),
+        }
+    };
+    let (a, b) = (read(1)?, read(2)?);
+    if options.length && options.index {
+        return Err(CommandError::LcsLengthAndIndex);
+    }
+    if (a.len() + 1).saturating_mul(b.len() + 1) > LCS_CELLS_MAX {
+        return Err(CommandError::LcsTooLong);
+    }
+    let lengths = LcsLengths::new(&a, &b);
+    if options.length {
+        call.reply.integer(i64::from(lengths.at(a.len(), b.len())));
+    } else if options.index {
+        reply_lcs_ranges(call, &options, &lengths, &a, &b);
+    } else {
+        let mut common = Vec::new();
+        lengths.walk(&a, &b, |i, _| common.push(a[i]));
+        common.reverse();
+        call.reply.bulk(&common);
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    IfMissing,
+    IfPresent,
+}
+
+struct SetOptions {
+    condition: Condition,
+    get: bool,
+    expiry: Expiry,
+}
+
+impl SetOptions {
+    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+        let mut options = SetOptions {
+            condition: Condition::Always,
+            get: false,
+            expiry: Expiry::Clear,
+        };
+        let mut time = None;
+        let mut keep = false;
+        let mut at = 3;
+        while at < call.arguments.len() {
+            let option = call.argument(at);
+            if let Some(form) = TimeForm::of_option(option) {
+                if time.is_some() || keep || at + 1 == call.arguments.len() {
+                    return Err(CommandError::Syntax);
+                }
+                at += 1;
+                time = Some((form, at));
+            } else if is(option, "nx") && options.condition != Condition::IfPresent {
+                options.condition = Condition::IfMissing;
+            } else if is(option, "xx") && options.condition != Condition::IfMissing {
+                options.condition = Condition::IfPresent;
+            } else if is(option, "keepttl") && time.is_none() {
+                keep = true;
+                options.expiry = Expiry::Keep;
+            } else if is(option, "get") {
+                options.get = true;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        if let Some((form, at)) = time {
+            let amount = call.integer(at)?;
+            let now_ms = call.view.now_ms;
+            let deadline_ms = form.positive_deadline_ms(amount, now_ms, call.command.name)?;
+            options.expiry = Expiry::At(deadline_ms);
+        }
+        Ok(options)
+    }
+}
+
+fn reply_text(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
+    match call.view.read_text(key)? {
+        Some(text) => call.reply.bulk(text.as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn store(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry) {
+    let place = call.view.set(key, string_value(value), expiry);
+    call.view.changed(key, place, Event::Set);
+}
+
+fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
+    let amount = call.integer(2)?;
+    let deadline_ms = form.positive_deadline_ms(amount, call.view.now_ms, call.command.name)?;
+    let key = call.key(1);
+    store(call, key, call.argument(3), Expiry::At(deadline_ms));
+    call.reply.ok();
+    Ok(())
+}
+
+fn check_pairs(call: &Call<'_, '_, '_>) -> Result {
+    if call.arguments.len().is_multiple_of(2) {
+        return Err(CommandError::WrongArity(call.command.full_name));
+    }
+    Ok(())
+}
+
+fn store_pairs(call: &mut Call<'_, '_, '_>) {
+    for at in call.rest(1).step_by(2) {
+        let key = call.key(at);
+        store(call, key, call.argument(at + 1), Expiry::Clear);
+    }
+}
+
+fn text_length(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+) -> std::result::Result<Option<usize>, CommandError> {
+    Ok(call.view.read_text(key)?.map(|text| text.as_bytes().len()))
+}
+
+fn check_length(call: &Call<'_, '_, '_>, length: usize) -> Result {
+    if length > call.view.keyspace.string_bytes_max {
+        return Err(CommandError::StringTooLong);
+    }
+    Ok(())
+}
+
+/// An integer becomes its text, so that it can be changed in place.
+fn make_bytes(entry: &mut crate::entry::Entry) {
+    if let Some(integer) = entry.integer() {
+        entry.set_value(NewValue::Bytes(Text::integer(integer).as_bytes()));
+    }
+}
+
+fn add(call: &mut Call<'_, '_, '_>, amount: i64) -> Result {
+    let key = call.key(1);
+    let place = call.view.find(key);
+    let old = match place {
+        None => 0,
+        Some(place) => {
+            let entry = call.view.entry(key, place);
+            match entry.kind() {
+                Kind::Integer => entry.integer().unwrap_or(0),
+                Kind::Bytes => parse_integer(entry.bytes()).ok_or(CommandError::NotInteger)?,
+                Kind::Packed | Kind::Object => return Err(CommandError::WrongType),
+            }
+        }
+    };
+    let sum = old.checked_add(amount).ok_or(CommandError::Overflow)?;
+    let value = NewValue::Integer(sum);
+    let place = match place {
+        Some(place) => call.view.overwrite(key, place, value, Expiry::Keep),
+        None => call.view.insert(key, value, Expiry::Clear),
+    };
+    call.view.changed(key, place, Event::IncrBy);
+    call.reply.integer(sum);
+    Ok(())
+}
+
+/// Bytes `start` to `end`, both included, negative ones counted from the end.
+fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
+    let length = text.len() as i64;
+    if start < 0 && end < 0 && start > end {
+        return b"";
+    }
+    let from_start = |at: i64| {
+        if at < 0 {
+            at.saturating_add(length).max(0)
+        } else {
+            at
+        }
+    };
+    let (start, end) = (from_start(start), from_start(end).min(length - 1));
+    if start > end {
+        return b"";
+    }
+    &text[start as usize..=end as usize]
+}
+
+#[derive(Default)]
+struct LcsOptions {
+    length: bool,
+    index: bool,
+    match_length: bool,
+    match_length_min: i64,
+}
+
+impl LcsOptions {
+    fn parse(call: &Call<'_, '_, '_>) -> std::result::Result<Self, CommandError> {
+        let mut options = LcsOptions::default();
+        let mut at = 3;
+        while at < call.arguments.len() {
+            let option = call.argument(at);
+            if is(option, "idx") {
+                options.index = true;
+            } else if is(option, "len") {
+                options.length = true;
+            } else if is(option, "withmatchlen") {
+                options.match_length = true;
+            } else if is(option, "minmatchlen") && at + 1 < call.arguments.len() {
+                at += 1;
+                options.match_length_min = call.integer(at)?.max(0);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+/// Lengths of the longest common subsequence of every pair of prefixes.
+struct LcsLengths {
+    cells: Vec<u32>,
+    width: usize,
+}
+
+impl LcsLengths {
+    fn new(a: &[u8], b: &[u8]) -> Self {
+        let width = b.len() + 1;
+        let mut lengths = LcsLengths {
+            cells: vec![0; (a.len() + 1) * width],
+            width,
+        };
+        for i in 1..=a.len() {
+            for j in 1..=b.len() {
+                lengths.cells[i * width + j] = if a[i - 1] == b[j - 1] {
+                    lengths.at(i - 1, j - 1) + 1
+                } else {
+                    lengths.at(i - 1, j).max(lengths.at(i, j - 1))
+                };
+            }
+        }
+        lengths
+    }
+
+    fn at(&self, i: usize, j: usize) -> u32 {
+        self.cells[i * self.width + j]
+    }
+
+    /// Shows the positions of the common bytes, last first.
+    fn walk(&self, a: &[u8], b: &[u8], mut show: impl FnMut(usize, usize)) {
+        let (mut i, mut j) = (a.len(), b.len());
+        while i > 0 && j > 0 {
+            if a[i - 1] == b[j - 1] {
+                (i, j) = (i - 1, j - 1);
+                show(i, j);
+            } else if self.at(i - 1, j) > self.at(i, j - 1) {
+                i -= 1;
+            } else {
+                j -= 1;
+            }
+        }
+    }
+}
+
+fn reply_lcs_ranges(
+    call: &mut Call<'_, '_, '_>,
+    options: &LcsOptions,
+    lengths: &LcsLengths,
+    a: &[u8],
+    b: &[u8],
+) {
+    // Runs of bytes that are common and adjacent in both, last first: start in a, start in b, length.
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    lengths.walk(a, b, |i, j| match runs.last_mut() {
+        Some(run) if run.0 == i + 1 && run.1 == j + 1 => *run = (i, j, run.2 + 1),
+        _ => runs.push((i, j, 1)),
+    });
+    runs.retain(|run| run.2 as i64 >= options.match_length_min);
+    let reply = &mut *call.reply;
+    reply.map(2);
+    reply.bulk(b"matches");
+    reply.array(runs.len());
+    for (i, j, length) in runs {
+        reply.array(2 + usize::from(options.match_length));
+        for start in [i, j] {
+            reply.array(2);
+            reply.integer(start as i64);
+            reply.integer((start + length - 1) as i64);
+        }
+        if options.match_length {
+            reply.integer(length as i64);
+        }
+    }
+    reply.bulk(b"len");
+    reply.integer(i64::from(lengths.at(a.len(), b.len())));
+}
+
+/// 256 MiB of table.
+const LCS_CELLS_MAX: usize = 1 << 26;

@@ -1,0 +1,1514 @@
+//! The one table of commands.
+
+use super::{
+    Command, Group, KeySpec, Locks, Run, SessionCommand, expiry, hashes, introspection, keys, scan,
+    strings,
+};
+
+/// All commands, group by group.
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// The command of this name, in any case.
+#[inline]
+pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
+    let mut at = slot(name);
+    loop {
+        let (group, index) = SLOTS[at]?;
+        let command = &GROUPS[usize::from(group)][usize::from(index)];
+        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(command);
+        }
+        at = (at + 1) % SLOTS.len();
+    }
+}
+
+static GROUPS: [&[Command]; 6] = [STRINGS, HASHES, GENERIC, CONNECTION, PUBSUB, SERVER];
+
+const GENERIC: &[Command] = &[
+    command(
+        "del",
+        -2,
+        "write",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::del),
+    )
+    .keys(&[key_spec(1, -1, 1, "RM DELETE")])
+    .categories("keyspace")
+    .docs(
+        "Removes keys.",
+        "O(N) in the number of keys; O(M) more for a key of M elements.",
+    ),
+    command(
+        "unlink",
+        -2,
+        "write fast",
+        Group::Generic,
+        "4.0.0",
+        Run::Data(keys::del),
+    )
+    .keys(&[key_spec(1, -1, 1, "RM DELETE")])
+    .categories("keyspace")
+    .docs(
+        "Removes keys; their memory may be freed later.",
+        "O(1) a key.",
+    ),
+    command(
+        "exists",
+        -2,
+        "readonly fast",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::exists),
+    )
+    .keys(&[key_spec(1, -1, 1, "RO")])
+    .categories("keyspace")
+    .docs("Counts the keys that exist.", "O(N) in the number of keys."),
+    command(
+        "type",
+        2,
+        "readonly fast",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::type_of),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO")])
+    .categories("keyspace")
+    .docs("Tells the data type of a key.", "O(1)"),
+    command(
+        "keys",
+        2,
+        "readonly",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(scan::keys),
+    )
+    .locks(Locks::All)
+    .categories("keyspace dangerous")
+    .docs(
+        "Lists the names that match a pattern.",
+        "O(N) in the number of keys of the database.",
+    ),
+    command(
+        "scan",
+        -2,
+        "readonly",
+        Group::Generic,
+        "2.8.0",
+        Run::Data(scan::scan),
+    )
+    .locks(Locks::Sweep)
+    .categories("keyspace")
+    .docs(
+        "Walks the names of the database, a few a call.",
+        "O(1) a call, O(N) for a whole scan.",
+    ),
+    command(
+        "randomkey",
+        1,
+        "readonly",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::randomkey),
+    )
+    .locks(Locks::All)
+    .categories("keyspace")
+    .docs("Names a random key.", "O(1)"),
+    command(
+        "rename",
+        3,
+        "write",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::rename),
+    )
+    .keys(&[
+        key_spec(1, 0, 1, "RW ACCESS DELETE"),
+        key_spec(2, 0, 1, "OW UPDATE"),
+    ])
+    .categories("keyspace")
+    .docs("Renames a key and replaces what has the new name.", "O(1)"),
+    command(
+        "renamenx",
+        3,
+        "write fast",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::renamenx),
+    )
+    .keys(&[
+        key_spec(1, 0, 1, "RW ACCESS DELETE"),
+        key_spec(2, 0, 1, "OW INSERT"),
+    ])
+    .categories("keyspace")
+    .docs("Renames a key if the new name is free.", "O(1)"),
+    command(
+        "touch",
+        -2,
+        "readonly fast",
+        Group::Generic,
+        "3.2.1",
+        Run::Data(keys::exists),
+    )
+    .keys(&[key_spec(1, -1, 1, "RO")])
+    .categories("keyspace")
+    .docs(
+        "Counts the keys that exist and marks them as used.",
+        "O(N) in the number of keys.",
+    ),
+    command(
+        "copy",
+        -3,
+        "write denyoom",
+        Group::Generic,
+        "6.2.0",
+        Run::Data(keys::copy),
+    )
+    .keys(&[
+        key_spec(1, 0, 1, "RO ACCESS"),
+        key_spec(2, 0, 1, "OW UPDATE"),
+    ])
+    .categories("keyspace")
+    .docs(
+        "Copies a value to another key.",
+        "O(N) in the size of the value.",
+    ),
+    command(
+        "move",
+        3,
+        "write fast",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(keys::move_to),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS DELETE")])
+    .categories("keyspace")
+    .docs("Moves a key to another database.", "O(1)"),
+    command(
+        "expire",
+        -3,
+        "write fast",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(expiry::expire),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("keyspace")
+    .docs("Sets a deadline in seconds from now.", "O(1)"),
+    command(
+        "pexpire",
+        -3,
+        "write fast",
+        Group::Generic,
+        "2.6.0",
+        Run::Data(expiry::pexpire),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("keyspace")
+    .docs("Sets a deadline in milliseconds from now.", "O(1)"),
+    command(
+        "expireat",
+        -3,
+        "write fast",
+        Group::Generic,
+        "1.2.0",
+        Run::Data(expiry::expireat),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("keyspace")
+    .docs("Sets a deadline as a UNIX time in seconds.", "O(1)"),
+    command(
+        "pexpireat",
+        -3,
+        "write fast",
+        Group::Generic,
+        "2.6.0",
+        Run::Data(expiry::pexpireat),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("keyspace")
+    .docs("Sets a deadline as a UNIX time in milliseconds.", "O(1)"),
+    command(
+        "ttl",
+        2,
+        "readonly fast",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(expiry::ttl),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("keyspace")
+    .docs("Tells the seconds until the deadline.", "O(1)"),
+    command(
+        "pttl",
+        2,
+        "readonly fast",
+        Group::Generic,
+        "2.6.0",
+        Run::Data(expiry::pttl),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("keyspace")
+    .docs("Tells the milliseconds until the deadline.", "O(1)"),
+    command(
+        "expiretime",
+        2,
+        "readonly fast",
+        Group::Generic,
+        "7.0.0",
+        Run::Data(expiry::expiretime),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("keyspace")
+    .docs("Tells the deadline as a UNIX time in seconds.", "O(1)"),
+    command(
+        "pexpiretime",
+        2,
+        "readonly fast",
+        Group::Generic,
+        "7.0.0",
+        Run::Data(expiry::pexpiretime),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("keyspace")
+    .docs("Tells the deadline as a UNIX time in milliseconds.", "O(1)"),
+    command(
+        "persist",
+        2,
+        "write fast",
+        Group::Generic,
+        "2.2.0",
+        Run::Data(expiry::persist),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("keyspace")
+    .docs("Takes the deadline away.", "O(1)"),
+    command("object", -2, "", Group::Generic, "2.2.3", Run::Container)
+        .docs("Tells how values are kept.", "Depends on subcommand.")
+        .subcommands(&[
+            command(
+                "object|encoding",
+                3,
+                "readonly",
+                Group::Generic,
+                "2.2.3",
+                Run::Data(keys::object_encoding),
+            )
+            .keys(&[key_spec(2, 0, 1, "RO")])
+            .categories("keyspace")
+            .docs("Tells how a value is encoded.", "O(1)"),
+            command(
+                "object|freq",
+                3,
+                "readonly",
+                Group::Generic,
+                "4.0.0",
+                Run::Data(keys::object_freq),
+            )
+            .keys(&[key_spec(2, 0, 1, "RO")])
+            .categories("keyspace")
+            .docs(
+                "Tells how often a key is used, under an LFU policy.",
+                "O(1)",
+            ),
+            command(
+                "object|help",
+                2,
+                "loading stale",
+                Group::Generic,
+                "6.2.0",
+                Run::Data(keys::object_help),
+            )
+            .categories("keyspace")
+            .docs("Lists the subcommands.", "O(1)"),
+            command(
+                "object|idletime",
+                3,
+                "readonly",
+                Group::Generic,
+                "2.2.3",
+                Run::Data(keys::object_idletime),
+            )
+            .keys(&[key_spec(2, 0, 1, "RO")])
+            .categories("keyspace")
+            .docs("Tells the seconds since the last use.", "O(1)"),
+            command(
+                "object|refcount",
+                3,
+                "readonly",
+                Group::Generic,
+                "2.2.3",
+                Run::Data(keys::object_refcount),
+            )
+            .keys(&[key_spec(2, 0, 1, "RO")])
+            .categories("keyspace")
+            .docs("Tells the number of references to a value.", "O(1)"),
+        ]),
+];
+
+const SERVER: &[Command] = &[
+    command(
+        "dbsize",
+        1,
+        "readonly fast",
+        Group::Server,
+        "1.0.0",
+        Run::Data(keys::dbsize),
+    )
+    .locks(Locks::Sweep)
+    .categories("keyspace")
+    .docs("Counts the keys of the database.", "O(1)"),
+    command(
+        "flushdb",
+        -1,
+        "write",
+        Group::Server,
+        "1.0.0",
+        Run::Data(keys::flushdb),
+    )
+    .locks(Locks::All)
+    .categories("keyspace dangerous")
+    .docs(
+        "Removes all keys of the database.",
+        "O(N) in the number of keys.",
+    ),
+    command(
+        "flushall",
+        -1,
+        "write",
+        Group::Server,
+        "1.0.0",
+        Run::Data(keys::flushall),
+    )
+    .locks(Locks::All)
+    .categories("keyspace dangerous")
+    .docs(
+        "Removes all keys of all databases.",
+        "O(N) in the number of keys.",
+    ),
+    command(
+        "swapdb",
+        3,
+        "write fast",
+        Group::Server,
+        "4.0.0",
+        Run::Data(keys::swapdb),
+    )
+    .locks(Locks::All)
+    .categories("keyspace dangerous")
+    .docs(
+        "Exchanges two databases.",
+        "O(N) in the number of live keys.",
+    ),
+    command(
+        "time",
+        1,
+        "loading stale fast",
+        Group::Server,
+        "2.6.0",
+        Run::Data(introspection::time),
+    )
+    .docs("Tells the time in seconds and microseconds.", "O(1)"),
+    command(
+        "command",
+        -1,
+        "loading stale",
+        Group::Server,
+        "2.8.13",
+        Run::Data(introspection::command),
+    )
+    .categories("connection")
+    .docs("Describes the commands.", "O(N) in the number of commands.")
+    .subcommands(&[
+        command(
+            "command|count",
+            2,
+            "loading stale",
+            Group::Server,
+            "2.8.13",
+            Run::Data(introspection::count),
+        )
+        .categories("connection")
+        .docs("Counts the commands.", "O(N) in the number of commands."),
+        command(
+            "command|docs",
+            -2,
+            "loading stale",
+            Group::Server,
+            "7.0.0",
+            Run::Data(introspection::docs),
+        )
+        .categories("connection")
+        .docs("Documents commands.", "O(N) in the number of commands."),
+        command(
+            "command|getkeys",
+            -3,
+            "loading stale",
+            Group::Server,
+            "2.8.13",
+            Run::Data(introspection::getkeys),
+        )
+        .categories("connection")
+        .docs(
+            "Finds the keys in a whole command.",
+            "O(N) in the number of commands.",
+        ),
+        command(
+            "command|getkeysandflags",
+            -3,
+            "loading stale",
+            Group::Server,
+            "7.0.0",
+            Run::Data(introspection::getkeysandflags),
+        )
+        .categories("connection")
+        .docs(
+            "Finds the keys in a whole command, with what is done to them.",
+            "O(N) in the number of commands.",
+        ),
+        command(
+            "command|help",
+            2,
+            "loading stale",
+            Group::Server,
+            "5.0.0",
+            Run::Data(introspection::help),
+        )
+        .categories("connection")
+        .docs("Lists the subcommands.", "O(N) in the number of commands."),
+        command(
+            "command|info",
+            -2,
+            "loading stale",
+            Group::Server,
+            "2.8.13",
+            Run::Data(introspection::info),
+        )
+        .categories("connection")
+        .docs(
+            "Describes some commands.",
+            "O(N) in the number of commands.",
+        ),
+        command(
+            "command|list",
+            -2,
+            "loading stale",
+            Group::Server,
+            "7.0.0",
+            Run::Data(introspection::list),
+        )
+        .categories("connection")
+        .docs(
+            "Lists the names of commands.",
+            "O(N) in the number of commands.",
+        ),
+    ]),
+    command("config", -2, "", Group::Server, "2.0.0", Run::Container)
+        .docs("Reads and changes settings.", "Depends on subcommand.")
+        .subcommands(&[
+            command(
+                "config|get",
+                -3,
+                "admin noscript loading stale",
+                Group::Server,
+                "2.0.0",
+                Run::Session(SessionCommand::ConfigGet),
+            )
+            .docs("Tells settings.", "O(N) in the number of settings."),
+            command(
+                "config|help",
+                2,
+                "loading stale",
+                Group::Server,
+                "5.0.0",
+                Run::Session(SessionCommand::ConfigHelp),
+            )
+            .docs("Lists the subcommands.", "O(N) in the number of settings."),
+            command(
+                "config|resetstat",
+                2,
+                "admin noscript loading stale",
+                Group::Server,
+                "2.0.0",
+                Run::Session(SessionCommand::ConfigResetStat),
+            )
+            .docs("Sets counters to zero.", "O(N) in the number of settings."),
+            command(
+                "config|rewrite",
+                2,
+                "admin noscript loading stale",
+                Group::Server,
+                "2.8.0",
+                Run::Session(SessionCommand::ConfigRewrite),
+            )
+            .docs(
+                "Writes settings to the configuration file.",
+                "O(N) in the number of settings.",
+            ),
+            command(
+                "config|set",
+                -4,
+                "admin noscript loading stale",
+                Group::Server,
+                "2.0.0",
+                Run::Session(SessionCommand::ConfigSet),
+            )
+            .docs("Changes settings.", "O(N) in the number of settings."),
+        ]),
+    command(
+        "info",
+        -1,
+        "loading stale",
+        Group::Server,
+        "1.0.0",
+        Run::Session(SessionCommand::Info),
+    )
+    .categories("dangerous")
+    .docs("Describes the server and its state.", "O(1)"),
+    command(
+        "shutdown",
+        -1,
+        "admin noscript loading stale no_multi allow_busy",
+        Group::Server,
+        "1.0.0",
+        Run::Session(SessionCommand::Shutdown),
+    )
+    .docs("Ends the server.", "O(N) when saving."),
+    command(
+        "debug",
+        -2,
+        "admin noscript loading stale",
+        Group::Server,
+        "1.0.0",
+        Run::Session(SessionCommand::Debug),
+    )
+    .docs("For tests of the server.", "Depends on subcommand."),
+];
+
+const STRINGS: &[Command] = &[
+    command(
+        "get",
+        2,
+        "readonly fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::get),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("string")
+    .docs("Returns the value of a key.", "O(1)"),
+    command(
+        "set",
+        -3,
+        "write denyoom",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::set),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE VARIABLE_FLAGS")])
+    .categories("string")
+    .docs("Sets the value of a key, whatever it held.", "O(1)"),
+    command(
+        "setnx",
+        3,
+        "write denyoom fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::setnx),
+    )
+    .keys(&[key_spec(1, 0, 1, "OW INSERT")])
+    .categories("string")
+    .docs("Sets the value of a key that does not exist.", "O(1)"),
+    command(
+        "setex",
+        4,
+        "write denyoom",
+        Group::String,
+        "2.0.0",
+        Run::Data(strings::setex),
+    )
+    .keys(&[key_spec(1, 0, 1, "OW UPDATE")])
+    .categories("string")
+    .docs("Sets value and deadline in seconds.", "O(1)"),
+    command(
+        "psetex",
+        4,
+        "write denyoom",
+        Group::String,
+        "2.6.0",
+        Run::Data(strings::psetex),
+    )
+    .keys(&[key_spec(1, 0, 1, "OW UPDATE")])
+    .categories("string")
+    .docs("Sets value and deadline in milliseconds.", "O(1)"),
+    command(
+        "getset",
+        3,
+        "write denyoom fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::getset),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Sets a value and returns the old one.", "O(1)"),
+    command(
+        "getdel",
+        2,
+        "write fast",
+        Group::String,
+        "6.2.0",
+        Run::Data(strings::getdel),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS DELETE")])
+    .categories("string")
+    .docs("Returns a value and removes the key.", "O(1)"),
+    command(
+        "getex",
+        -2,
+        "write fast",
+        Group::String,
+        "6.2.0",
+        Run::Data(strings::getex),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Returns a value and changes the deadline.", "O(1)"),
+    command(
+        "mget",
+        -2,
+        "readonly fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::mget),
+    )
+    .keys(&[key_spec(1, -1, 1, "RO ACCESS")])
+    .categories("string")
+    .docs("Returns the values of keys.", "O(N) in the number of keys."),
+    command(
+        "mset",
+        -3,
+        "write denyoom",
+        Group::String,
+        "1.0.1",
+        Run::Data(strings::mset),
+    )
+    .keys(&[key_spec(1, -1, 2, "OW UPDATE")])
+    .categories("string")
+    .docs("Sets the values of keys.", "O(N) in the number of keys."),
+    command(
+        "msetnx",
+        -3,
+        "write denyoom",
+        Group::String,
+        "1.0.1",
+        Run::Data(strings::msetnx),
+    )
+    .keys(&[key_spec(1, -1, 2, "OW INSERT")])
+    .categories("string")
+    .docs(
+        "Sets the values of keys, if none of them exists.",
+        "O(N) in the number of keys.",
+    ),
+    command(
+        "append",
+        3,
+        "write denyoom fast",
+        Group::String,
+        "2.0.0",
+        Run::Data(strings::append),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW INSERT")])
+    .categories("string")
+    .docs("Appends to a value.", "O(1) amortized"),
+    command(
+        "strlen",
+        2,
+        "readonly fast",
+        Group::String,
+        "2.2.0",
+        Run::Data(strings::strlen),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO")])
+    .categories("string")
+    .docs("Tells the length of a value.", "O(1)"),
+    command(
+        "getrange",
+        4,
+        "readonly",
+        Group::String,
+        "2.4.0",
+        Run::Data(strings::getrange),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("string")
+    .docs("Returns a part of a value.", "O(N) in the length returned."),
+    command(
+        "substr",
+        4,
+        "readonly",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::getrange),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("string")
+    .docs(
+        "Returns a part of a value; the old name of GETRANGE.",
+        "O(N) in the length returned.",
+    ),
+    command(
+        "setrange",
+        4,
+        "write denyoom",
+        Group::String,
+        "2.2.0",
+        Run::Data(strings::setrange),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("string")
+    .docs(
+        "Overwrites a part of a value.",
+        "O(N) in the length written.",
+    ),
+    command(
+        "incr",
+        2,
+        "write denyoom fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::incr),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Adds one to an integer.", "O(1)"),
+    command(
+        "decr",
+        2,
+        "write denyoom fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::decr),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Subtracts one from an integer.", "O(1)"),
+    command(
+        "incrby",
+        3,
+        "write denyoom fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::incrby),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Adds to an integer.", "O(1)"),
+    command(
+        "decrby",
+        3,
+        "write denyoom fast",
+        Group::String,
+        "1.0.0",
+        Run::Data(strings::decrby),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Subtracts from an integer.", "O(1)"),
+    command(
+        "incrbyfloat",
+        3,
+        "write denyoom fast",
+        Group::String,
+        "2.6.0",
+        Run::Data(strings::incrbyfloat),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("string")
+    .docs("Adds to a number.", "O(1)"),
+    command(
+        "lcs",
+        -3,
+        "readonly",
+        Group::String,
+        "7.0.0",
+        Run::Data(strings::lcs),
+    )
+    .keys(&[key_spec(1, 1, 1, "RO ACCESS")])
+    .categories("string")
+    .docs(
+        "Finds the longest common subsequence.",
+        "O(N*M) in the lengths of the values.",
+    ),
+];
+
+const HASHES: &[Command] = &[
+    command(
+        "hset",
+        -4,
+        "write denyoom fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hset),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("hash")
+    .docs("Sets fields.", "O(N) in the number of fields."),
+    command(
+        "hmset",
+        -4,
+        "write denyoom fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hset),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .categories("hash")
+    .docs(
+        "Sets fields; the old name of HSET.",
+        "O(N) in the number of fields.",
+    ),
+    command(
+        "hsetnx",
+        4,
+        "write denyoom fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hsetnx),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW INSERT")])
+    .categories("hash")
+    .docs("Sets a field that does not exist.", "O(1)"),
+    command(
+        "hget",
+        3,
+        "readonly fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hget),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs("Returns the value of a field.", "O(1)"),
+    command(
+        "hmget",
+        -3,
+        "readonly fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hmget),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs(
+        "Returns the values of fields.",
+        "O(N) in the number of fields.",
+    ),
+    command(
+        "hgetall",
+        2,
+        "readonly",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hgetall),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs(
+        "Returns all fields and values.",
+        "O(N) in the size of the hash.",
+    ),
+    command(
+        "hdel",
+        -3,
+        "write fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hdel),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW DELETE")])
+    .categories("hash")
+    .docs("Removes fields.", "O(N) in the number of fields."),
+    command(
+        "hlen",
+        2,
+        "readonly fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hlen),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO")])
+    .categories("hash")
+    .docs("Counts the fields.", "O(1)"),
+    command(
+        "hexists",
+        3,
+        "readonly fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hexists),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO")])
+    .categories("hash")
+    .docs("Tells whether a field exists.", "O(1)"),
+    command(
+        "hkeys",
+        2,
+        "readonly",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hkeys),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs("Returns all fields.", "O(N) in the size of the hash."),
+    command(
+        "hvals",
+        2,
+        "readonly",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hvals),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs("Returns all values.", "O(N) in the size of the hash."),
+    command(
+        "hstrlen",
+        3,
+        "readonly fast",
+        Group::Hash,
+        "3.2.0",
+        Run::Data(hashes::hstrlen),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO")])
+    .categories("hash")
+    .docs("Tells the length of a value.", "O(1)"),
+    command(
+        "hincrby",
+        4,
+        "write denyoom fast",
+        Group::Hash,
+        "2.0.0",
+        Run::Data(hashes::hincrby),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("hash")
+    .docs("Adds to an integer field.", "O(1)"),
+    command(
+        "hincrbyfloat",
+        4,
+        "write denyoom fast",
+        Group::Hash,
+        "2.6.0",
+        Run::Data(hashes::hincrbyfloat),
+    )
+    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .categories("hash")
+    .docs("Adds to a number field.", "O(1)"),
+    command(
+        "hrandfield",
+        -2,
+        "readonly",
+        Group::Hash,
+        "6.2.0",
+        Run::Data(hashes::hrandfield),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs(
+        "Returns random fields.",
+        "O(N) in the number of fields returned.",
+    ),
+    command(
+        "hscan",
+        -3,
+        "readonly",
+        Group::Hash,
+        "2.8.0",
+        Run::Data(scan::hscan),
+    )
+    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .categories("hash")
+    .docs(
+        "Walks the fields of a hash, a few a call.",
+        "O(1) a call, O(N) for a whole scan.",
+    ),
+];
+
+const CONNECTION: &[Command] = &[
+    command(
+        "ping",
+        -1,
+        "fast",
+        Group::Connection,
+        "1.0.0",
+        Run::Session(SessionCommand::Ping),
+    )
+    .categories("connection")
+    .docs("Replies PONG or its argument.", "O(1)"),
+    command(
+        "echo",
+        2,
+        "loading stale fast",
+        Group::Connection,
+        "1.0.0",
+        Run::Session(SessionCommand::Echo),
+    )
+    .categories("connection")
+    .docs("Replies its argument.", "O(1)"),
+    command(
+        "hello",
+        -1,
+        "noscript loading stale fast no_auth allow_busy",
+        Group::Connection,
+        "6.0.0",
+        Run::Session(SessionCommand::Hello),
+    )
+    .categories("connection")
+    .docs("Agrees on a protocol, and more.", "O(1)"),
+    command(
+        "auth",
+        -2,
+        "noscript loading stale fast no_auth allow_busy",
+        Group::Connection,
+        "1.0.0",
+        Run::Session(SessionCommand::Auth),
+    )
+    .categories("connection")
+    .docs("Authenticates the connection.", "O(1)"),
+    command(
+        "select",
+        2,
+        "loading stale fast",
+        Group::Connection,
+        "1.0.0",
+        Run::Session(SessionCommand::Select),
+    )
+    .categories("connection")
+    .docs("Chooses the database.", "O(1)"),
+    command(
+        "quit",
+        -1,
+        "noscript loading stale fast no_auth allow_busy",
+        Group::Connection,
+        "1.0.0",
+        Run::Session(SessionCommand::Quit),
+    )
+    .categories("connection")
+    .docs("Ends the connection.", "O(1)"),
+    command(
+        "reset",
+        1,
+        "noscript loading stale fast no_auth allow_busy",
+        Group::Connection,
+        "6.2.0",
+        Run::Session(SessionCommand::Reset),
+    )
+    .categories("connection")
+    .docs("Makes the connection as new.", "O(1)"),
+    command("client", -2, "", Group::Connection, "2.4.0", Run::Container)
+        .docs("Looks after connections.", "Depends on subcommand.")
+        .subcommands(&[
+            command(
+                "client|getname",
+                2,
+                "noscript loading stale",
+                Group::Connection,
+                "2.6.9",
+                Run::Session(SessionCommand::ClientGetName),
+            )
+            .categories("connection")
+            .docs("Tells the name of the connection.", "O(1)"),
+            command(
+                "client|help",
+                2,
+                "loading stale",
+                Group::Connection,
+                "5.0.0",
+                Run::Session(SessionCommand::ClientHelp),
+            )
+            .categories("connection")
+            .docs("Lists the subcommands.", "O(1)"),
+            command(
+                "client|id",
+                2,
+                "noscript loading stale",
+                Group::Connection,
+                "5.0.0",
+                Run::Session(SessionCommand::ClientId),
+            )
+            .categories("connection")
+            .docs("Tells the number of the connection.", "O(1)"),
+            command(
+                "client|info",
+                2,
+                "noscript loading stale",
+                Group::Connection,
+                "6.2.0",
+                Run::Session(SessionCommand::ClientInfo),
+            )
+            .categories("connection")
+            .docs("Describes the connection.", "O(1)"),
+            command(
+                "client|kill",
+                -3,
+                "admin noscript loading stale",
+                Group::Connection,
+                "2.4.0",
+                Run::Session(SessionCommand::ClientKill),
+            )
+            .categories("connection")
+            .docs("Ends connections.", "O(1)"),
+            command(
+                "client|list",
+                -2,
+                "admin noscript loading stale",
+                Group::Connection,
+                "2.4.0",
+                Run::Session(SessionCommand::ClientList),
+            )
+            .categories("connection")
+            .docs("Describes connections.", "O(1)"),
+            command(
+                "client|no-evict",
+                3,
+                "admin noscript loading stale",
+                Group::Connection,
+                "7.0.0",
+                Run::Session(SessionCommand::ClientNoEvict),
+            )
+            .categories("connection")
+            .docs("Spares the connection from eviction.", "O(1)"),
+            command(
+                "client|no-touch",
+                3,
+                "noscript loading stale",
+                Group::Connection,
+                "7.2.0",
+                Run::Session(SessionCommand::ClientNoTouch),
+            )
+            .categories("connection")
+            .docs("Leaves the use of keys unmarked.", "O(1)"),
+            command(
+                "client|pause",
+                -3,
+                "admin noscript loading stale",
+                Group::Connection,
+                "3.0.0",
+                Run::Session(SessionCommand::ClientPause),
+            )
+            .categories("connection")
+            .docs("Holds commands back.", "O(1)"),
+            command(
+                "client|reply",
+                3,
+                "noscript loading stale",
+                Group::Connection,
+                "3.2.0",
+                Run::Session(SessionCommand::ClientReply),
+            )
+            .categories("connection")
+            .docs("Turns replies off and on.", "O(1)"),
+            command(
+                "client|setinfo",
+                4,
+                "noscript loading stale",
+                Group::Connection,
+                "7.2.0",
+                Run::Session(SessionCommand::ClientSetInfo),
+            )
+            .categories("connection")
+            .docs("Tells the client library.", "O(1)"),
+            command(
+                "client|setname",
+                3,
+                "noscript loading stale",
+                Group::Connection,
+                "2.6.9",
+                Run::Session(SessionCommand::ClientSetName),
+            )
+            .categories("connection")
+            .docs("Names the connection.", "O(1)"),
+            command(
+                "client|unpause",
+                2,
+                "admin noscript loading stale",
+                Group::Connection,
+                "6.2.0",
+                Run::Session(SessionCommand::ClientUnpause),
+            )
+            .categories("connection")
+            .docs("Lets commands go on.", "O(1)"),
+        ]),
+];
+
+const PUBSUB: &[Command] = &[
+    command(
+        "subscribe",
+        -2,
+        "pubsub noscript loading stale",
+        Group::PubSub,
+        "2.0.0",
+        Run::Session(SessionCommand::Subscribe),
+    )
+    .docs("Subscribes to channels.", "O(N) in the number of channels."),
+    command(
+        "unsubscribe",
+        -1,
+        "pubsub noscript loading stale",
+        Group::PubSub,
+        "2.0.0",
+        Run::Session(SessionCommand::Unsubscribe),
+    )
+    .docs(
+        "Ends subscriptions to channels.",
+        "O(N) in the number of channels.",
+    ),
+    command(
+        "psubscribe",
+        -2,
+        "pubsub noscript loading stale",
+        Group::PubSub,
+        "2.0.0",
+        Run::Session(SessionCommand::Psubscribe),
+    )
+    .docs("Subscribes to patterns.", "O(N) in the number of patterns."),
+    command(
+        "punsubscribe",
+        -1,
+        "pubsub noscript loading stale",
+        Group::PubSub,
+        "2.0.0",
+        Run::Session(SessionCommand::Punsubscribe),
+    )
+    .docs(
+        "Ends subscriptions to patterns.",
+        "O(N) in the number of patterns.",
+    ),
+    command(
+        "publish",
+        3,
+        "pubsub loading stale fast",
+        Group::PubSub,
+        "2.0.0",
+        Run::Session(SessionCommand::Publish),
+    )
+    .docs(
+        "Sends a message to a channel.",
+        "O(N+M) in subscribers and patterns.",
+    ),
+    command("pubsub", -2, "", Group::PubSub, "2.8.0", Run::Container)
+        .docs("Tells about subscriptions.", "Depends on subcommand.")
+        .subcommands(&[
+            command(
+                "pubsub|channels",
+                -2,
+                "pubsub loading stale",
+                Group::PubSub,
+                "2.8.0",
+                Run::Session(SessionCommand::PubsubChannels),
+            )
+            .docs("Lists channels with subscribers.", "O(N)"),
+            command(
+                "pubsub|help",
+                2,
+                "loading stale",
+                Group::PubSub,
+                "6.2.0",
+                Run::Session(SessionCommand::PubsubHelp),
+            )
+            .docs("Lists the subcommands.", "O(N)"),
+            command(
+                "pubsub|numpat",
+                2,
+                "pubsub loading stale",
+                Group::PubSub,
+                "2.8.0",
+                Run::Session(SessionCommand::PubsubNumPat),
+            )
+            .docs("Counts patterns with subscribers.", "O(N)"),
+            command(
+                "pubsub|numsub",
+                -2,
+                "pubsub loading stale",
+                Group::PubSub,
+                "2.8.0",
+                Run::Session(SessionCommand::PubsubNumSub),
+            )
+            .docs("Counts subscribers of channels.", "O(N)"),
+        ]),
+];
+
+/// A command with what every one has; the rest is added below.
+const fn command(
+    full_name: &'static str,
+    arity: i16,
+    flags: &'static str,
+    group: Group,
+    since: &'static str,
+    run: Run,
+) -> Command {
+    Command {
+        name: own_part(full_name),
+        full_name,
+        arity,
+        flags,
+        keys: &[],
+        categories: "",
+        since,
+        group,
+        summary: "",
+        complexity: "",
+        subcommands: &[],
+        run,
+        locks: Locks::None,
+        writes_keys: false,
+    }
+}
+
+const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeySpec {
+    KeySpec {
+        first,
+        last,
+        step,
+        flags,
+    }
+}
+
+impl Command {
+    const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
+        self.keys = keys;
+        self.locks = Locks::Keys;
+        // COPY only reads its first key; it minds mounts itself.
+        self.writes_keys = starts_with(self.flags, "write") && !starts_with(self.name, "copy");
+        self
+    }
+
+    const fn locks(mut self, locks: Locks) -> Self {
+        self.locks = locks;
+        self
+    }
+
+    const fn categories(mut self, categories: &'static str) -> Self {
+        self.categories = categories;
+        self
+    }
+
+    const fn docs(mut self, summary: &'static str, complexity: &'static str) -> Self {
+        self.summary = summary;
+        self.complexity = complexity;
+        self
+    }
+
+    const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+}
+
+/// `encoding` of `object|encoding`.
+const fn own_part(full_name: &'static str) -> &'static str {
+    let mut at = 0;
+    while at < full_name.len() {
+        if full_name.as_bytes()[at] == b'|' {
+            return full_name.split_at(at + 1).1;
+        }
+        at += 1;
+    }
+    full_name
+}
+
+const fn starts_with(text: &str, start: &str) -> bool {
+    let mut at = 0;
+    while at < start.len() {
+        if at == text.len() || text.as_bytes()[at] != start.as_bytes()[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Open addressing, laid out when this is compiled: group and index of each command.
+static SLOTS: [Option<(u8, u8)>; 1024] = lay_out();
+
+const fn lay_out() -> [Option<(u8, u8)>; 1024] {
+    let groups = [STRINGS, HASHES, GENERIC, CONNECTION, PUBSUB, SERVER];
+    let mut slots = [None; 1024];
+    let mut group = 0;
+    while group < groups.len() {
+        let mut index = 0;
+        while index < groups[group].len() {
+            let mut at = slot(groups[group][index].name.as_bytes());
+            while slots[at].is_some() {
+                at = (at + 1) % slots.len();
+            }
+            slots[at] = Some((group as u8, index as u8));
+            index += 1;
+        }
+        group += 1;
+    }
+    slots
+}
+
+/// Four bytes, in lower case, and the length tell nearly all names apart.
+#[inline]
+const fn slot(name: &[u8]) -> usize {
+    let length = name.len();
+    if length == 0 {
+        return 0;
+    }
+    let second = if length > 1 { name[1] } else { 0 };
+    let bytes = [name[0], second, name[length / 2], name[length - 1]];
+    let word = u32::from_le_bytes(bytes) | 0x2020_2020;
+    let mixed = word.wrapping_add(length as u32).wrapping_mul(0x9E37_79B1);
+    ((mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 22) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_in_any_case_and_nothing_else_is() {
+        let mut probes = 0;
+        for command in all() {
+            let name = command.name.to_uppercase();
+            assert!(
+                std::ptr::eq(lookup(name.as_bytes()).unwrap(), command),
+                "{name}"
+            );
+            assert!(std::ptr::eq(
+                lookup(command.name.as_bytes()).unwrap(),
+                command
+            ));
+            assert!(lookup(&name.as_bytes()[1..]).is_none_or(|other| other.name != command.name));
+            let mut at = slot(name.as_bytes());
+            while SLOTS[at].is_some() {
+                at = (at + 1) % SLOTS.len();
+                probes += 1;
+            }
+        }
+        assert!(probes < all().count() * 3 / 2, "{probes} probes");
+        assert!(lookup(b"").is_none() && lookup(b"nonsense").is_none());
+    }
+
+    #[test]
+    fn declarations_are_complete_and_agree_with_themselves() {
+        for command in
+            all().flat_map(|command| std::iter::once(command).chain(command.subcommands.iter()))
+        {
+            assert!(!command.summary.is_empty() && !command.complexity.is_empty());
+            assert_eq!(command.name, command.name.to_lowercase());
+            assert!(command.arity != 0);
+            for spec in command.keys {
+                assert!(spec.step > 0 && spec.first > 0);
+                assert!(i32::from(spec.first) < i32::from(command.arity.abs()));
+            }
+            assert!(!(command.has_flag("write") && command.has_flag("readonly")));
+        }
+    }
+}

@@ -1,0 +1,660 @@
+//! One key and its value in one allocation.
+//!
+//! ```text
+//!  0        1        2            4              8
+//!  ┌────────┬────────┬────────────┬──────────────┬────────────┬───────────────────┬─────┬───────┐
+//!  │ kind   │ flags  │ key length │ value length │ long key   │ deadline i64 ms,  │ key │ value │
+//!  │ u8     │ u8     │ u16        │ u32          │ length u32 │ timer u32         │     │       │
+//!  └────────┴────────┴────────────┴──────────────┴────────────┴───────────────────┴─────┴───────┘
+//!                                                 LONG_KEY only EXPIRES only
+//! ```
+//!
+//! The value is the bytes of a string, the 8 bytes of an integer, the packed fields of a small hash,
+//! or the pointer of a boxed [`Object`]. Everything behind the header is unaligned.
+//!
+//! The upper 16 bits of the pointer carry hash bits, so that the table moves and compares entries
+//! without touching their memory. User addresses have 47 bits on every 64-bit system we run on
+//! (more only where a program asks for it); `Block::tagged` checks.
+
+// A layout is read and written by several adjacent operations that one argument makes sound.
+#![allow(clippy::multiple_unsafe_ops_per_block)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::fmt;
+use std::ptr::NonNull;
+use std::slice;
+
+use crate::value::Object;
+
+/// An owned key with its value, deadline and flags. One word; `Option<Entry>` is one word as well.
+pub(crate) struct Entry {
+    tagged: NonNull<u8>,
+}
+
+/// What a new entry holds.
+#[derive(Debug)]
+pub(crate) enum NewValue<'a> {
+    Integer(i64),
+    Bytes(&'a [u8]),
+    Packed(&'a [u8]),
+    Object(Box<Object>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Integer = 0,
+    Bytes = 1,
+    /// Field/value pairs, see `packed`.
+    Packed = 2,
+    Object = 3,
+}
+
+impl Entry {
+    /// A new entry; `room_for_deadline` saves a move if a deadline follows.
+    pub(crate) fn new(
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_>,
+        room_for_deadline: bool,
+    ) -> Entry {
+        let mut flags = 0;
+        if room_for_deadline {
+            flags |= EXPIRES;
+        }
+        let mut header = Header {
+            kind: Kind::Bytes,
+            flags,
+            key_length: key.len().min(KEY_LENGTH_LONG) as u16,
+            value_length: 0,
+        };
+        if key.len() >= KEY_LENGTH_LONG {
+            header.flags |= LONG_KEY;
+        }
+        let (kind, length) = value.shape();
+        header.kind = kind;
+        header.value_length = length;
+        let mut entry = Entry {
+            tagged: allocate(header, key.len()),
+        };
+        entry.set_hash_bits(hash);
+        // SAFETY: the block was just made for `header` and this key's length.
+        unsafe {
+            let start = entry.start();
+            start.cast::<Header>().write(header);
+            if header.flags & LONG_KEY != 0 {
+                start
+                    .add(HEADER)
+                    .cast::<u32>()
+                    .write_unaligned(key.len() as u32);
+            }
+            start
+                .add(header.key_offset())
+                .copy_from_nonoverlapping(key.as_ptr(), key.len());
+        }
+        if room_for_deadline {
+            entry.write_deadline(NO_DEADLINE, 0);
+        }
+        entry.write_value(value);
+        entry
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        let header = self.header();
+        // SAFETY: the key lies at this offset, initialised, for as long as the entry lives.
+        unsafe {
+            slice::from_raw_parts(
+                self.start().add(header.key_offset()),
+                self.key_length(header),
+            )
+        }
+    }
+
+    /// The 16 bits of the key's hash kept in the pointer.
+    #[inline]
+    pub(crate) fn hash_bits(&self) -> u16 {
+        (self.tagged.as_ptr().addr() >> ADDRESS_BITS) as u16
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        self.header().kind
+    }
+
+    /// True of a live topic: the keyspace tells its observer of every change.
+    #[inline]
+    pub(crate) fn is_live(&self) -> bool {
+        self.header().flags & LIVE != 0
+    }
+
+    pub(crate) fn set_live(&mut self, live: bool) {
+        self.set_flag(LIVE, live);
+    }
+
+    /// True of a string that was modified in place, which OBJECT ENCODING calls `raw`.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.header().flags & RAW != 0
+    }
+
+    pub(crate) fn set_raw(&mut self) {
+        self.set_flag(RAW, true);
+    }
+
+    /// When the key expires, ms since the UNIX epoch.
+    #[inline]
+    pub(crate) fn deadline_ms(&self) -> Option<i64> {
+        self.timer_parts().map(|(deadline, _)| deadline)
+    }
+
+    /// The wheel's node for the deadline.
+    pub(crate) fn timer(&self) -> Option<u32> {
+        self.timer_parts().map(|(_, timer)| timer)
+    }
+
+    /// Sets or clears the deadline. The room stays once it is there: SET and EXPIRE often alternate.
+    pub(crate) fn set_deadline(&mut self, deadline: Option<(i64, u32)>) {
+        match deadline {
+            None if self.header().flags & EXPIRES == 0 => {}
+            None => self.write_deadline(NO_DEADLINE, 0),
+            Some((deadline_ms, timer)) => {
+                if self.header().flags & EXPIRES == 0 {
+                    self.make_room_for_deadline();
+                }
+                self.write_deadline(deadline_ms.min(NO_DEADLINE - 1), timer);
+            }
+        }
+    }
+
+    /// The integer of an integer entry.
+    #[inline]
+    pub(crate) fn integer(&self) -> Option<i64> {
+        // SAFETY: an integer entry has 8 initialised value bytes.
+        (self.kind() == Kind::Integer)
+            .then(|| unsafe { self.value().cast::<i64>().read_unaligned() })
+    }
+
+    /// The value bytes of a string or packed hash.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let header = self.header();
+        debug_assert!(matches!(header.kind, Kind::Bytes | Kind::Packed));
+        // SAFETY: the value lies there, initialised (`resize` fills what it adds).
+        unsafe { slice::from_raw_parts(self.value(), header.value_length as usize) }
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let header = self.header();
+        assert!(matches!(header.kind, Kind::Bytes | Kind::Packed));
+        // SAFETY: as in `bytes`, and the entry is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.value(), header.value_length as usize) }
+    }
+
+    pub(crate) fn object(&self) -> Option<&Object> {
+        // SAFETY: an object entry holds the pointer of a box that it owns.
+        (self.kind() == Kind::Object).then(|| unsafe { &*self.object_pointer() })
+    }
+
+    pub(crate) fn object_mut(&mut self) -> Option<&mut Object> {
+        // SAFETY: as in `object`, and the entry is borrowed exclusively.
+        (self.kind() == Kind::Object).then(|| unsafe { &mut *self.object_pointer() })
+    }
+
+    /// Replaces the value; key, deadline and the live flag stay. Moves only if the size changes.
+    #[inline]
+    pub(crate) fn set_value(&mut self, value: NewValue<'_>) {
+        self.drop_object();
+        let (kind, length) = value.shape();
+        let mut header = self.header();
+        header.kind = kind;
+        header.flags &= !(RAW | ROOMY);
+        header.value_length = length;
+        self.reshape(header);
+        self.write_value(value);
+    }
+
+    /// Makes the value bytes `length` long with some room to grow; new bytes are zero.
+    pub(crate) fn resize(&mut self, length: usize) {
+        let mut header = self.header();
+        assert!(matches!(header.kind, Kind::Bytes | Kind::Packed));
+        let old = header.value_length as usize;
+        header.value_length = u32::try_from(length).expect("a value is shorter than 4 GiB");
+        header.flags |= ROOMY;
+        self.reshape(header);
+        if length > old {
+            // SAFETY: the block has room for `length` value bytes now.
+            unsafe { self.value().add(old).write_bytes(0, length - old) };
+        }
+    }
+
+    /// Replaces `removed` value bytes at `at` by the concatenation of `parts`.
+    pub(crate) fn splice(&mut self, at: usize, removed: usize, parts: &[&[u8]]) {
+        let added: usize = parts.iter().map(|part| part.len()).sum();
+        let old = self.bytes().len();
+        assert!(at + removed <= old);
+        if added > removed {
+            self.resize(old + added - removed);
+        }
+        let bytes = self.bytes_mut();
+        bytes.copy_within(at + removed..old, at + added);
+        let mut to = at;
+        for part in parts {
+            bytes[to..to + part.len()].copy_from_slice(part);
+            to += part.len();
+        }
+        if added < removed {
+            self.resize(old + added - removed);
+        }
+    }
+
+    /// The same value under another key, without deadline and live flag. Objects move, not copy.
+    pub(crate) fn renamed(mut self, hash: u64, key: &[u8]) -> Entry {
+        let raw = self.is_raw();
+        let mut entry = match self.kind() {
+            Kind::Object => {
+                // SAFETY: the box is owned by this entry, which forgets it in the next line.
+                let object = unsafe { Box::from_raw(self.object_pointer()) };
+                let mut header = self.header();
+                header.kind = Kind::Integer;
+                self.set_header(header);
+                Entry::new(hash, key, NewValue::Object(object), false)
+            }
+            _ => self.duplicate(hash, key),
+        };
+        if raw {
+            entry.set_raw();
+        }
+        entry
+    }
+
+    /// A deep copy under another key, without deadline and live flag.
+    pub(crate) fn duplicate(&self, hash: u64, key: &[u8]) -> Entry {
+        let value = match self.kind() {
+            Kind::Integer => NewValue::Integer(self.integer().unwrap_or(0)),
+            Kind::Bytes => NewValue::Bytes(self.bytes()),
+            Kind::Packed => NewValue::Packed(self.bytes()),
+            Kind::Object => NewValue::Object(Box::new(
+                self.object()
+                    .expect("an object entry has an object")
+                    .duplicate(),
+            )),
+        };
+        let mut entry = Entry::new(hash, key, value, false);
+        if self.is_raw() {
+            entry.set_raw();
+        }
+        entry
+    }
+
+    /// Bytes of the entry's own allocation.
+    pub(crate) fn block_bytes(&self) -> usize {
+        let header = self.header();
+        header.layout(self.key_length(header)).size()
+    }
+
+    /// Asks the processor to fetch the header's cache line.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch reads nothing and cannot fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start().cast()) };
+        }
+    }
+
+    fn set_hash_bits(&mut self, hash: u64) {
+        let bits = usize::from(crate::table::hash_bits(hash)) << ADDRESS_BITS;
+        let tagged = self.start().map_addr(|address| address | bits);
+        self.tagged = NonNull::new(tagged).expect("the address was not null");
+    }
+
+    #[inline]
+    fn start(&self) -> *mut u8 {
+        self.tagged
+            .as_ptr()
+            .map_addr(|address| address & ADDRESS_MASK)
+    }
+
+    #[inline]
+    fn header(&self) -> Header {
+        // SAFETY: every block starts with an initialised header and is aligned for it.
+        unsafe { self.start().cast::<Header>().read() }
+    }
+
+    fn set_header(&mut self, header: Header) {
+        // SAFETY: as in `header`, and the entry is borrowed exclusively.
+        unsafe { self.start().cast::<Header>().write(header) }
+    }
+
+    fn set_flag(&mut self, flag: u8, on: bool) {
+        let mut header = self.header();
+        header.flags = if on {
+            header.flags | flag
+        } else {
+            header.flags & !flag
+        };
+        self.set_header(header);
+    }
+
+    #[inline]
+    fn key_length(&self, header: Header) -> usize {
+        if header.flags & LONG_KEY == 0 {
+            return usize::from(header.key_length);
+        }
+        // SAFETY: with LONG_KEY set the length follows the header.
+        unsafe { self.start().add(HEADER).cast::<u32>().read_unaligned() as usize }
+    }
+
+    #[inline]
+    fn value(&self) -> *mut u8 {
+        let header = self.header();
+        // SAFETY: the value follows the key in the same block.
+        unsafe {
+            self.start()
+                .add(header.key_offset() + self.key_length(header))
+        }
+    }
+
+    fn object_pointer(&self) -> *mut Object {
+        assert!(self.kind() == Kind::Object);
+        // SAFETY: an object entry has the pointer of a box as its value.
+        unsafe { self.value().cast::<*mut Object>().read_unaligned() }
+    }
+
+    #[inline]
+    fn timer_parts(&self) -> Option<(i64, u32)> {
+        let header = self.header();
+        if header.flags & EXPIRES == 0 {
+            return None;
+        }
+        // SAFETY: with EXPIRES set the two numbers stand before the key.
+        let parts = unsafe {
+            let at = self.start().add(header.key_offset() - DEADLINE);
+            (
+                at.cast::<i64>().read_unaligned(),
+                at.add(8).cast::<u32>().read_unaligned(),
+            )
+        };
+        (parts.0 != NO_DEADLINE).then_some(parts)
+    }
+
+    fn write_deadline(&mut self, deadline_ms: i64, timer: u32) {
+        let header = self.header();
+        assert!(header.flags & EXPIRES != 0);
+        // SAFETY: as in `timer_parts`, and the entry is borrowed exclusively.
+        unsafe {
+            let at = self.start().add(header.key_offset() - DEADLINE);
+            at.cast::<i64>().write_unaligned(deadline_ms);
+            at.add(8).cast::<u32>().write_unaligned(timer);
+        }
+    }
+
+    fn make_room_for_deadline(&mut self) {
+        let old = self.header();
+        let key_length = self.key_length(old);
+        let mut header = old;
+        header.flags |= EXPIRES;
+        let block = allocate(header, key_length);
+        // SAFETY: both blocks hold key and value behind their own key offset, and they are distinct;
+        // the old block is freed with the layout it was allocated with.
+        unsafe {
+            let start = block.as_ptr();
+            start.cast::<Header>().write(header);
+            if header.flags & LONG_KEY != 0 {
+                start
+                    .add(HEADER)
+                    .cast::<u32>()
+                    .write_unaligned(key_length as u32);
+            }
+            start.add(header.key_offset()).copy_from_nonoverlapping(
+                self.start().add(old.key_offset()),
+                key_length + old.value_length as usize,
+            );
+            dealloc(self.start(), old.layout(key_length));
+        }
+        self.adopt(block);
+        self.write_deadline(NO_DEADLINE, 0);
+    }
+
+    /// Gives the block the size that `header` wants. Bytes within both sizes are kept.
+    #[inline]
+    fn reshape(&mut self, header: Header) {
+        let old = self.header();
+        let key_length = self.key_length(old);
+        let (old_layout, layout) = (old.layout(key_length), header.layout(key_length));
+        if old_layout.size() != layout.size() {
+            // SAFETY: the block was allocated with `old_layout`; the new size is not zero.
+            let block = unsafe { realloc(self.start(), old_layout, layout.size()) };
+            let Some(block) = NonNull::new(block) else {
+                handle_alloc_error(layout)
+            };
+            self.adopt(block);
+        }
+        self.set_header(header);
+    }
+
+    fn adopt(&mut self, block: NonNull<u8>) {
+        let bits = usize::from(self.hash_bits()) << ADDRESS_BITS;
+        check_address(block);
+        self.tagged = block.map_addr(|address| address | bits);
+    }
+
+    /// Writes the value into a block that already has its shape.
+    #[inline]
+    fn write_value(&mut self, value: NewValue<'_>) {
+        let to = self.value();
+        // SAFETY: the header's value length was set from this value, so the room is there.
+        unsafe {
+            match value {
+                NewValue::Integer(integer) => to.cast::<i64>().write_unaligned(integer),
+                NewValue::Bytes(bytes) | NewValue::Packed(bytes) => {
+                    to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+                }
+                NewValue::Object(object) => {
+                    to.cast::<*mut Object>()
+                        .write_unaligned(Box::into_raw(object));
+                }
+            }
+        }
+    }
+
+    /// Drops the object, if there is one; the caller sets another kind next or frees the block.
+    #[inline]
+    fn drop_object(&mut self) {
+        if self.kind() == Kind::Object {
+            let pointer = self.object_pointer();
+            let mut header = self.header();
+            header.kind = Kind::Integer;
+            self.set_header(header);
+            // SAFETY: the entry owned the box and no longer says that it has one.
+            drop(unsafe { Box::from_raw(pointer) });
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.drop_object();
+        let header = self.header();
+        let layout = header.layout(self.key_length(header));
+        // SAFETY: the block was allocated with the layout that its header describes.
+        unsafe { dealloc(self.start(), layout) }
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Entry")
+            .field("key", &self.key().escape_ascii().to_string())
+            .field("kind", &self.kind())
+            .field("deadline_ms", &self.deadline_ms())
+            .finish()
+    }
+}
+
+// SAFETY: an entry owns its block and its object alone, and both are plain data.
+unsafe impl Send for Entry {}
+// SAFETY: through a shared reference an entry is only read.
+unsafe impl Sync for Entry {}
+
+impl NewValue<'_> {
+    #[inline]
+    fn shape(&self) -> (Kind, u32) {
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("shorter than 4 GiB");
+        match self {
+            NewValue::Integer(_) => (Kind::Integer, 8),
+            NewValue::Bytes(bytes) => (Kind::Bytes, length(bytes)),
+            NewValue::Packed(bytes) => (Kind::Packed, length(bytes)),
+            NewValue::Object(_) => (Kind::Object, size_of::<*mut Object>() as u32),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Header {
+    kind: Kind,
+    flags: u8,
+    key_length: u16,
+    value_length: u32,
+}
+
+impl Header {
+    #[inline]
+    fn key_offset(self) -> usize {
+        let long = if self.flags & LONG_KEY != 0 { 4 } else { 0 };
+        let deadline = if self.flags & EXPIRES != 0 {
+            DEADLINE
+        } else {
+            0
+        };
+        HEADER + long + deadline
+    }
+
+    /// The block's layout follows from the header alone, so no capacity is stored.
+    #[inline]
+    fn layout(self, key_length: usize) -> Layout {
+        let value = self.value_length as usize;
+        let room = if self.flags & ROOMY != 0 {
+            with_room(value)
+        } else {
+            value
+        };
+        let size = (self.key_offset() + key_length + room).next_multiple_of(BLOCK_ALIGN);
+        Layout::from_size_align(size, BLOCK_ALIGN).expect("an entry is shorter than 8 GiB")
+    }
+}
+
+/// Rounds up by at most a quarter, so that growing byte by byte moves the block seldom.
+#[inline]
+fn with_room(length: usize) -> usize {
+    length.next_multiple_of((length.next_power_of_two() / 8).max(BLOCK_ALIGN))
+}
+
+fn allocate(header: Header, key_length: usize) -> NonNull<u8> {
+    let layout = header.layout(key_length);
+    // SAFETY: the size is at least that of the header.
+    let block = unsafe { alloc(layout) };
+    let Some(block) = NonNull::new(block) else {
+        handle_alloc_error(layout)
+    };
+    check_address(block);
+    block
+}
+
+/// The hash bits need the address's upper bits. Cheap: one shift and a branch never taken.
+#[inline]
+fn check_address(block: NonNull<u8>) {
+    assert!(
+        block.addr().get() >> ADDRESS_BITS == 0,
+        "the system hands out wide addresses"
+    );
+}
+
+const HEADER: usize = size_of::<Header>();
+/// Deadline (8) and timer (4).
+const DEADLINE: usize = 12;
+const NO_DEADLINE: i64 = i64::MAX;
+const BLOCK_ALIGN: usize = 8;
+const KEY_LENGTH_LONG: usize = u16::MAX as usize;
+
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
+
+const EXPIRES: u8 = 1;
+const LIVE: u8 = 2;
+const RAW: u8 = 4;
+const ROOMY: u8 = 8;
+const LONG_KEY: u8 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(entry: &Entry) -> String {
+        String::from_utf8_lossy(entry.bytes()).into_owned()
+    }
+
+    #[test]
+    fn a_small_key_and_value_take_one_block_of_forty_bytes() {
+        let entry = Entry::new(7, &[b'k'; 16], NewValue::Bytes(&[b'v'; 16]), false);
+        assert_eq!(entry.block_bytes(), 40);
+        assert_eq!(size_of::<Option<Entry>>(), 8);
+    }
+
+    #[test]
+    fn value_deadline_and_flags_change_independently() {
+        let hash = 0xABCD_EF01_2345_6789;
+        let mut entry = Entry::new(hash, b"name", NewValue::Bytes(b"value"), false);
+        entry.set_live(true);
+        entry.set_deadline(Some((123, 9)));
+        assert_eq!((entry.deadline_ms(), entry.timer()), (Some(123), Some(9)));
+        assert_eq!((entry.key(), &*text(&entry)), (&b"name"[..], "value"));
+        entry.set_value(NewValue::Bytes(&[b'x'; 300]));
+        assert_eq!(entry.deadline_ms(), Some(123));
+        entry.set_deadline(None);
+        entry.set_value(NewValue::Integer(-5));
+        assert_eq!(
+            (entry.integer(), entry.deadline_ms(), entry.is_live()),
+            (Some(-5), None, true)
+        );
+        assert_eq!(entry.hash_bits(), crate::table::hash_bits(hash));
+    }
+
+    #[test]
+    fn splice_moves_the_tail_both_ways() {
+        let mut entry = Entry::new(1, b"k", NewValue::Bytes(b"hello world"), false);
+        entry.splice(0, 5, &[b"good", b"bye"]);
+        assert_eq!(text(&entry), "goodbye world");
+        entry.splice(7, 6, &[]);
+        assert_eq!(text(&entry), "goodbye");
+        entry.splice(7, 0, &[b"!"]);
+        assert_eq!(text(&entry), "goodbye!");
+    }
+
+    #[test]
+    fn keys_longer_than_the_short_length_are_kept_whole() {
+        for length in [65_534, 65_535, 65_536, 200_000] {
+            let key = vec![b'k'; length];
+            let mut entry = Entry::new(1, &key, NewValue::Bytes(b"v"), false);
+            entry.set_deadline(Some((1, 2)));
+            assert_eq!((entry.key(), entry.bytes()), (&key[..], &b"v"[..]));
+            let entry = entry.renamed(2, b"short");
+            assert_eq!((entry.key(), entry.deadline_ms()), (&b"short"[..], None));
+        }
+    }
+
+    #[test]
+    fn growing_byte_by_byte_moves_seldom() {
+        let mut entry = Entry::new(1, b"k", NewValue::Bytes(b""), false);
+        let mut sizes = std::collections::BTreeSet::new();
+        for length in 1..100_000 {
+            entry.resize(length);
+            sizes.insert(entry.block_bytes());
+        }
+        assert!(sizes.len() < 100, "{}", sizes.len());
+    }
+}

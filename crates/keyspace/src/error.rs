@@ -1,0 +1,177 @@
+//! What a command refuses, with Redis's texts.
+
+use std::fmt;
+
+use tidewire_resp::Arguments;
+
+use crate::commands::Command;
+
+macro_rules! errors {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// Why a command was refused. Displays as the exact text of the error reply.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum CommandError {
+            $($(#[$doc])* $variant,)*
+            /// The deadline is out of range; holds the command's name.
+            InvalidExpire(&'static str),
+            /// Too few or too many arguments; holds the command's full name, `object|encoding`.
+            WrongArity(&'static str),
+            /// EXPIRE does not know this option.
+            UnsupportedOption(Box<str>),
+            /// The key belongs to a mount; holds the mount's own text.
+            Mounted(&'static str),
+        }
+
+        impl fmt::Display for CommandError {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(CommandError::$variant => formatter.write_str($text),)*
+                    CommandError::InvalidExpire(name) => {
+                        write!(formatter, "ERR invalid expire time in '{name}' command")
+                    }
+                    CommandError::WrongArity(name) => {
+                        write!(formatter, "ERR wrong number of arguments for '{name}' command")
+                    }
+                    CommandError::UnsupportedOption(option) => {
+                        write!(formatter, "ERR Unsupported option {option}")
+                    }
+                    CommandError::Mounted(text) => formatter.write_str(text),
+                }
+            }
+        }
+    };
+}
+
+errors! {
+    /// The key holds another data type.
+    WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value",
+    /// The arguments make no sense together.
+    Syntax = "ERR syntax error",
+    /// An argument or a value is not an integer.
+    NotInteger = "ERR value is not an integer or out of range",
+    /// An argument or a value is not a number.
+    NotFloat = "ERR value is not a valid float",
+    /// Adding would leave the range of 64 bits.
+    Overflow = "ERR increment or decrement would overflow",
+    /// DECRBY by the smallest integer.
+    DecrementOverflow = "ERR decrement would overflow",
+    /// INCRBYFLOAT made no finite number.
+    NotFinite = "ERR increment would produce NaN or Infinity",
+    /// A hash field is not an integer.
+    HashNotInteger = "ERR hash value is not an integer",
+    /// A hash field is not a number.
+    HashNotFloat = "ERR hash value is not a float",
+    /// No key of this name.
+    NoSuchKey = "ERR no such key",
+    /// COPY and MOVE onto themselves.
+    SameObject = "ERR source and destination objects are the same",
+    /// No database of this number.
+    DatabaseOutOfRange = "ERR DB index is out of range",
+    /// A database's number is not a number.
+    InvalidDatabase = "ERR invalid DB index",
+    /// SWAPDB, first argument.
+    InvalidFirstDatabase = "ERR invalid first DB index",
+    /// SWAPDB, second argument.
+    InvalidSecondDatabase = "ERR invalid second DB index",
+    /// SETRANGE before the start.
+    OffsetOutOfRange = "ERR offset is out of range",
+    /// A string would be longer than is allowed.
+    StringTooLong = "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+    /// A scan's cursor is not a number.
+    InvalidCursor = "ERR invalid cursor",
+    /// NX with XX, GT or LT.
+    NxWithOthers = "ERR NX and XX, GT or LT options at the same time are not compatible",
+    /// GT with LT.
+    GtWithLt = "ERR GT and LT options at the same time are not compatible",
+    /// A count that must be positive.
+    OutOfRange = "ERR value is out of range",
+    /// LCS of other than strings.
+    LcsNotString = "ERR The specified keys must contain string values",
+    /// LCS with both kinds of reply.
+    LcsLengthAndIndex =
+        "ERR If you want both the length and indexes, please just use IDX.",
+    /// LCS of long strings.
+    LcsTooLong = "ERR String too long for LCS",
+    /// OBJECT FREQ without an LFU policy.
+    NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+                   Please note that when switching between policies at runtime LRU and LFU data \
+                   will take some time to adjust.",
+    /// COMMAND GETKEYS of something unknown.
+    InvalidCommand = "ERR Invalid command specified",
+    /// COMMAND GETKEYS with a wrong number of arguments.
+    InvalidArity = "ERR Invalid number of arguments specified for command",
+    /// COMMAND GETKEYS of a command without keys.
+    NoKeyArguments = "ERR The command has no key arguments",
+    /// SCAN TYPE of no type.
+    UnknownType = "ERR unknown type name",
+    /// The command belongs to the connection, not to the keyspace.
+    NotData = "ERR command is not allowed here",
+}
+
+impl std::error::Error for CommandError {}
+
+impl CommandError {
+    pub(crate) fn unsupported_option(option: &[u8]) -> Self {
+        CommandError::UnsupportedOption(printable(option, ECHOED_BYTES_MAX).into())
+    }
+}
+
+/// Refuses a wrong number of arguments.
+#[inline]
+pub fn check_arity(
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<(), CommandError> {
+    let count = arguments.len();
+    let wanted = usize::from(command.arity.unsigned_abs());
+    let enough = if command.arity < 0 {
+        count >= wanted
+    } else {
+        count == wanted
+    };
+    if enough {
+        Ok(())
+    } else {
+        Err(CommandError::WrongArity(command.full_name))
+    }
+}
+
+/// The error text for a command that is in no table.
+pub fn unknown_command_text(arguments: Arguments<'_>) -> String {
+    let mut text = String::from("ERR unknown command '");
+    text.push_str(&printable(
+        arguments.get(0).unwrap_or_default(),
+        ECHOED_BYTES_MAX,
+    ));
+    text.push_str("', with args beginning with: ");
+    let mut echoed = 0;
+    for argument in arguments.tail(1) {
+        if echoed >= ECHOED_BYTES_MAX {
+            break;
+        }
+        let part = format!("'{}' ", printable(argument, ECHOED_BYTES_MAX - echoed));
+        echoed += part.len();
+        text.push_str(&part);
+    }
+    text
+}
+
+/// The error text for a subcommand that its command does not have.
+pub fn unknown_subcommand_text(command: &Command, arguments: Arguments<'_>) -> String {
+    format!(
+        "ERR unknown subcommand '{}'. Try {} HELP.",
+        printable(arguments.get(1).unwrap_or_default(), ECHOED_BYTES_MAX),
+        command.name.to_ascii_uppercase()
+    )
+}
+
+/// Names come from peers: their bytes are shown, but never end the line.
+fn printable(bytes: &[u8], length_max: usize) -> String {
+    let bytes = &bytes[..bytes.len().min(length_max)];
+    // C's format stops at a zero byte.
+    let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")
+}
+
+const ECHOED_BYTES_MAX: usize = 128;

@@ -1,0 +1,537 @@
+//! The keyspace: shards, mounts, live topics, and how commands come to run on them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_resp::{Arguments, Writer};
+
+use crate::commands::{Call, Command, Locks, Run};
+use crate::error::CommandError;
+use crate::hash;
+use crate::locks::{Locked, SHARDS, ShardSet};
+use crate::mount::Mount;
+use crate::observer::{Event, Observer};
+use crate::shard::{DATABASES, Shard};
+use crate::value::{ValueRef, string_value};
+use crate::view::{Expiry, View};
+
+/// How a keyspace is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Keys of database 0 that begin with one of these are live topics.
+    pub live_prefixes: Vec<Vec<u8>>,
+    /// A hash with more fields becomes a table.
+    pub hash_listpack_entries_max: usize,
+    /// A hash with a longer field or value becomes a table.
+    pub hash_listpack_value_bytes_max: usize,
+    /// The longest string that APPEND and SETRANGE make, as `proto-max-bulk-len`.
+    pub string_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            live_prefixes: vec![b"live:".to_vec()],
+            hash_listpack_entries_max: 512,
+            hash_listpack_value_bytes_max: 64,
+            string_bytes_max: 512 << 20,
+        }
+    }
+}
+
+/// All keys of all databases, shared by every lane.
+///
+/// Each key lies in one of [`SHARDS`] shards, each behind its own lock. A command takes the locks
+/// of its keys in ascending order before it runs and lets go afterwards; nothing else is ever
+/// waited for under a lock.
+pub struct Keyspace {
+    pub(crate) shards: Box<[Padded<Mutex<Shard>>]>,
+    /// For each shard when its timers next want attention: a lower bound, `i64::MAX` for never.
+    /// Apart from the shards, so that looking at all of them touches 32 cache lines.
+    next_ms: Box<[AtomicI64]>,
+    /// The least of `next_ms`, or less.
+    earliest_ms: Padded<AtomicI64>,
+    mounts: Vec<Arc<dyn Mount>>,
+    live_prefixes: Vec<Vec<u8>>,
+    /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
+    first_bytes: [u8; 256],
+    random: AtomicU64,
+    hash_entries_max: AtomicUsize,
+    hash_value_bytes_max: AtomicUsize,
+    pub(crate) string_bytes_max: usize,
+}
+
+/// How a command ended. Its reply is written in either case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// The reply is the command's.
+    Done,
+    /// The reply is this error.
+    Failed(CommandError),
+}
+
+/// What [`Keyspace::expire_due`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpiredKeys {
+    /// Keys removed.
+    pub count: usize,
+    /// The budget ended before the due keys did.
+    pub more: bool,
+}
+
+impl Keyspace {
+    /// An empty keyspace.
+    pub fn new(options: Options) -> Self {
+        let mut keyspace = Keyspace {
+            shards: (0..SHARDS)
+                .map(|_| Padded(Mutex::new(Shard::new())))
+                .collect(),
+            next_ms: (0..SHARDS).map(|_| AtomicI64::new(i64::MAX)).collect(),
+            earliest_ms: Padded(AtomicI64::new(i64::MAX)),
+            mounts: Vec::new(),
+            live_prefixes: options.live_prefixes,
+            first_bytes: [0; 256],
+            random: AtomicU64::new(hash::of(b"random")),
+            hash_entries_max: AtomicUsize::new(0),
+            hash_value_bytes_max: AtomicUsize::new(0),
+            string_bytes_max: options.string_bytes_max,
+        };
+        keyspace.set_hash_limits(
+            options.hash_listpack_entries_max,
+            options.hash_listpack_value_bytes_max,
+        );
+        keyspace.live_prefixes.iter().for_each(|prefix| {
+            let first = prefix.first().copied();
+            mark_first_byte(&mut keyspace.first_bytes, first, LIVE);
+        });
+        keyspace
+    }
+
+    /// Binds a live source to its prefix. Of mounts whose prefixes overlap the first one wins.
+    /// Keys stored under the prefix before are hidden, so mount before serving.
+    pub fn mount(&mut self, mount: Arc<dyn Mount>) {
+        mark_first_byte(
+            &mut self.first_bytes,
+            mount.prefix().first().copied(),
+            MOUNTED,
+        );
+        self.mounts.push(mount);
+    }
+
+    /// The mounts, in order.
+    pub fn mounts(&self) -> &[Arc<dyn Mount>] {
+        &self.mounts
+    }
+
+    /// Changes from how many fields, and how long ones, hashes are kept as tables: the settings
+    /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
+    pub fn set_hash_limits(&self, entries_max: usize, value_bytes_max: usize) {
+        let entries_max = entries_max.min(crate::packed::FIELDS_MAX);
+        self.hash_entries_max.store(entries_max, Ordering::Relaxed);
+        self.hash_value_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// Runs a data command and writes its reply, error or not. The number of arguments must have
+    /// been checked ([`crate::resolve`] does); `database` is below [`DATABASES`], `now_ms` counts
+    /// from the UNIX epoch.
+    #[inline]
+    pub fn execute(
+        &self,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+        now_ms: i64,
+        reply: &mut Writer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        let Some(first) = command.single_key(arguments) else {
+            let mut locked = self.lock(self.shards_of(command, arguments));
+            return self.run_locked(
+                &mut locked,
+                command,
+                arguments,
+                database,
+                now_ms,
+                reply,
+                observer,
+            );
+        };
+        let hash = hash::of(&arguments[first]);
+        let mut locked = Locked::one(self, shard_of(hash));
+        let hint = Some((first, hash));
+        self.run(
+            &mut locked,
+            command,
+            arguments,
+            hint,
+            database,
+            now_ms,
+            reply,
+            observer,
+        )
+    }
+
+    /// The shards that a command needs. MULTI and scripts lock the union of theirs; `inside` such
+    /// a union a command that sweeps all keys needs all shards.
+    pub fn shards_of(&self, command: &'static Command, arguments: Arguments<'_>) -> ShardSet {
+        let mut set = ShardSet::empty();
+        match command.locks {
+            Locks::None | Locks::Sweep => {}
+            Locks::All => set = ShardSet::all(),
+            Locks::Keys => {
+                let keys = command.key_positions(arguments);
+                keys.for_each(|at| set.insert(shard_of(hash::of(&arguments[at]))));
+            }
+        }
+        set
+    }
+
+    /// As [`shards_of`](Self::shards_of), for a command that runs together with others under one
+    /// lock: one that would walk the shards one by one needs them all.
+    pub fn shards_of_queued(
+        &self,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+    ) -> ShardSet {
+        match command.locks {
+            Locks::Sweep => ShardSet::all(),
+            _ => self.shards_of(command, arguments),
+        }
+    }
+
+    /// Locks the shards of a set, in ascending order.
+    pub fn lock(&self, set: ShardSet) -> Locked<'_> {
+        Locked::set(self, set)
+    }
+
+    /// Runs a data command on shards that are locked already: at least those that
+    /// [`shards_of`](Self::shards_of) names for it.
+    pub fn run_locked(
+        &self,
+        locked: &mut Locked<'_>,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+        now_ms: i64,
+        reply: &mut Writer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        self.run(
+            locked, command, arguments, None, database, now_ms, reply, observer,
+        )
+    }
+
+    /// Stores a payload that came by another protocol: SET of a key that is live from then on, if
+    /// `database` is 0. A value of another type is replaced, a deadline removed.
+    pub fn publish_value(
+        &self,
+        database: usize,
+        key: &[u8],
+        payload: &[u8],
+        now_ms: i64,
+        observer: &mut dyn Observer,
+    ) -> Result<(), CommandError> {
+        if database >= DATABASES {
+            return Err(CommandError::DatabaseOutOfRange);
+        }
+        if payload.len() > self.string_bytes_max || key.len() > self.string_bytes_max {
+            return Err(CommandError::StringTooLong);
+        }
+        let hash = hash::of(key);
+        let mut locked = Locked::one(self, shard_of(hash));
+        let mut view = View::new(self, &mut locked, database, now_ms, observer);
+        view.check_writable(key)?;
+        let key = view.key(key);
+        let place = view.set(key, string_value(payload), Expiry::Clear);
+        view.make_live(key, place);
+        view.changed(key, place, Event::Set);
+        Ok(())
+    }
+
+    /// Shows the value of a live topic of database 0, a mounted one included; false if there is
+    /// none. `show` runs under the shard's lock.
+    pub fn live_value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {
+        let mut locked = Locked::one(self, shard_of(hash::of(key)));
+        let mut observer = crate::observer::NullObserver;
+        let mut view = View::new(self, &mut locked, 0, now_ms, &mut observer);
+        let key = view.key(key);
+        match view.peek(key) {
+            Some((value, true)) => {
+                show(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Shows the value of every live topic of database 0 whose name `wanted` accepts, mounted
+    /// ones last. `show` runs under one shard's lock at a time.
+    pub fn for_each_live(
+        &self,
+        now_ms: i64,
+        wanted: &mut dyn FnMut(&[u8]) -> bool,
+        show: &mut dyn FnMut(&[u8], ValueRef<'_>),
+    ) {
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for name in shard.live.iter().filter(|name| wanted(name)) {
+                let table = &shard.databases[0].table;
+                if let Some(place) = table.find(hash::of(name), name) {
+                    let entry = table.entry(place);
+                    if entry.deadline_ms().is_none_or(|deadline| deadline > now_ms) {
+                        show(name, ValueRef::new(entry));
+                    }
+                }
+            }
+        }
+        let (mut name, mut scratch) = (Vec::new(), Vec::new());
+        for mount in &self.mounts {
+            for position in 0..mount.len() {
+                name.clear();
+                if mount.name(position, &mut name) && wanted(&name) {
+                    let read = |fields: &mut dyn FnMut(&[u8], &[u8])| mount.read(&name, fields);
+                    if let Some(entry) = crate::value::materialise(&name, &mut scratch, read) {
+                        show(&name, ValueRef::new(&entry));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When [`expire_due`](Self::expire_due) next has something to do, ms since the UNIX epoch; never
+    /// later than the earliest deadline. `None` without deadlines. One atomic load.
+    #[inline]
+    pub fn next_deadline_ms(&self) -> Option<i64> {
+        let earliest = self.earliest_ms.load(Ordering::Acquire);
+        (earliest != i64::MAX).then_some(earliest)
+    }
+
+    /// Removes keys whose time has come, at most `budget` of them. One atomic load if there are
+    /// none.
+    #[inline]
+    pub fn expire_due(
+        &self,
+        now_ms: i64,
+        budget: usize,
+        observer: &mut dyn Observer,
+    ) -> ExpiredKeys {
+        if self.earliest_ms.load(Ordering::Acquire) > now_ms {
+            return ExpiredKeys::default();
+        }
+        self.expire_shards(now_ms, budget, observer)
+    }
+
+    /// Keys with a deadline in one database; walks the shards.
+    pub fn expiring_keys(&self, database: usize) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().databases[database].expiring())
+            .sum()
+    }
+
+    /// Keys in one database, those of mounts not included; walks the shards.
+    pub fn keys(&self, database: usize) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().databases[database].table.len())
+            .sum()
+    }
+
+    /// Asks the processor to fetch what a command on this key will read first. Worth while a few
+    /// commands ahead in a pipeline.
+    pub fn prefetch(&self, database: usize, key: &[u8]) {
+        let hash = hash::of(key);
+        if let Some(shard) = self.shards[shard_of(hash)].try_lock() {
+            shard.databases[database].table.prefetch(hash);
+        }
+    }
+
+    /// Whether the key belongs to a mount, and to which.
+    #[inline]
+    pub(crate) fn mount_of(&self, database: usize, key: &[u8]) -> Option<&dyn Mount> {
+        let first = *key.first()?;
+        if self.first_bytes[usize::from(first)] & MOUNTED == 0 || database != 0 {
+            return None;
+        }
+        self.mounts
+            .iter()
+            .find(|mount| key.starts_with(mount.prefix()))
+            .map(|mount| &**mount)
+    }
+
+    /// Whether a new key of database 0 is a live topic by its name.
+    #[inline]
+    pub(crate) fn has_live_name(&self, key: &[u8]) -> bool {
+        key.first()
+            .is_some_and(|&first| self.first_bytes[usize::from(first)] & LIVE != 0)
+            && self
+                .live_prefixes
+                .iter()
+                .any(|prefix| key.starts_with(prefix))
+    }
+
+    /// Fields and value bytes up to which a hash stays packed.
+    pub(crate) fn hash_limits(&self) -> (usize, usize) {
+        (
+            self.hash_entries_max.load(Ordering::Relaxed),
+            self.hash_value_bytes_max.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Says that a shard has a deadline; its lock is held.
+    pub(crate) fn note_deadline(&self, shard: usize, deadline_ms: i64) {
+        if deadline_ms < self.next_ms[shard].load(Ordering::Relaxed) {
+            self.next_ms[shard].store(deadline_ms, Ordering::Relaxed);
+            self.earliest_ms.fetch_min(deadline_ms, Ordering::AcqRel);
+        }
+    }
+
+    /// A random number; splitmix64 over a shared counter.
+    pub(crate) fn random(&self) -> u64 {
+        let mut word = self
+            .random
+            .fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ word >> 31
+    }
+
+    #[inline]
+    fn run(
+        &self,
+        locked: &mut Locked<'_>,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        hint: Option<(usize, u64)>,
+        database: usize,
+        now_ms: i64,
+        reply: &mut Writer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        let Run::Data(handler) = command.run else {
+            return fail(reply, CommandError::NotData);
+        };
+        if database >= DATABASES {
+            return fail(reply, CommandError::DatabaseOutOfRange);
+        }
+        let view = View::new(self, locked, database, now_ms, observer);
+        if command.writes_keys
+            && !self.mounts.is_empty()
+            && let Some(error) = command
+                .key_positions(arguments)
+                .find_map(|at| view.check_writable(&arguments[at]).err())
+        {
+            return fail(reply, error);
+        }
+        match handler(&mut Call {
+            arguments,
+            reply,
+            view,
+            command,
+            hint,
+        }) {
+            Ok(()) => Outcome::Done,
+            Err(error) => fail(reply, error),
+        }
+    }
+
+    #[cold]
+    fn expire_shards(
+        &self,
+        now_ms: i64,
+        budget: usize,
+        observer: &mut dyn Observer,
+    ) -> ExpiredKeys {
+        let mut expired = ExpiredKeys::default();
+        // Whoever adds a deadline stores the shard's time first and lowers this one second: it is
+        // seen in the walk below, or it lowers this again after the walk began.
+        self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
+        let mut earliest = i64::MAX;
+        for (index, next) in self.next_ms.iter().enumerate() {
+            if next.load(Ordering::SeqCst) <= now_ms && expired.count < budget {
+                let mut shard = self.shards[index].lock();
+                let left = budget - expired.count;
+                expired.count += expire_shard(&mut shard, now_ms, left, observer);
+                next.store(shard.next_ms(), Ordering::SeqCst);
+            }
+            let next = next.load(Ordering::SeqCst);
+            expired.more |= next <= now_ms;
+            earliest = earliest.min(next);
+        }
+        self.earliest_ms.fetch_min(earliest, Ordering::AcqRel);
+        expired
+    }
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Keyspace")
+            .field("mounts", &self.mounts)
+            .field("next_deadline_ms", &self.next_deadline_ms())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The shard of a key's hash.
+#[inline]
+pub(crate) fn shard_of(hash: u64) -> usize {
+    (hash >> 56) as usize
+}
+
+/// On cache lines of its own; two, because processors fetch them in pairs.
+#[repr(align(128))]
+pub(crate) struct Padded<T>(T);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+fn expire_shard(
+    shard: &mut Shard,
+    now_ms: i64,
+    budget: usize,
+    observer: &mut dyn Observer,
+) -> usize {
+    let mut count = 0;
+    for database in 0..DATABASES {
+        while count < budget {
+            let Some((_, entry)) = shard.databases[database].pop_due(now_ms) else {
+                break;
+            };
+            count += 1;
+            if entry.is_live() {
+                shard.live.remove(entry.key());
+                observer.changed(database, entry.key(), Event::Expired, None);
+            }
+        }
+    }
+    count
+}
+
+#[cold]
+fn fail(reply: &mut Writer<'_>, error: CommandError) -> Outcome {
+    reply.error(&error.to_string());
+    Outcome::Failed(error)
+}
+
+/// An empty prefix matches every key.
+fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
+    match first {
+        Some(first) => first_bytes[usize::from(first)] |= mark,
+        None => first_bytes.iter_mut().for_each(|byte| *byte |= mark),
+    }
+}
+
+const MOUNTED: u8 = 1;
+const LIVE: u8 = 2;

@@ -1,0 +1,150 @@
+//! Which shards a command holds.
+
+use std::fmt;
+
+use parking_lot::MutexGuard;
+
+use crate::keyspace::Keyspace;
+use crate::shard::Shard;
+
+/// Number of shards: enough that lanes seldom meet, few enough to walk in microseconds.
+pub const SHARDS: usize = 256;
+
+/// A set of shards, always walked in ascending order, which is the lock order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardSet {
+    bits: [u64; SHARDS / 64],
+}
+
+impl ShardSet {
+    /// No shard.
+    pub const fn empty() -> Self {
+        ShardSet {
+            bits: [0; SHARDS / 64],
+        }
+    }
+
+    /// Every shard.
+    pub const fn all() -> Self {
+        ShardSet {
+            bits: [u64::MAX; SHARDS / 64],
+        }
+    }
+
+    /// Adds a shard, below [`SHARDS`].
+    #[inline]
+    pub fn insert(&mut self, shard: usize) {
+        self.bits[shard / 64] |= 1 << (shard % 64);
+    }
+
+    /// Adds the shards of another set.
+    pub fn union(&mut self, other: &ShardSet) {
+        self.bits
+            .iter_mut()
+            .zip(other.bits)
+            .for_each(|(bits, other)| *bits |= other);
+    }
+
+    /// Whether a shard is in the set.
+    #[inline]
+    pub fn contains(&self, shard: usize) -> bool {
+        self.bits[shard / 64] >> (shard % 64) & 1 != 0
+    }
+
+    /// How many shards there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bits
+            .iter()
+            .map(|bits| bits.count_ones() as usize)
+            .sum()
+    }
+
+    /// True without shards.
+    pub fn is_empty(&self) -> bool {
+        self.bits == [0; SHARDS / 64]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.bits.iter().enumerate().flat_map(|(word, &bits)| {
+            let mut bits = bits;
+            std::iter::from_fn(move || {
+                let shard = (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(shard)
+            })
+        })
+    }
+
+    /// How many shards of the set come before this one.
+    fn rank(&self, shard: usize) -> usize {
+        let below = self.bits[shard / 64] & ((1 << (shard % 64)) - 1);
+        let words = self.bits[..shard / 64]
+            .iter()
+            .map(|bits| bits.count_ones() as usize);
+        words.sum::<usize>() + below.count_ones() as usize
+    }
+}
+
+/// Shards that are locked until this is dropped.
+pub struct Locked<'k> {
+    keyspace: &'k Keyspace,
+    guards: Guards<'k>,
+}
+
+enum Guards<'k> {
+    None,
+    One(usize, MutexGuard<'k, Shard>),
+    Many(ShardSet, Vec<MutexGuard<'k, Shard>>),
+}
+
+impl<'k> Locked<'k> {
+    #[inline]
+    pub(crate) fn one(keyspace: &'k Keyspace, shard: usize) -> Self {
+        Locked {
+            keyspace,
+            guards: Guards::One(shard, keyspace.shards[shard].lock()),
+        }
+    }
+
+    pub(crate) fn set(keyspace: &'k Keyspace, set: ShardSet) -> Self {
+        let guards = match set.len() {
+            0 => Guards::None,
+            1 => return Locked::one(keyspace, set.iter().next().unwrap_or_default()),
+            _ => {
+                let lock = |shard: usize| keyspace.shards[shard].lock();
+                Guards::Many(set, set.iter().map(lock).collect())
+            }
+        };
+        Locked { keyspace, guards }
+    }
+
+    /// A shard that is held. Panics if it is not: the command's declaration and its handler
+    /// disagree about the keys.
+    #[inline]
+    pub(crate) fn shard(&mut self, shard: usize) -> &mut Shard {
+        match &mut self.guards {
+            Guards::One(held, guard) if *held == shard => guard,
+            Guards::Many(set, guards) if set.contains(shard) => &mut guards[set.rank(shard)],
+            _ => panic!("shard {shard} is not locked"),
+        }
+    }
+
+    /// Runs `visit` on a shard: one that is held, or, if none at all is, one locked for this alone.
+    pub(crate) fn visit<R>(&mut self, shard: usize, visit: impl FnOnce(&mut Shard) -> R) -> R {
+        match &self.guards {
+            Guards::None => visit(&mut self.keyspace.shards[shard].lock()),
+            _ => visit(self.shard(shard)),
+        }
+    }
+}
+
+impl fmt::Debug for Locked<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.guards {
+            Guards::None => formatter.write_str("Locked(none)"),
+            Guards::One(shard, _) => write!(formatter, "Locked({shard})"),
+            Guards::Many(set, _) => write!(formatter, "Locked({} shards)", set.len()),
+        }
+    }
+}

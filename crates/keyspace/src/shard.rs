@@ -1,0 +1,126 @@
+//! One shard: a part of the keys of each database, its timers and its live names.
+
+use std::collections::HashSet;
+
+use foldhash::quality::RandomState;
+
+use crate::entry::{Entry, NewValue};
+use crate::table::{Place, Table};
+use crate::wheel::Wheel;
+
+/// Number of databases, as SELECT counts them.
+pub const DATABASES: usize = 16;
+
+/// What one lock guards.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) databases: [Dictionary; DATABASES],
+    /// Names of live topics in database 0, so that snapshots need not walk all keys.
+    pub(crate) live: HashSet<Box<[u8]>, RandomState>,
+}
+
+impl Shard {
+    pub(crate) fn new() -> Self {
+        Shard {
+            databases: [const { Dictionary::new() }; DATABASES],
+            live: HashSet::default(),
+        }
+    }
+
+    /// When the earliest timer of any database wants attention, `i64::MAX` if there is none.
+    pub(crate) fn next_ms(&self) -> i64 {
+        let next = |dictionary: &Dictionary| dictionary.wheel.as_ref().and_then(|w| w.next_ms());
+        self.databases
+            .iter()
+            .filter_map(next)
+            .min()
+            .unwrap_or(i64::MAX)
+    }
+}
+
+/// The shard's part of one database.
+#[derive(Debug)]
+pub(crate) struct Dictionary {
+    pub(crate) table: Table,
+    wheel: Option<Box<Wheel>>,
+}
+
+impl Dictionary {
+    pub(crate) const fn new() -> Self {
+        Dictionary {
+            table: Table::new(),
+            wheel: None,
+        }
+    }
+
+    /// Keys with a deadline.
+    pub(crate) fn expiring(&self) -> usize {
+        self.wheel.as_ref().map_or(0, |wheel| wheel.len())
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_>,
+        expires: bool,
+    ) -> Place {
+        self.table
+            .insert(hash, Entry::new(hash, key, value, expires))
+    }
+
+    /// Takes an entry out, and its timer with it.
+    pub(crate) fn remove(&mut self, place: Place) -> Entry {
+        let entry = self.table.remove(place);
+        self.cancel(entry.timer());
+        entry
+    }
+
+    /// Sets or clears a deadline.
+    pub(crate) fn set_deadline(
+        &mut self,
+        place: Place,
+        hash: u64,
+        deadline_ms: Option<i64>,
+        now_ms: i64,
+    ) {
+        let timer = self.table.entry(place).timer();
+        self.cancel(timer);
+        let deadline = deadline_ms.map(|deadline_ms| {
+            let wheel = self
+                .wheel
+                .get_or_insert_with(|| Box::new(Wheel::new(now_ms.max(0))));
+            (deadline_ms, wheel.insert(hash, deadline_ms))
+        });
+        if deadline.is_some() || timer.is_some() {
+            self.table.entry_mut(place).set_deadline(deadline);
+        }
+    }
+
+    /// Takes out one entry whose time has come.
+    pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(u64, Entry)> {
+        let wheel = self.wheel.as_mut()?;
+        let Some((hash, timer)) = wheel.pop_due(now_ms) else {
+            if wheel.len() == 0 {
+                self.wheel = None;
+            }
+            return None;
+        };
+        let place = self
+            .table
+            .find_by(hash, |entry| entry.timer() == Some(timer))
+            .expect("a timer's entry is in the table");
+        Some((hash, self.table.remove(place)))
+    }
+
+    fn cancel(&mut self, timer: Option<u32>) {
+        if let Some(timer) = timer
+            && let Some(wheel) = &mut self.wheel
+        {
+            wheel.cancel(timer);
+            if wheel.len() == 0 {
+                self.wheel = None;
+            }
+        }
+    }
+}

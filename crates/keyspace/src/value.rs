@@ -1,0 +1,293 @@
+//! What a key holds, as handlers and observers see it.
+
+use std::fmt;
+
+use crate::entry::{Entry, Kind, NewValue};
+use crate::hash;
+use crate::packed::{self, Packed, Pairs};
+use crate::table::Table;
+
+/// A value too big for its entry. Lists, sets, sorted sets and streams will stand here as well.
+#[derive(Debug)]
+pub(crate) enum Object {
+    /// Fields as keys of a table of their own.
+    Hash(Table),
+}
+
+impl Object {
+    pub(crate) fn duplicate(&self) -> Object {
+        match self {
+            Object::Hash(fields) => {
+                let mut copy = Table::new();
+                for entry in fields.iter() {
+                    let hash = hash::of(entry.key());
+                    copy.insert(hash, entry.duplicate(hash, entry.key()));
+                }
+                Object::Hash(copy)
+            }
+        }
+    }
+}
+
+/// The data types, named as TYPE names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValueType {
+    /// Bytes or an integer.
+    String,
+    /// Fields with values.
+    Hash,
+}
+
+impl ValueType {
+    /// The name that TYPE replies.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueType::String => "string",
+            ValueType::Hash => "hash",
+        }
+    }
+}
+
+/// A value to read: a view into the keyspace while its lock is held.
+#[derive(Clone, Copy)]
+pub struct ValueRef<'a> {
+    entry: &'a Entry,
+}
+
+impl<'a> ValueRef<'a> {
+    #[inline]
+    pub(crate) fn new(entry: &'a Entry) -> Self {
+        ValueRef { entry }
+    }
+
+    /// Its data type.
+    pub fn value_type(self) -> ValueType {
+        match self.entry.kind() {
+            Kind::Integer | Kind::Bytes => ValueType::String,
+            Kind::Packed => ValueType::Hash,
+            Kind::Object => match self.entry.object() {
+                Some(Object::Hash(_)) | None => ValueType::Hash,
+            },
+        }
+    }
+
+    /// The encoding's name as OBJECT ENCODING replies it.
+    pub(crate) fn encoding(self) -> &'static str {
+        match self.entry.kind() {
+            Kind::Integer => "int",
+            Kind::Bytes if self.entry.is_raw() => "raw",
+            Kind::Bytes if self.entry.bytes().len() <= EMBEDDED_BYTES_MAX => "embstr",
+            Kind::Bytes => "raw",
+            Kind::Packed => "listpack",
+            Kind::Object => "hashtable",
+        }
+    }
+
+    pub(crate) fn duplicate(self, hash: u64, key: &[u8]) -> Entry {
+        self.entry.duplicate(hash, key)
+    }
+
+    /// The text of a string; `None` of other types.
+    #[inline]
+    pub fn text(self) -> Option<Text<'a>> {
+        match self.entry.kind() {
+            Kind::Bytes => Some(Text(TextKind::Bytes(self.entry.bytes()))),
+            Kind::Integer => self.entry.integer().map(Text::integer),
+            Kind::Packed | Kind::Object => None,
+        }
+    }
+
+    /// The fields of a hash; `None` of other types.
+    pub fn fields(self) -> Option<Fields<'a>> {
+        match self.entry.kind() {
+            Kind::Packed => Some(Fields(FieldsKind::Packed(Packed::new(self.entry.bytes())))),
+            Kind::Object => match self.entry.object()? {
+                Object::Hash(table) => Some(Fields(FieldsKind::Table(table))),
+            },
+            Kind::Integer | Kind::Bytes => None,
+        }
+    }
+}
+
+impl fmt::Debug for ValueRef<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.text(), self.fields()) {
+            (Some(text), _) => text.fmt(formatter),
+            (_, Some(fields)) => fields.fmt(formatter),
+            _ => formatter.write_str("?"),
+        }
+    }
+}
+
+/// The text of a string value; an integer is printed into it.
+#[derive(Clone)]
+pub struct Text<'a>(TextKind<'a>);
+
+#[derive(Clone)]
+enum TextKind<'a> {
+    Bytes(&'a [u8]),
+    Integer { bytes: [u8; 20], length: u8 },
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn integer(value: i64) -> Text<'static> {
+        let mut buffer = itoa::Buffer::new();
+        let text = buffer.format(value).as_bytes();
+        let mut bytes = [0; 20];
+        bytes[..text.len()].copy_from_slice(text);
+        Text(TextKind::Integer {
+            bytes,
+            length: text.len() as u8,
+        })
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            TextKind::Bytes(bytes) => bytes,
+            TextKind::Integer { bytes, length } => &bytes[..usize::from(*length)],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Text<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "\"{}\"", self.as_bytes().escape_ascii())
+    }
+}
+
+/// The fields of a hash.
+#[derive(Clone, Copy)]
+pub struct Fields<'a>(FieldsKind<'a>);
+
+#[derive(Clone, Copy)]
+pub(crate) enum FieldsKind<'a> {
+    Packed(Packed<'a>),
+    Table(&'a Table),
+}
+
+impl<'a> Fields<'a> {
+    /// How many fields there are.
+    pub fn len(self) -> usize {
+        match self.0 {
+            FieldsKind::Packed(packed) => packed.len(),
+            FieldsKind::Table(table) => table.len(),
+        }
+    }
+
+    /// True only of a live topic that has no fields.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a field.
+    pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
+        match self.0 {
+            FieldsKind::Packed(packed) => packed.get(field),
+            FieldsKind::Table(table) => table
+                .find(hash::of(field), field)
+                .map(|place| table.entry(place).bytes()),
+        }
+    }
+
+    /// Fields and values; of a small hash in the order in which they were first set.
+    pub fn iter(self) -> FieldsIter<'a> {
+        FieldsIter(match self.0 {
+            FieldsKind::Packed(packed) => FieldsIterKind::Packed(packed.iter()),
+            FieldsKind::Table(table) => FieldsIterKind::Table(Box::new(
+                table.iter().map(|entry| (entry.key(), entry.bytes())),
+            )),
+        })
+    }
+
+    pub(crate) fn kind(self) -> FieldsKind<'a> {
+        self.0
+    }
+}
+
+impl<'a> IntoIterator for Fields<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+    type IntoIter = FieldsIter<'a>;
+
+    fn into_iter(self) -> FieldsIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Fields<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let pairs = self.iter().map(|(field, value)| (text(field), text(value)));
+        formatter.debug_map().entries(pairs).finish()
+    }
+}
+
+/// Iterator over [`Fields`].
+pub struct FieldsIter<'a>(FieldsIterKind<'a>);
+
+enum FieldsIterKind<'a> {
+    Packed(Pairs<'a>),
+    // Boxed: a large hash alone pays for naming no type.
+    Table(Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>),
+}
+
+impl<'a> Iterator for FieldsIter<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            FieldsIterKind::Packed(pairs) => pairs.next(),
+            FieldsIterKind::Table(entries) => entries.next(),
+        }
+    }
+}
+
+impl fmt::Debug for FieldsIter<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("FieldsIter")
+    }
+}
+
+/// A mounted topic's fields as an entry, so that every command reads it like a hash.
+pub(crate) fn materialise(
+    key: &[u8],
+    scratch: &mut Vec<u8>,
+    read: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> bool,
+) -> Option<Entry> {
+    scratch.clear();
+    scratch.extend_from_slice(packed::EMPTY);
+    let mut count = 0;
+    let found = read(&mut |field, value| {
+        if count < packed::FIELDS_MAX {
+            packed::push(scratch, field, value);
+            count += 1;
+        }
+    });
+    found.then(|| Entry::new(0, key, NewValue::Packed(scratch), false))
+}
+
+/// The value that SET stores for these bytes: an integer where it reads back as the same text.
+#[inline]
+pub(crate) fn string_value(bytes: &[u8]) -> NewValue<'_> {
+    match bytes {
+        [b'-' | b'0'..=b'9', ..] if bytes.len() <= INTEGER_BYTES_MAX => {
+            match tidewire_resp::number::parse_integer(bytes) {
+                Some(integer) => NewValue::Integer(integer),
+                None => NewValue::Bytes(bytes),
+            }
+        }
+        _ => NewValue::Bytes(bytes),
+    }
+}
+
+/// Longer strings are `raw` to OBJECT ENCODING.
+const EMBEDDED_BYTES_MAX: usize = 44;
+const INTEGER_BYTES_MAX: usize = 20;

@@ -1,0 +1,372 @@
+//! What handlers see of the keyspace: one database, at one time, on shards that are locked.
+
+use std::fmt;
+
+use crate::commands::random_from;
+use crate::entry::{Entry, NewValue};
+use crate::error::CommandError;
+use crate::hash;
+use crate::keyspace::{Keyspace, shard_of};
+use crate::locks::{Locked, SHARDS};
+use crate::observer::{Event, Observer};
+use crate::shard::{Dictionary, Shard};
+use crate::table::Place;
+use crate::value::{Fields, Text, ValueRef, materialise};
+
+/// A key with its hash, computed once.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) hash: u64,
+}
+
+/// What a SET does about the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Clear,
+    Keep,
+    /// Ms since the UNIX epoch.
+    At(i64),
+}
+
+/// One database at one time. Every lookup, read or write, comes through here: this is where
+/// deadlines are honoured, mounts are read, and observers are told.
+pub(crate) struct View<'c, 'k> {
+    pub(crate) keyspace: &'c Keyspace,
+    locked: &'c mut Locked<'k>,
+    /// Handlers of two databases (COPY, MOVE) switch it and switch back.
+    pub(crate) database: usize,
+    pub(crate) now_ms: i64,
+    observer: &'c mut dyn Observer,
+    /// The mounted topic that was read last.
+    topic: Option<Entry>,
+    scratch: Vec<u8>,
+}
+
+impl<'c, 'k> View<'c, 'k> {
+    #[inline]
+    pub(crate) fn new(
+        keyspace: &'c Keyspace,
+        locked: &'c mut Locked<'k>,
+        database: usize,
+        now_ms: i64,
+        observer: &'c mut dyn Observer,
+    ) -> Self {
+        View {
+            keyspace,
+            locked,
+            database,
+            now_ms,
+            observer,
+            topic: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        Key {
+            bytes,
+            hash: hash::of(bytes),
+        }
+    }
+
+    /// The value to read; a mounted topic reads like a hash.
+    #[inline]
+    pub(crate) fn read(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
+        if self.keyspace.mount_of(self.database, key.bytes).is_some() {
+            return self.read_topic(key.bytes);
+        }
+        let place = self.find(key)?;
+        Some(ValueRef::new(self.entry(key, place)))
+    }
+
+    /// The value of a string; an error of another type.
+    #[inline]
+    pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.text().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// The fields of a hash; an error of another type.
+    pub(crate) fn read_fields(&mut self, key: Key<'_>) -> Result<Option<Fields<'_>>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.fields().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Whether the key is there. Cheaper than `read` of a mounted topic.
+    pub(crate) fn exists(&mut self, key: Key<'_>) -> bool {
+        match self.keyspace.mount_of(self.database, key.bytes) {
+            Some(mount) => mount.contains(key.bytes),
+            None => self.find(key).is_some(),
+        }
+    }
+
+    /// A copy of a value for another key, and the deadline.
+    pub(crate) fn duplicate(&mut self, from: Key<'_>, to: Key<'_>) -> Option<(Entry, Option<i64>)> {
+        let deadline_ms = self.deadline_of(from)?;
+        let entry = self.read(from)?.duplicate(to.hash, to.bytes);
+        Some((entry, deadline_ms))
+    }
+
+    /// The deadline of a key that is there; a mounted topic has none.
+    pub(crate) fn deadline_of(&mut self, key: Key<'_>) -> Option<Option<i64>> {
+        if self.keyspace.mount_of(self.database, key.bytes).is_some() {
+            return self.exists(key).then_some(None);
+        }
+        let place = self.find(key)?;
+        Some(self.entry(key, place).deadline_ms())
+    }
+
+    /// The value and whether it is live, without removing what has expired.
+    pub(crate) fn peek(&mut self, key: Key<'_>) -> Option<(ValueRef<'_>, bool)> {
+        if self.keyspace.mount_of(self.database, key.bytes).is_some() {
+            return self.read_topic(key.bytes).map(|value| (value, true));
+        }
+        let now_ms = self.now_ms;
+        let table = &self.dictionary(key).table;
+        let entry = table.entry(table.find(key.hash, key.bytes)?);
+        let there = entry.deadline_ms().is_none_or(|deadline| deadline > now_ms);
+        there.then(|| (ValueRef::new(entry), entry.is_live()))
+    }
+
+    /// Where the key's own entry lies. One whose time has come is removed on the way.
+    #[inline]
+    pub(crate) fn find(&mut self, key: Key<'_>) -> Option<Place> {
+        let now_ms = self.now_ms;
+        let table = &self.dictionary(key).table;
+        let place = table.find(key.hash, key.bytes)?;
+        match table.entry(place).deadline_ms() {
+            Some(deadline) if deadline <= now_ms => {
+                self.remove(key, place, Event::Expired);
+                None
+            }
+            _ => Some(place),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn entry(&mut self, key: Key<'_>, place: Place) -> &Entry {
+        self.dictionary(key).table.entry(place)
+    }
+
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> &mut Entry {
+        self.dictionary(key).table.entry_mut(place)
+    }
+
+    /// Stores a value under a key, which may be there already. The live flag stays.
+    #[inline]
+    pub(crate) fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
+        match self.find(key) {
+            Some(place) => self.overwrite(key, place, value, expiry),
+            None => self.insert(key, value, expiry),
+        }
+    }
+
+    /// Replaces the value of an entry.
+    #[inline]
+    pub(crate) fn overwrite(
+        &mut self,
+        key: Key<'_>,
+        place: Place,
+        value: NewValue<'_>,
+        expiry: Expiry,
+    ) -> Place {
+        let entry = self.entry_mut(key, place);
+        let has_deadline = entry.deadline_ms().is_some();
+        entry.set_value(value);
+        match expiry {
+            Expiry::At(deadline_ms) => self.set_deadline(key, place, Some(deadline_ms)),
+            Expiry::Clear if has_deadline => self.set_deadline(key, place, None),
+            Expiry::Clear | Expiry::Keep => {}
+        }
+        place
+    }
+
+    /// Adds a key that is not there.
+    pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
+        let expires = matches!(expiry, Expiry::At(_));
+        let place = self
+            .dictionary(key)
+            .insert(key.hash, key.bytes, value, expires);
+        if let Expiry::At(deadline_ms) = expiry {
+            self.set_deadline(key, place, Some(deadline_ms));
+        }
+        self.after_insert(key, place);
+        place
+    }
+
+    /// Adds an entry whose key is not there.
+    pub(crate) fn insert_entry(&mut self, key: Key<'_>, entry: Entry) -> Place {
+        let place = self.dictionary(key).table.insert(key.hash, entry);
+        self.after_insert(key, place);
+        place
+    }
+
+    /// Sets or clears the deadline, without a word to the observer.
+    pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
+        let now_ms = self.now_ms;
+        self.dictionary(key)
+            .set_deadline(place, key.hash, deadline_ms, now_ms);
+        if let Some(deadline_ms) = deadline_ms {
+            self.keyspace.note_deadline(shard_of(key.hash), deadline_ms);
+        }
+    }
+
+    /// Takes an entry out and tells the observer.
+    pub(crate) fn remove(&mut self, key: Key<'_>, place: Place, event: Event) -> Entry {
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        let entry = shard.databases[database].remove(place);
+        if entry.is_live() {
+            shard.live.remove(key.bytes);
+            self.observer.changed(database, key.bytes, event, None);
+        }
+        entry
+    }
+
+    /// Removes a key; false if it was not there.
+    pub(crate) fn delete(&mut self, key: Key<'_>, event: Event) -> bool {
+        match self.find(key) {
+            Some(place) => {
+                self.remove(key, place, event);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// To be called after every change to an entry's value or deadline. An ordinary key costs a
+    /// look at its flag.
+    #[inline]
+    pub(crate) fn changed(&mut self, key: Key<'_>, place: Place, event: Event) {
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        let entry = shard.databases[database].table.entry(place);
+        if entry.is_live() {
+            let value = Some(ValueRef::new(entry));
+            self.observer.changed(database, key.bytes, event, value);
+        }
+    }
+
+    /// Makes a key of database 0 a live topic.
+    pub(crate) fn make_live(&mut self, key: Key<'_>, place: Place) {
+        if self.database == 0 && !self.entry(key, place).is_live() {
+            self.entry_mut(key, place).set_live(true);
+            self.locked
+                .shard(shard_of(key.hash))
+                .live
+                .insert(key.bytes.into());
+        }
+    }
+
+    /// The mount's error, if the key belongs to one.
+    #[inline]
+    pub(crate) fn check_writable(&self, key: &[u8]) -> Result<(), CommandError> {
+        match self.keyspace.mount_of(self.database, key) {
+            Some(mount) => Err(CommandError::Mounted(mount.write_error())),
+            None => Ok(()),
+        }
+    }
+
+    /// Visits a shard's part of this database, for commands that walk all keys.
+    pub(crate) fn visit<R>(&mut self, shard: usize, visit: impl FnOnce(&mut Dictionary) -> R) -> R {
+        let database = self.database;
+        self.locked
+            .visit(shard, |shard| visit(&mut shard.databases[database]))
+    }
+
+    /// Visits a whole shard and the observer with it.
+    pub(crate) fn visit_shard<R>(
+        &mut self,
+        shard: usize,
+        visit: impl FnOnce(&mut Shard, &mut dyn Observer) -> R,
+    ) -> R {
+        let observer = &mut *self.observer;
+        self.locked.visit(shard, |shard| visit(shard, observer))
+    }
+
+    /// Number of mounted topics in this database.
+    pub(crate) fn topics(&self) -> usize {
+        match self.database {
+            0 => self.keyspace.mounts().iter().map(|mount| mount.len()).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The name of a mounted topic by its position among those of all mounts.
+    pub(crate) fn topic_name(&self, mut position: usize, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        for mount in self.keyspace.mounts() {
+            let count = mount.len();
+            if position < count {
+                return mount.name(position, out);
+            }
+            position -= count;
+        }
+        false
+    }
+
+    /// The name of any key or topic, all shards being locked.
+    pub(crate) fn random_name(&mut self) -> Option<Vec<u8>> {
+        let mut counts = [0usize; SHARDS];
+        for (shard, count) in counts.iter_mut().enumerate() {
+            *count = self.visit(shard, |dictionary| dictionary.table.len());
+        }
+        let topics = self.topics();
+        let total = counts.iter().sum::<usize>() + topics;
+        let mut at = random_from(self.keyspace, total)?;
+        if at < topics {
+            let mut name = Vec::new();
+            return self.topic_name(at, &mut name).then_some(name);
+        }
+        at -= topics;
+        let shard = counts.iter().position(|&count| {
+            let here = at < count;
+            at = at.saturating_sub(count);
+            here
+        })?;
+        let keyspace = self.keyspace;
+        self.visit(shard, |dictionary| {
+            dictionary
+                .table
+                .random(|| keyspace.random())
+                .map(|entry| entry.key().to_vec())
+        })
+    }
+
+    #[inline]
+    fn dictionary(&mut self, key: Key<'_>) -> &mut Dictionary {
+        &mut self.locked.shard(shard_of(key.hash)).databases[self.database]
+    }
+
+    #[inline]
+    fn after_insert(&mut self, key: Key<'_>, place: Place) {
+        if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
+            self.make_live(key, place);
+        }
+    }
+
+    #[cold]
+    fn read_topic(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
+        let mount = self.keyspace.mount_of(self.database, key)?;
+        self.topic = materialise(key, &mut self.scratch, |fields| mount.read(key, fields));
+        self.topic.as_ref().map(ValueRef::new)
+    }
+}
+
+impl fmt::Debug for View<'_, '_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("View")
+            .field("locked", &self.locked)
+            .field("database", &self.database)
+            .field("now_ms", &self.now_ms)
+            .finish_non_exhaustive()
+    }
+}
