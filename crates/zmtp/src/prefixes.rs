@@ -1,5 +1,6 @@
 //! Who subscribes to what: the index of a publisher.
 
+mod branches;
 mod nodes;
 
 use std::hash::Hash;

@@ -1,18 +1,28 @@
 //! Every file of the fuzz corpus, also cut at every length and with each octet changed.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
+use common::Side;
 use tidewire_zmtp::fuzzing::{fuzz_zmtp_connection, fuzz_zmtp_prefixes};
+use tidewire_zmtp::{Config, Security, SocketType};
 
-fn run(corpus: &str, fuzz: fn(&[u8])) {
+fn files(corpus: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
         .join(corpus);
-    let mut files = 0;
-    for entry in fs::read_dir(folder).unwrap() {
-        let mut data = fs::read(entry.unwrap().path()).unwrap();
-        files += 1;
+    let entries = fs::read_dir(folder).unwrap();
+    let files: Vec<_> = entries
+        .map(|entry| fs::read(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(files.len() >= 8, "the corpus of {corpus} is there");
+    files
+}
+
+fn run(corpus: &str, fuzz: fn(&[u8])) {
+    for mut data in files(corpus) {
         for cut in 0..=data.len() {
             fuzz(&data[..cut]);
         }
@@ -24,7 +34,29 @@ fn run(corpus: &str, fuzz: fn(&[u8])) {
             }
         }
     }
-    assert!(files >= 8, "the corpus of {corpus} is there");
+}
+
+/// What comes out does not depend on how the stream was cut: events, answers, error.
+#[test]
+fn hostile_bytes_tell_the_same_story_in_any_pieces() {
+    for data in files("zmtp_connection") {
+        for socket_type in [SocketType::Pull, SocketType::Router, SocketType::Pub] {
+            for security in [Security::Null, Security::PlainServer] {
+                let config = Config {
+                    security,
+                    ..Config::new(socket_type)
+                };
+                let mut whole = Side::fed(config.clone(), &data);
+                let mut dripped = Side::new(config);
+                for octet in &data {
+                    dripped.feed(&[*octet], 0);
+                }
+                assert_eq!(whole.seen, dripped.seen, "{data:?}");
+                assert_eq!(whole.error, dripped.error, "{data:?}");
+                assert_eq!(whole.sent(), dripped.sent(), "{data:?}");
+            }
+        }
+    }
 }
 
 #[test]

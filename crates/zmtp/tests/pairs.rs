@@ -251,10 +251,14 @@ fn subscriptions_mean_nothing_to_other_sockets() {
     assert_eq!(pull.seen, [Seen::Frame(b"\x01a".into(), false)]);
 }
 
+fn frame() -> impl Strategy<Value = (Vec<u8>, bool)> {
+    (prop::collection::vec(any::<u8>(), 0..400), any::<bool>())
+}
+
 proptest! {
     #[test]
     fn random_chunks_carry_random_messages(
-        bodies in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..400), any::<bool>()), 1..20),
+        bodies in prop::collection::vec(frame(), 1..20),
         sizes in prop::collection::vec(1..300usize, 1..20),
         version in 0..3usize,
         streamed in any::<bool>(),
