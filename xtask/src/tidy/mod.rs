@@ -1,5 +1,6 @@
 //! Style as a test: the rules of CONTRIBUTING.md that rustfmt and clippy do not know.
 
+mod fuzz;
 mod links;
 mod rust;
 mod source;
@@ -19,7 +20,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
         let Ok(bytes) = fs::read(root.join(path)) else {
             continue;
         };
-        violations.extend(of_file(root, path, &bytes));
+        violations.extend(of_file(root, path, &bytes, &paths));
     }
     for violation in &violations {
         println!("{violation}");
@@ -34,7 +35,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     )))
 }
 
-fn of_file(root: &Path, path: &str, bytes: &[u8]) -> Vec<Violation> {
+fn of_file(root: &Path, path: &str, bytes: &[u8], paths: &[String]) -> Vec<Violation> {
     let mut violations = text::size(path, bytes.len());
     let Ok(content) = std::str::from_utf8(bytes) else {
         return violations;
@@ -45,6 +46,9 @@ fn of_file(root: &Path, path: &str, bytes: &[u8]) -> Vec<Violation> {
     violations.extend(text::check(path, content));
     if path.ends_with(".rs") {
         violations.extend(rust::check(path, content));
+    }
+    if path.ends_with("/src/fuzzing.rs") {
+        violations.extend(fuzz::check(path, content, paths));
     }
     if path.ends_with(".md") {
         let exists = |target: &Path| root.join(target).exists();
