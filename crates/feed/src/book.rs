@@ -196,7 +196,7 @@ impl Book {
             return self.replace_side(record);
         }
         let order = Order::of(record)?;
-        // Levels first: the order table cannot fail once there is room, and there is, or not yet.
+        // The level before the order: only a level can be refused once the table has room.
         if self.orders.is_full() {
             return self.add_to_full(record);
         }
@@ -262,6 +262,9 @@ impl Book {
             side::ASK => false,
             _ => return Err(BookError::NoSide),
         };
+        if record.price == i64::MIN {
+            return Err(BookError::NoPrice);
+        }
         self.orders.remove_side(is_bid);
         let levels = self.levels(is_bid);
         levels.clear();

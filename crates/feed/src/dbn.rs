@@ -30,6 +30,8 @@
 
 mod container;
 mod decoder;
+mod fields;
+pub mod fuzzing;
 mod kind;
 mod metadata;
 mod names;

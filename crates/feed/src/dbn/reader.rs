@@ -55,7 +55,7 @@ impl<R: Read> Reader<R> {
         let mut metadata = None;
         if container == Container::Dbz {
             metadata = Some(Box::new(read_dbz_metadata(&mut source)?));
-            source = source.unpacked()?;
+            source = source.unpacked_unless_empty()?;
             container = Container::Fragment;
         }
         let mut reader = Self {
@@ -168,6 +168,21 @@ impl<R: Read> Source<R> {
         match self {
             Self::Plain(input) => Ok(Self::Zstd(zstd::Decoder::new(input).map_err(io_error)?)),
             Self::Zstd(_) => Ok(self),
+        }
+    }
+}
+
+impl<R: Read> Source<R> {
+    /// A DBZ file without records ends behind its metadata: not even an empty zstd frame.
+    fn unpacked_unless_empty(mut self) -> Result<Self, ReadError> {
+        let (head, length) = read_head(&mut self)?;
+        match self {
+            Self::Plain(input) if length > 0 => {
+                // What was in front of the input is metadata, and used up.
+                let (_, input) = input.into_inner();
+                Self::Plain(Cursor::new(head[..length].to_vec()).chain(input)).unpacked()
+            }
+            source => Ok(source),
         }
     }
 }

@@ -28,7 +28,13 @@ fn the_same_seed_gives_the_same_ticks_on_every_machine() {
     assert_eq!(ticks, GOLDEN);
 }
 
-const GOLDEN: [&str; 5] = ["", "", "", "", ""];
+const GOLDEN: [&str; 5] = [
+    "quote 22 17347@348000000000 7826@348300000000 13/16",
+    "trade 22 225@348000000000 2",
+    "quote 9 57132@1746950000000 215@1749800000000 16/26",
+    "quote 94 1019@22820000000 7628@22860000000 25/20",
+    "trade 13 247@11360400000000 1",
+];
 
 #[test]
 fn another_seed_gives_another_market() {
