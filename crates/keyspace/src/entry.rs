@@ -161,7 +161,7 @@ impl Entry {
                 if self.header().flags & EXPIRES == 0 {
                     self.make_room_for_deadline();
                 }
-                self.write_deadline(deadline_ms.min(NO_DEADLINE - 1), timer);
+                self.write_deadline(deadline_ms.max(NO_DEADLINE + 1), timer);
             }
         }
     }
@@ -577,7 +577,7 @@ fn check_address(block: NonNull<u8>) {
 const HEADER: usize = size_of::<Header>();
 /// Deadline (8) and timer (4).
 const DEADLINE: usize = 12;
-const NO_DEADLINE: i64 = i64::MAX;
+const NO_DEADLINE: i64 = i64::MIN;
 const BLOCK_ALIGN: usize = 8;
 const KEY_LENGTH_LONG: usize = u16::MAX as usize;
 

@@ -84,8 +84,13 @@ errors! {
     NxWithOthers = "ERR NX and XX, GT or LT options at the same time are not compatible",
     /// GT with LT.
     GtWithLt = "ERR GT and LT options at the same time are not compatible",
-    /// A count that must be positive.
+    /// A count too far from zero.
     OutOfRange = "ERR value is out of range",
+    /// A count whose sign could not be turned.
+    CountOutOfRange = "ERR value is out of range, value must between \
+                       -9223372036854775807 and 9223372036854775807",
+    /// A number that must have 32 bits.
+    IntegerOutOfRange = "ERR value is out of range, value must between -2147483648 and 2147483647",
     /// LCS of other than strings.
     LcsNotString = "ERR The specified keys must contain string values",
     /// LCS with both kinds of reply.

@@ -84,6 +84,11 @@ impl<'a> ValueRef<'a> {
         }
     }
 
+    /// The number of a string that is kept as one.
+    pub(crate) fn integer(self) -> Option<i64> {
+        self.entry.integer()
+    }
+
     pub(crate) fn duplicate(self, hash: u64, key: &[u8]) -> Entry {
         self.entry.duplicate(hash, key)
     }

@@ -69,7 +69,9 @@ impl Wheel {
     /// When the wheel next has something to do; never later than the earliest deadline.
     pub(crate) fn next_ms(&self) -> Option<i64> {
         let now = self.now_ms as u64;
-        self.levels.iter().enumerate().find_map(|(level, slots)| {
+        // The least of all levels, not the first one's: a slot whose timers are moving down level by
+        // level is due now, whatever already waits below it.
+        let starts = self.levels.iter().enumerate().filter_map(|(level, slots)| {
             let slot = slots.first_from(slot_of(now, level))?;
             let shift = SLOT_BITS * level as u32;
             // Bits above this level are those of now; what lies behind belongs to the next turn.
@@ -77,7 +79,8 @@ impl Wheel {
             let base = above.checked_shl(shift + SLOT_BITS).unwrap_or(0);
             let start = base | ((slot as u64) << shift);
             Some((start as i64).max(self.now_ms))
-        })
+        });
+        starts.min()
     }
 
     /// Takes one timer that is due at `now_ms`: its hash and node, which is free again.

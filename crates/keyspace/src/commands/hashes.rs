@@ -219,13 +219,16 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     }
     let wanted = call.integer(2)?;
+    if wanted == i64::MIN {
+        return Err(CommandError::CountOutOfRange);
+    }
     let with_values = match call.arguments.len() {
         3 => false,
         4 if is(call.argument(3), "withvalues") => true,
         _ => return Err(CommandError::Syntax),
     };
     // With values twice as many replies are written: neither count may overflow.
-    if wanted < -i64::MAX / 2 || with_values && wanted > i64::MAX / 2 {
+    if with_values && wanted.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(CommandError::OutOfRange);
     }
     let Some(fields) = call.view.read_fields(key)? else {

@@ -201,7 +201,10 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_number_of_object(call, 1)
+    let key = call.key(2);
+    let shared = matches!(call.view.read(key).and_then(|value| value.integer()), Some(0..10_000));
+    // Redis keeps small integers once for all keys and never counts their references.
+    reply_number_of_object(call, if shared { i64::from(i32::MAX) } else { 1 })
 }
 
 /// No time of use is kept: every key counts as used just now.
@@ -264,7 +267,12 @@ fn database(
     argument: &[u8],
     not_a_number: CommandError,
 ) -> std::result::Result<usize, CommandError> {
+    let out_of_range = match not_a_number {
+        CommandError::NotInteger => CommandError::IntegerOutOfRange,
+        ref other => other.clone(),
+    };
     let number = parse_integer(argument).ok_or(not_a_number)?;
+    let number = i32::try_from(number).map_err(|_| out_of_range)?;
     usize::try_from(number)
         .ok()
         .filter(|&number| number < DATABASES)

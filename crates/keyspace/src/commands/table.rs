@@ -35,7 +35,7 @@ const GENERIC: &[Command] = &[
         "1.0.0",
         Run::Data(keys::del),
     )
-    .keys(&[key_spec(1, -1, 1, "RM DELETE")])
+    .keys(&[key_spec(1, -1, 1, "RM delete")])
     .categories("keyspace")
     .docs(
         "Removes keys.",
@@ -49,7 +49,7 @@ const GENERIC: &[Command] = &[
         "4.0.0",
         Run::Data(keys::del),
     )
-    .keys(&[key_spec(1, -1, 1, "RM DELETE")])
+    .keys(&[key_spec(1, -1, 1, "RM delete")])
     .categories("keyspace")
     .docs(
         "Removes keys; their memory may be freed later.",
@@ -125,8 +125,8 @@ const GENERIC: &[Command] = &[
         Run::Data(keys::rename),
     )
     .keys(&[
-        key_spec(1, 0, 1, "RW ACCESS DELETE"),
-        key_spec(2, 0, 1, "OW UPDATE"),
+        key_spec(1, 0, 1, "RW access delete"),
+        key_spec(2, 0, 1, "OW update"),
     ])
     .categories("keyspace")
     .docs("Renames a key and replaces what has the new name.", "O(1)"),
@@ -139,8 +139,8 @@ const GENERIC: &[Command] = &[
         Run::Data(keys::renamenx),
     )
     .keys(&[
-        key_spec(1, 0, 1, "RW ACCESS DELETE"),
-        key_spec(2, 0, 1, "OW INSERT"),
+        key_spec(1, 0, 1, "RW access delete"),
+        key_spec(2, 0, 1, "OW insert"),
     ])
     .categories("keyspace")
     .docs("Renames a key if the new name is free.", "O(1)"),
@@ -167,8 +167,8 @@ const GENERIC: &[Command] = &[
         Run::Data(keys::copy),
     )
     .keys(&[
-        key_spec(1, 0, 1, "RO ACCESS"),
-        key_spec(2, 0, 1, "OW UPDATE"),
+        key_spec(1, 0, 1, "RO access"),
+        key_spec(2, 0, 1, "OW update"),
     ])
     .categories("keyspace")
     .docs(
@@ -183,7 +183,7 @@ const GENERIC: &[Command] = &[
         "1.0.0",
         Run::Data(keys::move_to),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS DELETE")])
+    .keys(&[key_spec(1, 0, 1, "RW access delete")])
     .categories("keyspace")
     .docs("Moves a key to another database.", "O(1)"),
     command(
@@ -194,7 +194,7 @@ const GENERIC: &[Command] = &[
         "1.0.0",
         Run::Data(expiry::expire),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("keyspace")
     .docs("Sets a deadline in seconds from now.", "O(1)"),
     command(
@@ -205,7 +205,7 @@ const GENERIC: &[Command] = &[
         "2.6.0",
         Run::Data(expiry::pexpire),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("keyspace")
     .docs("Sets a deadline in milliseconds from now.", "O(1)"),
     command(
@@ -216,7 +216,7 @@ const GENERIC: &[Command] = &[
         "1.2.0",
         Run::Data(expiry::expireat),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("keyspace")
     .docs("Sets a deadline as a UNIX time in seconds.", "O(1)"),
     command(
@@ -227,7 +227,7 @@ const GENERIC: &[Command] = &[
         "2.6.0",
         Run::Data(expiry::pexpireat),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("keyspace")
     .docs("Sets a deadline as a UNIX time in milliseconds.", "O(1)"),
     command(
@@ -238,7 +238,7 @@ const GENERIC: &[Command] = &[
         "1.0.0",
         Run::Data(expiry::ttl),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("keyspace")
     .docs("Tells the seconds until the deadline.", "O(1)"),
     command(
@@ -249,7 +249,7 @@ const GENERIC: &[Command] = &[
         "2.6.0",
         Run::Data(expiry::pttl),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("keyspace")
     .docs("Tells the milliseconds until the deadline.", "O(1)"),
     command(
@@ -260,7 +260,7 @@ const GENERIC: &[Command] = &[
         "7.0.0",
         Run::Data(expiry::expiretime),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("keyspace")
     .docs("Tells the deadline as a UNIX time in seconds.", "O(1)"),
     command(
@@ -271,7 +271,7 @@ const GENERIC: &[Command] = &[
         "7.0.0",
         Run::Data(expiry::pexpiretime),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("keyspace")
     .docs("Tells the deadline as a UNIX time in milliseconds.", "O(1)"),
     command(
@@ -282,7 +282,7 @@ const GENERIC: &[Command] = &[
         "2.2.0",
         Run::Data(expiry::persist),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("keyspace")
     .docs("Takes the deadline away.", "O(1)"),
     command("object", -2, "", Group::Generic, "2.2.3", Run::Container)
@@ -596,7 +596,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::get),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("string")
     .docs("Returns the value of a key.", "O(1)"),
     command(
@@ -607,7 +607,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::set),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE VARIABLE_FLAGS")])
+    .keys(&[key_spec(1, 0, 1, "RW access update variable_flags")])
     .categories("string")
     .docs("Sets the value of a key, whatever it held.", "O(1)"),
     command(
@@ -618,7 +618,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::setnx),
     )
-    .keys(&[key_spec(1, 0, 1, "OW INSERT")])
+    .keys(&[key_spec(1, 0, 1, "OW insert")])
     .categories("string")
     .docs("Sets the value of a key that does not exist.", "O(1)"),
     command(
@@ -629,7 +629,7 @@ const STRINGS: &[Command] = &[
         "2.0.0",
         Run::Data(strings::setex),
     )
-    .keys(&[key_spec(1, 0, 1, "OW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "OW update")])
     .categories("string")
     .docs("Sets value and deadline in seconds.", "O(1)"),
     command(
@@ -640,7 +640,7 @@ const STRINGS: &[Command] = &[
         "2.6.0",
         Run::Data(strings::psetex),
     )
-    .keys(&[key_spec(1, 0, 1, "OW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "OW update")])
     .categories("string")
     .docs("Sets value and deadline in milliseconds.", "O(1)"),
     command(
@@ -651,7 +651,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::getset),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Sets a value and returns the old one.", "O(1)"),
     command(
@@ -662,7 +662,7 @@ const STRINGS: &[Command] = &[
         "6.2.0",
         Run::Data(strings::getdel),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS DELETE")])
+    .keys(&[key_spec(1, 0, 1, "RW access delete")])
     .categories("string")
     .docs("Returns a value and removes the key.", "O(1)"),
     command(
@@ -673,7 +673,7 @@ const STRINGS: &[Command] = &[
         "6.2.0",
         Run::Data(strings::getex),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Returns a value and changes the deadline.", "O(1)"),
     command(
@@ -684,7 +684,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::mget),
     )
-    .keys(&[key_spec(1, -1, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, -1, 1, "RO access")])
     .categories("string")
     .docs("Returns the values of keys.", "O(N) in the number of keys."),
     command(
@@ -695,7 +695,7 @@ const STRINGS: &[Command] = &[
         "1.0.1",
         Run::Data(strings::mset),
     )
-    .keys(&[key_spec(1, -1, 2, "OW UPDATE")])
+    .keys(&[key_spec(1, -1, 2, "OW update")])
     .categories("string")
     .docs("Sets the values of keys.", "O(N) in the number of keys."),
     command(
@@ -706,7 +706,7 @@ const STRINGS: &[Command] = &[
         "1.0.1",
         Run::Data(strings::msetnx),
     )
-    .keys(&[key_spec(1, -1, 2, "OW INSERT")])
+    .keys(&[key_spec(1, -1, 2, "OW insert")])
     .categories("string")
     .docs(
         "Sets the values of keys, if none of them exists.",
@@ -720,7 +720,7 @@ const STRINGS: &[Command] = &[
         "2.0.0",
         Run::Data(strings::append),
     )
-    .keys(&[key_spec(1, 0, 1, "RW INSERT")])
+    .keys(&[key_spec(1, 0, 1, "RW insert")])
     .categories("string")
     .docs("Appends to a value.", "O(1) amortized"),
     command(
@@ -742,7 +742,7 @@ const STRINGS: &[Command] = &[
         "2.4.0",
         Run::Data(strings::getrange),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("string")
     .docs("Returns a part of a value.", "O(N) in the length returned."),
     command(
@@ -753,7 +753,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::getrange),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("string")
     .docs(
         "Returns a part of a value; the old name of GETRANGE.",
@@ -767,7 +767,7 @@ const STRINGS: &[Command] = &[
         "2.2.0",
         Run::Data(strings::setrange),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("string")
     .docs(
         "Overwrites a part of a value.",
@@ -781,7 +781,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::incr),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Adds one to an integer.", "O(1)"),
     command(
@@ -792,7 +792,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::decr),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Subtracts one from an integer.", "O(1)"),
     command(
@@ -803,7 +803,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::incrby),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Adds to an integer.", "O(1)"),
     command(
@@ -814,7 +814,7 @@ const STRINGS: &[Command] = &[
         "1.0.0",
         Run::Data(strings::decrby),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Subtracts from an integer.", "O(1)"),
     command(
@@ -825,7 +825,7 @@ const STRINGS: &[Command] = &[
         "2.6.0",
         Run::Data(strings::incrbyfloat),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("string")
     .docs("Adds to a number.", "O(1)"),
     command(
@@ -836,7 +836,7 @@ const STRINGS: &[Command] = &[
         "7.0.0",
         Run::Data(strings::lcs),
     )
-    .keys(&[key_spec(1, 1, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 1, 1, "RO access")])
     .categories("string")
     .docs(
         "Finds the longest common subsequence.",
@@ -853,7 +853,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hset),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("hash")
     .docs("Sets fields.", "O(N) in the number of fields."),
     command(
@@ -864,7 +864,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hset),
     )
-    .keys(&[key_spec(1, 0, 1, "RW UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW update")])
     .categories("hash")
     .docs(
         "Sets fields; the old name of HSET.",
@@ -878,7 +878,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hsetnx),
     )
-    .keys(&[key_spec(1, 0, 1, "RW INSERT")])
+    .keys(&[key_spec(1, 0, 1, "RW insert")])
     .categories("hash")
     .docs("Sets a field that does not exist.", "O(1)"),
     command(
@@ -889,7 +889,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hget),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs("Returns the value of a field.", "O(1)"),
     command(
@@ -900,7 +900,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hmget),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs(
         "Returns the values of fields.",
@@ -914,7 +914,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hgetall),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs(
         "Returns all fields and values.",
@@ -928,7 +928,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hdel),
     )
-    .keys(&[key_spec(1, 0, 1, "RW DELETE")])
+    .keys(&[key_spec(1, 0, 1, "RW delete")])
     .categories("hash")
     .docs("Removes fields.", "O(N) in the number of fields."),
     command(
@@ -961,7 +961,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hkeys),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs("Returns all fields.", "O(N) in the size of the hash."),
     command(
@@ -972,7 +972,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hvals),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs("Returns all values.", "O(N) in the size of the hash."),
     command(
@@ -994,7 +994,7 @@ const HASHES: &[Command] = &[
         "2.0.0",
         Run::Data(hashes::hincrby),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("hash")
     .docs("Adds to an integer field.", "O(1)"),
     command(
@@ -1005,7 +1005,7 @@ const HASHES: &[Command] = &[
         "2.6.0",
         Run::Data(hashes::hincrbyfloat),
     )
-    .keys(&[key_spec(1, 0, 1, "RW ACCESS UPDATE")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("hash")
     .docs("Adds to a number field.", "O(1)"),
     command(
@@ -1016,7 +1016,7 @@ const HASHES: &[Command] = &[
         "6.2.0",
         Run::Data(hashes::hrandfield),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs(
         "Returns random fields.",
@@ -1030,7 +1030,7 @@ const HASHES: &[Command] = &[
         "2.8.0",
         Run::Data(scan::hscan),
     )
-    .keys(&[key_spec(1, 0, 1, "RO ACCESS")])
+    .keys(&[key_spec(1, 0, 1, "RO access")])
     .categories("hash")
     .docs(
         "Walks the fields of a hash, a few a call.",
