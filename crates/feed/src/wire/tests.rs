@@ -1,30 +1,262 @@
 use super::*;
+use proptest::prelude::*;
+
+fn trade() -> Trade {
+    Trade {
+        symbol: 0x0403_0201,
+        source: 0x0605,
+        source_time_ns: 0x1817_1615_1413_1211,
+        price: -2,
+        size: 0x2423_2221,
+        condition: 0x2827_2625,
+    }
+}
+
+fn quote() -> Quote {
+    Quote {
+        symbol: 7,
+        source: 1,
+        source_time_ns: 9,
+        bid: 100,
+        ask: UNDEFINED_PRICE,
+        bid_size: 1,
+        ask_size: 2,
+        bid_orders: 3,
+        ask_orders: 4,
+    }
+}
+
+fn definition() -> Definition {
+    Definition {
+        symbol: 7,
+        source: 1,
+        source_time_ns: 9,
+        open: 5,
+        price_tick: 6,
+        lot_size: 8,
+        currency: *b"INR\0",
+        name: Name::new("RELIANCE").unwrap(),
+    }
+}
+
+fn status() -> TradingStatus {
+    TradingStatus { symbol: 7, source: 1, source_time_ns: 9, state: TradingState(4), reason: 3 }
+}
+
+fn last_value() -> LastValue {
+    LastValue {
+        sequence: 11,
+        bid: 12,
+        last: 13,
+        last_size: 14,
+        volume: 15,
+        open: 16,
+        updates: 17,
+        state: TradingState::OPEN,
+        ..LastValue::new(7)
+    }
+}
+
+fn controls() -> Vec<Control> {
+    let pattern = PatternText::new("ES*").unwrap();
+    vec![
+        Control::Login(Login {
+            role: Role::Publisher,
+            session: 1,
+            next_sequence: 2,
+            subscription_count: 3,
+            client_name: ClientName::new("watch").unwrap(),
+        }),
+        Control::LoginAccepted(LoginAccepted {
+            session: 1,
+            heartbeat_interval_ms: 1_000,
+            next_sequence: 2,
+            oldest_sequence: 3,
+        }),
+        Control::Refused(Refused {
+            reason: RefusalReason::FULL,
+            text: RefusalText::new("full").unwrap(),
+        }),
+        Control::Subscribe(Subscribe { pattern, resume: true }),
+        Control::Unsubscribe(pattern),
+        Control::SnapshotRequest(pattern),
+        Control::Request(Request { from: 1, count: 2, snapshot: true }),
+        Control::TooOld(TooOld { wanted: 1, oldest: 2, conflated: true }),
+        Control::SnapshotNotice(SnapshotNotice { number: 1, as_of: 2 }),
+        Control::EndOfSessionAcknowledgement(EndOfSessionAcknowledgement {
+            next_sequence: 1,
+            applied_count: 2,
+        }),
+    ]
+}
+
+fn messages() -> Vec<Message> {
+    let mark = SnapshotMark { as_of: 5, records: 6 };
+    vec![
+        Message::Trade(trade()),
+        Message::Quote(quote()),
+        Message::Definition(definition()),
+        Message::Status(status()),
+        Message::LastValue(last_value()),
+        Message::SnapshotBegin(mark),
+        Message::SnapshotEnd(mark),
+        Message::Skip(Skip { count: 3 }),
+        Message::Unknown(UnknownMessage { kind: MessageKind(0x4f) }),
+    ]
+}
 
 #[test]
-fn a_packet_of_messages_comes_back() {
-    let trade = Trade {
-        symbol: 7,
-        price: 101,
-        size: 3,
-        ..Trade::default()
-    };
-    let quote = Quote {
-        symbol: 7,
-        bid: 100,
-        ask: 102,
-        ..Quote::default()
-    };
+fn every_message_comes_back_out_of_a_packet() {
     let mut out = Vec::new();
     let mut writer = PacketWriter::new(&mut out, 5, Flags::NONE, 40, UDP_PACKET_LENGTH_MAX);
-    writer.push(&Message::Trade(trade));
-    writer.push(&Message::Quote(quote));
-    assert_eq!(writer.finish(), 42);
+    messages().iter().for_each(|message| writer.push(message));
+    assert_eq!(writer.finish(), 40 + 8 + 3);
     let (packet, consumed) = decode_packet(&out).unwrap().unwrap();
-    assert_eq!(consumed, HEADER_LENGTH + 32 + 48);
-    assert_eq!(
-        (packet.header.session, packet.header.first_sequence),
-        (5, 40)
-    );
-    let messages: Vec<_> = packet.messages().map(Result::unwrap).collect();
-    assert_eq!(messages, [Message::Trade(trade), Message::Quote(quote)]);
+    assert_eq!(consumed, out.len());
+    assert_eq!((packet.header.session, packet.header.first_sequence), (5, 40));
+    let decoded: Vec<_> = packet.messages().map(Result::unwrap).collect();
+    assert_eq!(decoded, messages());
+}
+
+#[test]
+fn every_control_comes_back_out_of_a_packet() {
+    for control in controls() {
+        let mut out = Vec::new();
+        PacketWriter::control(&mut out, 5, &control);
+        let (packet, _) = decode_packet(&out).unwrap().unwrap();
+        assert_eq!(packet.header.flags, Flags::CONTROL);
+        let decoded: Vec<_> = packet.controls().map(Result::unwrap).collect();
+        assert_eq!(decoded, [control]);
+    }
+}
+
+#[test]
+fn lengths_follow_from_the_type_byte_and_keep_eight_byte_alignment() {
+    for message in messages() {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        assert_eq!(bytes.len(), message.encoded_length(), "{message:?}");
+        assert_eq!(bytes.len(), usize::from(bytes[0] >> 4) * 16);
+        assert!(bytes.len() <= MESSAGE_LENGTH_MAX);
+    }
+    for control in controls() {
+        let mut bytes = Vec::new();
+        control.encode(&mut bytes);
+        assert_eq!(bytes.len(), usize::from(bytes[0] >> 4) * 16, "{control:?}");
+    }
+}
+
+#[test]
+fn packets_close_at_the_limit() {
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(&mut out, 5, Flags::NONE, 1, UDP_PACKET_LENGTH_MAX);
+    (0..100).for_each(|_| writer.push(&Message::Quote(quote())));
+    assert_eq!(writer.finish(), 101);
+    let (mut rest, mut next) = (out.as_slice(), 1);
+    while let Some((packet, length)) = decode_packet(rest).unwrap() {
+        assert!(length <= UDP_PACKET_LENGTH_MAX);
+        assert_eq!(packet.header.first_sequence, next);
+        next += u64::from(packet.header.message_count);
+        rest = &rest[length..];
+    }
+    assert!(rest.is_empty());
+    assert_eq!(next, 101);
+}
+
+#[test]
+fn what_is_wrong_with_a_packet_is_said() {
+    let mut good = Vec::new();
+    PacketWriter::bare(&mut good, 1, Flags::HEARTBEAT, 9);
+    let changed = |index: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[index] = byte;
+        decode_packet(&bytes).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(changed(0, 0), PacketError::BadMagic);
+    assert_eq!(changed(2, 9), PacketError::UnsupportedVersion(9));
+    assert_eq!(changed(6, 8), PacketError::BadLength(8));
+    assert_eq!(changed(8, 9), PacketError::BadChecksum { packet_length: 24 });
+    assert_eq!(decode_packet(b"GE").map(|_| ()), Err(PacketError::BadMagic));
+    assert!(decode_packet(&good[..23]).unwrap().is_none());
+}
+
+#[test]
+fn a_body_that_is_no_messages_is_said_so() {
+    let decode = |body: &[u8], message_count: u16| {
+        let header = Header {
+            flags: Flags::NONE,
+            message_count,
+            body_length: body.len() as u16,
+            session: 0,
+            checksum: 0,
+            first_sequence: 1,
+        };
+        Packet { header, body }.messages().last().unwrap()
+    };
+    let trade = trade().to_bytes();
+    assert_eq!(decode(&trade, 2), Err(MessageError::Truncated));
+    assert_eq!(decode(&trade[..16], 1), Err(MessageError::Truncated));
+    assert_eq!(decode(&[trade, trade].concat(), 1), Err(MessageError::TrailingBytes));
+    assert_eq!(decode(&[0; 16], 1), Err(MessageError::BadType(0)));
+    let mut bad_name = definition().to_bytes();
+    bad_name[40 + 70] = b'x';
+    assert_eq!(decode(&bad_name, 1), Err(MessageError::BadText));
+}
+
+#[test]
+fn text_is_utf8_that_fits() {
+    assert_eq!(Name::new(&"x".repeat(72)).unwrap().as_str().len(), 72);
+    assert_eq!(Name::new(&"x".repeat(73)), Err(TextError::TooLong));
+    assert_eq!(Name::new("a\0b"), Err(TextError::NotText));
+    assert_eq!(Name::truncated(&"é".repeat(40)).as_str(), "é".repeat(36));
+    assert_eq!(Text::<4>::from_padded([b'a', 0, b'b', 0]), Err(TextError::NotText));
+    assert_eq!(Text::<4>::from_padded([0xff, 0, 0, 0]), Err(TextError::NotText));
+}
+
+#[test]
+fn a_value_takes_only_what_is_newer() {
+    let mut value = LastValue::new(7);
+    assert!(value.apply(5, &Message::Quote(quote())));
+    assert!(!value.apply(5, &Message::Quote(quote())), "the same sequence again");
+    assert!(!value.apply(6, &Message::Trade(trade())), "another symbol");
+    assert!(value.apply(6, &Message::Trade(Trade { symbol: 7, size: 4, ..trade() })));
+    assert_eq!((value.sequence, value.bid, value.last, value.volume), (6, 100, -2, 4));
+    let record = LastValue { sequence: 5, ..LastValue::new(7) };
+    assert!(!value.merge(&record), "older");
+    let whole = LastValue { sequence: 6, volume: 400, ..value };
+    assert!(value.merge(&whole), "the same sequence, but whole");
+    assert_eq!(value.volume, 400);
+}
+
+proptest! {
+    #[test]
+    fn any_numbers_survive(
+        symbol: u32, source: u16, time: u64, price: i64, other: i64, size: u32, count: u32,
+    ) {
+        let trade = Trade {
+            symbol, source, source_time_ns: time, price, size, condition: count,
+        };
+        let quote = Quote {
+            symbol, source, source_time_ns: time, bid: price, ask: other, bid_size: size,
+            ask_size: count, bid_orders: count, ask_orders: size,
+        };
+        for message in [Message::Trade(trade), Message::Quote(quote)] {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            let (decoded, rest) = Message::decode(&bytes).unwrap();
+            prop_assert!(rest.is_empty());
+            prop_assert_eq!(decoded, message);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_always_noticed(index in 0_usize..104, bit in 0_u8..8) {
+        let mut bytes = Vec::new();
+        let mut writer = PacketWriter::new(&mut bytes, 5, Flags::NONE, 1, 1_472);
+        writer.push(&Message::Trade(trade()));
+        writer.push(&Message::Quote(quote()));
+        writer.finish();
+        bytes[index] ^= 1 << bit;
+        prop_assert!(!matches!(decode_packet(&bytes), Ok(Some(_))));
+    }
 }

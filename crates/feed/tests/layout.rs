@@ -1,0 +1,207 @@
+//! The bytes of the native feed, written out by hand: another implementation's test vectors.
+//! `docs/feed-protocol.md` shows the same tables.
+
+use tidewire_feed::wire::{
+    ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Login, LoginAccepted,
+    Message, Name, PacketWriter, PatternText, Quote, Request, Role, Skip, SnapshotMark, Subscribe,
+    Trade, TradingState, TradingStatus, snapshot_position,
+};
+
+fn encoded(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+fn encoded_control(control: &Control) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    control.encode(&mut bytes);
+    bytes
+}
+
+/// Hexadecimal digits, blanks ignored.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let pairs = digits.chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+fn trade() -> Trade {
+    Trade {
+        symbol: 0x0403_0201,
+        source: 0x0605,
+        source_time_ns: 0x1817_1615_1413_1211,
+        price: 0x3837_3635_3433_3231,
+        size: 0x4443_4241,
+        condition: 0x5453_5251,
+    }
+}
+
+#[test]
+fn a_trade() {
+    let bytes = hex("21 00 0506 01020304 1112131415161718 3132333435363738 41424344 51525354");
+    assert_eq!(encoded(&Message::Trade(trade())), bytes);
+}
+
+#[test]
+fn a_quote() {
+    let quote = Quote {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        bid: 4,
+        ask: -1,
+        bid_size: 5,
+        ask_size: 6,
+        bid_orders: 7,
+        ask_orders: 8,
+    };
+    let bytes = hex("31 00 0200 01000000 0300000000000000 0400000000000000 ffffffffffffffff
+         05000000 06000000 07000000 08000000");
+    assert_eq!(encoded(&Message::Quote(quote)), bytes);
+}
+
+#[test]
+fn a_definition() {
+    let definition = Definition {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        open: 4,
+        price_tick: 5,
+        lot_size: 6,
+        currency: *b"USD\0",
+        name: Name::new("ESH4").unwrap(),
+    };
+    let mut bytes = hex("71 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
+         06000000 55534400 45534834");
+    // Name bytes begin at 40: lot size and currency at 32..40.
+    bytes.resize(112, 0);
+    assert_eq!(encoded(&Message::Definition(definition)), bytes);
+}
+
+#[test]
+fn a_trading_status() {
+    let status = TradingStatus {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        state: TradingState::HALTED,
+        reason: 5,
+    };
+    let bytes = hex("24 00 0200 01000000 0300000000000000 04 000000 05000000 0000000000000000");
+    assert_eq!(encoded(&Message::Status(status)), bytes);
+}
+
+#[test]
+fn a_last_value() {
+    let value = LastValue {
+        symbol: 1,
+        source: 2,
+        source_time_ns: 3,
+        sequence: 4,
+        bid: 5,
+        ask: 6,
+        bid_size: 7,
+        ask_size: 8,
+        bid_orders: 9,
+        ask_orders: 10,
+        last: 11,
+        last_size: 12,
+        state: TradingState::OPEN,
+        volume: 13,
+        open: 14,
+        updates: 15,
+    };
+    let bytes = hex("61 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
+         0600000000000000 07000000 08000000 09000000 0a000000 0b00000000000000 0c000000 02 000000
+         0d00000000000000 0e00000000000000 0f00000000000000");
+    assert_eq!(encoded(&Message::LastValue(value)), bytes);
+}
+
+#[test]
+fn marks_and_skips() {
+    let mark = SnapshotMark { as_of: 1, records: 2 };
+    let body = "00 0000 00000000 0000000000000000 0100000000000000 0200000000000000";
+    assert_eq!(encoded(&Message::SnapshotBegin(mark)), hex(&format!("22 {body}")));
+    assert_eq!(encoded(&Message::SnapshotEnd(mark)), hex(&format!("23 {body}")));
+    let skip = hex("10 00 0000 00000000 0300000000000000");
+    assert_eq!(encoded(&Message::Skip(Skip { count: 3 })), skip);
+    assert_eq!(snapshot_position(2, 3), 0x0000_0002_0000_0003);
+}
+
+#[test]
+fn controls() {
+    let prefix = "00 0000 00000000 0000000000000000";
+    let login = Login {
+        role: Role::Publisher,
+        session: 2,
+        next_sequence: 1,
+        subscription_count: 3,
+        client_name: ClientName::new("w").unwrap(),
+    };
+    let mut bytes = hex(&format!("58 {prefix} 0100000000000000 02000000 01 00 0300 77"));
+    bytes.resize(80, 0);
+    assert_eq!(encoded_control(&Control::Login(login)), bytes);
+
+    let accepted = LoginAccepted {
+        session: 3,
+        heartbeat_interval_ms: 1_000,
+        next_sequence: 1,
+        oldest_sequence: 2,
+    };
+    let bytes = hex(&format!(
+        "38 {prefix} 0100000000000000 0200000000000000 03000000 e8030000 0000000000000000"
+    ));
+    assert_eq!(encoded_control(&Control::LoginAccepted(accepted)), bytes);
+
+    let subscribe = Subscribe { pattern: PatternText::new("*").unwrap(), resume: true };
+    let mut bytes = hex("69 01 0000 00000000 0000000000000000 2a");
+    bytes.resize(96, 0);
+    assert_eq!(encoded_control(&Control::Subscribe(subscribe)), bytes);
+
+    let request = Request { from: 1, count: 2, snapshot: false };
+    let bytes = hex(&format!("28 {prefix} 0100000000000000 0200000000000000"));
+    assert_eq!(encoded_control(&Control::Request(request)), bytes);
+}
+
+/// The CRC was computed by an independent bit-by-bit implementation, below.
+#[test]
+fn a_whole_packet() {
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(&mut out, 0x0d0c_0b0a, Flags::RETRANSMISSION, 9, 1_472);
+    writer.push(&Message::Trade(trade()));
+    writer.finish();
+    let mut expected = hex("5457 01 04 0100 2000 0a0b0c0d 00000000 0900000000000000");
+    assert_eq!(expected.len(), HEADER_LENGTH);
+    expected.extend(encoded(&Message::Trade(trade())));
+    let crc = crc32c_bit_by_bit(&expected);
+    expected[12..16].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn a_heartbeat_packet() {
+    let mut out = Vec::new();
+    PacketWriter::bare(&mut out, 1, Flags::HEARTBEAT, 42);
+    let mut expected = hex("5457 01 01 0000 0000 01000000 00000000 2a00000000000000");
+    let crc = crc32c_bit_by_bit(&expected);
+    expected[12..16].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(out, expected);
+}
+
+fn crc32c_bit_by_bit(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+#[test]
+fn the_reference_crc_is_the_published_one() {
+    assert_eq!(crc32c_bit_by_bit(b"123456789"), 0xe306_9283);
+}
