@@ -20,7 +20,14 @@ impl Decimal {
         exponent: 0,
     };
 
-    /// Reads a finite decimal number, exponent allowed.
+    /// Infinity: no sum with it is finite.
+    const NOT_FINITE: Decimal = Decimal { exponent: i32::MAX, ..Decimal::ZERO };
+
+    pub(crate) fn is_finite(self) -> bool {
+        self != Decimal::NOT_FINITE
+    }
+
+    /// Reads a decimal number, exponent allowed, or a word for one that is not finite.
     pub(crate) fn parse(text: &[u8]) -> Option<Decimal> {
         if text.is_empty() || text.len() > TEXT_BYTES_MAX {
             return None;
@@ -30,6 +37,9 @@ impl Decimal {
             b'+' => (false, &text[1..]),
             _ => (false, text),
         };
+        if NOT_FINITE.iter().any(|word| word.eq_ignore_ascii_case(rest)) {
+            return Some(Decimal::NOT_FINITE);
+        }
         let mut digits = Wide::default();
         let (mut scale, mut seen, mut fraction) = (0i32, false, false);
         let mut exponent = 0;
@@ -75,6 +85,9 @@ impl Decimal {
 
     /// The sum, rounded to the nearest; `None` if it is not finite.
     pub(crate) fn add(self, other: Decimal) -> Option<Decimal> {
+        if !self.is_finite() || !other.is_finite() {
+            return None;
+        }
         if self.mantissa == 0 {
             return Some(other);
         }
@@ -360,6 +373,7 @@ impl Wide {
     }
 }
 
+const NOT_FINITE: &[&[u8]] = &[b"inf", b"infinity"];
 const DECIMALS: usize = 17;
 /// Redis's buffer for a number's text.
 const TEXT_BYTES_MAX: usize = 5 * 1024;

@@ -58,6 +58,8 @@ errors! {
     DecrementOverflow = "ERR decrement would overflow",
     /// INCRBYFLOAT made no finite number.
     NotFinite = "ERR increment would produce NaN or Infinity",
+    /// HINCRBYFLOAT by no finite number.
+    AmountNotFinite = "ERR value is NaN or Infinity",
     /// A hash field is not an integer.
     HashNotInteger = "ERR hash value is not an integer",
     /// A hash field is not a number.

@@ -85,13 +85,14 @@ impl Dictionary {
         now_ms: i64,
     ) {
         let timer = self.table.entry(place).timer();
-        self.cancel(timer);
         let deadline = deadline_ms.map(|deadline_ms| {
             let wheel = self
                 .wheel
                 .get_or_insert_with(|| Box::new(Wheel::new(now_ms.max(0))));
             (deadline_ms, wheel.insert(hash, deadline_ms))
         });
+        // The old timer goes last, so that moving the only one does not drop the wheel.
+        self.cancel(timer);
         if deadline.is_some() || timer.is_some() {
             self.table.entry_mut(place).set_deadline(deadline);
         }

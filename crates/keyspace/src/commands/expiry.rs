@@ -124,10 +124,8 @@ fn reply_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
         Some(Some(deadline_ms)) => {
             let from_ms = if form.relative { now_ms } else { 0 };
             // Rounded to the nearest.
-            (deadline_ms - from_ms)
-                .max(0)
-                .saturating_add(form.unit_ms / 2)
-                / form.unit_ms
+            let rest_ms = (deadline_ms - from_ms).max(0);
+            rest_ms / form.unit_ms + i64::from(rest_ms % form.unit_ms * 2 >= form.unit_ms)
         }
     };
     call.reply.integer(reply);

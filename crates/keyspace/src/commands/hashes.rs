@@ -184,6 +184,9 @@ pub(super) fn hincrby(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
     let amount = Decimal::parse(call.argument(3)).ok_or(CommandError::NotFloat)?;
+    if !amount.is_finite() {
+        return Err(CommandError::AmountNotFinite);
+    }
     let key = call.key(1);
     let field = call.argument(2);
     let old = match call

@@ -1,0 +1,160 @@
+//! What commands allocate, and that all of it is given back.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::{NOW_MS, Random, Server};
+use tidewire_keyspace::{Keyspace, NullObserver, Options, resolve};
+use tidewire_resp::{ArgumentList, Protocol, Writer};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+fn note(allocations: u64, bytes: i64) {
+    ALLOCATIONS.set(ALLOCATIONS.get() + allocations);
+    LIVE_BYTES.set(LIVE_BYTES.get() + bytes);
+}
+
+// SAFETY: everything is passed on to the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(1, layout.size() as i64);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        note(0, -(layout.size() as i64));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(1, size as i64 - layout.size() as i64);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of one command, in an otherwise warm place.
+fn allocations(keyspace: &Keyspace, out: &mut Vec<u8>, words: &[&[u8]]) -> u64 {
+    let request = ArgumentList::from_slices(words);
+    out.clear();
+    let before = ALLOCATIONS.get();
+    let command = resolve(request.as_arguments()).expect("a command");
+    let mut reply = Writer::new(out, Protocol::Resp2);
+    let arguments = request.as_arguments();
+    let _ = keyspace.execute(command, arguments, 0, NOW_MS, &mut reply, &mut NullObserver);
+    keyspace.expire_due(NOW_MS, 100, &mut NullObserver);
+    assert!(!out.starts_with(b"-"));
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_hot_commands_do_not_allocate() {
+    let keyspace = Keyspace::new(Options::default());
+    let mut out = Vec::with_capacity(4096);
+    let mut run = |words: &[&[u8]]| allocations(&keyspace, &mut out, words);
+    run(&[b"SET", b"key", b"a value of 20 bytes!"]);
+    run(&[b"SET", b"counter", b"10"]);
+    run(&[b"HSET", b"hash", b"f", b"1", b"g", b"two"]);
+    run(&[b"SET", b"brief", b"x", b"EX", b"100"]);
+
+    assert_eq!(run(&[b"GET", b"key"]), 0);
+    assert_eq!(run(&[b"GET", b"missing"]), 0);
+    assert_eq!(run(&[b"GET", b"counter"]), 0);
+    assert_eq!(run(&[b"EXISTS", b"key"]), 0);
+    assert_eq!(run(&[b"TTL", b"brief"]), 0);
+    assert_eq!(run(&[b"SET", b"key", b"another 20 byte text"]), 0);
+    assert_eq!(run(&[b"SET", b"brief", b"y", b"EX", b"200"]), 0, "the deadline only moves");
+    assert_eq!(run(&[b"EXPIRE", b"brief", b"300"]), 0);
+    assert_eq!(run(&[b"INCR", b"counter"]), 0);
+    assert_eq!(run(&[b"INCRBY", b"counter", b"1000000000000"]), 0);
+    assert_eq!(run(&[b"HGET", b"hash", b"g"]), 0);
+    assert_eq!(run(&[b"HSET", b"hash", b"g", b"one"]), 0);
+    assert_eq!(run(&[b"HGETALL", b"hash"]), 0);
+    assert_eq!(run(&[b"HINCRBY", b"hash", b"f", b"1"]), 0);
+    assert!(run(&[b"SET", b"key", b"a value of quite another length"]) <= 1);
+    assert!(run(&[b"SET", b"key", b"7"]) <= 1);
+    assert!(run(&[b"HSET", b"hash", b"new", b"field"]) <= 1);
+}
+
+#[test]
+fn a_new_key_is_one_allocation_and_its_share_of_the_table() {
+    let keyspace = Keyspace::new(Options::default());
+    let mut out = Vec::with_capacity(4096);
+    for index in 0..100_000 {
+        allocations(&keyspace, &mut out, &[b"SET", format!("{index:016}").as_bytes(), b"value"]);
+    }
+    let before = LIVE_BYTES.get();
+    let mut most = 0;
+    let mut sum = 0;
+    for index in 100_000..200_000 {
+        let key = format!("{index:016}");
+        let count = allocations(&keyspace, &mut out, &[b"SET", key.as_bytes(), b"16 bytes of text"]);
+        most = most.max(count);
+        sum += count;
+    }
+    // One new segment's groups, or two segments', once in a while.
+    assert!(most <= 8 && sum < 103_000, "at most {most}, {sum} together");
+    let bytes = (LIVE_BYTES.get() - before) as f64 / 100_000.0;
+    assert!((40.0..58.0).contains(&bytes), "{bytes} bytes a key");
+}
+
+#[test]
+fn everything_is_given_back() {
+    let before = LIVE_BYTES.get();
+    {
+        let server = Server::new();
+        let empty = LIVE_BYTES.get() - before;
+        assert!(empty < 600_000, "an empty keyspace holds {empty} bytes");
+        let mut random = Random(99);
+        for _ in 0..60_000 {
+            let key = format!("key:{}", random.below(3_000));
+            let long = "v".repeat(random.below(400));
+            let field = format!("field:{}", random.below(700));
+            let other = format!("key:{}", random.below(3_000));
+            let words: &[&str] = match random.below(14) {
+                0 | 1 => &["SET", &key, &long],
+                2 => &["SET", &key, "12", "PX", "50"],
+                3 => &["DEL", &key],
+                4 => &["APPEND", &key, &long],
+                5 => &["RENAME", &key, &other],
+                6 => &["COPY", &key, &other, "REPLACE"],
+                7 => &["EXPIRE", &key, "100"],
+                8 => &["INCR", &key],
+                9 => &["HDEL", "hash", &field],
+                10 => &["HSET", &key, &field, &long],
+                11 => &["SETRANGE", &key, "100", &long],
+                12 => &["MOVE", &key, "3"],
+                _ => &["HSET", "hash", &field, &long],
+            };
+            server.run(words);
+        }
+        server.keyspace.expire_due(NOW_MS + 1_000_000, usize::MAX, &mut NullObserver);
+        assert_eq!(server.keyspace.next_deadline_ms(), None);
+        server.line("FLUSHALL");
+        let left = LIVE_BYTES.get() - before;
+        assert!(left <= empty + 1_000, "{left} bytes after FLUSHALL, {empty} at first");
+        for index in 0..20_000 {
+            server.line(&format!("HSET key:{index} f v"));
+            server.line(&format!("SET live:{index} v EX 10"));
+        }
+        for index in 0..20_000 {
+            assert_eq!(server.line(&format!("DEL key:{index} live:{index}")), ":2\r\n");
+        }
+        let left = LIVE_BYTES.get() - before;
+        // The live names' index keeps its buckets.
+        assert!(left <= empty + 2_000_000, "{left} bytes after DEL, {empty} at first");
+    }
+    assert_eq!(LIVE_BYTES.get(), before);
+}
