@@ -25,7 +25,7 @@
 //! }
 //! decoder.finish(rest)
 //! # }
-//! # feed(&[]).unwrap();
+//! # assert!(feed(b"DB").is_err());
 //! ```
 
 mod container;

@@ -6,17 +6,20 @@ use std::path::PathBuf;
 
 use dbn::decode::{DbnDecoder, DecodeRecord};
 use tidewire_feed::book::{Book, Books, Tick, Unused};
-use tidewire_feed::dbn::{BidAsk, Kind, Reader, UNDEFINED_PRICE};
+use tidewire_feed::dbn::{BidAsk, Kind, Reader, RecordRef, UNDEFINED_PRICE};
 use tidewire_feed::wire::Trade;
 
 const RECORDS: u64 = 68_792;
 
-/// Every order in a map, summed up anew by price whenever the top is asked for.
+/// Size and orders.
+type Level = (u64, u32);
+
+/// Every order in one map, every level in another, nothing clever.
 #[derive(Default)]
 struct SimpleBook {
     orders: HashMap<u64, (char, i64, u32)>,
-    /// By side and price: size and orders.
-    levels: BTreeMap<(char, i64), (u64, u32)>,
+    /// By side and price.
+    levels: BTreeMap<(char, i64), Level>,
     last_trade: Option<(i64, u32)>,
 }
 
@@ -62,26 +65,16 @@ impl SimpleBook {
     }
 
     fn top(&self) -> BidAsk {
-        let best = |level: Option<(&(char, i64), &(u64, u32))>| match level {
-            Some((&(_, price), &(size, orders))) => (price, size as u32, orders),
-            None => (UNDEFINED_PRICE, 0, 0),
-        };
-        let all = i64::MIN..=i64::MAX;
-        let (bid, bid_size, bid_orders) = best(
-            self.levels
-                .range(('B', *all.start())..=('B', *all.end()))
-                .next_back(),
-        );
-        let (ask, ask_size, ask_orders) = best(
-            self.levels
-                .range(('A', *all.start())..=('A', *all.end()))
-                .next(),
-        );
+        let side = |side| self.levels.range((side, i64::MIN)..=(side, i64::MAX));
+        let flat = |(&(_, price), &(size, orders)): (&(char, i64), &Level)| (price, size, orders);
+        let none = (UNDEFINED_PRICE, 0, 0);
+        let (bid, bid_size, bid_orders) = side('B').next_back().map_or(none, flat);
+        let (ask, ask_size, ask_orders) = side('A').next().map_or(none, flat);
         BidAsk {
             bid,
             ask,
-            bid_size,
-            ask_size,
+            bid_size: bid_size as u32,
+            ask_size: ask_size as u32,
             bid_orders,
             ask_orders,
         }
@@ -154,6 +147,56 @@ fn a_whole_session_agrees_with_a_simple_book_at_every_event_end() {
         times,
         (1_703_462_400_000_000_000, 1_703_548_799_446_724_905)
     );
+}
+
+/// What the recorded session lacks: sides changed, levels far from the top, clears, and orders
+/// packed so densely that numbers and prices meet all the time.
+#[test]
+fn a_random_market_agrees_with_a_simple_book_after_every_record() {
+    for seed in 1..=20 {
+        let mut state: u64 = seed;
+        let mut random = move |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let (mut book, mut simple) = (Book::default(), SimpleBook::default());
+        let width = [3, 40, 2_000][seed as usize % 3];
+        for number in 0..5_000 {
+            let mut message = dbn::MboMsg {
+                hd: dbn::RecordHeader::new::<dbn::MboMsg>(0xA0, 1, 2, number),
+                order_id: random(300),
+                price: 1_000 + random(width) as i64,
+                size: 1 + random(9) as u32,
+                flags: dbn::FlagSet::empty().set_last(),
+                side: if random(2) == 0 { b'A' } else { b'B' } as _,
+                ..Default::default()
+            };
+            let action = match (simple.orders.contains_key(&message.order_id), random(10)) {
+                (false, _) => b'A',
+                (true, 0..3) => b'M',
+                (true, 3..9) => b'C',
+                (true, _) => [b'R', b'T', b'F', b'N'][random(40).min(3) as usize],
+            };
+            message.action = action as _;
+            if action == b'C' {
+                let (_, _, size) = simple.orders[&message.order_id];
+                message.size = message.size.min(size);
+            }
+            simple.apply(&message);
+            let record = RecordRef::new(message.as_ref()).unwrap().mbo().unwrap();
+            book.apply(&record).unwrap();
+            assert_eq!(
+                book.top(),
+                simple.top(),
+                "seed {seed}, record {number}: {message:?}"
+            );
+            assert_eq!(book.order_count(), simple.orders.len());
+            let (bids, asks) = book.level_counts();
+            assert_eq!(bids + asks, simple.levels.len());
+        }
+    }
 }
 
 /// The recorded session, or `None` and a line that says so.

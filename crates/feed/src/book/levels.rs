@@ -3,16 +3,19 @@
 use super::BookError;
 use crate::dbn::UNDEFINED_PRICE;
 
-/// The levels of one side in a sorted array, the best at its end.
+/// The levels of one side in sorted arrays, the best at their end.
 ///
-/// Nearly all changes are at the best prices, so a change looks from the end, moves few levels
-/// or none, and the best is one load away. Asks are kept with their prices negated: both sides
-/// then ascend towards the best.
+/// Nearly all changes are close to the best prices, so a change looks from the end, moves few
+/// levels or none, and the best is one load away. Prices stand apart from what is at them: the
+/// best eight fill one cache line and are compared at once, without a branch. Asks are kept with
+/// their prices negated: both sides then ascend towards the best.
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
-    /// Ascending by `key`, no key twice.
-    levels: Vec<Entry>,
-    /// 1 for bids, −1 for asks: `key = price * sign`.
+    /// `price * sign`, ascending, none twice.
+    keys: Vec<i64>,
+    /// What stands at the key of the same place.
+    sums: Vec<Sum>,
+    /// 1 for bids, −1 for asks.
     sign: i64,
     levels_max: usize,
 }
@@ -26,8 +29,7 @@ pub(super) struct Level {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    key: i64,
+struct Sum {
     size: u64,
     orders: u32,
 }
@@ -35,7 +37,8 @@ struct Entry {
 impl Levels {
     pub(super) fn bids(levels_max: usize) -> Self {
         Self {
-            levels: Vec::new(),
+            keys: Vec::new(),
+            sums: Vec::new(),
             sign: 1,
             levels_max,
         }
@@ -43,7 +46,8 @@ impl Levels {
 
     pub(super) fn asks(levels_max: usize) -> Self {
         Self {
-            levels: Vec::new(),
+            keys: Vec::new(),
+            sums: Vec::new(),
             sign: -1,
             levels_max,
         }
@@ -51,13 +55,13 @@ impl Levels {
 
     #[inline]
     pub(super) fn best(&self) -> Level {
-        match self.levels.last() {
-            Some(entry) => Level {
-                price: entry.key * self.sign,
-                size: entry.size,
-                orders: entry.orders,
+        match (self.keys.last(), self.sums.last()) {
+            (Some(key), Some(sum)) => Level {
+                price: key * self.sign,
+                size: sum.size,
+                orders: sum.orders,
             },
-            None => Level {
+            _ => Level {
                 price: UNDEFINED_PRICE,
                 size: 0,
                 orders: 0,
@@ -66,11 +70,12 @@ impl Levels {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.levels.len()
+        self.keys.len()
     }
 
     pub(super) fn clear(&mut self) {
-        self.levels.clear();
+        self.keys.clear();
+        self.sums.clear();
     }
 
     /// Adds an order to its level.
@@ -79,9 +84,9 @@ impl Levels {
         let size = u64::from(size);
         match self.find(price) {
             Ok(place) => {
-                let entry = &mut self.levels[place];
-                entry.size += size;
-                entry.orders += 1;
+                let sum = &mut self.sums[place];
+                sum.size += size;
+                sum.orders += 1;
                 Ok(())
             }
             Err(place) => self.insert(place, price, size, 1),
@@ -94,11 +99,12 @@ impl Levels {
         let Ok(place) = self.find(price) else {
             return; // the level was replaced by a top of book
         };
-        let entry = &mut self.levels[place];
-        entry.size = entry.size.saturating_sub(u64::from(size));
-        entry.orders = entry.orders.saturating_sub(u32::from(gone));
-        if entry.orders == 0 {
-            self.levels.remove(place);
+        let sum = &mut self.sums[place];
+        sum.size = sum.size.saturating_sub(u64::from(size));
+        sum.orders = sum.orders.saturating_sub(u32::from(gone));
+        if sum.orders == 0 {
+            self.keys.remove(place);
+            self.sums.remove(place);
         }
     }
 
@@ -106,42 +112,46 @@ impl Levels {
     #[inline]
     pub(super) fn resize(&mut self, price: i64, old: u32, new: u32) {
         if let Ok(place) = self.find(price) {
-            let entry = &mut self.levels[place];
-            entry.size = (entry.size + u64::from(new)).saturating_sub(u64::from(old));
+            let sum = &mut self.sums[place];
+            sum.size = (sum.size + u64::from(new)).saturating_sub(u64::from(old));
         }
     }
 
     /// Puts one level of no known orders into an empty side.
     pub(super) fn set_only(&mut self, price: i64, size: u32) -> Result<(), BookError> {
-        self.levels.clear();
+        self.clear();
         self.insert(0, price, u64::from(size), 0)
     }
 
     fn insert(&mut self, at: usize, price: i64, size: u64, orders: u32) -> Result<(), BookError> {
-        if self.levels.len() >= self.levels_max {
+        if self.keys.len() >= self.levels_max {
             return Err(BookError::LevelsFull);
         }
-        let key = price * self.sign;
-        self.levels.insert(at, Entry { key, size, orders });
+        self.keys.insert(at, price * self.sign);
+        self.sums.insert(at, Sum { size, orders });
         Ok(())
     }
 
-    /// The place of a price, or where it belongs: the best few are looked through, the rest
+    /// The place of a price, or where it belongs: the best few are compared at once, the rest
     /// halved.
     #[inline]
     fn find(&self, price: i64) -> Result<usize, usize> {
         let key = price * self.sign;
-        let length = self.levels.len();
-        let near = length.saturating_sub(NEAR);
-        for place in (near..length).rev() {
-            let at = self.levels[place].key;
-            if at <= key {
-                return if at == key { Ok(place) } else { Err(place + 1) };
-            }
+        let Some((far, near)) = self.keys.split_last_chunk::<NEAR>() else {
+            return self.keys.binary_search(&key);
+        };
+        let better: usize = near.iter().map(|&near| usize::from(near > key)).sum();
+        if better == NEAR {
+            return far.binary_search(&key);
         }
-        self.levels[..near].binary_search_by_key(&key, |entry| entry.key)
+        let place = NEAR - 1 - better;
+        if near[place] == key {
+            Ok(far.len() + place)
+        } else {
+            Err(far.len() + place + 1)
+        }
     }
 }
 
-/// Levels looked through one by one before halving the rest: two cache lines.
-const NEAR: usize = 6;
+/// Levels compared at once: one cache line of prices.
+const NEAR: usize = 8;
