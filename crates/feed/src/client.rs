@@ -324,7 +324,7 @@ impl Client {
     pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.poll_requests(now_ns);
         while let Some(until) = self.holes.given_up() {
-            self.give_up(until, LossReason::NoAnswer, now_ns, sink);
+            self.give_up(until, LossReason::NoAnswer, sink);
             self.request_snapshot();
         }
         for side in Side::ALL {
@@ -517,7 +517,7 @@ impl Client {
                 match &message {
                     Message::Skip(_) => {
                         self.counters.messages -= 1;
-                        self.counters.skipped += count;
+                        self.counters.skipped = self.counters.skipped.saturating_add(count);
                     }
                     Message::Definition(definition) => sink.definition(sequence, definition),
                     other => sink.message(sequence, other),
@@ -594,7 +594,8 @@ impl Client {
         let first = header.first_sequence;
         if first >= state.next_sequence {
             if state.next_sequence != 0 {
-                state.counters.lost += first - state.next_sequence;
+                let passed_over = first - state.next_sequence;
+                state.counters.lost = state.counters.lost.saturating_add(passed_over);
             }
             state.next_sequence = until;
         } else {
@@ -653,14 +654,13 @@ impl Client {
 
     fn recovered<S: Sink>(&mut self, from: u64, count: u64, sink: &mut S) {
         if count > 0 {
-            self.counters.recovered += count;
+            self.counters.recovered = self.counters.recovered.saturating_add(count);
             sink.gap(Gap::Recovered { from, count });
         }
     }
 
     /// Gives up what is missing before `until`; what came early is delivered in its place.
-    fn give_up<S: Sink>(&mut self, until: u64, reason: LossReason, now_ns: u64, sink: &mut S) {
-        let _ = now_ns;
+    fn give_up<S: Sink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
         while self.expected < until {
             // An early packet was checked when it came.
             let _ = self.apply_early(sink);
@@ -696,7 +696,7 @@ impl Client {
             self.recovered(recovered.0, recovered.1, sink);
         }
         let count = until - from;
-        self.counters.lost += count;
+        self.counters.lost = self.counters.lost.saturating_add(count);
         self.expected = until;
         sink.gap(Gap::Lost {
             from,

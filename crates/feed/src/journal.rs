@@ -379,3 +379,151 @@ fn symbol_of(encoded: &[u8]) -> u32 {
         None => u32::MAX,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Definition, Name, Trade, UDP_PACKET_LENGTH_MAX, decode_packet};
+
+    struct Only(u32);
+
+    impl Filter for Only {
+        fn passes_all(&self) -> bool {
+            false
+        }
+
+        fn passes(&self, symbol: u32) -> bool {
+            symbol == self.0
+        }
+    }
+
+    fn trade(symbol: u32, price: i64) -> Message {
+        Message::Trade(Trade {
+            symbol,
+            price,
+            ..Trade::default()
+        })
+    }
+
+    fn definition(symbol: u32) -> Message {
+        Message::Definition(Definition {
+            symbol,
+            source: 0,
+            source_time_ns: 0,
+            open: 0,
+            price_tick: 0,
+            lot_size: 0,
+            currency: [0; 4],
+            name: Name::new("X").unwrap(),
+        })
+    }
+
+    /// Messages with their sequences, out of packets; checks that the packets are contiguous.
+    fn read(mut packets: &[u8], first: u64) -> Vec<(u64, Message)> {
+        let (mut next, mut read) = (first, Vec::new());
+        while let Some((packet, length)) = decode_packet(packets).unwrap() {
+            assert!(length <= UDP_PACKET_LENGTH_MAX);
+            assert_eq!(packet.header.first_sequence, next);
+            for message in packet.messages().map(Result::unwrap) {
+                if !matches!(message, Message::Skip(_)) {
+                    read.push((next, message));
+                }
+                next += message.sequence_count();
+            }
+            packets = &packets[length..];
+        }
+        read
+    }
+
+    fn options() -> PacketOptions {
+        PacketOptions {
+            packet_limit_bytes: UDP_PACKET_LENGTH_MAX,
+            ..PacketOptions::default()
+        }
+    }
+
+    #[test]
+    fn keeps_exactly_the_newest_messages_of_mixed_lengths() {
+        let mut journal = Journal::new(1, 64);
+        let mut all = Vec::new();
+        for index in 0..1_000_u32 {
+            let message = match index % 7 {
+                0 => definition(index),
+                1 | 2 => trade(index, 5),
+                _ => Message::Quote(Quote {
+                    symbol: index,
+                    ..Quote::default()
+                }),
+            };
+            assert_eq!(journal.append(&message), u64::from(index) + 1);
+            all.push(message);
+            let oldest = journal.oldest_sequence();
+            assert!(journal.len() <= 64 && journal.len() >= 64.min(all.len() as u64) * 3 / 4);
+            assert_eq!(journal.message(oldest - 1), None);
+            for sequence in oldest..journal.next_sequence() {
+                assert_eq!(journal.message(sequence), Some(all[sequence as usize - 1]));
+            }
+        }
+        let oldest = journal.oldest_sequence();
+        let (mut cursor, mut out) = (Cursor::at(oldest), Vec::new());
+        journal.write_packets(&mut cursor, u64::MAX, &options(), &Everything, &mut out);
+        assert_eq!(cursor, Cursor::at(1_001));
+        let expected: Vec<_> = (oldest..1_001)
+            .map(|sequence| (sequence, all[sequence as usize - 1]))
+            .collect();
+        assert_eq!(read(&out, oldest), expected);
+    }
+
+    #[test]
+    fn a_selection_skips_and_stays_contiguous() {
+        let mut journal = Journal::new(1, 1_024);
+        for index in 0..900 {
+            journal.append(&trade(index % 9, i64::from(index)));
+        }
+        let (mut cursor, mut out) = (Cursor::at(1), Vec::new());
+        journal.write_packets(&mut cursor, u64::MAX, &options(), &Only(3), &mut out);
+        let messages = read(&out, 1);
+        assert_eq!(messages.len(), 100);
+        assert!(
+            messages.iter().all(|(sequence, message)| sequence % 9 == 4
+                && *message == trade(3, *sequence as i64 - 1))
+        );
+        assert_eq!(
+            cursor,
+            Cursor {
+                sent: 896,
+                scanned: 901
+            }
+        );
+        out.clear();
+        journal.write_skipped(&mut cursor, Flags::NONE, &mut out);
+        assert!(read(&out, 896).is_empty());
+        assert_eq!(cursor, Cursor::at(901));
+    }
+
+    #[test]
+    fn a_budget_stops_and_the_cursor_goes_on() {
+        let mut journal = Journal::new(1, 1_024);
+        (0..500).for_each(|index| assert!(journal.append(&trade(1, index)) > 0));
+        let (mut cursor, mut out, mut turns) = (Cursor::at(1), Vec::new(), 0);
+        while cursor.scanned < 501 {
+            let options = PacketOptions {
+                budget_bytes: 2_000,
+                ..options()
+            };
+            journal.write_packets(&mut cursor, u64::MAX, &options, &Everything, &mut out);
+            turns += 1;
+        }
+        assert_eq!(read(&out, 1).len(), 500);
+        assert!(turns > 4);
+    }
+
+    #[test]
+    fn outside_of_the_window_nothing_is_written() {
+        let mut journal = Journal::new(1, 64);
+        (0..200).for_each(|index| assert!(journal.append(&trade(1, index)) > 0));
+        let (mut cursor, mut out) = (Cursor::at(5), Vec::new());
+        journal.write_packets(&mut cursor, u64::MAX, &options(), &Everything, &mut out);
+        assert_eq!((cursor, out.len()), (Cursor::at(5), 0));
+    }
+}

@@ -661,3 +661,6 @@ impl From<ReceiveError> for SessionError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

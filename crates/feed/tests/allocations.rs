@@ -49,9 +49,16 @@ fn allocations_of(work: impl FnOnce()) -> u64 {
 fn message(index: u64) -> Message {
     let symbol = (index % 10) as u32;
     if index.is_multiple_of(3) {
-        Message::Trade(Trade { symbol, size: 1, ..Trade::default() })
+        Message::Trade(Trade {
+            symbol,
+            size: 1,
+            ..Trade::default()
+        })
     } else {
-        Message::Quote(Quote { symbol, ..Quote::default() })
+        Message::Quote(Quote {
+            symbol,
+            ..Quote::default()
+        })
     }
 }
 

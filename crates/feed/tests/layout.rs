@@ -21,9 +21,14 @@ fn encoded_control(control: &Control) -> Vec<u8> {
 
 /// Hexadecimal digits, blanks ignored.
 fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .collect();
     let pairs = digits.chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
 }
 
 fn trade() -> Trade {
@@ -56,8 +61,10 @@ fn a_quote() {
         bid_orders: 7,
         ask_orders: 8,
     };
-    let bytes = hex("31 00 0200 01000000 0300000000000000 0400000000000000 ffffffffffffffff
-         05000000 06000000 07000000 08000000");
+    let bytes = hex(
+        "31 00 0200 01000000 0300000000000000 0400000000000000 ffffffffffffffff
+         05000000 06000000 07000000 08000000",
+    );
     assert_eq!(encoded(&Message::Quote(quote)), bytes);
 }
 
@@ -73,8 +80,10 @@ fn a_definition() {
         currency: *b"USD\0",
         name: Name::new("ESH4").unwrap(),
     };
-    let mut bytes = hex("71 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
-         06000000 55534400 45534834");
+    let mut bytes = hex(
+        "71 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
+         06000000 55534400 45534834",
+    );
     // Name bytes begin at 40: lot size and currency at 32..40.
     bytes.resize(112, 0);
     assert_eq!(encoded(&Message::Definition(definition)), bytes);
@@ -113,18 +122,29 @@ fn a_last_value() {
         open: 14,
         updates: 15,
     };
-    let bytes = hex("61 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
+    let bytes = hex(
+        "61 00 0200 01000000 0300000000000000 0400000000000000 0500000000000000
          0600000000000000 07000000 08000000 09000000 0a000000 0b00000000000000 0c000000 02 000000
-         0d00000000000000 0e00000000000000 0f00000000000000");
+         0d00000000000000 0e00000000000000 0f00000000000000",
+    );
     assert_eq!(encoded(&Message::LastValue(value)), bytes);
 }
 
 #[test]
 fn marks_and_skips() {
-    let mark = SnapshotMark { as_of: 1, records: 2 };
+    let mark = SnapshotMark {
+        as_of: 1,
+        records: 2,
+    };
     let body = "00 0000 00000000 0000000000000000 0100000000000000 0200000000000000";
-    assert_eq!(encoded(&Message::SnapshotBegin(mark)), hex(&format!("22 {body}")));
-    assert_eq!(encoded(&Message::SnapshotEnd(mark)), hex(&format!("23 {body}")));
+    assert_eq!(
+        encoded(&Message::SnapshotBegin(mark)),
+        hex(&format!("22 {body}"))
+    );
+    assert_eq!(
+        encoded(&Message::SnapshotEnd(mark)),
+        hex(&format!("23 {body}"))
+    );
     let skip = hex("10 00 0000 00000000 0300000000000000");
     assert_eq!(encoded(&Message::Skip(Skip { count: 3 })), skip);
     assert_eq!(snapshot_position(2, 3), 0x0000_0002_0000_0003);
@@ -140,7 +160,9 @@ fn controls() {
         subscription_count: 3,
         client_name: ClientName::new("w").unwrap(),
     };
-    let mut bytes = hex(&format!("58 {prefix} 0100000000000000 02000000 01 00 0300 77"));
+    let mut bytes = hex(&format!(
+        "58 {prefix} 0100000000000000 02000000 01 00 0300 77"
+    ));
     bytes.resize(80, 0);
     assert_eq!(encoded_control(&Control::Login(login)), bytes);
 
@@ -155,12 +177,19 @@ fn controls() {
     ));
     assert_eq!(encoded_control(&Control::LoginAccepted(accepted)), bytes);
 
-    let subscribe = Subscribe { pattern: PatternText::new("*").unwrap(), resume: true };
+    let subscribe = Subscribe {
+        pattern: PatternText::new("*").unwrap(),
+        resume: true,
+    };
     let mut bytes = hex("69 01 0000 00000000 0000000000000000 2a");
     bytes.resize(96, 0);
     assert_eq!(encoded_control(&Control::Subscribe(subscribe)), bytes);
 
-    let request = Request { from: 1, count: 2, snapshot: false };
+    let request = Request {
+        from: 1,
+        count: 2,
+        snapshot: false,
+    };
     let bytes = hex(&format!("28 {prefix} 0100000000000000 0200000000000000"));
     assert_eq!(encoded_control(&Control::Request(request)), bytes);
 }
@@ -195,7 +224,11 @@ fn crc32c_bit_by_bit(bytes: &[u8]) -> u32 {
     for &byte in bytes {
         crc ^= u32::from(byte);
         for _ in 0..8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ 0x82f6_3b78
+            } else {
+                crc >> 1
+            };
         }
     }
     !crc

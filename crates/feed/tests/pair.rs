@@ -80,7 +80,11 @@ struct Market {
 
 impl Market {
     fn new(seed: u64) -> Market {
-        Market { random: Random(seed), board: TestBoard::default(), all: Vec::new() }
+        Market {
+            random: Random(seed),
+            board: TestBoard::default(),
+            all: Vec::new(),
+        }
     }
 
     fn message(&mut self, symbols: u64) -> Message {
@@ -113,7 +117,14 @@ impl Market {
             })
         } else {
             let size = self.random.below(100) as u32;
-            Message::Trade(Trade { symbol, source: 1, source_time_ns, price, size, condition: 0 })
+            Message::Trade(Trade {
+                symbol,
+                source: 1,
+                source_time_ns,
+                price,
+                size,
+                condition: 0,
+            })
         }
     }
 
@@ -142,10 +153,17 @@ struct Recorder {
 
 impl Recorder {
     fn deliver(&mut self, sequence: u64, message: Message) {
-        assert!(sequence > self.last_sequence, "{sequence} after {}", self.last_sequence);
+        assert!(
+            sequence > self.last_sequence,
+            "{sequence} after {}",
+            self.last_sequence
+        );
         self.last_sequence = sequence;
         let symbol = message.symbol().unwrap();
-        let value = self.values.entry(symbol).or_insert_with(|| LastValue::new(symbol));
+        let value = self
+            .values
+            .entry(symbol)
+            .or_insert_with(|| LastValue::new(symbol));
         value.apply(sequence, &message);
         self.delivered.push((sequence, message));
     }
@@ -161,7 +179,8 @@ impl Sink for Recorder {
     }
 
     fn definition(&mut self, sequence: u64, definition: &Definition) {
-        self.names.insert(definition.symbol, definition.name.to_string());
+        self.names
+            .insert(definition.symbol, definition.name.to_string());
         if sequence > 0 {
             self.deliver(sequence, Message::Definition(*definition));
         }
@@ -169,7 +188,9 @@ impl Sink for Recorder {
 
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
         let value = self.values.entry(record.symbol);
-        value.or_insert_with(|| LastValue::new(record.symbol)).merge(record);
+        value
+            .or_insert_with(|| LastValue::new(record.symbol))
+            .merge(record);
     }
 
     fn snapshot_complete(&mut self, _as_of: u64, _records: u64) {
@@ -180,7 +201,11 @@ impl Sink for Recorder {
         match gap {
             Gap::Opened { count, .. } => self.open += count,
             Gap::Recovered { count, .. } => self.open -= count,
-            Gap::Lost { from, count, reason } => {
+            Gap::Lost {
+                from,
+                count,
+                reason,
+            } => {
                 assert!(from > self.last_sequence && count > 0);
                 self.lost.push((from, count, reason));
             }
@@ -213,7 +238,8 @@ struct Wire {
 impl Wire {
     fn write(&mut self, bytes: &[u8], now_ns: u64) {
         if !bytes.is_empty() && !self.cut {
-            self.in_flight.push_back((now_ns.max(self.blocked_until_ns) + LATENCY_NS, bytes.into()));
+            self.in_flight
+                .push_back((now_ns.max(self.blocked_until_ns) + LATENCY_NS, bytes.into()));
         }
     }
 
@@ -244,17 +270,28 @@ impl Wire {
             let (packet, after) = rest.split_at(header.packet_length());
             rest = after;
             let control = header.flags.contains(Flags::CONTROL);
-            let delay_ns = if control { 0 } else { random.below(8) * TICK_NS };
+            let delay_ns = if control {
+                0
+            } else {
+                random.below(8) * TICK_NS
+            };
             if control || random.below(100) >= 3 {
-                self.in_flight.push_back((now_ns + LATENCY_NS + delay_ns, packet.into()));
+                self.in_flight
+                    .push_back((now_ns + LATENCY_NS + delay_ns, packet.into()));
             }
         }
-        self.in_flight.make_contiguous().sort_by_key(|entry| entry.0);
+        self.in_flight
+            .make_contiguous()
+            .sort_by_key(|entry| entry.0);
         packets.clear();
     }
 
     fn arrive(&mut self, now_ns: u64) {
-        while self.in_flight.front().is_some_and(|entry| entry.0 <= now_ns) {
+        while self
+            .in_flight
+            .front()
+            .is_some_and(|entry| entry.0 <= now_ns)
+        {
             let (_, bytes) = self.in_flight.pop_front().unwrap();
             self.arrived.extend_from_slice(&bytes);
         }
@@ -348,7 +385,10 @@ impl Pair {
             journal: Journal::new(SESSION, scenario.window),
             client,
             recorder: Recorder::default(),
-            connections: sides.iter().map(|&side| Connection::new(&scenario, side)).collect(),
+            connections: sides
+                .iter()
+                .map(|&side| Connection::new(&scenario, side))
+                .collect(),
             random: Random(scenario.seed ^ 0xabcd),
             reconnects: 0,
             conflated: 0,
@@ -365,7 +405,10 @@ impl Pair {
             if self.now_ns >= self.client.deadline_ns() {
                 self.client.handle_timeout(self.now_ns, &mut self.recorder);
             }
-            let acknowledged = self.connections.iter().any(|one| one.session.end_acknowledged());
+            let acknowledged = self
+                .connections
+                .iter()
+                .any(|one| one.session.end_acknowledged());
             if self.client.is_ended() && self.client.is_complete() && acknowledged {
                 return;
             }
@@ -411,17 +454,21 @@ impl Pair {
         let (journal, board) = (&self.journal, &self.market.board);
         let before = one.session.counters().conflated;
         if (now_ns / TICK_NS).is_multiple_of(self.scenario.produce_every) {
-            one.session.produce(journal, board, now_ns, &mut out, self.scenario.budget_bytes);
+            one.session
+                .produce(journal, board, now_ns, &mut out, self.scenario.budget_bytes);
         }
         self.conflated += one.session.counters().conflated - before;
         if self.scenario.datagrams {
-            one.to_client.write_datagrams(&mut out, &mut self.random, now_ns);
+            one.to_client
+                .write_datagrams(&mut out, &mut self.random, now_ns);
         } else {
             one.to_client.write_badly(&mut out, &mut one.faults, now_ns);
         }
         one.to_client.arrive(now_ns);
         let arrived = &mut one.to_client.arrived;
-        let result = self.client.receive(side, arrived, now_ns, &mut self.recorder);
+        let result = self
+            .client
+            .receive(side, arrived, now_ns, &mut self.recorder);
         let broken = match result {
             Ok(used) => {
                 arrived.drain(..used);
@@ -440,7 +487,10 @@ impl Pair {
         one.to_server.write(&sent, now_ns);
         one.to_server.arrive(now_ns);
         let arrived = &mut one.to_server.arrived;
-        let used = one.session.receive(arrived, now_ns, &mut self.recorder).unwrap();
+        let used = one
+            .session
+            .receive(arrived, now_ns, &mut self.recorder)
+            .unwrap();
         arrived.drain(..used);
     }
 
@@ -460,7 +510,10 @@ impl Pair {
         let mut delivered = self.recorder.delivered.iter().peekable();
         let mut lost = self.recorder.lost.iter().peekable();
         for sequence in first..self.journal.next_sequence() {
-            while lost.peek().is_some_and(|range| range.0 + range.1 <= sequence) {
+            while lost
+                .peek()
+                .is_some_and(|range| range.0 + range.1 <= sequence)
+            {
                 lost.next();
             }
             let is_lost = lost.peek().is_some_and(|range| range.0 <= sequence);
@@ -474,12 +527,21 @@ impl Pair {
             }
         }
         assert!(delivered.next().is_none());
-        for (definition, value) in self.market.board.definitions.iter().zip(&self.market.board.values)
+        for (definition, value) in self
+            .market
+            .board
+            .definitions
+            .iter()
+            .zip(&self.market.board.values)
         {
             if self.scenario.pattern == "*" || definition.name.as_str().starts_with("ES") {
                 let got = self.recorder.values.get(&definition.symbol);
                 assert_eq!(got, Some(value), "seed {seed}");
-                let name = self.recorder.names.get(&definition.symbol).map(String::as_str);
+                let name = self
+                    .recorder
+                    .names
+                    .get(&definition.symbol)
+                    .map(String::as_str);
                 assert_eq!(name, Some(definition.name.as_str()), "seed {seed}");
             }
         }
@@ -502,9 +564,15 @@ fn run_seeds(seeds: std::ops::Range<u64>, scenario: Scenario, sides: &[Side]) ->
 
 #[test]
 fn a_clean_link_needs_no_recovery() {
-    let scenario = Scenario { faults: "", ..Scenario::default() };
+    let scenario = Scenario {
+        faults: "",
+        ..Scenario::default()
+    };
     for pair in run_seeds(0..4, scenario, &[Side::A]) {
-        assert_eq!(pair.client.counters().gaps + pair.client.counters().requests, 0);
+        assert_eq!(
+            pair.client.counters().gaps + pair.client.counters().requests,
+            0
+        );
         assert_eq!(pair.recorder.snapshots, 1);
         assert_eq!(pair.reconnects, 0);
     }
@@ -519,22 +587,40 @@ fn nothing_is_lost_over_a_stream_with_every_fault() {
     }
     // The faults were really there.
     assert!(pairs.iter().map(|pair| pair.reconnects).sum::<u64>() > 10);
-    assert!(pairs.iter().map(|pair| pair.client.counters().recovered).sum::<u64>() > 1_000);
+    assert!(
+        pairs
+            .iter()
+            .map(|pair| pair.client.counters().recovered)
+            .sum::<u64>()
+            > 1_000
+    );
 }
 
 #[test]
 fn nothing_is_lost_over_datagrams_that_overtake_each_other() {
-    let scenario = Scenario { datagrams: true, ..Scenario::default() };
+    let scenario = Scenario {
+        datagrams: true,
+        ..Scenario::default()
+    };
     let pairs = run_seeds(100..140, scenario, &[Side::A]);
     for pair in &pairs {
         assert_eq!(pair.recorder.lost_count(), 0, "seed {}", pair.scenario.seed);
     }
-    assert!(pairs.iter().map(|pair| pair.client.side_counters(Side::A).late).sum::<u64>() > 100);
+    assert!(
+        pairs
+            .iter()
+            .map(|pair| pair.client.side_counters(Side::A).late)
+            .sum::<u64>()
+            > 100
+    );
 }
 
 #[test]
 fn a_selection_is_as_safe_as_the_whole_stream() {
-    let scenario = Scenario { pattern: "ES-*", ..Scenario::default() };
+    let scenario = Scenario {
+        pattern: "ES-*",
+        ..Scenario::default()
+    };
     for pair in run_seeds(200..230, scenario, &[Side::A]) {
         assert_eq!(pair.recorder.lost_count(), 0, "seed {}", pair.scenario.seed);
         assert!(pair.client.counters().skipped > 0);
@@ -554,7 +640,12 @@ fn a_slow_client_is_conflated_and_told_so() {
     for pair in run_seeds(300..320, scenario, &[Side::A]) {
         assert!(pair.recorder.lost_count() > 1_000);
         assert_eq!(pair.recorder.lost_count(), pair.conflated);
-        assert!(pair.recorder.lost.iter().all(|range| range.2 == LossReason::Conflated));
+        assert!(
+            pair.recorder
+                .lost
+                .iter()
+                .all(|range| range.2 == LossReason::Conflated)
+        );
         assert!(pair.recorder.snapshots > 1);
         assert!(!pair.recorder.delivered.is_empty());
     }
@@ -562,14 +653,23 @@ fn a_slow_client_is_conflated_and_told_so() {
 
 #[test]
 fn a_small_window_with_every_fault_still_ends_in_equal_values() {
-    let scenario = Scenario { window: 512, ..Scenario::default() };
+    let scenario = Scenario {
+        window: 512,
+        ..Scenario::default()
+    };
     let pairs = run_seeds(400..440, scenario, &[Side::A]);
-    assert!(pairs.iter().any(|pair| pair.recorder.lost_count() > 0), "the window was too wide");
+    assert!(
+        pairs.iter().any(|pair| pair.recorder.lost_count() > 0),
+        "the window was too wide"
+    );
 }
 
 #[test]
 fn two_bad_sides_make_one_good_stream() {
-    let scenario = Scenario { datagrams: true, ..Scenario::default() };
+    let scenario = Scenario {
+        datagrams: true,
+        ..Scenario::default()
+    };
     for pair in run_seeds(500..520, scenario, &Side::ALL) {
         assert_eq!(pair.recorder.lost_count(), 0, "seed {}", pair.scenario.seed);
         for side in Side::ALL {
@@ -613,7 +713,10 @@ fn a_large_snapshot_survives_loss_and_overtaking() {
         assert!(pair.client.counters().snapshot_records >= 3_000);
         overtaken += pair.client.counters().overtaken;
     }
-    assert!(overtaken > 0, "no record was ever overtaken: the link is too good");
+    assert!(
+        overtaken > 0,
+        "no record was ever overtaken: the link is too good"
+    );
 }
 
 /// A publisher over a bad link: the server has everything, once, and says so.
@@ -633,7 +736,11 @@ fn a_publisher_delivers_its_whole_session_over_a_bad_link() {
         let mut now_ns = 0;
         while publisher.state() != PublisherState::Finished {
             now_ns += TICK_NS;
-            assert!(now_ns < TICKS_MAX * TICK_NS, "seed {seed}: {:?}", publisher.state());
+            assert!(
+                now_ns < TICKS_MAX * TICK_NS,
+                "seed {seed}: {:?}",
+                publisher.state()
+            );
             for _ in 0..10.min(publisher.room() / 3) {
                 if market.all.len() < 4_000 {
                     let message = market.message(30);
@@ -679,11 +786,18 @@ fn a_publisher_delivers_its_whole_session_over_a_bad_link() {
             let used = publisher.receive(&down.arrived, now_ns).unwrap();
             down.arrived.drain(..used);
         }
-        let expected: Vec<_> =
-            market.all.iter().enumerate().map(|(index, &one)| (index as u64 + 1, one)).collect();
+        let expected: Vec<_> = market
+            .all
+            .iter()
+            .enumerate()
+            .map(|(index, &one)| (index as u64 + 1, one))
+            .collect();
         assert_eq!(recorder.delivered, expected, "seed {seed}");
         assert_eq!(recorder.lost_count(), 0);
         let acknowledged = publisher.acknowledgement().unwrap();
-        assert_eq!((acknowledged.next_sequence, acknowledged.applied_count), (4_001, 4_000));
+        assert_eq!(
+            (acknowledged.next_sequence, acknowledged.applied_count),
+            (4_001, 4_000)
+        );
     }
 }

@@ -46,7 +46,9 @@ impl Assembly {
             return true;
         }
         let index = self.missing.partition_point(|range| range.1 <= position);
-        let Some(&(from, until)) = self.missing.get(index) else { return false };
+        let Some(&(from, until)) = self.missing.get(index) else {
+            return false;
+        };
         if position < from {
             return false;
         }
@@ -65,7 +67,8 @@ impl Assembly {
     /// Marks a position that came as missing again.
     pub(super) fn reject(&mut self, position: u32) {
         let index = self.missing.partition_point(|range| range.1 <= position);
-        self.missing.insert(index, (position, position + 1));
+        self.missing
+            .insert(index, (position, position.saturating_add(1)));
     }
 
     pub(super) fn ended(&mut self, records: u64) {

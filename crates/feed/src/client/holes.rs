@@ -77,14 +77,22 @@ impl Holes {
         body: &[u8],
         limit_bytes: usize,
     ) -> bool {
-        if self.early.get(&first).is_some_and(|known| known.until >= until) {
+        if self
+            .early
+            .get(&first)
+            .is_some_and(|known| known.until >= until)
+        {
             return true;
         }
         if self.early_bytes + body.len() > limit_bytes {
             return false;
         }
         self.early_bytes += body.len();
-        let packet = EarlyPacket { until, message_count, body: body.to_vec() };
+        let packet = EarlyPacket {
+            until,
+            message_count,
+            body: body.to_vec(),
+        };
         if let Some(shorter) = self.early.insert(first, packet) {
             self.early_bytes -= shorter.body.len();
         }

@@ -1,7 +1,9 @@
 //! Sends a stream to a server: what `replay` and a simulator without a hub of its own do.
 
 use crate::journal::{Cursor, Everything, Journal};
-use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, StreamSender};
+use crate::server::{
+    HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, StreamSender,
+};
 use crate::wire::{
     ClientName, Control, EndOfSessionAcknowledgement, Flags, Login, Message, MessageError,
     PACKET_LENGTH_MAX, PacketError, PacketWriter, Refused, Role, decode_packet,
@@ -87,8 +89,7 @@ pub struct Publisher {
 impl Publisher {
     /// A publisher of the journal's stream; its session id must not be 0.
     pub fn new(config: PublisherConfig, journal: Journal) -> Publisher {
-        let stream =
-            StreamSender::new(config.packet_limit_bytes, config.heartbeat_interval_ns, 0);
+        let stream = StreamSender::new(config.packet_limit_bytes, config.heartbeat_interval_ns, 0);
         Publisher {
             config,
             journal,
@@ -186,8 +187,12 @@ impl Publisher {
         }
         let half = start + budget_bytes.div_ceil(2);
         let journal = &self.journal;
-        let mut more = self.stream.produce_retransmissions(journal, &Everything, out, half);
-        more |= self.stream.produce_live(journal, &Everything, out, end_bytes);
+        let mut more = self
+            .stream
+            .produce_retransmissions(journal, &Everything, out, half);
+        more |= self
+            .stream
+            .produce_live(journal, &Everything, out, end_bytes);
         let said = out.len() > start;
         self.stream.produce_idle(journal, true, now_ns, said, out);
         more
@@ -196,9 +201,10 @@ impl Publisher {
     /// When [`Publisher::produce`] must be called although nothing happened.
     pub fn deadline_ns(&self) -> u64 {
         match self.state {
-            PublisherState::Streaming => {
-                self.stream.next_heartbeat_ns().min(self.silence_deadline_ns())
-            }
+            PublisherState::Streaming => self
+                .stream
+                .next_heartbeat_ns()
+                .min(self.silence_deadline_ns()),
             PublisherState::LoggingIn => self.silence_deadline_ns(),
             PublisherState::Disconnected | PublisherState::Finished => u64::MAX,
         }
@@ -250,7 +256,10 @@ impl Publisher {
                 let (server_next, own_next) =
                     (accepted.next_sequence, self.journal.next_sequence());
                 if server_next > own_next {
-                    return Err(PublisherError::ServerAhead { server_next, own_next });
+                    return Err(PublisherError::ServerAhead {
+                        server_next,
+                        own_next,
+                    });
                 }
                 self.stream.restart(server_next.max(1), now_ns);
                 self.state = PublisherState::Streaming;

@@ -57,7 +57,7 @@ impl Client {
         sink: &mut S,
     ) -> Result<(), ReceiveError> {
         match control {
-            Control::TooOld(too_old) => self.too_old(too_old, now_ns, sink),
+            Control::TooOld(too_old) => self.too_old(too_old, sink),
             Control::Unknown(_) => {}
             _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
@@ -85,7 +85,7 @@ impl Client {
         if old == 0 {
             return;
         }
-        self.give_up(self.highest, LossReason::SessionChanged, 0, sink);
+        self.give_up(self.highest, LossReason::SessionChanged, sink);
         self.holes.clear();
         self.expected = 0;
         self.highest = 0;
@@ -98,7 +98,7 @@ impl Client {
         sink.session_changed(old, session);
     }
 
-    fn too_old<S: Sink>(&mut self, too_old: &TooOld, now_ns: u64, sink: &mut S) {
+    fn too_old<S: Sink>(&mut self, too_old: &TooOld, sink: &mut S) {
         if self.expected == 0 || too_old.oldest <= self.expected {
             return;
         }
@@ -106,7 +106,7 @@ impl Client {
             true => LossReason::Conflated,
             false => LossReason::TooOld,
         };
-        self.give_up(too_old.oldest, reason, now_ns, sink);
+        self.give_up(too_old.oldest, reason, sink);
         if !too_old.conflated {
             self.request_snapshot();
         }
@@ -138,7 +138,8 @@ impl Client {
             self.assemblies.remove(0);
         }
         let request_ns = now_ns.saturating_add(self.config.request_retry_ns);
-        self.assemblies.push(Assembly::new(side, *notice, request_ns));
+        self.assemblies
+            .push(Assembly::new(side, *notice, request_ns));
         self.values_complete = false;
         sink.snapshot_begin(notice.as_of);
     }
@@ -203,7 +204,10 @@ impl Client {
     /// Notes a symbol's message while a snapshot is on its way.
     #[cold]
     pub(super) fn watch(&mut self, sequence: u64, message: &Message) {
-        let Some(symbol) = message.symbol().filter(|&symbol| symbol < WATCHED_SYMBOLS_MAX) else {
+        let Some(symbol) = message
+            .symbol()
+            .filter(|&symbol| symbol < WATCHED_SYMBOLS_MAX)
+        else {
             return;
         };
         let index = symbol as usize;
@@ -229,7 +233,11 @@ impl Client {
             let goes_on = assembly.request(now_ns.saturating_add(retry_ns), |position, count| {
                 counters.requests += 1;
                 let from = snapshot_position(number, position);
-                let request = Request { from, count, snapshot: true };
+                let request = Request {
+                    from,
+                    count,
+                    snapshot: true,
+                };
                 PacketWriter::control(outgoing, session, &Control::Request(request));
             });
             if !goes_on {

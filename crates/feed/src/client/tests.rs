@@ -1,1 +1,441 @@
+use super::*;
+use crate::journal::{Cursor, Everything, Journal, PacketOptions};
+use crate::wire::{LastValue, Refused, SnapshotMark, Trade};
 
+const SESSION: u32 = 9;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Events as text, so that a test reads as a story.
+#[derive(Default)]
+struct Story(Vec<String>);
+
+impl Sink for Story {
+    fn message(&mut self, sequence: u64, _message: &Message) {
+        self.0.push(format!("message {sequence}"));
+    }
+
+    fn snapshot_record(&mut self, as_of: u64, record: &LastValue) {
+        self.0.push(format!(
+            "record {}@{} as of {as_of}",
+            record.symbol, record.sequence
+        ));
+    }
+
+    fn snapshot_complete(&mut self, as_of: u64, records: u64) {
+        self.0.push(format!("snapshot of {records} as of {as_of}"));
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.0.push(format!("{gap:?}"));
+    }
+
+    fn refused(&mut self, _side: Side, refused: &Refused) {
+        self.0.push(format!("refused {}", refused.text));
+    }
+
+    fn session_changed(&mut self, old: u32, new: u32) {
+        self.0.push(format!("session {old} to {new}"));
+    }
+
+    fn silent(&mut self, side: Side) {
+        self.0.push(format!("silent {side:?}"));
+    }
+
+    fn end_of_session(&mut self, end: &EndOfSessionAcknowledgement) {
+        self.0.push(format!(
+            "end at {}, {} applied",
+            end.next_sequence, end.applied_count
+        ));
+    }
+}
+
+struct Fixture {
+    client: Client,
+    story: Story,
+    journal: Journal,
+}
+
+impl Fixture {
+    /// A client that has joined an empty stream of session 9 at sequence 1.
+    fn joined() -> Fixture {
+        let mut journal = Journal::new(SESSION, 1_024);
+        for symbol in 0..100 {
+            journal.append(&Message::Trade(Trade {
+                symbol,
+                ..Trade::default()
+            }));
+        }
+        let mut client = Client::new(ClientConfig::default());
+        client.connected(Side::A, 0);
+        let mut fixture = Fixture {
+            client,
+            story: Story::default(),
+            journal,
+        };
+        fixture.control(&accepted(SESSION));
+        fixture.control(&Control::SnapshotNotice(SnapshotNotice {
+            number: 1,
+            as_of: 0,
+        }));
+        let mut out = Vec::new();
+        let mut writer = PacketWriter::new(&mut out, SESSION, Flags::SNAPSHOT, 1 << 32, 1_472);
+        writer.push(&Message::SnapshotBegin(SnapshotMark {
+            as_of: 0,
+            records: 0,
+        }));
+        writer.push(&Message::SnapshotEnd(SnapshotMark {
+            as_of: 0,
+            records: 0,
+        }));
+        writer.finish();
+        fixture.receive(&out);
+        fixture.story.0.clear();
+        fixture.sent();
+        fixture
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let used = self.client.receive(Side::A, bytes, 0, &mut self.story);
+        assert_eq!(used, Ok(bytes.len()));
+    }
+
+    fn control(&mut self, control: &Control) {
+        let mut out = Vec::new();
+        PacketWriter::control(&mut out, SESSION, control);
+        self.receive(&out);
+    }
+
+    fn bare(&mut self, flags: Flags, sequence: u64) {
+        let mut out = Vec::new();
+        PacketWriter::bare(&mut out, SESSION, flags, sequence);
+        self.receive(&out);
+    }
+
+    fn packet(&self, from: u64, until: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let options = PacketOptions::default();
+        let mut cursor = Cursor::at(from);
+        self.journal
+            .write_packets(&mut cursor, until, &options, &Everything, &mut out);
+        out
+    }
+
+    fn messages(&mut self, from: u64, until: u64) {
+        let packet = self.packet(from, until);
+        self.receive(&packet);
+    }
+
+    /// The controls that the client sent since the last call.
+    fn sent(&mut self) -> Vec<Control> {
+        let (mut out, mut controls) = (Vec::new(), Vec::new());
+        self.client.drain_outgoing(Side::A, &mut out);
+        let mut rest = out.as_slice();
+        while let Some((packet, length)) = decode_packet(rest).unwrap() {
+            controls.extend(packet.controls().map(Result::unwrap));
+            rest = &rest[length..];
+        }
+        controls
+    }
+
+    fn story(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.story.0)
+    }
+}
+
+fn accepted(session: u32) -> Control {
+    Control::LoginAccepted(LoginAccepted {
+        session,
+        heartbeat_interval_ms: 1_000,
+        next_sequence: 1,
+        oldest_sequence: 1,
+    })
+}
+
+#[test]
+fn a_hole_is_asked_for_after_the_grace_and_filled_in_order() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 3);
+    fixture.messages(5, 6);
+    assert_eq!(
+        fixture.story(),
+        ["message 1", "message 2", "Opened { from: 3, count: 2 }"]
+    );
+    assert_eq!(fixture.sent(), [], "it may only be late");
+    assert_eq!(fixture.client.deadline_ns(), 1_000_000);
+    fixture.client.handle_timeout(1_000_000, &mut fixture.story);
+    let request = Request {
+        from: 3,
+        count: 2,
+        snapshot: false,
+    };
+    assert_eq!(fixture.sent(), [Control::Request(request)]);
+    fixture.messages(3, 5);
+    assert_eq!(
+        fixture.story(),
+        [
+            "message 3",
+            "message 4",
+            "message 5",
+            "Recovered { from: 3, count: 2 }"
+        ]
+    );
+    assert!(fixture.client.is_complete());
+}
+
+#[test]
+fn duplicates_and_overlaps_are_delivered_once() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 4);
+    fixture.messages(1, 4);
+    fixture.messages(2, 6);
+    assert_eq!(
+        fixture.story(),
+        [
+            "message 1",
+            "message 2",
+            "message 3",
+            "message 4",
+            "message 5"
+        ]
+    );
+    assert_eq!(fixture.client.side_counters(Side::A).duplicate, 1);
+}
+
+#[test]
+fn a_corrupt_packet_is_a_hole() {
+    let mut fixture = Fixture::joined();
+    let mut packet = fixture.packet(1, 3);
+    packet[30] ^= 1;
+    fixture.receive(&packet);
+    assert_eq!(fixture.story(), Vec::<String>::new());
+    assert_eq!(fixture.client.side_counters(Side::A).corrupt, 1);
+    fixture.bare(Flags::HEARTBEAT, 3);
+    assert_eq!(fixture.story(), ["Opened { from: 1, count: 2 }"]);
+}
+
+#[test]
+fn broken_framing_ends_the_connection_and_the_next_one_resumes() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 3);
+    let error = fixture
+        .client
+        .receive(Side::A, b"HTTP/1.1 200 OK", 0, &mut fixture.story);
+    assert_eq!(error, Err(ReceiveError::FramingLost(PacketError::BadMagic)));
+    fixture.client.connected(Side::A, 0);
+    let [Control::Login(login)] = fixture.sent()[..] else {
+        panic!("no login")
+    };
+    assert_eq!((login.session, login.next_sequence), (SESSION, 3));
+}
+
+#[test]
+fn too_old_is_lost_with_its_range_and_a_snapshot_is_asked_for() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 2);
+    fixture.messages(10, 11);
+    fixture.control(&Control::TooOld(TooOld {
+        wanted: 2,
+        oldest: 8,
+        conflated: false,
+    }));
+    assert_eq!(
+        fixture.story(),
+        [
+            "message 1",
+            "Opened { from: 2, count: 8 }",
+            "Lost { from: 2, count: 6, reason: TooOld }"
+        ]
+    );
+    let all = PatternText::new("*").unwrap();
+    assert_eq!(fixture.sent(), [Control::SnapshotRequest(all)]);
+    assert!(!fixture.client.is_complete());
+    fixture.messages(8, 10);
+    assert_eq!(
+        fixture.story(),
+        [
+            "message 8",
+            "message 9",
+            "message 10",
+            "Recovered { from: 8, count: 2 }"
+        ]
+    );
+}
+
+#[test]
+fn a_hole_that_nobody_fills_is_given_up() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(3, 4);
+    let mut requests = 0;
+    for tick in 0..1_000 {
+        let now_ns = tick * 10_000_000;
+        // The link is alive: heartbeats come.
+        let mut out = Vec::new();
+        PacketWriter::bare(&mut out, SESSION, Flags::HEARTBEAT, 4);
+        fixture
+            .client
+            .receive(Side::A, &out, now_ns, &mut fixture.story)
+            .unwrap();
+        fixture.client.handle_timeout(now_ns, &mut fixture.story);
+        let sent = fixture.sent();
+        requests += sent
+            .iter()
+            .filter(|one| matches!(one, Control::Request(_)))
+            .count();
+    }
+    assert_eq!(requests, REQUEST_ATTEMPTS_MAX as usize);
+    assert_eq!(
+        fixture.story(),
+        [
+            "Opened { from: 1, count: 2 }",
+            "Lost { from: 1, count: 2, reason: NoAnswer }",
+            "message 3"
+        ]
+    );
+}
+
+#[test]
+fn conflation_jumps_over_what_was_left_out() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 2);
+    fixture.control(&Control::TooOld(TooOld {
+        wanted: 2,
+        oldest: 50,
+        conflated: true,
+    }));
+    fixture.messages(50, 51);
+    assert_eq!(
+        fixture.story(),
+        [
+            "message 1",
+            "Lost { from: 2, count: 48, reason: Conflated }",
+            "message 50"
+        ]
+    );
+    assert_eq!(fixture.sent(), [], "the snapshot comes by itself");
+}
+
+#[test]
+fn silence_is_reported_once() {
+    let mut fixture = Fixture::joined();
+    fixture
+        .client
+        .handle_timeout(3 * SECOND_NS - 1, &mut fixture.story);
+    assert_eq!(fixture.story(), Vec::<String>::new());
+    fixture
+        .client
+        .handle_timeout(3 * SECOND_NS, &mut fixture.story);
+    fixture
+        .client
+        .handle_timeout(4 * SECOND_NS, &mut fixture.story);
+    assert_eq!(fixture.story(), ["silent A"]);
+}
+
+#[test]
+fn another_session_begins_anew() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 2);
+    fixture.messages(3, 4);
+    fixture.client.connected(Side::A, 0);
+    let mut out = Vec::new();
+    PacketWriter::control(&mut out, 77, &accepted(77));
+    fixture.receive(&out);
+    assert_eq!(
+        fixture.story(),
+        [
+            "message 1",
+            "Opened { from: 2, count: 1 }",
+            "Lost { from: 2, count: 1, reason: SessionChanged }",
+            "message 3",
+            "session 9 to 77"
+        ]
+    );
+    assert_eq!(
+        (fixture.client.session(), fixture.client.next_sequence()),
+        (77, 0)
+    );
+    // What is still on its way from the old session is not taken for the new one.
+    fixture.messages(4, 5);
+    assert_eq!(fixture.client.counters().foreign, 1);
+}
+
+#[test]
+fn the_end_waits_for_what_is_missing() {
+    let mut fixture = Fixture::joined();
+    fixture.messages(1, 3);
+    fixture.bare(Flags::END_OF_SESSION, 4);
+    assert!(!fixture.client.is_ended());
+    fixture.messages(3, 4);
+    let end = EndOfSessionAcknowledgement {
+        next_sequence: 4,
+        applied_count: 3,
+    };
+    assert_eq!(fixture.sent(), [Control::EndOfSessionAcknowledgement(end)]);
+    fixture.bare(Flags::END_OF_SESSION, 4);
+    assert_eq!(
+        fixture.sent(),
+        [Control::EndOfSessionAcknowledgement(end)],
+        "said again"
+    );
+    assert_eq!(fixture.story().last().unwrap(), "end at 4, 3 applied");
+}
+
+#[test]
+fn a_record_that_the_stream_overtook_is_asked_for_again() {
+    let mut fixture = Fixture::joined();
+    fixture.control(&Control::SnapshotNotice(SnapshotNotice {
+        number: 2,
+        as_of: 0,
+    }));
+    fixture.messages(1, 2);
+    fixture.story();
+    let mut out = Vec::new();
+    let first = snapshot_position(2, 0);
+    let mut writer = PacketWriter::new(&mut out, SESSION, Flags::SNAPSHOT, first, 1_472);
+    writer.push(&Message::SnapshotBegin(SnapshotMark::default()));
+    writer.push(&Message::LastValue(LastValue::new(0)));
+    writer.push(&Message::SnapshotEnd(SnapshotMark {
+        as_of: 0,
+        records: 1,
+    }));
+    writer.finish();
+    fixture.receive(&out);
+    assert_eq!(fixture.story(), Vec::<String>::new());
+    fixture
+        .client
+        .handle_timeout(SECOND_NS / 2, &mut fixture.story);
+    let request = Request {
+        from: snapshot_position(2, 1),
+        count: 1,
+        snapshot: true,
+    };
+    assert_eq!(fixture.sent(), [Control::Request(request)]);
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(&mut out, SESSION, Flags::SNAPSHOT, first + 1, 1_472);
+    writer.push(&Message::LastValue(LastValue {
+        sequence: 1,
+        ..LastValue::new(0)
+    }));
+    writer.finish();
+    fixture.receive(&out);
+    assert_eq!(
+        fixture.story(),
+        ["record 0@1 as of 0", "snapshot of 1 as of 0"]
+    );
+}
+
+#[test]
+fn early_packets_beyond_the_limit_are_asked_for_later() {
+    let mut fixture = Fixture::joined();
+    fixture.client.config.early_bytes_max = 64;
+    fixture.messages(2, 4);
+    fixture.messages(4, 6);
+    assert_eq!(fixture.client.counters().early_dropped, 1);
+    fixture.messages(1, 2);
+    assert_eq!(fixture.client.next_sequence(), 4);
+    fixture.messages(4, 6);
+    assert_eq!(
+        fixture.story().last().unwrap(),
+        "Recovered { from: 4, count: 2 }"
+    );
+    assert!(fixture.client.is_complete());
+}

@@ -122,7 +122,9 @@ impl Selection {
             return;
         }
         for index in self.board_length..board.len() {
-            let Some(definition) = board.definition(index) else { continue };
+            let Some(definition) = board.definition(index) else {
+                continue;
+            };
             let name = definition.name.as_str();
             if self.patterns.iter().any(|pattern| pattern.matches(name)) {
                 self.select(definition.symbol);
@@ -182,7 +184,9 @@ fn glob(pattern: &str, name: &str) -> bool {
             (Some(one), Some(other)) if one == other => continue,
             _ => {}
         }
-        let Some((after_star, start)) = &mut retry else { return false };
+        let Some((after_star, start)) = &mut retry else {
+            return false;
+        };
         if start.next().is_none() {
             return false;
         }
@@ -196,7 +200,9 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, name: &str) -> bool {
-        Pattern::new(PatternText::new(pattern).unwrap()).unwrap().matches(name)
+        Pattern::new(PatternText::new(pattern).unwrap())
+            .unwrap()
+            .matches(name)
     }
 
     #[test]

@@ -89,7 +89,11 @@ pub(crate) struct SnapshotJob {
 }
 
 impl SnapshotJob {
-    pub(crate) fn new(notice: SnapshotNotice, scope: Arc<Scope>, board_length: usize) -> SnapshotJob {
+    pub(crate) fn new(
+        notice: SnapshotNotice,
+        scope: Arc<Scope>,
+        board_length: usize,
+    ) -> SnapshotJob {
         SnapshotJob {
             notice,
             scope,
@@ -147,25 +151,35 @@ impl SnapshotJob {
     fn step(&mut self, board: &impl Board, writer: &mut PacketWriter<'_>) -> u64 {
         if self.next_position == 0 {
             let records = self.board_length as u64;
-            let mark = SnapshotMark { as_of: self.notice.as_of, records };
+            let mark = SnapshotMark {
+                as_of: self.notice.as_of,
+                records,
+            };
             self.write(&Message::SnapshotBegin(mark), writer);
             return 0;
         }
         if self.next_index >= self.board_length || self.next_position >= self.until {
             let records = u64::from(self.next_position - 1) / 2;
-            let mark = SnapshotMark { as_of: self.notice.as_of, records };
+            let mark = SnapshotMark {
+                as_of: self.notice.as_of,
+                records,
+            };
             self.write(&Message::SnapshotEnd(mark), writer);
             self.done = true;
             return 0;
         }
         let index = self.next_index;
         self.next_index += 1;
-        let Some(definition) = board.definition(index) else { return 0 };
+        let Some(definition) = board.definition(index) else {
+            return 0;
+        };
         if !self.scope.matches(definition.name.as_str()) {
             return 0;
         }
         self.write(&Message::Definition(definition), writer);
-        let value = board.last_value(index).unwrap_or(LastValue::new(definition.symbol));
+        let value = board
+            .last_value(index)
+            .unwrap_or(LastValue::new(definition.symbol));
         u64::from(self.write(&Message::LastValue(value), writer))
     }
 

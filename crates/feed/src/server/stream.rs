@@ -105,7 +105,10 @@ impl StreamSender {
             return;
         }
         let until = request.from.saturating_add(request.count);
-        self.requests.push_back(Range { from: request.from, until });
+        self.requests.push_back(Range {
+            from: request.from,
+            until,
+        });
     }
 
     /// Answers requests as far as the budget goes; whether there is more to say.
@@ -124,7 +127,11 @@ impl StreamSender {
             let until = range.until.min(self.cursor.sent);
             let oldest = journal.oldest_sequence();
             if range.from < oldest && range.from < until {
-                let too_old = TooOld { wanted: range.from, oldest, conflated: false };
+                let too_old = TooOld {
+                    wanted: range.from,
+                    oldest,
+                    conflated: false,
+                };
                 PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
                 self.counters.too_old += 1;
                 range.from = oldest;
@@ -193,7 +200,11 @@ impl StreamSender {
             return;
         }
         journal.write_skipped(&mut self.cursor, Flags::NONE, out);
-        let flags = if end { Flags::END_OF_SESSION } else { Flags::HEARTBEAT };
+        let flags = if end {
+            Flags::END_OF_SESSION
+        } else {
+            Flags::HEARTBEAT
+        };
         let sequence = if joined { self.cursor.sent } else { 0 };
         PacketWriter::bare(out, journal.session(), flags, sequence);
         self.counters.heartbeats += 1;

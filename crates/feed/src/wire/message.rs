@@ -498,7 +498,7 @@ impl LastValue {
             Message::Trade(trade) => {
                 self.last = trade.price;
                 self.last_size = trade.size;
-                self.volume += u64::from(trade.size);
+                self.volume = self.volume.saturating_add(u64::from(trade.size));
                 self.stamp(sequence, trade.source, trade.source_time_ns);
             }
             Message::Quote(quote) => {
@@ -539,7 +539,7 @@ impl LastValue {
         self.sequence = sequence;
         self.source = source;
         self.source_time_ns = source_time_ns;
-        self.updates += 1;
+        self.updates = self.updates.saturating_add(1);
     }
 
     fn from_bytes(bytes: &[u8; Self::LENGTH]) -> LastValue {

@@ -40,7 +40,13 @@ fn definition() -> Definition {
 }
 
 fn status() -> TradingStatus {
-    TradingStatus { symbol: 7, source: 1, source_time_ns: 9, state: TradingState(4), reason: 3 }
+    TradingStatus {
+        symbol: 7,
+        source: 1,
+        source_time_ns: 9,
+        state: TradingState(4),
+        reason: 3,
+    }
 }
 
 fn last_value() -> LastValue {
@@ -77,12 +83,26 @@ fn controls() -> Vec<Control> {
             reason: RefusalReason::FULL,
             text: RefusalText::new("full").unwrap(),
         }),
-        Control::Subscribe(Subscribe { pattern, resume: true }),
+        Control::Subscribe(Subscribe {
+            pattern,
+            resume: true,
+        }),
         Control::Unsubscribe(pattern),
         Control::SnapshotRequest(pattern),
-        Control::Request(Request { from: 1, count: 2, snapshot: true }),
-        Control::TooOld(TooOld { wanted: 1, oldest: 2, conflated: true }),
-        Control::SnapshotNotice(SnapshotNotice { number: 1, as_of: 2 }),
+        Control::Request(Request {
+            from: 1,
+            count: 2,
+            snapshot: true,
+        }),
+        Control::TooOld(TooOld {
+            wanted: 1,
+            oldest: 2,
+            conflated: true,
+        }),
+        Control::SnapshotNotice(SnapshotNotice {
+            number: 1,
+            as_of: 2,
+        }),
         Control::EndOfSessionAcknowledgement(EndOfSessionAcknowledgement {
             next_sequence: 1,
             applied_count: 2,
@@ -91,7 +111,10 @@ fn controls() -> Vec<Control> {
 }
 
 fn messages() -> Vec<Message> {
-    let mark = SnapshotMark { as_of: 5, records: 6 };
+    let mark = SnapshotMark {
+        as_of: 5,
+        records: 6,
+    };
     vec![
         Message::Trade(trade()),
         Message::Quote(quote()),
@@ -101,7 +124,9 @@ fn messages() -> Vec<Message> {
         Message::SnapshotBegin(mark),
         Message::SnapshotEnd(mark),
         Message::Skip(Skip { count: 3 }),
-        Message::Unknown(UnknownMessage { kind: MessageKind(0x4f) }),
+        Message::Unknown(UnknownMessage {
+            kind: MessageKind(0x4f),
+        }),
     ]
 }
 
@@ -113,7 +138,10 @@ fn every_message_comes_back_out_of_a_packet() {
     assert_eq!(writer.finish(), 40 + 8 + 3);
     let (packet, consumed) = decode_packet(&out).unwrap().unwrap();
     assert_eq!(consumed, out.len());
-    assert_eq!((packet.header.session, packet.header.first_sequence), (5, 40));
+    assert_eq!(
+        (packet.header.session, packet.header.first_sequence),
+        (5, 40)
+    );
     let decoded: Vec<_> = packet.messages().map(Result::unwrap).collect();
     assert_eq!(decoded, messages());
 }
@@ -175,7 +203,10 @@ fn what_is_wrong_with_a_packet_is_said() {
     assert_eq!(changed(0, 0), PacketError::BadMagic);
     assert_eq!(changed(2, 9), PacketError::UnsupportedVersion(9));
     assert_eq!(changed(6, 8), PacketError::BadLength(8));
-    assert_eq!(changed(8, 9), PacketError::BadChecksum { packet_length: 24 });
+    assert_eq!(
+        changed(8, 9),
+        PacketError::BadChecksum { packet_length: 24 }
+    );
     assert_eq!(decode_packet(b"GE").map(|_| ()), Err(PacketError::BadMagic));
     assert!(decode_packet(&good[..23]).unwrap().is_none());
 }
@@ -196,7 +227,10 @@ fn a_body_that_is_no_messages_is_said_so() {
     let trade = trade().to_bytes();
     assert_eq!(decode(&trade, 2), Err(MessageError::Truncated));
     assert_eq!(decode(&trade[..16], 1), Err(MessageError::Truncated));
-    assert_eq!(decode(&[trade, trade].concat(), 1), Err(MessageError::TrailingBytes));
+    assert_eq!(
+        decode(&[trade, trade].concat(), 1),
+        Err(MessageError::TrailingBytes)
+    );
     assert_eq!(decode(&[0; 16], 1), Err(MessageError::BadType(0)));
     let mut bad_name = definition().to_bytes();
     bad_name[40 + 70] = b'x';
@@ -209,21 +243,47 @@ fn text_is_utf8_that_fits() {
     assert_eq!(Name::new(&"x".repeat(73)), Err(TextError::TooLong));
     assert_eq!(Name::new("a\0b"), Err(TextError::NotText));
     assert_eq!(Name::truncated(&"é".repeat(40)).as_str(), "é".repeat(36));
-    assert_eq!(Text::<4>::from_padded([b'a', 0, b'b', 0]), Err(TextError::NotText));
-    assert_eq!(Text::<4>::from_padded([0xff, 0, 0, 0]), Err(TextError::NotText));
+    assert_eq!(
+        Text::<4>::from_padded([b'a', 0, b'b', 0]),
+        Err(TextError::NotText)
+    );
+    assert_eq!(
+        Text::<4>::from_padded([0xff, 0, 0, 0]),
+        Err(TextError::NotText)
+    );
 }
 
 #[test]
 fn a_value_takes_only_what_is_newer() {
     let mut value = LastValue::new(7);
     assert!(value.apply(5, &Message::Quote(quote())));
-    assert!(!value.apply(5, &Message::Quote(quote())), "the same sequence again");
+    assert!(
+        !value.apply(5, &Message::Quote(quote())),
+        "the same sequence again"
+    );
     assert!(!value.apply(6, &Message::Trade(trade())), "another symbol");
-    assert!(value.apply(6, &Message::Trade(Trade { symbol: 7, size: 4, ..trade() })));
-    assert_eq!((value.sequence, value.bid, value.last, value.volume), (6, 100, -2, 4));
-    let record = LastValue { sequence: 5, ..LastValue::new(7) };
+    assert!(value.apply(
+        6,
+        &Message::Trade(Trade {
+            symbol: 7,
+            size: 4,
+            ..trade()
+        })
+    ));
+    assert_eq!(
+        (value.sequence, value.bid, value.last, value.volume),
+        (6, 100, -2, 4)
+    );
+    let record = LastValue {
+        sequence: 5,
+        ..LastValue::new(7)
+    };
     assert!(!value.merge(&record), "older");
-    let whole = LastValue { sequence: 6, volume: 400, ..value };
+    let whole = LastValue {
+        sequence: 6,
+        volume: 400,
+        ..value
+    };
     assert!(value.merge(&whole), "the same sequence, but whole");
     assert_eq!(value.volume, 400);
 }

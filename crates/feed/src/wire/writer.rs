@@ -57,7 +57,7 @@ impl<'a> PacketWriter<'a> {
         self.reserve(message.encoded_length());
         message.encode(self.out);
         self.count += 1;
-        self.next_sequence += 1;
+        self.next_sequence = self.next_sequence.wrapping_add(1);
     }
 
     /// Appends messages that are already encoded and contiguous. `bytes` must be exactly
@@ -67,7 +67,7 @@ impl<'a> PacketWriter<'a> {
         self.reserve(bytes.len());
         self.out.extend_from_slice(bytes);
         self.count += message_count;
-        self.next_sequence += u64::from(message_count);
+        self.next_sequence = self.next_sequence.wrapping_add(u64::from(message_count));
     }
 
     /// Appends a control; it takes no sequence.
@@ -82,7 +82,7 @@ impl<'a> PacketWriter<'a> {
         self.reserve(super::PREFIX_LENGTH);
         Skip { count }.encode(self.out);
         self.count += 1;
-        self.next_sequence += count;
+        self.next_sequence = self.next_sequence.wrapping_add(count);
     }
 
     /// Bytes that the open packet can still take.

@@ -1,0 +1,338 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::wire::{
+    Control, Definition, EndOfSessionAcknowledgement, LastValue, Login, LoginAccepted, Message,
+    Name, PacketWriter, PatternText, Quote, Refused, Request, Role, Skip, SnapshotMark,
+    SnapshotNotice, Subscribe, TooOld, Trade,
+};
+
+fn folder(decoder: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(decoder)
+}
+
+/// Every file of a corpus, whole, cut at every length and with single bytes changed.
+fn run_corpus(decoder: &str, fuzz: fn(&[u8])) {
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder(decoder)).expect("the corpus is in the repository") {
+        let data = std::fs::read(entry.unwrap().path()).unwrap();
+        files += 1;
+        fuzz(&data);
+        (0..data.len()).for_each(|length| fuzz(&data[..length]));
+        for index in 0..data.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut changed = data.clone();
+                changed[index] ^= change;
+                fuzz(&changed);
+            }
+        }
+    }
+    assert!(files >= 8, "{decoder}: only {files} files");
+}
+
+#[test]
+fn packets_of_the_corpus_never_panic() {
+    run_corpus("feed_packet", fuzz_feed_packet);
+}
+
+#[test]
+fn clients_survive_the_corpus() {
+    run_corpus("feed_client", fuzz_feed_client);
+}
+
+#[test]
+fn sessions_survive_the_corpus() {
+    run_corpus("feed_session", fuzz_feed_session);
+}
+
+const SESSION: u32 = 1;
+
+fn data(flags: Flags, first: u64, messages: &[Message]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = PacketWriter::new(&mut out, SESSION, flags, first, 65_535);
+    messages.iter().for_each(|message| writer.push(message));
+    writer.finish();
+    out
+}
+
+fn bare(flags: Flags, sequence: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    PacketWriter::bare(&mut out, SESSION, flags, sequence);
+    out
+}
+
+fn controls(controls: &[Control]) -> Vec<u8> {
+    let mut out = Vec::new();
+    controls
+        .iter()
+        .for_each(|control| PacketWriter::control(&mut out, SESSION, control));
+    out
+}
+
+fn joined(as_of: u64) -> Vec<u8> {
+    controls(&[
+        Control::LoginAccepted(LoginAccepted {
+            session: SESSION,
+            heartbeat_interval_ms: 1_000,
+            next_sequence: as_of + 1,
+            oldest_sequence: 1,
+        }),
+        Control::SnapshotNotice(SnapshotNotice { number: 1, as_of }),
+    ])
+}
+
+fn pattern(text: &str) -> PatternText {
+    PatternText::new(text).unwrap()
+}
+
+fn packet_files() -> Vec<(&'static str, Vec<u8>)> {
+    let trade = Message::Trade(Trade {
+        symbol: 1,
+        price: 5,
+        ..Trade::default()
+    });
+    let quote = Message::Quote(Quote::default());
+    let mut cut = data(Flags::NONE, 1, &[trade, quote]);
+    cut.truncate(60);
+    let mut wrong_count = data(Flags::NONE, 1, &[trade, quote]);
+    wrong_count[4] = 9;
+    let mut wrong_length = data(Flags::NONE, 1, &[trade, quote]);
+    wrong_length[6] = 0xf0;
+    wrong_length[7] = 0xff;
+    let mut wrong_type = data(Flags::NONE, 1, &[trade]);
+    wrong_type[24] = 0x0f;
+    vec![
+        ("trade_quote", data(Flags::NONE, 1, &[trade, quote])),
+        (
+            "selection",
+            data(
+                Flags::FILTERED,
+                1,
+                &[Message::Skip(Skip { count: 7 }), trade],
+            ),
+        ),
+        (
+            "skip_all",
+            data(
+                Flags::FILTERED,
+                1,
+                &[Message::Skip(Skip { count: 1 << 63 })],
+            ),
+        ),
+        ("heartbeat", bare(Flags::HEARTBEAT, u64::MAX)),
+        ("end", bare(Flags::END_OF_SESSION, 1)),
+        ("controls", session_files().remove(0).1),
+        ("cut", cut),
+        ("wrong_count", wrong_count),
+        ("wrong_length", wrong_length),
+        ("wrong_type", wrong_type),
+        ("empty", Vec::new()),
+        ("other_protocol", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+    ]
+}
+
+fn client_files() -> Vec<(&'static str, Vec<u8>)> {
+    let trade = |symbol| {
+        Message::Trade(Trade {
+            symbol,
+            ..Trade::default()
+        })
+    };
+    let live = |first, count: u64| {
+        data(
+            Flags::NONE,
+            first,
+            &(0..count).map(|_| trade(1)).collect::<Vec<_>>(),
+        )
+    };
+    let definition = Message::Definition(Definition {
+        symbol: 1,
+        source: 0,
+        source_time_ns: 0,
+        open: 1,
+        price_tick: 1,
+        lot_size: 1,
+        currency: *b"USD\0",
+        name: Name::new("ESH4").unwrap(),
+    });
+    let mark = SnapshotMark {
+        as_of: 4,
+        records: 1,
+    };
+    let snapshot = [
+        Message::SnapshotBegin(mark),
+        definition,
+        Message::LastValue(LastValue::new(1)),
+        Message::SnapshotEnd(mark),
+    ];
+    let at =
+        |position: u64, messages: &[Message]| data(Flags::SNAPSHOT, (1 << 32) | position, messages);
+    let too_old = |oldest, conflated| {
+        controls(&[Control::TooOld(TooOld {
+            wanted: 5,
+            oldest,
+            conflated,
+        })])
+    };
+    vec![
+        ("live", [joined(4), at(0, &snapshot), live(5, 3)].concat()),
+        (
+            "hole",
+            [joined(4), live(5, 1), live(8, 1), live(6, 2)].concat(),
+        ),
+        (
+            "overlap",
+            [joined(4), live(5, 3), live(6, 4), live(5, 1)].concat(),
+        ),
+        (
+            "snapshot_hole",
+            [joined(4), at(2, &snapshot[2..]), at(0, &snapshot[..1])].concat(),
+        ),
+        (
+            "snapshot_overtaken",
+            [joined(4), live(5, 1), at(0, &snapshot)].concat(),
+        ),
+        (
+            "snapshot_last",
+            [joined(4), at(u64::from(u32::MAX), &snapshot)].concat(),
+        ),
+        (
+            "too_old",
+            [joined(4), live(9, 1), too_old(7, false), too_old(9, true)].concat(),
+        ),
+        (
+            "too_old_all",
+            [joined(4), too_old(u64::MAX, true), live(5, 1)].concat(),
+        ),
+        (
+            "far",
+            [
+                joined(4),
+                bare(Flags::HEARTBEAT, u64::MAX),
+                live(u64::MAX, 2),
+            ]
+            .concat(),
+        ),
+        (
+            "last_sequence",
+            [joined(u64::MAX - 1), live(u64::MAX, 3)].concat(),
+        ),
+        (
+            "end",
+            [joined(4), bare(Flags::END_OF_SESSION, 6), live(5, 1)].concat(),
+        ),
+        ("unasked", controls(&[Control::Login(Login::default())])),
+        ("refused", controls(&[Control::Refused(Refused::default())])),
+    ]
+}
+
+fn session_files() -> Vec<(&'static str, Vec<u8>)> {
+    let login = |next_sequence, session, role| {
+        Control::Login(Login {
+            role,
+            session,
+            next_sequence,
+            ..Login::default()
+        })
+    };
+    let subscriber = login(0, 0, Role::Subscriber);
+    let all = Control::Subscribe(Subscribe {
+        pattern: pattern("*"),
+        resume: false,
+    });
+    let glob = Control::Subscribe(Subscribe {
+        pattern: pattern("*a*?b*"),
+        resume: true,
+    });
+    let end = Control::EndOfSessionAcknowledgement(EndOfSessionAcknowledgement::default());
+    let request = |from, count, snapshot| {
+        Control::Request(Request {
+            from,
+            count,
+            snapshot,
+        })
+    };
+    let publisher = login(1, SESSION, Role::Publisher);
+    let trade = Message::Trade(Trade::default());
+    vec![
+        (
+            "subscriber",
+            controls(&[
+                subscriber,
+                all,
+                glob,
+                Control::Unsubscribe(pattern("*")),
+                end,
+            ]),
+        ),
+        ("resume", controls(&[login(1, 1, Role::Subscriber), glob])),
+        (
+            "future",
+            controls(&[login(u64::MAX, 1, Role::Subscriber), all]),
+        ),
+        (
+            "requests",
+            controls(&[
+                subscriber,
+                all,
+                request(0, u64::MAX, false),
+                request(u64::MAX, u64::MAX, false),
+                request(u64::MAX, u64::MAX, true),
+            ]),
+        ),
+        (
+            "snapshots",
+            controls(&[
+                subscriber,
+                all,
+                Control::SnapshotRequest(pattern("?")),
+                Control::SnapshotRequest(PatternText::EMPTY),
+            ]),
+        ),
+        (
+            "publisher",
+            [
+                controls(&[publisher]),
+                data(Flags::NONE, 1, &[trade, trade]),
+            ]
+            .concat(),
+        ),
+        (
+            "publisher_hole",
+            [controls(&[publisher]), data(Flags::NONE, 9, &[trade])].concat(),
+        ),
+        (
+            "publisher_end",
+            [controls(&[publisher]), bare(Flags::END_OF_SESSION, 1)].concat(),
+        ),
+        (
+            "publisher_far",
+            [
+                controls(&[login(u64::MAX, 1, Role::Publisher)]),
+                data(Flags::NONE, u64::MAX, &[trade, trade]),
+            ]
+            .concat(),
+        ),
+        ("no_login", controls(&[all])),
+        ("data_without_login", data(Flags::NONE, 1, &[trade])),
+        ("twice", controls(&[subscriber, subscriber])),
+    ]
+}
+
+/// Writes the corpus anew after a change of the layout: `cargo test -- --ignored write_corpus`.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_corpus() {
+    for (decoder, files) in [
+        ("feed_packet", packet_files()),
+        ("feed_client", client_files()),
+        ("feed_session", session_files()),
+    ] {
+        std::fs::create_dir_all(folder(decoder)).unwrap();
+        for (name, bytes) in files {
+            std::fs::write(folder(decoder).join(name), bytes).unwrap();
+        }
+    }
+}
