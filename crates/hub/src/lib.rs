@@ -1,1 +1,47 @@
-//! Topics, mounts, subscriptions, fan-out and one session type a protocol.
+//! The hub: topics, mounts, subscriptions, fan-out, and one session type a protocol.
+//!
+//! ```text
+//!  feed ──▶ ingest ──▶ board (last values) ──┐
+//!             │                              ├──▶ publication ──▶ fanout ──▶ Redis, ZeroMQ
+//!  RESP ──▶ keyspace (live keys) ────────────┘
+//!             └──▶ journal ──▶ feed sessions
+//! ```
+//!
+//! [`Hub`] is what all lanes share; [`HubLane`] runs on each lane.
+
+#![forbid(unsafe_code)]
+
+mod application;
+pub use application::{HubLane, port};
+
+mod board;
+pub use board::{Board, BoardFull, MARKET_PREFIX, Topic};
+
+mod clients;
+pub use clients::{Client, Clients, Labels};
+
+mod decimal;
+
+mod exchange;
+pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
+
+mod fanout;
+pub use fanout::FanoutCounters;
+
+mod frames;
+
+mod hub;
+pub use hub::{Hub, HubConfig, Mail, unix_ns};
+
+mod ingest;
+pub use ingest::IngestCounters;
+
+mod pending;
+
+mod publication;
+pub use publication::{News, Origin, Publication};
+
+mod session;
+
+mod subscriptions;
+pub use subscriptions::{Kind, Route, Subscriptions};

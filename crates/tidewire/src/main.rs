@@ -1,2 +1,54 @@
-//! The `tidewire` program.
-fn main() {}
+//! The `tidewire` program: a real-time data hub, and what belongs to it.
+
+mod config;
+mod demo;
+mod failure;
+mod options;
+mod replay;
+mod server;
+mod simulate;
+mod stop;
+mod table;
+mod units;
+
+use clap::Parser;
+
+use crate::failure::Failure;
+use crate::options::{Command, Options};
+
+/// Small replies and entries are made and dropped all the time; mimalloc serves them without a
+/// lock and gives memory back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let result = match Options::try_parse() {
+        Ok(options) => run(options),
+        Err(error) => Err(Failure::from(error)),
+    };
+    if let Err(failure) = result {
+        failure.exit();
+    }
+}
+
+fn run(options: Options) -> Result<(), Failure> {
+    start_log(&options.log)?;
+    match options.command {
+        Command::Serve(options) => server::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
+        Command::Replay(options) => replay::run(&options),
+        Command::Demo(options) => demo::run(&options),
+    }
+}
+
+/// Logs go to the standard error, so that output can be piped.
+fn start_log(filter: &str) -> Result<(), Failure> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).map_err(|_| {
+        Failure::usage(format!("'{filter}' is no log filter (--log, TIDEWIRE_LOG)"))
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    Ok(())
+}

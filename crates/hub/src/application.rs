@@ -1,0 +1,366 @@
+//! The hub on one lane: sessions, their ports, and what happens each turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
+use tidewire_zmtp::SocketType;
+use tracing::debug;
+
+use crate::exchange::Exchange;
+use crate::fanout::Fanout;
+use crate::hub::{Hub, LiveObserver, Mail};
+use crate::publication::Publication;
+use crate::session::Session;
+use crate::session::feed::{FeedSession, Source};
+use crate::session::resp::RespSession;
+use crate::session::zmq::ZmqSession;
+
+/// Tags of the hub's listeners.
+pub mod port {
+    /// Redis clients.
+    pub const RESP: u16 = 1;
+    /// ZeroMQ subscribers.
+    pub const ZMQ_PUBLISH: u16 = 2;
+    /// ZeroMQ pushers.
+    pub const ZMQ_PULL: u16 = 3;
+    /// Native feed clients and publishers.
+    pub const FEED: u16 = 4;
+    /// Outgoing connections to native feeds.
+    pub(crate) const SOURCE: u16 = 5;
+}
+
+/// One lane's part of the hub.
+#[derive(Debug)]
+pub struct HubLane {
+    hub: Arc<Hub>,
+    lane: usize,
+    /// By the connection's index.
+    sessions: Vec<Option<Session>>,
+    fanout: Fanout,
+    /// Feeds that this lane reads.
+    sources: Vec<Source>,
+    /// Feed clients of this lane, to be served when the journal grows.
+    feed_clients: Vec<ConnectionId>,
+    /// The journal's next sequence when the feed clients were last served.
+    feed_served: u64,
+    /// Where clients of each port connect to, for CLIENT LIST.
+    resp_address: String,
+    /// When sessions' own deadlines are next looked at, monotonic ns.
+    sweep_ns: u64,
+    /// Sessions that have deadlines of their own.
+    timed_sessions: usize,
+    exchange: Option<Exchange>,
+    /// The journal's next sequence when other lanes were last told of it.
+    feed_announced: u64,
+}
+
+impl HubLane {
+    /// The part of lane `lane`.
+    pub fn new(hub: Arc<Hub>, lane: usize, resp: Option<&Endpoint>) -> Self {
+        let mine = hub.config.sources.iter().enumerate();
+        let lanes = hub.config.lanes;
+        let sources = mine
+            .filter(|(number, _)| number % lanes == lane)
+            .map(|(number, endpoint)| Source::new(hub.clone(), number, endpoint.clone()))
+            .collect();
+        Self {
+            fanout: Fanout::new(hub.clone(), lane),
+            lane,
+            sessions: Vec::new(),
+            sources,
+            feed_clients: Vec::new(),
+            feed_served: 0,
+            resp_address: resp.map(ToString::to_string).unwrap_or_default(),
+            sweep_ns: 0,
+            timed_sessions: 0,
+            exchange: None,
+            feed_announced: 0,
+            hub,
+        }
+    }
+
+    /// Lets a simulated exchange trade on this lane.
+    #[must_use]
+    pub fn with_exchange(mut self, exchange: Exchange) -> Self {
+        self.exchange = Some(exchange);
+        self
+    }
+
+    fn insert(&mut self, id: ConnectionId, session: Session) {
+        self.timed_sessions += usize::from(session.is_timed());
+        let index = id.index();
+        if index >= self.sessions.len() {
+            self.sessions.resize_with(index + 1, || None);
+        }
+        self.sessions[index] = Some(session);
+    }
+
+    /// Delivers the news of a batch here, and sends them to the lanes they also concern.
+    fn distribute(
+        &mut self,
+        context: &mut Context<Mail>,
+        (publication, lanes): (Publication, u64),
+    ) {
+        if publication.is_empty() {
+            return;
+        }
+        let own = 1 << self.lane;
+        if lanes & !own != 0 {
+            let publication = Arc::new(publication);
+            self.hub.send_news(lanes & !own, &publication);
+            if lanes & own != 0 {
+                self.fanout.deliver(context, &publication);
+            }
+        } else {
+            self.fanout.deliver(context, &publication);
+        }
+    }
+
+    fn source_received(
+        &mut self,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        number: usize,
+        input: &[u8],
+    ) -> usize {
+        let Some(source) = self
+            .sources
+            .iter_mut()
+            .find(|source| source.number() == number)
+        else {
+            return input.len();
+        };
+        let (consumed, news) = source.received(context, id, input);
+        self.distribute(context, news);
+        consumed
+    }
+
+    /// Sends the feed clients what the journal has gained. Returns when one of them wants to be
+    /// looked at again.
+    fn serve_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        self.hub.feed_seen(self.lane);
+        let next = self.hub.journal_next.load(Ordering::Acquire);
+        let grown = next != self.feed_served;
+        self.feed_served = next;
+        let mut deadline_ns = None;
+        for &id in &self.feed_clients {
+            if let Some(Some(Session::Feed(session))) = self.sessions.get_mut(id.index()) {
+                if grown
+                    || session
+                        .resume_ns()
+                        .is_some_and(|time_ns| time_ns <= context.now_ns())
+                {
+                    session.produce(&self.hub, context);
+                }
+                deadline_ns = earlier(deadline_ns, session.resume_ns());
+            }
+        }
+        deadline_ns
+    }
+
+    /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
+    /// costs less than exact timers.
+    fn sweep(&mut self, context: &mut Context<Mail>) {
+        if context.now_ns() < self.sweep_ns {
+            return;
+        }
+        self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
+        for source in &mut self.sources {
+            source.publish_latency();
+        }
+        if self.timed_sessions == 0 {
+            return;
+        }
+        let now_ns = context.now_ns();
+        for session in self.sessions.iter_mut().flatten() {
+            match session {
+                Session::Zmq(session) if session.is_due(now_ns) => session.timeout(context),
+                Session::Feed(session) => session.timeout(&self.hub, context),
+                _ => {}
+            }
+        }
+    }
+
+    fn turn_sources(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let mut deadline_ns = None;
+        for index in 0..self.sources.len() {
+            let news = self.sources[index].turn(context);
+            self.distribute(context, news);
+            deadline_ns = earlier(deadline_ns, self.sources[index].deadline_ns());
+        }
+        deadline_ns
+    }
+
+    fn turn_exchange(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let exchange = self.exchange.as_mut()?;
+        let (news, deadline_ns) = exchange.turn(context.now_ns(), context.unix_ns());
+        self.distribute(context, news);
+        deadline_ns
+    }
+
+    fn announce_journal(&mut self) {
+        let next = self.hub.journal_next.load(Ordering::Acquire);
+        if next != self.feed_announced {
+            self.feed_announced = next;
+            self.hub.tell_feed_lanes(self.lane);
+        }
+    }
+
+    fn expire_keys(&mut self, context: &Context<Mail>) -> Option<u64> {
+        let keyspace = &self.hub.keyspace;
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let expired = keyspace.expire_due(now_ms, EXPIRIES_A_TURN, &mut LiveObserver(&self.hub));
+        if expired.count > 0 {
+            self.hub
+                .expired_keys
+                .fetch_add(expired.count as u64, Ordering::Relaxed);
+        }
+        let deadline_ms = keyspace.next_deadline_ms()?;
+        let wait_ms = deadline_ms.saturating_sub(now_ms).clamp(0, DEADLINE_MS_MAX) as u64;
+        Some(context.now_ns() + wait_ms * 1_000_000)
+    }
+}
+
+impl Application for HubLane {
+    type Mail = Mail;
+
+    fn accepted(&mut self, context: &mut Context<Mail>, id: ConnectionId, port: u16, peer: &Peer) {
+        debug!(%peer, port, "connected");
+        let now_ns = context.now_ns();
+        let session = match port {
+            port::RESP => {
+                let address = peer.to_string();
+                let local = self.resp_address.clone();
+                let clients = &self.hub.clients;
+                let client = clients.connect(self.lane, id, address, local, context.unix_ns());
+                if clients.len() > self.hub.config.clients_max {
+                    if let Some(out) = context.out(id) {
+                        out.buffer()
+                            .extend_from_slice(b"-ERR max number of clients reached\r\n");
+                    }
+                    context.close_after_flush(id, CloseReason::Requested);
+                }
+                Session::Resp(Box::new(RespSession::new(id, client)))
+            }
+            port::ZMQ_PUBLISH | port::ZMQ_PULL => {
+                let socket_type = if port == port::ZMQ_PULL {
+                    SocketType::Pull
+                } else {
+                    SocketType::Xpub
+                };
+                let mut session = ZmqSession::new(id, socket_type, &self.hub, now_ns);
+                session.flush(context);
+                Session::Zmq(Box::new(session))
+            }
+            port::FEED => {
+                self.feed_clients.push(id);
+                self.hub.set_feed_lane(self.lane, true);
+                Session::Feed(Box::new(FeedSession::new(id, self.hub.clone(), now_ns)))
+            }
+            _ => return context.close(id, CloseReason::Requested),
+        };
+        self.insert(id, session);
+    }
+
+    fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId, _: u16) {
+        if let Some(source) = self.sources.iter_mut().find(|s| s.connection() == Some(id)) {
+            source.connected(context, id);
+            let session = Session::Source(source.number());
+            self.insert(id, session);
+        }
+    }
+
+    fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
+        let Some(Some(session)) = self.sessions.get_mut(id.index()) else {
+            return input.len();
+        };
+        match session {
+            Session::Resp(session) => session.received(&self.hub, &mut self.fanout, context, input),
+            Session::Zmq(session) => session.received(&self.hub, &mut self.fanout, context, input),
+            Session::Feed(session) => {
+                let (consumed, news) = session.received(&self.hub, context, input);
+                self.distribute(context, news);
+                consumed
+            }
+            Session::Source(number) => {
+                let number = *number;
+                self.source_received(context, id, number, input)
+            }
+        }
+    }
+
+    fn drained(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+        match self.sessions.get_mut(id.index()) {
+            Some(Some(Session::Feed(session))) => session.produce(&self.hub, context),
+            Some(Some(Session::Resp(_) | Session::Zmq(_))) => self.fanout.pump(context, id),
+            _ => {}
+        }
+    }
+
+    fn closed(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
+        if let Some(source) = self.sources.iter_mut().find(|s| s.connection() == Some(id)) {
+            let news = source.closed(context, reason);
+            self.distribute(context, news);
+        }
+        let Some(session) = self.sessions.get_mut(id.index()).and_then(Option::take) else {
+            return;
+        };
+        self.timed_sessions -= usize::from(session.is_timed());
+        match session {
+            Session::Resp(session) => {
+                self.fanout.remove(id);
+                self.hub.clients.disconnect(session.client().id);
+            }
+            Session::Zmq(_) => self.fanout.remove(id),
+            Session::Feed(session) => {
+                self.feed_clients.retain(|&other| other != id);
+                self.hub
+                    .set_feed_lane(self.lane, !self.feed_clients.is_empty());
+                let news = session.closed(context.unix_ns());
+                self.distribute(context, news);
+            }
+            Session::Source(_) => {}
+        }
+    }
+
+    fn mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
+        match mail {
+            Mail::News(publication) => self.fanout.deliver(context, &publication),
+            // Being woken is all: `turn` looks at the journal.
+            Mail::FeedAdvanced => {}
+            Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
+        }
+    }
+
+    fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        if self.hub.take_lagging(self.lane) {
+            self.fanout.owe_everything(context);
+        }
+        let mut deadline_ns = self.turn_exchange(context);
+        deadline_ns = earlier(deadline_ns, self.turn_sources(context));
+        self.sweep(context);
+        if !self.feed_clients.is_empty() {
+            deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
+        }
+        self.announce_journal();
+        if self.timed_sessions > 0 || !self.sources.is_empty() {
+            deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
+        }
+        earlier(deadline_ns, self.expire_keys(context))
+    }
+}
+
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// How often sessions' deadlines are looked at.
+const SWEEP_INTERVAL_NS: u64 = 100_000_000;
+/// Keys expired a turn, so that a million of them at once do not hold the lane up.
+const EXPIRIES_A_TURN: usize = 1_000;
+/// The longest wait for a deadline, ms: a day.
+const DEADLINE_MS_MAX: i64 = 86_400_000;

@@ -1,0 +1,164 @@
+//! Redis clients as CLIENT LIST shows them, over all lanes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_lane::ConnectionId;
+
+/// All connected Redis clients, by id.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
+    last_id: AtomicU64,
+}
+
+/// One connected Redis client. Its lane writes, anybody reads.
+#[derive(Debug)]
+pub struct Client {
+    /// Number from 1, never reused.
+    pub id: u64,
+    /// The lane that owns the connection.
+    pub lane: usize,
+    /// The connection in that lane.
+    pub connection: ConnectionId,
+    /// `HOST:PORT` of the client.
+    pub address: String,
+    /// `HOST:PORT` that it connected to.
+    pub local_address: String,
+    /// When it connected, ns since the UNIX epoch.
+    pub connected_unix_ns: u64,
+    /// What CLIENT SETNAME and SETINFO say.
+    pub labels: Mutex<Labels>,
+    /// When it last sent a command, ns since the UNIX epoch.
+    pub active_unix_ns: AtomicU64,
+    /// Selected database.
+    pub database: AtomicU32,
+    /// Protocol version, 2 or 3.
+    pub protocol: AtomicU32,
+    /// Channels subscribed to.
+    pub channels: AtomicU32,
+    /// Patterns subscribed to.
+    pub patterns: AtomicU32,
+    /// Commands executed.
+    pub commands: AtomicU64,
+    /// Bytes received and not executed yet.
+    pub query_bytes: AtomicU64,
+    /// Bytes waiting to be sent.
+    pub output_bytes: AtomicU64,
+    /// Name of the last command.
+    pub last_command: Mutex<&'static str>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: String,
+}
+
+impl Clients {
+    /// Registers a client.
+    pub fn connect(
+        &self,
+        lane: usize,
+        connection: ConnectionId,
+        address: String,
+        local_address: String,
+        unix_ns: u64,
+    ) -> Arc<Client> {
+        let client = Arc::new(Client {
+            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
+            lane,
+            connection,
+            address,
+            local_address,
+            connected_unix_ns: unix_ns,
+            labels: Mutex::default(),
+            active_unix_ns: AtomicU64::new(unix_ns),
+            database: AtomicU32::new(0),
+            protocol: AtomicU32::new(2),
+            channels: AtomicU32::new(0),
+            patterns: AtomicU32::new(0),
+            commands: AtomicU64::new(0),
+            query_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU64::new(0),
+            last_command: Mutex::new("NULL"),
+        });
+        self.by_id.lock().insert(client.id, client.clone());
+        client
+    }
+
+    /// Forgets a client.
+    pub fn disconnect(&self, id: u64) {
+        self.by_id.lock().remove(&id);
+    }
+
+    /// Number of clients now.
+    pub fn len(&self) -> usize {
+        self.by_id.lock().len()
+    }
+
+    /// Whether nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Clients that have connected since the start.
+    pub fn total(&self) -> u64 {
+        self.last_id.load(Ordering::Relaxed)
+    }
+
+    /// The clients, by id.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.by_id.lock().values().cloned().collect()
+    }
+}
+
+impl Client {
+    /// Whether it is in pub/sub mode.
+    pub fn is_subscriber(&self) -> bool {
+        self.channels.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0
+    }
+
+    /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
+    pub fn describe(&self, now_unix_ns: u64) -> String {
+        let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
+        let labels = self.labels.lock().clone();
+        let mut line = String::new();
+        let _ = write!(
+            line,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 \
+             multi=-1 watch=0 qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+             omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} \
+             io-thread={} tot-cmds={}",
+            self.id,
+            self.address,
+            self.local_address,
+            self.connection.index(),
+            labels.name,
+            seconds(self.connected_unix_ns),
+            seconds(self.active_unix_ns.load(Ordering::Relaxed)),
+            if self.is_subscriber() { "P" } else { "N" },
+            self.database.load(Ordering::Relaxed),
+            self.channels.load(Ordering::Relaxed),
+            self.patterns.load(Ordering::Relaxed),
+            self.query_bytes.load(Ordering::Relaxed),
+            self.output_bytes.load(Ordering::Relaxed),
+            self.output_bytes.load(Ordering::Relaxed) + self.query_bytes.load(Ordering::Relaxed),
+            *self.last_command.lock(),
+            self.protocol.load(Ordering::Relaxed),
+            labels.library,
+            labels.library_version,
+            self.lane,
+            self.commands.load(Ordering::Relaxed),
+        );
+        line
+    }
+}

@@ -1,0 +1,610 @@
+//! Fan-out on one lane: its subscribers, and what each of them gets.
+//!
+//! A message is encoded once and copied (or, when large, shared) to each subscriber. A subscriber
+//! that does not keep up never holds anybody back: of a last-value topic it gets the newest value
+//! when it is ready again, and of plain messages it is cut off (Redis) or misses some (ZeroMQ);
+//! all of it is counted.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use tidewire_keyspace::glob;
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tidewire_zmtp::prefixes::PrefixTable;
+
+use crate::board::write_json;
+use crate::frames::{Frames, How};
+use crate::hub::{Hub, Mail};
+use crate::pending::{Pending, PendingTopic};
+use crate::publication::{News, Origin, Publication};
+use crate::subscriptions::Kind;
+
+pub(crate) use crate::frames::Dialect;
+
+/// The subscribers of one lane.
+#[derive(Debug)]
+pub(crate) struct Fanout {
+    hub: Arc<Hub>,
+    lane: usize,
+    channels: HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState>,
+    patterns: Vec<Pattern>,
+    prefixes: PrefixTable<ConnectionId>,
+    /// Who gets the news of a market topic, by its number; `None` until somebody asks.
+    routes: Vec<Option<Vec<Target>>>,
+    /// By the connection's index.
+    outlets: Vec<Option<Outlet>>,
+    frames: Frames,
+    targets: Vec<Target>,
+    json: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    text: Arc<[u8]>,
+    subscribers: Vec<ConnectionId>,
+}
+
+/// One delivery of one message: a client with two matching subscriptions is two targets.
+#[derive(Clone, Debug)]
+struct Target {
+    connection: ConnectionId,
+    how: How,
+}
+
+/// What a subscribed connection needs beyond its session.
+#[derive(Debug)]
+struct Outlet {
+    connection: ConnectionId,
+    dialect: Dialect,
+    channels: HashSet<Box<[u8]>, RandomState>,
+    patterns: HashSet<Arc<[u8]>, RandomState>,
+    /// Topics whose current value is owed.
+    pending: Pending,
+    /// Since when the outbox has been above the soft limit, monotonic ns.
+    over_soft_limit_since_ns: Option<u64>,
+}
+
+/// What fan-out has done since the start, over all lanes.
+#[derive(Debug, Default)]
+pub struct FanoutCounters {
+    /// Messages written to subscribers.
+    pub delivered: AtomicU64,
+    /// Updates that a slow subscriber skipped because a newer one replaces them.
+    pub conflated: AtomicU64,
+    /// Plain messages that a slow ZeroMQ subscriber missed.
+    pub dropped: AtomicU64,
+    /// Redis subscribers cut off at their output limit.
+    pub cut_off: AtomicU64,
+}
+
+impl Fanout {
+    pub(crate) fn new(hub: Arc<Hub>, lane: usize) -> Self {
+        Self {
+            hub,
+            lane,
+            channels: HashMap::default(),
+            patterns: Vec::new(),
+            prefixes: PrefixTable::new(),
+            routes: Vec::new(),
+            outlets: Vec::new(),
+            frames: Frames::default(),
+            targets: Vec::new(),
+            json: Vec::new(),
+        }
+    }
+
+    /// Subscribes `connection`; false if it was subscribed already (or is at its limit).
+    ///
+    /// The current values of the topics it names are owed from now on: call [`Fanout::pump`] once
+    /// the confirmation is written.
+    pub(crate) fn subscribe(
+        &mut self,
+        connection: ConnectionId,
+        dialect: Dialect,
+        kind: Kind,
+        name: &[u8],
+    ) -> bool {
+        let outlet = self.outlet(connection, dialect);
+        match kind {
+            Kind::Channel => {
+                if !outlet.channels.insert(name.into()) {
+                    return false;
+                }
+                self.channels
+                    .entry(name.into())
+                    .or_default()
+                    .push(connection);
+            }
+            Kind::Pattern => {
+                if !outlet.patterns.insert(name.into()) {
+                    return false;
+                }
+                self.add_pattern(connection, name);
+            }
+            Kind::Prefix => {
+                if self.prefixes.len() >= PREFIXES_MAX
+                    || !self.prefixes.insert(name, connection).is_first()
+                {
+                    return false;
+                }
+            }
+        }
+        let topics = self.matching_topics(kind, name);
+        for &number in &topics {
+            if let Some(topic) = self.hub.board.topic(number) {
+                topic.add_interest(self.lane);
+            }
+        }
+        self.forget_routes(kind, &topics);
+        self.hub.subscriptions.add(self.lane, kind, name);
+        self.owe_current_values(connection, kind, name, &topics);
+        true
+    }
+
+    /// Ends a subscription; false if there was none.
+    pub(crate) fn unsubscribe(
+        &mut self,
+        connection: ConnectionId,
+        kind: Kind,
+        name: &[u8],
+    ) -> bool {
+        let Some(outlet) = self
+            .outlets
+            .get_mut(connection.index())
+            .and_then(Option::as_mut)
+        else {
+            return false;
+        };
+        let existed = match kind {
+            Kind::Channel => outlet.channels.remove(name),
+            Kind::Pattern => outlet.patterns.remove(name),
+            // A libzmq subscriber says SUBSCRIBE each time but CANCEL once, when the last is gone.
+            Kind::Prefix => self.prefixes.remove_pair(name, connection).is_last(),
+        };
+        if existed {
+            self.remove_subscriber(connection, kind, name);
+        }
+        existed
+    }
+
+    /// Number of channels and patterns a connection is subscribed to.
+    pub(crate) fn count(&self, connection: ConnectionId) -> usize {
+        self.existing(connection)
+            .map_or(0, |o| o.channels.len() + o.patterns.len())
+    }
+
+    /// Number of channels, and of patterns, a connection is subscribed to.
+    pub(crate) fn counts(&self, connection: ConnectionId) -> (usize, usize) {
+        self.existing(connection)
+            .map_or((0, 0), |o| (o.channels.len(), o.patterns.len()))
+    }
+
+    /// The names of one kind that a connection is subscribed to.
+    pub(crate) fn names(&self, connection: ConnectionId, kind: Kind) -> Vec<Box<[u8]>> {
+        let Some(outlet) = self.existing(connection) else {
+            return Vec::new();
+        };
+        match kind {
+            Kind::Channel => outlet.channels.iter().cloned().collect(),
+            Kind::Pattern => outlet.patterns.iter().map(|text| text[..].into()).collect(),
+            Kind::Prefix => Vec::new(),
+        }
+    }
+
+    /// A client has changed its protocol version.
+    pub(crate) fn set_dialect(&mut self, connection: ConnectionId, dialect: Dialect) {
+        if let Some(outlet) = self
+            .outlets
+            .get_mut(connection.index())
+            .and_then(Option::as_mut)
+            && outlet.connection == connection
+        {
+            outlet.dialect = dialect;
+        }
+    }
+
+    /// Forgets a connection that has ended.
+    pub(crate) fn remove(&mut self, connection: ConnectionId) {
+        let Some(slot) = self.outlets.get_mut(connection.index()) else {
+            return;
+        };
+        if slot
+            .as_ref()
+            .is_none_or(|outlet| outlet.connection != connection)
+        {
+            return;
+        }
+        let Some(outlet) = slot.take() else { return };
+        for name in &outlet.channels {
+            self.remove_subscriber(connection, Kind::Channel, name);
+        }
+        for text in &outlet.patterns {
+            self.remove_subscriber(connection, Kind::Pattern, text);
+        }
+        let mut ended = Vec::new();
+        self.prefixes
+            .remove_subscriber(connection, &mut |prefix| ended.push(prefix.to_vec()));
+        for prefix in ended {
+            self.remove_subscriber(connection, Kind::Prefix, &prefix);
+        }
+    }
+
+    /// Gives each of this lane's subscribers its share of `publication`.
+    pub(crate) fn deliver(&mut self, context: &mut Context<Mail>, publication: &Publication) {
+        for news in publication.news() {
+            let targets = match news.origin {
+                Origin::Market(number) => self.take_route(number, news.name),
+                Origin::Live | Origin::Channel => {
+                    let mut targets = std::mem::take(&mut self.targets);
+                    self.collect_targets(news.name, &mut targets);
+                    targets
+                }
+            };
+            self.frames.begin();
+            for target in &targets {
+                self.offer(context, target, &news);
+            }
+            match news.origin {
+                Origin::Market(number) => self.routes[number as usize] = Some(targets),
+                _ => {
+                    self.targets = targets;
+                    self.targets.clear();
+                }
+            }
+        }
+    }
+
+    /// Writes the current values that a connection is owed, as far as its outbox takes them.
+    pub(crate) fn pump(&mut self, context: &mut Context<Mail>, connection: ConnectionId) {
+        let hub = self.hub.clone();
+        loop {
+            let Some(outlet) = self
+                .outlets
+                .get_mut(connection.index())
+                .and_then(Option::as_mut)
+            else {
+                return;
+            };
+            if outlet.connection != connection || outlet.pending.is_empty() {
+                return;
+            }
+            if context.out_bytes(connection) > hub.config.conflate_bytes {
+                context.watch_drain(connection);
+                return;
+            }
+            let Some((topic, how)) = outlet.pending.pop() else {
+                return;
+            };
+            if !outlet.is_subscribed(&how, &topic, &hub) {
+                continue;
+            }
+            self.write_current(context, connection, &topic, &how);
+        }
+    }
+
+    /// This lane missed updates because its mailbox was full: every subscriber of a last-value
+    /// topic is owed the current value.
+    pub(crate) fn owe_everything(&mut self, context: &mut Context<Mail>) {
+        let topics = self.hub.board.topics();
+        let mut owed = Vec::new();
+        for topic in topics {
+            let targets = self.take_route(topic.number, &topic.channel);
+            for target in &targets {
+                if let Some(outlet) = self.outlet_of(target.connection) {
+                    outlet
+                        .pending
+                        .push(PendingTopic::Market(topic.number), target.how.clone());
+                    owed.push(target.connection);
+                }
+            }
+            self.routes[topic.number as usize] = Some(targets);
+        }
+        owed.sort_unstable();
+        owed.dedup();
+        owed.into_iter()
+            .for_each(|connection| self.pump(context, connection));
+    }
+
+    fn offer(&mut self, context: &mut Context<Mail>, target: &Target, news: &News<'_>) {
+        let hub = &self.hub;
+        let counters = &hub.fanout;
+        let Some(outlet) = self
+            .outlets
+            .get_mut(target.connection.index())
+            .and_then(Option::as_mut)
+            .filter(|outlet| outlet.connection == target.connection)
+        else {
+            return;
+        };
+        let waiting_bytes = context.out_bytes(target.connection);
+        let topic = match news.origin {
+            Origin::Market(number) => Some(PendingTopic::Market(number)),
+            Origin::Live => Some(PendingTopic::Live(news.name.into())),
+            Origin::Channel => None,
+        };
+        if let Some(topic) = topic {
+            let owed = !outlet.pending.is_empty() && outlet.pending.contains(&topic, &target.how);
+            if owed || waiting_bytes > hub.config.conflate_bytes {
+                outlet.pending.push(topic, target.how.clone());
+                context.watch_drain(target.connection);
+                counters.conflated.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        } else if outlet.dialect == Dialect::Zmtp {
+            if waiting_bytes > hub.config.zmq_high_water_bytes {
+                counters.dropped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        } else if outlet.is_over_limit(waiting_bytes, hub, context.now_ns()) {
+            counters.cut_off.fetch_add(1, Ordering::Relaxed);
+            context.close(target.connection, CloseReason::Requested);
+            return;
+        }
+        if let Some(out) = context.out(target.connection) {
+            self.frames.write(out, outlet.dialect, &target.how, news);
+            counters.delivered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write_current(
+        &mut self,
+        context: &mut Context<Mail>,
+        connection: ConnectionId,
+        topic: &PendingTopic,
+        how: &How,
+    ) {
+        let mut json = std::mem::take(&mut self.json);
+        json.clear();
+        let market;
+        let (name, found): (&[u8], bool) = match topic {
+            PendingTopic::Market(number) => {
+                market = self.hub.board.topic(*number);
+                let value = self
+                    .hub
+                    .board
+                    .value(*number)
+                    .filter(|value| value.updates > 0);
+                match (&market, value) {
+                    (Some(topic), Some(value)) => {
+                        write_json(&mut json, topic.symbol(), &value, true);
+                        (&topic.channel, true)
+                    }
+                    _ => (&[], false),
+                }
+            }
+            PendingTopic::Live(name) => (name, self.hub.write_live_value(name, &mut json)),
+        };
+        let dialect = self.existing(connection).map(|outlet| outlet.dialect);
+        if let (true, Some(dialect), Some(out)) = (found, dialect, context.out(connection)) {
+            let news = News {
+                name,
+                payload: &json,
+                shared: None,
+                origin: Origin::Live,
+            };
+            self.frames.begin();
+            self.frames.write(out, dialect, how, &news);
+            self.hub.fanout.delivered.fetch_add(1, Ordering::Relaxed);
+        }
+        self.json = json;
+    }
+
+    /// Market topics that a subscription reaches, by number.
+    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<u32> {
+        if kind == Kind::Channel {
+            return self
+                .hub
+                .board
+                .find_channel(name)
+                .map(|topic| topic.number)
+                .into_iter()
+                .collect();
+        }
+        let matches = |channel: &[u8]| match kind {
+            Kind::Prefix => channel.starts_with(name),
+            _ => glob::matches(name, channel),
+        };
+        let topics = self.hub.board.topics();
+        topics
+            .iter()
+            .filter(|topic| matches(&topic.channel))
+            .map(|topic| topic.number)
+            .collect()
+    }
+
+    fn owe_current_values(
+        &mut self,
+        connection: ConnectionId,
+        kind: Kind,
+        name: &[u8],
+        topics: &[u32],
+    ) {
+        let mut live: Vec<Box<[u8]>> = Vec::new();
+        match kind {
+            Kind::Channel if self.hub.is_live(name) => live.push(name.into()),
+            Kind::Channel => {}
+            Kind::Pattern => self
+                .hub
+                .live_names(&|key| glob::matches(name, key), &mut live),
+            Kind::Prefix => self.hub.live_names(&|key| key.starts_with(name), &mut live),
+        }
+        let how = match kind {
+            Kind::Channel => How::Channel,
+            Kind::Pattern => How::Pattern(name.into()),
+            Kind::Prefix => How::Prefix,
+        };
+        let Some(outlet) = self.outlet_of(connection) else {
+            return;
+        };
+        for &number in topics {
+            outlet
+                .pending
+                .push(PendingTopic::Market(number), how.clone());
+        }
+        for name in live {
+            outlet.pending.push(PendingTopic::Live(name), how.clone());
+        }
+    }
+
+    /// The route of a market topic, taken out so that it can be walked; put it back afterwards.
+    fn take_route(&mut self, number: u32, name: &[u8]) -> Vec<Target> {
+        let index = number as usize;
+        if index >= self.routes.len() {
+            self.routes.resize(index + 1, None);
+        }
+        if let Some(route) = self.routes[index].take() {
+            return route;
+        }
+        let mut targets = Vec::new();
+        self.collect_targets(name, &mut targets);
+        if targets.is_empty()
+            && let Some(topic) = self.hub.board.topic(number)
+        {
+            topic.clear_interest(self.lane);
+        }
+        targets
+    }
+
+    fn collect_targets(&self, name: &[u8], targets: &mut Vec<Target>) {
+        if let Some(subscribers) = self.channels.get(name) {
+            let target = |&connection| Target {
+                connection,
+                how: How::Channel,
+            };
+            targets.extend(subscribers.iter().map(target));
+        }
+        for pattern in &self.patterns {
+            if glob::matches(&pattern.text, name) {
+                let how = || How::Pattern(pattern.text.clone());
+                let target = |&connection| Target {
+                    connection,
+                    how: how(),
+                };
+                targets.extend(pattern.subscribers.iter().map(target));
+            }
+        }
+        self.prefixes.matches(name, &mut |connection| {
+            targets.push(Target {
+                connection,
+                how: How::Prefix,
+            })
+        });
+    }
+
+    fn add_pattern(&mut self, connection: ConnectionId, text: &[u8]) {
+        match self
+            .patterns
+            .iter_mut()
+            .find(|pattern| &*pattern.text == text)
+        {
+            Some(pattern) => pattern.subscribers.push(connection),
+            None => self.patterns.push(Pattern {
+                text: text.into(),
+                subscribers: vec![connection],
+            }),
+        }
+    }
+
+    fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
+        match kind {
+            Kind::Channel => {
+                if let Some(subscribers) = self.channels.get_mut(name) {
+                    subscribers.retain(|&other| other != connection);
+                    if subscribers.is_empty() {
+                        self.channels.remove(name);
+                    }
+                }
+            }
+            Kind::Pattern => {
+                for pattern in &mut self.patterns {
+                    if &*pattern.text == name {
+                        pattern.subscribers.retain(|&other| other != connection);
+                    }
+                }
+                self.patterns
+                    .retain(|pattern| !pattern.subscribers.is_empty());
+            }
+            Kind::Prefix => {}
+        }
+        let topic = match kind {
+            Kind::Channel => self.hub.board.find_channel(name).map(|topic| topic.number),
+            _ => None,
+        };
+        self.forget_routes(kind, topic.as_slice());
+        self.hub.subscriptions.remove(self.lane, kind, name);
+    }
+
+    fn forget_routes(&mut self, kind: Kind, topics: &[u32]) {
+        if kind != Kind::Channel {
+            self.routes.clear();
+            return;
+        }
+        for &number in topics {
+            if let Some(route) = self.routes.get_mut(number as usize) {
+                *route = None;
+            }
+        }
+    }
+
+    fn outlet(&mut self, connection: ConnectionId, dialect: Dialect) -> &mut Outlet {
+        let index = connection.index();
+        if index >= self.outlets.len() {
+            self.outlets.resize_with(index + 1, || None);
+        }
+        self.outlets[index].get_or_insert_with(|| Outlet {
+            connection,
+            dialect,
+            channels: HashSet::default(),
+            patterns: HashSet::default(),
+            pending: Pending::default(),
+            over_soft_limit_since_ns: None,
+        })
+    }
+
+    fn outlet_of(&mut self, connection: ConnectionId) -> Option<&mut Outlet> {
+        let outlet = self.outlets.get_mut(connection.index())?.as_mut()?;
+        (outlet.connection == connection).then_some(outlet)
+    }
+
+    fn existing(&self, connection: ConnectionId) -> Option<&Outlet> {
+        let outlet = self.outlets.get(connection.index())?.as_ref()?;
+        (outlet.connection == connection).then_some(outlet)
+    }
+}
+
+impl Outlet {
+    /// Whether what a pending value was owed to is still subscribed. A ZeroMQ prefix that has ended
+    /// may still get one value: its peer drops what it did not ask for.
+    fn is_subscribed(&self, how: &How, topic: &PendingTopic, hub: &Hub) -> bool {
+        match how {
+            How::Channel => match topic {
+                PendingTopic::Live(name) => self.channels.contains(name),
+                PendingTopic::Market(number) => {
+                    let topic = hub.board.topic(*number);
+                    topic.is_some_and(|topic| self.channels.contains(&topic.channel))
+                }
+            },
+            How::Pattern(text) => self.patterns.contains(text),
+            How::Prefix => true,
+        }
+    }
+
+    /// Redis's `client-output-buffer-limit pubsub`: at once above the hard limit, and above the soft
+    /// one when it lasts.
+    fn is_over_limit(&mut self, waiting_bytes: usize, hub: &Hub, now_ns: u64) -> bool {
+        if waiting_bytes > hub.config.pubsub_hard_bytes {
+            return true;
+        }
+        if waiting_bytes <= hub.config.pubsub_soft_bytes {
+            self.over_soft_limit_since_ns = None;
+            return false;
+        }
+        let since_ns = *self.over_soft_limit_since_ns.get_or_insert(now_ns);
+        now_ns - since_ns > hub.config.pubsub_soft_seconds * 1_000_000_000
+    }
+}
+
+/// ZeroMQ subscriptions that a lane holds, over all its peers.
+const PREFIXES_MAX: usize = 4_000_000;

@@ -1,0 +1,156 @@
+//! A message in the words of each protocol.
+
+use std::sync::Arc;
+
+use tidewire_lane::Outbox;
+use tidewire_zmtp::{encode_frame, frame_header};
+
+use crate::decimal::write_unsigned;
+use crate::publication::News;
+
+/// By which of its subscriptions a subscriber gets a message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum How {
+    Channel,
+    Pattern(Arc<[u8]>),
+    Prefix,
+}
+
+/// How a subscriber's protocol writes messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Resp2,
+    Resp3,
+    Zmtp,
+}
+
+/// The encoded forms of the message being delivered, each made when first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    channel: Vec<u8>,
+    prefix: Vec<u8>,
+    pattern: Vec<u8>,
+    pattern_text: Option<Arc<[u8]>>,
+}
+
+impl Frames {
+    /// Forgets the last message.
+    pub(crate) fn begin(&mut self) {
+        self.channel.clear();
+        self.prefix.clear();
+        self.pattern_text = None;
+    }
+
+    /// Writes `news` to one subscriber.
+    pub(crate) fn write(&mut self, out: &mut Outbox, dialect: Dialect, how: &How, news: &News<'_>) {
+        let head = match how {
+            How::Channel => {
+                if self.channel.is_empty() {
+                    write_channel_head(&mut self.channel, news);
+                    write_resp_body(&mut self.channel, news);
+                }
+                &self.channel
+            }
+            How::Pattern(text) => {
+                if self
+                    .pattern_text
+                    .as_ref()
+                    .is_none_or(|other| !Arc::ptr_eq(other, text))
+                {
+                    self.pattern.clear();
+                    write_pattern_head(&mut self.pattern, text, news);
+                    write_resp_body(&mut self.pattern, news);
+                    self.pattern_text = Some(text.clone());
+                }
+                &self.pattern
+            }
+            How::Prefix => {
+                if self.prefix.is_empty() {
+                    encode_frame(&mut self.prefix, news.name, true);
+                    let header = frame_header(news.payload.len(), false);
+                    self.prefix.extend_from_slice(header.as_bytes());
+                    if news.shared.is_none() {
+                        self.prefix.extend_from_slice(news.payload);
+                    }
+                }
+                &self.prefix
+            }
+        };
+        let start = out.buffer().len();
+        out.buffer().extend_from_slice(head);
+        if dialect == Dialect::Resp3 {
+            // The one difference of a RESP3 push from a RESP2 array.
+            out.buffer()[start] = b'>';
+        }
+        if let Some(shared) = news.shared {
+            out.push_shared(shared);
+            if dialect != Dialect::Zmtp {
+                out.buffer().extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}
+
+fn write_channel_head(out: &mut Vec<u8>, news: &News<'_>) {
+    out.extend_from_slice(b"*3\r\n$7\r\nmessage\r\n");
+    write_bulk(out, news.name);
+}
+
+fn write_pattern_head(out: &mut Vec<u8>, pattern: &[u8], news: &News<'_>) {
+    out.extend_from_slice(b"*4\r\n$8\r\npmessage\r\n");
+    write_bulk(out, pattern);
+    write_bulk(out, news.name);
+}
+
+/// The payload as a bulk string; of a shared one only the length, the body follows by reference.
+fn write_resp_body(out: &mut Vec<u8>, news: &News<'_>) {
+    if news.shared.is_none() {
+        write_bulk(out, news.payload);
+        return;
+    }
+    out.push(b'$');
+    write_unsigned(out, news.payload.len() as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'$');
+    write_unsigned(out, bytes.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publication::Origin;
+
+    fn written(dialect: Dialect, how: How) -> Vec<u8> {
+        let news = News {
+            name: b"md:A",
+            payload: b"{}",
+            shared: None,
+            origin: Origin::Channel,
+        };
+        let (mut out, mut frames) = (Outbox::default(), Frames::default());
+        frames.begin();
+        frames.write(&mut out, dialect, &how, &news);
+        out.buffer().clone()
+    }
+
+    #[test]
+    fn each_protocol_gets_the_message_in_its_own_words() {
+        let channel = b"*3\r\n$7\r\nmessage\r\n$4\r\nmd:A\r\n$2\r\n{}\r\n";
+        assert_eq!(written(Dialect::Resp2, How::Channel), channel);
+        let pattern = b">4\r\n$8\r\npmessage\r\n$4\r\nmd:*\r\n$4\r\nmd:A\r\n$2\r\n{}\r\n";
+        assert_eq!(
+            written(Dialect::Resp3, How::Pattern(b"md:*"[..].into())),
+            pattern
+        );
+        assert_eq!(
+            written(Dialect::Zmtp, How::Prefix),
+            b"\x01\x04md:A\x00\x02{}"
+        );
+    }
+}

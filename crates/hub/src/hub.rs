@@ -1,0 +1,355 @@
+//! What all lanes share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_feed::faults::FaultPlan;
+use tidewire_feed::journal::Journal;
+use tidewire_keyspace::{Event, Keyspace, Observer, Options, ValueRef};
+use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
+use tidewire_lastvalue::LatencyTracker;
+
+use crate::board::{Board, MARKET_PREFIX, write_json_text};
+use crate::clients::Clients;
+use crate::fanout::FanoutCounters;
+use crate::ingest::IngestCounters;
+use crate::publication::{Origin, Publication};
+use crate::subscriptions::Subscriptions;
+
+/// Limits and switches of a hub. Every queue has its bound here.
+#[derive(Clone, Debug)]
+pub struct HubConfig {
+    /// Event loops; at most 64 (lanes are bits of a word).
+    pub lanes: usize,
+    /// Names under these prefixes are topics: each write is published as well.
+    pub live_prefixes: Vec<Vec<u8>>,
+    /// Market topics at most.
+    pub market_topics_max: usize,
+    /// Messages of the hub's own feed kept for retransmission; a power of two.
+    pub journal_messages: usize,
+    /// Above so many unsent bytes a subscriber gets the newest value of a topic instead of each.
+    pub conflate_bytes: usize,
+    /// Above so many unsent bytes a ZeroMQ subscriber misses plain messages.
+    pub zmq_high_water_bytes: usize,
+    /// Above so many unsent bytes a Redis subscriber to plain messages is cut off at once.
+    pub pubsub_hard_bytes: usize,
+    /// Above so many for `pubsub_soft_seconds`, likewise.
+    pub pubsub_soft_bytes: usize,
+    /// See `pubsub_soft_bytes`.
+    pub pubsub_soft_seconds: u64,
+    /// Longest frame that a ZeroMQ peer may send.
+    pub zmq_frame_bytes_max: u64,
+    /// Longest name of a topic that a ZeroMQ peer may publish.
+    pub topic_bytes_max: usize,
+    /// Messages waiting for another lane before that lane is only told to look at the newest values.
+    pub mailbox_messages_max: usize,
+    /// Connections at most, over all lanes.
+    pub clients_max: usize,
+    /// Native feeds that the hub reads from.
+    pub sources: Vec<Endpoint>,
+    /// Whether lanes are pinned to cores, for INFO.
+    pub pinned: bool,
+    /// Faults in what feed clients are sent, for testing them.
+    pub faults: Option<FaultPlan>,
+    /// Seed of the faults.
+    pub fault_seed: u64,
+}
+
+impl Default for HubConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            live_prefixes: vec![b"live:".to_vec()],
+            market_topics_max: 1 << 20,
+            journal_messages: 1 << 18,
+            conflate_bytes: 1 << 20,
+            zmq_high_water_bytes: 16 << 20,
+            pubsub_hard_bytes: 32 << 20,
+            pubsub_soft_bytes: 8 << 20,
+            pubsub_soft_seconds: 60,
+            zmq_frame_bytes_max: 64 << 20,
+            topic_bytes_max: 1024,
+            mailbox_messages_max: 16_384,
+            clients_max: 10_000,
+            sources: Vec::new(),
+            pinned: false,
+            faults: None,
+            fault_seed: 1,
+        }
+    }
+}
+
+/// The state that all lanes share.
+#[derive(Debug)]
+pub struct Hub {
+    /// Limits and switches.
+    pub config: HubConfig,
+    /// Keys.
+    pub keyspace: Keyspace,
+    /// Market topics.
+    pub board: Arc<Board>,
+    /// The hub's own feed: what it has applied, renumbered, for its feed clients.
+    pub journal: Mutex<Journal>,
+    /// Copy of the journal's next sequence, to see without the lock whether there is more.
+    pub journal_next: AtomicU64,
+    /// Who is subscribed on which lane.
+    pub subscriptions: Subscriptions,
+    /// What fan-out has done.
+    pub fanout: FanoutCounters,
+    /// What ingest has done.
+    pub ingest: IngestCounters,
+    /// Source time to last-value cache.
+    pub latency: LatencyTracker,
+    /// Redis clients.
+    pub clients: Clients,
+    /// What the lanes have done.
+    pub lanes: Vec<Arc<LaneCounters>>,
+    /// When the hub started, ns since the UNIX epoch.
+    pub started_unix_ns: u64,
+    /// Redis commands executed.
+    pub commands: AtomicU64,
+    /// Redis commands that ended with an error.
+    pub command_errors: AtomicU64,
+    /// Keys whose time came.
+    pub expired_keys: AtomicU64,
+    /// Numbers for sources, so that each has its own name as a writer.
+    source_numbers: AtomicU64,
+    mailboxes: Mailboxes<Mail>,
+    /// Lanes whose mailbox was full: they owe their subscribers the newest values.
+    lagging: Vec<AtomicBool>,
+    /// Lanes that serve feed clients, one bit each.
+    feed_lanes: AtomicU64,
+    /// Lanes that have been told of news in the journal and have not looked yet.
+    feed_told: Vec<AtomicBool>,
+}
+
+/// What lanes tell each other.
+#[derive(Debug)]
+pub enum Mail {
+    /// Messages for subscribers of that lane.
+    News(Arc<Publication>),
+    /// The journal has grown.
+    FeedAdvanced,
+    /// End a connection of that lane.
+    Kill(ConnectionId),
+}
+
+impl Hub {
+    /// A hub whose lanes have these mailboxes.
+    pub fn new(config: HubConfig, mailboxes: Mailboxes<Mail>) -> Arc<Self> {
+        let unix_ns = unix_ns();
+        let board = Arc::new(Board::new(
+            config.market_topics_max,
+            lane_bits(config.lanes),
+        ));
+        let mut keyspace = Keyspace::new(Options {
+            live_prefixes: config.live_prefixes.clone(),
+            ..Options::default()
+        });
+        keyspace.mount(board.clone());
+        // A session id must not repeat while a client may remember the last one.
+        let session = (unix_ns / 1_000_000) as u32 | 1;
+        let journal = Journal::new(session, config.journal_messages);
+        Arc::new(Self {
+            keyspace,
+            board,
+            journal_next: AtomicU64::new(journal.next_sequence()),
+            journal: Mutex::new(journal),
+            subscriptions: Subscriptions::default(),
+            fanout: FanoutCounters::default(),
+            ingest: IngestCounters::default(),
+            latency: LatencyTracker::new(),
+            clients: Clients::default(),
+            lanes: (0..config.lanes).map(|_| Arc::default()).collect(),
+            started_unix_ns: unix_ns,
+            commands: AtomicU64::new(0),
+            command_errors: AtomicU64::new(0),
+            expired_keys: AtomicU64::new(0),
+            source_numbers: AtomicU64::new(1),
+            mailboxes,
+            lagging: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
+            feed_lanes: AtomicU64::new(0),
+            feed_told: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
+            config,
+        })
+    }
+
+    /// Mailboxes of the lanes.
+    pub fn mailboxes(&self) -> &Mailboxes<Mail> {
+        &self.mailboxes
+    }
+
+    /// Sends `publication` to every lane of `lanes` (one bit each).
+    ///
+    /// A lane that does not keep up with its mail is only marked: it will give its subscribers the
+    /// newest values of last-value topics; plain messages to it are lost, and counted.
+    pub fn send_news(&self, lanes: u64, publication: &Arc<Publication>) {
+        for lane in bits(lanes & lane_bits(self.config.lanes)) {
+            let mailbox = &self.mailboxes[lane];
+            if mailbox.pending() >= self.config.mailbox_messages_max {
+                if !self.lagging[lane].swap(true, Ordering::AcqRel) {
+                    tracing::warn!(
+                        lane,
+                        "the lane is behind its mail: its topics are conflated"
+                    );
+                }
+                let lost = publication
+                    .news()
+                    .filter(|news| news.origin == Origin::Channel)
+                    .count();
+                self.fanout
+                    .dropped
+                    .fetch_add(lost as u64, Ordering::Relaxed);
+                continue;
+            }
+            mailbox.send(Mail::News(publication.clone()));
+        }
+    }
+
+    /// Whether `lane` has missed mail since it last asked.
+    pub(crate) fn take_lagging(&self, lane: usize) -> bool {
+        self.lagging[lane].load(Ordering::Relaxed)
+            && self.lagging[lane].swap(false, Ordering::AcqRel)
+    }
+
+    /// `lane` has (or no longer has) feed clients to tell of news in the journal.
+    pub(crate) fn set_feed_lane(&self, lane: usize, serves: bool) {
+        if serves {
+            self.feed_lanes.fetch_or(1 << lane, Ordering::AcqRel);
+        } else {
+            self.feed_lanes.fetch_and(!(1 << lane), Ordering::AcqRel);
+        }
+    }
+
+    /// Tells the other lanes that serve feed clients that the journal has grown.
+    pub(crate) fn tell_feed_lanes(&self, own_lane: usize) {
+        let lanes = self.feed_lanes.load(Ordering::Acquire) & !(1 << own_lane);
+        for lane in bits(lanes) {
+            if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
+                self.mailboxes[lane].send(Mail::FeedAdvanced);
+            }
+        }
+    }
+
+    /// `lane` is about to look at the journal.
+    pub(crate) fn feed_seen(&self, lane: usize) {
+        self.feed_told[lane].store(false, Ordering::Release);
+    }
+
+    /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
+    /// when that has subscribers, and how many Redis clients it reaches.
+    pub(crate) fn publish(
+        &self,
+        own_lane: usize,
+        name: &[u8],
+        payload: &[u8],
+    ) -> (Option<Arc<Publication>>, u64) {
+        let route = self.subscriptions.route(name);
+        if route.lanes == 0 {
+            return (None, 0);
+        }
+        let publication = Arc::new(Publication::single(name, payload, Origin::Channel));
+        self.send_news(route.lanes & !(1 << own_lane), &publication);
+        let own = (route.lanes >> own_lane) & 1 == 1;
+        (own.then_some(publication), route.receivers)
+    }
+
+    /// Whether a name is a live key that has a value.
+    pub(crate) fn is_live(&self, name: &[u8]) -> bool {
+        !self.is_mounted(name) && self.keyspace.live_value(name, unix_ms(), &mut |_| ())
+    }
+
+    /// Appends a live key's value as it is published; false if it has none.
+    pub(crate) fn write_live_value(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        self.keyspace
+            .live_value(name, unix_ms(), &mut |value| write_value(value, out))
+    }
+
+    /// Names of the live keys that `wanted` accepts.
+    pub(crate) fn live_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Box<[u8]>>) {
+        let mut stored = |key: &[u8]| !self.is_mounted(key) && wanted(key);
+        self.keyspace
+            .for_each_live(unix_ms(), &mut stored, &mut |key, _| names.push(key.into()));
+    }
+
+    /// A number that no other source has.
+    pub(crate) fn next_source_number(&self) -> u64 {
+        self.source_numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether clients may not publish under this name because a live source does.
+    pub(crate) fn is_mounted(&self, name: &[u8]) -> bool {
+        name.starts_with(MARKET_PREFIX)
+    }
+}
+
+/// Publishes writes to live keys.
+///
+/// It runs while the key's shard is locked, and puts the news into the mailboxes there and then,
+/// the own lane's too: so every lane sees the values of a key in the order they were written.
+#[derive(Debug)]
+pub(crate) struct LiveObserver<'a>(pub(crate) &'a Hub);
+
+impl Observer for LiveObserver<'_> {
+    fn changed(&mut self, database: usize, key: &[u8], _: Event, value: Option<ValueRef<'_>>) {
+        let Some(value) = value.filter(|_| database == 0) else {
+            return;
+        };
+        let route = self.0.subscriptions.route(key);
+        if route.lanes == 0 {
+            return;
+        }
+        let mut publication = Publication::default();
+        publication.push_with(key, Origin::Live, |out| write_value(value, out));
+        self.0.send_news(route.lanes, &Arc::new(publication));
+    }
+}
+
+/// A live key's value as it is published: a string as it is, a hash as a JSON object of its fields.
+fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
+    if let Some(text) = value.text() {
+        out.extend_from_slice(text.as_bytes());
+    } else if let Some(fields) = value.fields() {
+        out.push(b'{');
+        for (number, (field, value)) in fields.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_json_text(out, field);
+            out.push(b':');
+            write_json_text(out, value);
+        }
+        out.push(b'}');
+    }
+}
+
+/// Wall-clock time, ns since the UNIX epoch.
+pub fn unix_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+pub(crate) fn unix_ms() -> i64 {
+    (unix_ns() / 1_000_000) as i64
+}
+
+/// One bit for each of so many lanes.
+fn lane_bits(lanes: usize) -> u64 {
+    if lanes >= 64 {
+        u64::MAX
+    } else {
+        (1 << lanes) - 1
+    }
+}
+
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let bit = word.trailing_zeros() as usize;
+        word &= word - 1;
+        Some(bit)
+    })
+}

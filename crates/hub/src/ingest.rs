@@ -1,0 +1,422 @@
+//! From a feed's messages to last values, the hub's own feed, and news for subscribers: one pass.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use parking_lot::MutexGuard;
+use tidewire_feed::client::{Gap, Sink};
+use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::{Definition, LastValue, Message, TradingState};
+use tidewire_lastvalue::{
+    ClaimError, FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue,
+    PRICE_UNDEFINED, Quote, Stamp, Trade, Writer,
+};
+use tracing::{debug, warn};
+
+use crate::board::{Topic, write_json};
+use crate::hub::Hub;
+use crate::publication::{Origin, Publication};
+
+/// One source's way into the hub. Its topics are its own until it ends.
+#[derive(Debug)]
+pub(crate) struct Ingest {
+    hub: Arc<Hub>,
+    source: u32,
+    writer: Writer,
+    /// The source's symbol numbers; `None` where it defined none, or may not write it.
+    symbols: Vec<Option<Arc<Topic>>>,
+    /// Topics updated in this batch while nobody seemed to listen.
+    unheard: Vec<u32>,
+    generation: u64,
+    /// Made with the first message: a feed client that only listens needs none.
+    latency: Option<LatencyRecorder>,
+}
+
+/// What ingest has done since the start, over all sources.
+#[derive(Debug, Default)]
+pub struct IngestCounters {
+    /// Messages of feeds applied to last values.
+    pub applied: AtomicU64,
+    /// Records of snapshots applied.
+    pub snapshot_records: AtomicU64,
+    /// Messages whose symbol was not defined, or belongs to another source.
+    pub refused: AtomicU64,
+    /// Sequences that were missing for a while.
+    pub gaps: AtomicU64,
+    /// Messages that were missing for a while and then came.
+    pub recovered: AtomicU64,
+    /// Messages that will never come.
+    pub lost: AtomicU64,
+    /// ZeroMQ messages taken from PUSH peers.
+    pub pushed: AtomicU64,
+    /// ZeroMQ messages left out: malformed, or under a live source's prefix.
+    pub push_rejected: AtomicU64,
+    /// Feeds connected now, as source or publisher.
+    pub sources: AtomicU64,
+}
+
+/// Ingest of what one receive call brought: holds the journal for that long.
+pub(crate) struct Batch<'a> {
+    hub: &'a Hub,
+    source: u32,
+    writer: &'a mut Writer,
+    symbols: &'a mut Vec<Option<Arc<Topic>>>,
+    unheard: &'a mut Vec<u32>,
+    generation: &'a mut u64,
+    latency: &'a mut Option<LatencyRecorder>,
+    journal: MutexGuard<'a, Journal>,
+    publication: Publication,
+    lanes: u64,
+    receive_time_ns: u64,
+    applied: u64,
+}
+
+impl Ingest {
+    pub(crate) fn new(hub: Arc<Hub>, source: u32) -> Self {
+        Self {
+            writer: hub.board.slots().writer(source),
+            latency: None,
+            generation: hub.subscriptions.generation(),
+            source,
+            symbols: Vec::new(),
+            unheard: Vec::new(),
+            hub,
+        }
+    }
+
+    /// Begins a batch received at `receive_time_ns` (UNIX epoch).
+    pub(crate) fn begin(&mut self, receive_time_ns: u64) -> Batch<'_> {
+        let Self {
+            hub,
+            source,
+            writer,
+            symbols,
+            unheard,
+            generation,
+            latency,
+        } = self;
+        unheard.clear();
+        Batch {
+            journal: hub.journal.lock(),
+            hub,
+            source: *source,
+            writer,
+            symbols,
+            unheard,
+            generation,
+            latency,
+            publication: Publication::default(),
+            lanes: 0,
+            receive_time_ns,
+            applied: 0,
+        }
+    }
+
+    /// Shows the latencies recorded so far to the readers of the tracker.
+    pub(crate) fn publish_latency(&mut self) {
+        if let Some(latency) = self
+            .latency
+            .as_mut()
+            .filter(|latency| latency.pending() > 0)
+        {
+            latency.publish();
+        }
+    }
+
+    /// The source has ended or is lost: marks its topics. Returns the news of it.
+    pub(crate) fn lose(&mut self, receive_time_ns: u64) -> (Publication, u64) {
+        let mut batch = self.begin(receive_time_ns);
+        batch.mark_stale(true);
+        batch.finish()
+    }
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        if self.latency.is_some() {
+            self.hub.ingest.sources.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// Ends the batch: the news, and the lanes they are for (one bit each).
+    pub(crate) fn finish(mut self) -> (Publication, u64) {
+        self.hub
+            .journal_next
+            .store(self.journal.next_sequence(), Ordering::Release);
+        self.hear_late_subscribers();
+        self.hub
+            .ingest
+            .applied
+            .fetch_add(self.applied, Ordering::Relaxed);
+        (self.publication, self.lanes)
+    }
+
+    /// Somebody may have subscribed between the store of a value and the look at its topic's
+    /// interest: then the value is published now. See [`crate::subscriptions`] for the proof.
+    fn hear_late_subscribers(&mut self) {
+        fence(Ordering::SeqCst);
+        let generation = self.hub.subscriptions.generation();
+        if generation == *self.generation {
+            return;
+        }
+        *self.generation = generation;
+        for number in std::mem::take(self.unheard) {
+            self.publish_current(number);
+        }
+    }
+
+    /// Marks all topics of the source as stale, or as alive again.
+    pub(crate) fn mark_stale(&mut self, stale: bool) {
+        let (set, clear) = if stale {
+            (FLAG_STALE, 0)
+        } else {
+            (0, FLAG_STALE)
+        };
+        for number in self.writer.claimed().to_vec() {
+            if let Some(mut slot) = self.writer.slot(number) {
+                slot.update_flags(set, clear);
+            }
+            self.publish_current(number);
+        }
+    }
+
+    fn publish_current(&mut self, number: u32) {
+        let (Some(topic), Some(value)) =
+            (self.hub.board.topic(number), self.hub.board.value(number))
+        else {
+            return;
+        };
+        let interest = topic.interest();
+        if interest != 0 {
+            self.lanes |= interest;
+            self.publication
+                .push_with(&topic.channel, Origin::Market(number), |out| {
+                    write_json(out, topic.symbol(), &value, false);
+                });
+        }
+    }
+
+    fn update(&mut self, message: &Message) {
+        let symbol = message.symbol().unwrap_or(u32::MAX);
+        let Some(Some(topic)) = self.symbols.get(symbol as usize) else {
+            self.hub.ingest.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let number = topic.number;
+        let Some(mut slot) = self.writer.slot(number) else {
+            return;
+        };
+        let mut stamp = Stamp {
+            source_time_ns: 0,
+            receive_time_ns: self.receive_time_ns,
+            sequence: 0,
+        };
+        match message {
+            Message::Quote(quote) => {
+                stamp.source_time_ns = quote.source_time_ns;
+                stamp.sequence = self
+                    .journal
+                    .append(&Message::Quote(renumbered(*quote, |q| q.symbol = number)));
+                let (bid, ask) = (quote.bid, quote.ask);
+                let (bid_size, ask_size) = (quote.bid_size, quote.ask_size);
+                slot.update_quote(
+                    Quote {
+                        bid,
+                        ask,
+                        bid_size,
+                        ask_size,
+                    },
+                    stamp,
+                );
+            }
+            Message::Trade(trade) => {
+                stamp.source_time_ns = trade.source_time_ns;
+                stamp.sequence = self
+                    .journal
+                    .append(&Message::Trade(renumbered(*trade, |t| t.symbol = number)));
+                slot.update_trade(
+                    Trade {
+                        price: trade.price,
+                        size: trade.size,
+                    },
+                    stamp,
+                );
+            }
+            Message::Status(status) => {
+                stamp.source_time_ns = status.source_time_ns;
+                stamp.sequence = self
+                    .journal
+                    .append(&Message::Status(renumbered(*status, |s| s.symbol = number)));
+                slot.update_status(status.state.0.into(), stamp);
+                let halted = status.state == TradingState::HALTED;
+                let (set, clear) = if halted {
+                    (FLAG_HALTED, 0)
+                } else {
+                    (0, FLAG_HALTED)
+                };
+                slot.update_flags(set, clear);
+            }
+            Message::LastValue(value) => {
+                stamp.source_time_ns = value.source_time_ns;
+                stamp.sequence = self
+                    .journal
+                    .append(&Message::LastValue(renumbered(*value, |v| {
+                        v.symbol = number
+                    })));
+                slot.replace(&market_value(value, stamp));
+            }
+            _ => return,
+        }
+        self.applied += 1;
+        let latency_ns = self.receive_time_ns.saturating_sub(stamp.source_time_ns);
+        // What is older than a minute is history played again, not latency.
+        let latency = recorder(self.hub, self.latency);
+        if latency_ns < LATENCY_MAX_NS {
+            latency.record(latency_ns);
+        }
+        let interest = topic.interest();
+        if interest == 0 {
+            self.unheard.push(number);
+            return;
+        }
+        self.lanes |= interest;
+        let slots = self.hub.board.slots();
+        if let Some(slot) = slots.slot(number) {
+            self.publication
+                .push_with(&topic.channel, Origin::Market(number), |out| {
+                    write_json(out, topic.symbol(), &slot.snapshot(), false);
+                });
+        }
+    }
+}
+
+impl Sink for Batch<'_> {
+    #[inline]
+    fn message(&mut self, _sequence: u64, message: &Message) {
+        self.update(message);
+    }
+
+    fn definition(&mut self, _sequence: u64, definition: &Definition) {
+        let index = definition.symbol as usize;
+        if index >= self.hub.config.market_topics_max || definition.name.is_empty() {
+            self.hub.ingest.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        if index >= self.symbols.len() {
+            self.symbols.resize(index + 1, None);
+        }
+        let Ok(topic) = self.hub.board.define(definition) else {
+            warn!(symbol = %definition.name.as_str(), "left out: the board has its maximum of topics");
+            return;
+        };
+        match self.writer.claim(topic.number) {
+            Ok(()) => {}
+            Err(ClaimError::Owned { .. }) => {
+                let source = self.source;
+                warn!(symbol = %definition.name.as_str(), source, "left out: another source has it");
+                self.symbols[index] = None;
+                return;
+            }
+            Err(error) => {
+                debug!(%error, "left out");
+                return;
+            }
+        }
+        if let Some(mut slot) = self.writer.slot(topic.number) {
+            let value = self
+                .hub
+                .board
+                .value(topic.number)
+                .unwrap_or(MarketValue::EMPTY);
+            if value.flags & FLAG_STALE != 0 {
+                slot.update_flags(0, FLAG_STALE);
+            }
+            if definition.open != PRICE_UNDEFINED && definition.open != value.session_open {
+                let stamp = Stamp {
+                    source_time_ns: definition.source_time_ns,
+                    receive_time_ns: self.receive_time_ns,
+                    sequence: value.sequence,
+                };
+                slot.start_session(definition.open, stamp);
+            }
+        }
+        self.journal
+            .append(&Message::Definition(topic.definition()));
+        self.symbols[index] = Some(topic);
+    }
+
+    fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
+        self.hub
+            .ingest
+            .snapshot_records
+            .fetch_add(1, Ordering::Relaxed);
+        let applied = self.applied;
+        self.update(&Message::LastValue(*record));
+        // Counted on its own: a snapshot repeats what earlier messages said.
+        self.applied = applied;
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        let counters = &self.hub.ingest;
+        match gap {
+            Gap::Opened { from, count } => {
+                counters.gaps.fetch_add(1, Ordering::Relaxed);
+                debug!(source = self.source, from, count, "a gap in the feed");
+            }
+            Gap::Recovered { count, .. } => {
+                counters.recovered.fetch_add(count, Ordering::Relaxed);
+            }
+            Gap::Lost {
+                from,
+                count,
+                reason,
+            } => {
+                counters.lost.fetch_add(count, Ordering::Relaxed);
+                warn!(
+                    source = self.source,
+                    from,
+                    count,
+                    ?reason,
+                    "messages of the feed are lost"
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The source's latency recorder; with its first message the source counts as one.
+#[inline]
+fn recorder<'a>(hub: &Hub, latency: &'a mut Option<LatencyRecorder>) -> &'a mut LatencyRecorder {
+    latency.get_or_insert_with(|| {
+        hub.ingest.sources.fetch_add(1, Ordering::Relaxed);
+        hub.latency.recorder()
+    })
+}
+
+/// A copy of a message under the hub's own symbol number.
+#[inline]
+fn renumbered<T>(mut message: T, set: impl FnOnce(&mut T)) -> T {
+    set(&mut message);
+    message
+}
+
+fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
+    MarketValue {
+        bid: value.bid,
+        ask: value.ask,
+        bid_size: value.bid_size,
+        ask_size: value.ask_size,
+        last: value.last,
+        last_size: value.last_size,
+        volume: value.volume,
+        session_open: value.open,
+        status: value.state.0.into(),
+        source_time_ns: stamp.source_time_ns,
+        receive_time_ns: stamp.receive_time_ns,
+        sequence: stamp.sequence,
+        ..MarketValue::EMPTY
+    }
+}

@@ -1,0 +1,71 @@
+//! Topics whose current value a subscriber is owed: first values, and what it was too slow for.
+
+use std::collections::{HashSet, VecDeque};
+
+use foldhash::fast::RandomState;
+
+use crate::frames::How;
+
+/// A queue without duplicates: however often a topic changes, its value is owed once.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    queue: VecDeque<(PendingTopic, How)>,
+    members: HashSet<(PendingTopic, How), RandomState>,
+}
+
+/// A topic by its shortest name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PendingTopic {
+    /// A market topic by number.
+    Market(u32),
+    /// A live key by name.
+    Live(Box<[u8]>),
+}
+
+impl Pending {
+    pub(crate) fn push(&mut self, topic: PendingTopic, how: How) {
+        if self.members.insert((topic.clone(), how.clone())) {
+            self.queue.push_back((topic, how));
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(PendingTopic, How)> {
+        let next = self.queue.pop_front()?;
+        self.members.remove(&next);
+        Some(next)
+    }
+
+    pub(crate) fn contains(&self, topic: &PendingTopic, how: &How) -> bool {
+        // A tuple of references cannot be looked up in a set of tuples; the clone happens only for
+        // a subscriber that is behind.
+        self.members.contains(&(topic.clone(), how.clone()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_owed_once_and_in_the_order_it_was_first_missed() {
+        let mut pending = Pending::default();
+        for number in [5, 3, 5, 5] {
+            pending.push(PendingTopic::Market(number), How::Channel);
+        }
+        pending.push(PendingTopic::Market(5), How::Prefix);
+        assert!(pending.contains(&PendingTopic::Market(3), &How::Channel));
+        let order: Vec<_> = std::iter::from_fn(|| pending.pop()).collect();
+        let market = |number, how| (PendingTopic::Market(number), how);
+        let expected = [
+            market(5, How::Channel),
+            market(3, How::Channel),
+            market(5, How::Prefix),
+        ];
+        assert_eq!(order, expected);
+        assert!(pending.is_empty());
+    }
+}

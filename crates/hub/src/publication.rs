@@ -1,0 +1,141 @@
+//! News on their way to subscribers: encoded once, shared by every lane.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A batch of messages, each with the name it is published under.
+///
+/// Names and small payloads lie one after another in one buffer; large payloads are held by
+/// reference, so that subscribers can share them.
+#[derive(Debug, Default)]
+pub struct Publication {
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Range<usize>,
+    payload: Payload,
+    origin: Origin,
+}
+
+#[derive(Debug)]
+enum Payload {
+    Inline(Range<usize>),
+    Shared(Arc<[u8]>),
+}
+
+/// What a message stems from, which decides what a slow subscriber may miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An update of the market topic with this number: a newer one replaces it.
+    Market(u32),
+    /// A write to a live key: a newer one replaces it.
+    Live,
+    /// A plain message (PUBLISH): each counts.
+    Channel,
+}
+
+/// One message of a publication.
+#[derive(Clone, Copy, Debug)]
+pub struct News<'a> {
+    /// The name it is published under.
+    pub name: &'a [u8],
+    /// Its body.
+    pub payload: &'a [u8],
+    /// The body again, where it is large enough to be shared.
+    pub shared: Option<&'a Arc<[u8]>>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Publication {
+    /// A publication of one message.
+    pub fn single(name: &[u8], payload: &[u8], origin: Origin) -> Self {
+        let mut publication = Publication::default();
+        publication.bytes.extend_from_slice(name);
+        let name = 0..name.len();
+        let payload = if payload.len() >= SHARE_BYTES_MIN {
+            Payload::Shared(payload.into())
+        } else {
+            publication.bytes.extend_from_slice(payload);
+            Payload::Inline(name.end..publication.bytes.len())
+        };
+        publication.entries.push(Entry {
+            name,
+            payload,
+            origin,
+        });
+        publication
+    }
+
+    /// Adds a message whose payload `write` appends.
+    pub fn push_with(&mut self, name: &[u8], origin: Origin, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        let middle = self.bytes.len();
+        write(&mut self.bytes);
+        let payload = Payload::Inline(middle..self.bytes.len());
+        self.entries.push(Entry {
+            name: start..middle,
+            payload,
+            origin,
+        });
+    }
+
+    /// Whether there is no message.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The messages, in order.
+    pub fn news(&self) -> impl Iterator<Item = News<'_>> {
+        self.entries.iter().map(|entry| {
+            let (payload, shared) = match &entry.payload {
+                Payload::Inline(range) => (&self.bytes[range.clone()], None),
+                Payload::Shared(bytes) => (&bytes[..], Some(bytes)),
+            };
+            News {
+                name: &self.bytes[entry.name.clone()],
+                payload,
+                shared,
+                origin: entry.origin,
+            }
+        })
+    }
+}
+
+/// Payloads from this length on are shared rather than copied (the lane's outbox copies below it).
+const SHARE_BYTES_MIN: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_as_they_went_in() {
+        let mut publication = Publication::default();
+        publication.push_with(b"one", Origin::Market(3), |out| {
+            out.extend_from_slice(b"first")
+        });
+        publication.push_with(b"two", Origin::Live, |_| {});
+        let news: Vec<_> = publication
+            .news()
+            .map(|n| (n.name, n.payload, n.origin))
+            .collect();
+        let first = (&b"one"[..], &b"first"[..], Origin::Market(3));
+        assert_eq!(news, [first, (&b"two"[..], &b""[..], Origin::Live)]);
+    }
+
+    #[test]
+    fn only_a_large_payload_is_shared() {
+        let small = Publication::single(b"n", &[1; SHARE_BYTES_MIN - 1], Origin::Channel);
+        assert!(small.news().next().unwrap().shared.is_none());
+        let large = Publication::single(b"n", &[1; SHARE_BYTES_MIN], Origin::Channel);
+        assert_eq!(
+            large.news().next().unwrap().shared.unwrap().len(),
+            SHARE_BYTES_MIN
+        );
+    }
+}

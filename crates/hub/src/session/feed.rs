@@ -1,0 +1,351 @@
+//! The native feed's two sides: clients and publishers at the hub's port, and feeds that the hub
+//! itself reads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tidewire_feed::client::{Client, ClientConfig, Side};
+use tidewire_feed::faults::{FaultInjector, Pause};
+use tidewire_feed::server::{Session as ServerSession, SessionConfig};
+use tidewire_feed::wire::ClientName;
+use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
+use tracing::{debug, info, warn};
+
+use crate::application::port;
+use crate::hub::{Hub, Mail};
+use crate::ingest::Ingest;
+use crate::publication::Publication;
+
+/// News that a batch of ingest leaves: what to publish, and on which lanes (one bit each).
+type News = (Publication, u64);
+
+/// A client of the hub's feed, or a publisher into it.
+#[derive(Debug)]
+pub(crate) struct FeedSession {
+    id: ConnectionId,
+    session: ServerSession,
+    /// Where a publisher's messages go.
+    ingest: Ingest,
+    faults: Option<Box<Faults>>,
+}
+
+/// Faults on the way to one client, and what waits because of them.
+#[derive(Debug)]
+struct Faults {
+    injector: FaultInjector,
+    packets: Vec<u8>,
+    staged: Vec<u8>,
+    pauses: Vec<(usize, Pause)>,
+    released: usize,
+    resume_ns: u64,
+}
+
+impl FeedSession {
+    pub(crate) fn new(id: ConnectionId, hub: Arc<Hub>, now_ns: u64) -> Self {
+        let faults = hub.config.faults.map(|plan| {
+            let seed = hub.config.fault_seed.wrapping_add(hub.next_source_number());
+            Box::new(Faults {
+                injector: FaultInjector::new(plan, seed),
+                packets: Vec::new(),
+                staged: Vec::new(),
+                pauses: Vec::new(),
+                released: 0,
+                resume_ns: 0,
+            })
+        });
+        let source = hub.next_source_number() as u32;
+        Self {
+            id,
+            session: ServerSession::new(SessionConfig::default(), now_ns),
+            ingest: Ingest::new(hub, source),
+            faults,
+        }
+    }
+
+    pub(crate) fn received(
+        &mut self,
+        hub: &Hub,
+        context: &mut Context<Mail>,
+        input: &[u8],
+    ) -> (usize, News) {
+        let mut batch = self.ingest.begin(crate::hub::unix_ns());
+        let result = self.session.receive(input, context.now_ns(), &mut batch);
+        let news = batch.finish();
+        self.produce(hub, context);
+        match result {
+            Ok(consumed) => (consumed, news),
+            Err(error) => {
+                debug!(%error, "a feed client broke the protocol");
+                context.close_after_flush(self.id, CloseReason::Requested);
+                (input.len(), news)
+            }
+        }
+    }
+
+    /// Writes what the client is to be told, as far as its outbox takes it.
+    pub(crate) fn produce(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        loop {
+            if context.out_bytes(self.id) > hub.config.conflate_bytes {
+                context.watch_drain(self.id);
+                return;
+            }
+            let now_ns = context.now_ns();
+            let Some(out) = context.out(self.id) else {
+                return;
+            };
+            let journal = hub.journal.lock();
+            let (session, board) = (&mut self.session, &*hub.board);
+            let more = match &mut self.faults {
+                None => session.produce(&journal, board, now_ns, out.buffer(), PRODUCE_BYTES),
+                Some(faults) if faults.is_holding() => false,
+                Some(faults) => {
+                    let packets = &mut faults.packets;
+                    session.produce(&journal, board, now_ns, packets, PRODUCE_BYTES)
+                }
+            };
+            drop(journal);
+            if let Some(faults) = &mut self.faults {
+                let disconnect = faults.release(out.buffer(), now_ns);
+                if disconnect {
+                    return context.close_after_flush(self.id, CloseReason::Requested);
+                }
+            }
+            if self.session.is_closing() {
+                return context.close_after_flush(self.id, CloseReason::Requested);
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Heartbeats, and the end of a client that has fallen silent.
+    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        self.ingest.publish_latency();
+        if self.session.deadline_ns() > context.now_ns() {
+            return;
+        }
+        if self.session.is_silent(context.now_ns()) {
+            debug!("a feed client has fallen silent");
+            return context.close(self.id, CloseReason::Requested);
+        }
+        self.produce(hub, context);
+    }
+
+    /// When bytes held back by a fault go on.
+    pub(crate) fn resume_ns(&self) -> Option<u64> {
+        let faults = self.faults.as_ref()?;
+        faults.is_holding().then_some(faults.resume_ns)
+    }
+
+    /// The connection has ended: a publisher's topics are stale from now on.
+    pub(crate) fn closed(mut self, unix_ns: u64) -> News {
+        self.ingest.lose(unix_ns)
+    }
+}
+
+impl Faults {
+    fn is_holding(&self) -> bool {
+        self.released < self.staged.len()
+    }
+
+    /// Moves what may leave now behind `out`; true if the connection is to be closed after it.
+    fn release(&mut self, out: &mut Vec<u8>, now_ns: u64) -> bool {
+        if !self.is_holding() {
+            self.staged.clear();
+            self.pauses.clear();
+            self.released = 0;
+            self.injector
+                .apply(&mut self.packets, &mut self.staged, &mut self.pauses);
+        }
+        if now_ns < self.resume_ns {
+            return false;
+        }
+        let Some(position) = self
+            .pauses
+            .iter()
+            .position(|(offset, _)| *offset >= self.released)
+        else {
+            out.extend_from_slice(&self.staged[self.released..]);
+            self.released = self.staged.len();
+            return false;
+        };
+        let (offset, pause) = self.pauses[position];
+        self.pauses.drain(..=position);
+        out.extend_from_slice(&self.staged[self.released..offset]);
+        self.released = offset;
+        match pause {
+            Pause::Flush => self.resume_ns = now_ns,
+            Pause::Stall { duration_ns } => self.resume_ns = now_ns + duration_ns,
+            Pause::Disconnect => return true,
+        }
+        false
+    }
+}
+
+/// A native feed that the hub reads, over all its connections.
+#[derive(Debug)]
+pub(crate) struct Source {
+    number: usize,
+    endpoint: Endpoint,
+    client: Client,
+    ingest: Ingest,
+    connection: Option<ConnectionId>,
+    standing: bool,
+    /// Its topics are marked stale.
+    stale: bool,
+    retry_at_ns: u64,
+    failures: u32,
+}
+
+impl Source {
+    pub(crate) fn new(hub: Arc<Hub>, number: usize, endpoint: Endpoint) -> Self {
+        let name = ClientName::truncated("tidewire");
+        let mut client = Client::new(ClientConfig {
+            name,
+            ..ClientConfig::default()
+        });
+        // One pattern is far below every limit.
+        let _ = client.subscribe("*");
+        let source = hub.next_source_number() as u32;
+        Self {
+            number,
+            endpoint,
+            client,
+            ingest: Ingest::new(hub, source),
+            connection: None,
+            standing: false,
+            stale: false,
+            retry_at_ns: 0,
+            failures: 0,
+        }
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    pub(crate) fn connection(&self) -> Option<ConnectionId> {
+        self.connection
+    }
+
+    pub(crate) fn publish_latency(&mut self) {
+        self.ingest.publish_latency();
+    }
+
+    pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+        info!(source = %self.endpoint, "connected");
+        self.standing = true;
+        self.failures = 0;
+        self.client.connected(Side::A, context.now_ns());
+        self.flush(context, id);
+    }
+
+    pub(crate) fn received(
+        &mut self,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> (usize, News) {
+        let mut batch = self.ingest.begin(crate::hub::unix_ns());
+        if std::mem::take(&mut self.stale) {
+            batch.mark_stale(false);
+        }
+        let result = self
+            .client
+            .receive(Side::A, input, context.now_ns(), &mut batch);
+        let news = batch.finish();
+        self.flush(context, id);
+        match result {
+            Ok(consumed) => (consumed, news),
+            Err(error) => {
+                warn!(source = %self.endpoint, %error, "reconnecting");
+                context.close(id, CloseReason::Requested);
+                (input.len(), news)
+            }
+        }
+    }
+
+    pub(crate) fn closed(&mut self, context: &Context<Mail>, reason: CloseReason) -> News {
+        if self.standing {
+            warn!(source = %self.endpoint, ?reason, "disconnected");
+        }
+        self.client.disconnected(Side::A);
+        self.connection = None;
+        self.retry_at_ns = context.now_ns() + self.retry_delay_ns(context.now_ns());
+        self.failures = self.failures.saturating_add(1);
+        if std::mem::take(&mut self.standing) {
+            self.stale = true;
+            return self.ingest.lose(context.unix_ns());
+        }
+        (Publication::default(), 0)
+    }
+
+    /// Connects if it is time, and does what the protocol's deadlines ask for.
+    pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> News {
+        let now_ns = context.now_ns();
+        let nothing = (Publication::default(), 0);
+        let Some(id) = self.connection else {
+            if now_ns >= self.retry_at_ns {
+                self.connect(context);
+            }
+            return nothing;
+        };
+        if !self.standing || self.client.deadline_ns() > now_ns {
+            return nothing;
+        }
+        let mut batch = self.ingest.begin(context.unix_ns());
+        self.client.handle_timeout(now_ns, &mut batch);
+        let news = batch.finish();
+        self.flush(context, id);
+        if self.client.is_silent(Side::A, now_ns) {
+            warn!(source = %self.endpoint, "silent: reconnecting");
+            context.close(id, CloseReason::Requested);
+        }
+        news
+    }
+
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        match (self.connection, self.standing) {
+            (None, _) => Some(self.retry_at_ns),
+            (Some(_), false) => None,
+            (Some(_), true) => Some(self.client.deadline_ns()),
+        }
+    }
+
+    fn connect(&mut self, context: &mut Context<Mail>) {
+        let Some(address): Option<SocketAddr> = self.endpoint.tcp() else {
+            return;
+        };
+        match context.connect(address, port::SOURCE) {
+            Ok(id) => self.connection = Some(id),
+            Err(error) => {
+                debug!(source = %self.endpoint, %error, "cannot connect");
+                self.retry_at_ns = context.now_ns() + RETRY_NS_MAX;
+            }
+        }
+    }
+
+    fn flush(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+        if self.client.has_outgoing(Side::A)
+            && let Some(out) = context.out(id)
+        {
+            self.client.drain_outgoing(Side::A, out.buffer());
+        }
+    }
+
+    /// At once at first, then doubling up to two seconds, with jitter so that the clients of an
+    /// exchange that restarts do not all come back in the same instant.
+    fn retry_delay_ns(&self, now_ns: u64) -> u64 {
+        let delay_ns = RETRY_NS_MIN
+            .saturating_mul(1 << self.failures.min(16))
+            .min(RETRY_NS_MAX);
+        let jitter = now_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        delay_ns / 2 + jitter % (delay_ns / 2)
+    }
+}
+
+/// Bytes produced at a time, between two looks at the outbox.
+const PRODUCE_BYTES: usize = 256 * 1024;
+const RETRY_NS_MIN: u64 = 2_000_000;
+const RETRY_NS_MAX: u64 = 2_000_000_000;

@@ -1,0 +1,25 @@
+//! One session type a protocol.
+
+pub(crate) mod feed;
+pub(crate) mod resp;
+pub(crate) mod zmq;
+
+/// A connection's protocol state.
+#[derive(Debug)]
+pub(crate) enum Session {
+    /// A Redis client.
+    Resp(Box<resp::RespSession>),
+    /// A ZeroMQ peer: a subscriber of the publisher port, or a pusher of the ingest port.
+    Zmq(Box<zmq::ZmqSession>),
+    /// A client of the hub's native feed, or a publisher into it.
+    Feed(Box<feed::FeedSession>),
+    /// A connection to a native feed that the hub reads: the source with this number.
+    Source(usize),
+}
+
+impl Session {
+    /// Whether the session has deadlines of its own: of a handshake, of heartbeats.
+    pub(crate) fn is_timed(&self) -> bool {
+        matches!(self, Session::Zmq(_) | Session::Feed(_))
+    }
+}

@@ -1,0 +1,307 @@
+//! A Redis client's session: requests in, replies out, in order.
+
+mod connection;
+mod info;
+mod parameters;
+mod pubsub;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, resolve};
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tidewire_resp::{Arguments, Limits, Progress, Protocol, RequestParser, Writer};
+
+use crate::clients::Client;
+use crate::fanout::{Dialect, Fanout};
+use crate::hub::{Hub, LiveObserver, Mail};
+
+/// A Redis client.
+#[derive(Debug)]
+pub(crate) struct RespSession {
+    parser: RequestParser,
+    state: State,
+}
+
+/// What a client's commands change.
+#[derive(Debug)]
+struct State {
+    id: ConnectionId,
+    protocol: Protocol,
+    database: usize,
+    client: Arc<Client>,
+    reply_mode: ReplyMode,
+    /// QUIT, or an error that ends the connection: nothing more is executed.
+    closing: bool,
+}
+
+/// CLIENT REPLY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplyMode {
+    On,
+    Off,
+    /// The reply to the next command is left out.
+    SkipNext,
+    /// The reply to this command is left out.
+    Skip,
+}
+
+/// What a command sees beside its client's state.
+struct Call<'a> {
+    hub: &'a Hub,
+    fanout: &'a mut Fanout,
+    context: &'a mut Context<Mail>,
+    arguments: Arguments<'a>,
+}
+
+impl RespSession {
+    pub(crate) fn new(id: ConnectionId, client: Arc<Client>) -> Self {
+        Self {
+            parser: RequestParser::new(Limits::default()),
+            state: State {
+                id,
+                protocol: Protocol::Resp2,
+                database: 0,
+                client,
+                reply_mode: ReplyMode::On,
+                closing: false,
+            },
+        }
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.state.client
+    }
+
+    /// Executes the requests in `input` and returns how many bytes they took.
+    pub(crate) fn received(
+        &mut self,
+        hub: &Hub,
+        fanout: &mut Fanout,
+        context: &mut Context<Mail>,
+        input: &[u8],
+    ) -> usize {
+        let id = self.state.id;
+        let mut consumed = 0;
+        let mut commands = 0;
+        while !self.state.closing {
+            if context.out_bytes(id) > OUTPUT_PAUSE_BYTES {
+                // It does not read its replies: it gets no more of them until it does.
+                context.pause(id);
+                break;
+            }
+            let rest = &input[consumed..];
+            match self.parser.parse(rest) {
+                Ok(Progress::Complete { consumed: length }) => {
+                    let arguments = self.parser.arguments(rest);
+                    if !arguments.is_empty() {
+                        commands += 1;
+                        let call = Call {
+                            hub,
+                            fanout,
+                            context,
+                            arguments,
+                        };
+                        self.state.execute(call);
+                    }
+                    consumed += length;
+                }
+                Ok(Progress::Incomplete { .. }) => break,
+                Err(error) => {
+                    let text = format!("ERR {error}");
+                    self.state.reply(context, |reply| reply.error(&text));
+                    context.close_after_flush(id, CloseReason::Requested);
+                    self.state.closing = true;
+                }
+            }
+        }
+        if commands > 0 {
+            hub.commands.fetch_add(commands, Ordering::Relaxed);
+            let client = &self.state.client;
+            client.commands.fetch_add(commands, Ordering::Relaxed);
+            client
+                .active_unix_ns
+                .store(context.unix_ns(), Ordering::Relaxed);
+        }
+        let client = &self.state.client;
+        client
+            .query_bytes
+            .store((input.len() - consumed) as u64, Ordering::Relaxed);
+        client
+            .output_bytes
+            .store(context.out_bytes(id) as u64, Ordering::Relaxed);
+        if self.state.closing {
+            input.len()
+        } else {
+            consumed
+        }
+    }
+}
+
+impl State {
+    fn execute(&mut self, mut call: Call<'_>) {
+        if self.reply_mode == ReplyMode::SkipNext {
+            self.reply_mode = ReplyMode::Skip;
+        }
+        match resolve(call.arguments) {
+            Ok(command) => self.run(&mut call, command),
+            Err(text) => self.reply(call.context, |reply| reply.error(&text)),
+        }
+        if self.reply_mode == ReplyMode::Skip {
+            self.reply_mode = ReplyMode::On;
+        }
+    }
+
+    #[inline]
+    fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        match command.run {
+            Run::Data(_) if self.subscriber_mode(call) => {
+                self.refuse_in_subscriber_mode(call, command)
+            }
+            Run::Data(_) => self.run_data(call, command),
+            Run::Session(session_command) => {
+                *self.client.last_command.lock() = command.full_name;
+                if self.subscriber_mode(call) && !allowed_to_subscribers(session_command) {
+                    return self.refuse_in_subscriber_mode(call, command);
+                }
+                self.run_session(call, session_command);
+            }
+            _ => {
+                // The commands that have subcommands, without one.
+                let name = command.name;
+                let text = format!("ERR wrong number of arguments for '{name}' command");
+                self.reply(call.context, |reply| reply.error(&text));
+            }
+        }
+    }
+
+    #[inline]
+    fn run_data(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        let now_ms = (call.context.unix_ns() / 1_000_000) as i64;
+        let Some(out) = call.context.out(self.id) else {
+            return;
+        };
+        let start = out.buffer().len();
+        let mut reply = Writer::new(out.buffer(), self.protocol);
+        let mut observer = LiveObserver(call.hub);
+        let outcome = call.hub.keyspace.execute(
+            command,
+            call.arguments,
+            self.database,
+            now_ms,
+            &mut reply,
+            &mut observer,
+        );
+        if self.reply_mode != ReplyMode::On {
+            out.buffer().truncate(start);
+        }
+        if let Outcome::Failed(_) = outcome {
+            call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn run_session(&mut self, call: &mut Call<'_>, command: SessionCommand) {
+        use SessionCommand as Name;
+        match command {
+            Name::Ping => self.ping(call),
+            Name::Echo => self.echo(call),
+            Name::Hello => self.hello(call),
+            Name::Auth => self.auth(call),
+            Name::Select => self.select(call),
+            Name::Quit => self.quit(call),
+            Name::Reset => self.reset(call),
+            Name::ClientGetName => self.client_get_name(call),
+            Name::ClientHelp => self.help(call, connection::CLIENT_HELP),
+            Name::ClientId => {
+                let id = self.client.id as i64;
+                self.reply(call.context, |reply| reply.integer(id));
+            }
+            Name::ClientInfo => self.client_info(call),
+            Name::ClientKill => self.client_kill(call),
+            Name::ClientList => self.client_list(call),
+            Name::ClientReply => self.client_reply(call),
+            Name::ClientSetInfo => self.client_set_info(call),
+            Name::ClientSetName => self.client_set_name(call),
+            Name::ClientNoEvict | Name::ClientNoTouch => self.client_switch(call),
+            Name::ConfigGet => self.config_get(call),
+            Name::ConfigSet => self.config_set(call),
+            Name::ConfigResetStat => self.config_reset_stat(call),
+            Name::ConfigHelp => self.help(call, parameters::CONFIG_HELP),
+            Name::Info => self.info(call),
+            Name::Subscribe => self.subscribe(call, crate::subscriptions::Kind::Channel),
+            Name::Psubscribe => self.subscribe(call, crate::subscriptions::Kind::Pattern),
+            Name::Unsubscribe => self.unsubscribe(call, crate::subscriptions::Kind::Channel),
+            Name::Punsubscribe => self.unsubscribe(call, crate::subscriptions::Kind::Pattern),
+            Name::Publish => self.publish(call),
+            Name::PubsubChannels => self.pubsub_channels(call),
+            Name::PubsubNumPat => self.pubsub_num_pat(call),
+            Name::PubsubNumSub => self.pubsub_num_sub(call),
+            Name::PubsubHelp => self.help(call, pubsub::PUBSUB_HELP),
+            _ => self.reply(call.context, |reply| {
+                reply.error("ERR this command is not available on this server");
+            }),
+        }
+    }
+
+    /// Writes one reply, unless CLIENT REPLY says not to.
+    fn reply(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
+        if self.reply_mode == ReplyMode::On {
+            self.send(context, write);
+        }
+    }
+
+    /// Writes regardless of CLIENT REPLY: subscription confirmations are no replies.
+    fn send(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
+        if let Some(out) = context.out(self.id) {
+            write(&mut Writer::new(out.buffer(), self.protocol));
+        }
+    }
+
+    /// In RESP2 a subscriber's connection carries messages, so that only few commands are allowed.
+    #[inline]
+    fn subscriber_mode(&self, call: &Call<'_>) -> bool {
+        self.protocol == Protocol::Resp2
+            && self.client.is_subscriber()
+            && call.fanout.count(self.id) > 0
+    }
+
+    fn refuse_in_subscriber_mode(&self, call: &mut Call<'_>, command: &Command) {
+        let name = command.full_name;
+        let text = format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+             RESET are allowed in this context"
+        );
+        self.reply(call.context, |reply| reply.error(&text));
+    }
+
+    fn dialect(&self) -> Dialect {
+        match self.protocol {
+            Protocol::Resp2 => Dialect::Resp2,
+            Protocol::Resp3 => Dialect::Resp3,
+        }
+    }
+
+    fn help(&self, call: &mut Call<'_>, lines: &[&str]) {
+        self.reply(call.context, |reply| {
+            reply.array(lines.len());
+            lines.iter().for_each(|line| reply.simple(line));
+        });
+    }
+}
+
+fn allowed_to_subscribers(command: SessionCommand) -> bool {
+    use SessionCommand as Name;
+    matches!(
+        command,
+        Name::Subscribe
+            | Name::Psubscribe
+            | Name::Unsubscribe
+            | Name::Punsubscribe
+            | Name::Ping
+            | Name::Quit
+            | Name::Reset
+    )
+}
+
+/// A client with so many bytes of replies unread gets no further command executed.
+const OUTPUT_PAUSE_BYTES: usize = 1 << 20;

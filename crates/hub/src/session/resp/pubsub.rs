@@ -1,0 +1,127 @@
+//! SUBSCRIBE and its relatives.
+
+use std::sync::atomic::Ordering;
+
+use super::{Call, State};
+use crate::subscriptions::Kind;
+
+impl State {
+    pub(super) fn subscribe(&mut self, call: &mut Call<'_>, kind: Kind) {
+        let word = if kind == Kind::Channel {
+            "subscribe"
+        } else {
+            "psubscribe"
+        };
+        for name in call.arguments.tail(1).iter() {
+            if call.fanout.count(self.id) >= SUBSCRIPTIONS_MAX {
+                self.send(call.context, |reply| {
+                    reply.error("ERR this client has its maximum of subscriptions");
+                });
+                continue;
+            }
+            call.fanout.subscribe(self.id, self.dialect(), kind, name);
+            self.confirm(call, word, Some(name));
+        }
+        self.count_subscriptions(call);
+        call.fanout.pump(call.context, self.id);
+    }
+
+    pub(super) fn unsubscribe(&mut self, call: &mut Call<'_>, kind: Kind) {
+        let word = if kind == Kind::Channel {
+            "unsubscribe"
+        } else {
+            "punsubscribe"
+        };
+        let named: Vec<Box<[u8]>> = match call.arguments.len() {
+            1 => call.fanout.names(self.id, kind),
+            _ => call.arguments.tail(1).iter().map(Box::from).collect(),
+        };
+        if named.is_empty() {
+            self.confirm(call, word, None);
+        }
+        for name in &named {
+            call.fanout.unsubscribe(self.id, kind, name);
+            self.confirm(call, word, Some(name));
+        }
+        self.count_subscriptions(call);
+    }
+
+    pub(super) fn publish(&self, call: &mut Call<'_>) {
+        let (name, payload) = (&call.arguments[1], &call.arguments[2]);
+        if call.hub.is_mounted(name) {
+            let text = "READONLY this channel belongs to a live source";
+            return self.reply(call.context, |reply| reply.error(text));
+        }
+        let lane = call.context.lane();
+        let (own, receivers) = call.hub.publish(lane, name, payload);
+        if let Some(publication) = own {
+            call.fanout.deliver(call.context, &publication);
+        }
+        self.reply(call.context, |reply| reply.integer(receivers as i64));
+    }
+
+    pub(super) fn pubsub_channels(&self, call: &mut Call<'_>) {
+        let channels = call.hub.subscriptions.channels(call.arguments.get(2));
+        self.reply(call.context, |reply| {
+            reply.array(channels.len());
+            channels.iter().for_each(|name| reply.bulk(name));
+        });
+    }
+
+    pub(super) fn pubsub_num_pat(&self, call: &mut Call<'_>) {
+        let count = call.hub.subscriptions.pattern_count() as i64;
+        self.reply(call.context, |reply| reply.integer(count));
+    }
+
+    pub(super) fn pubsub_num_sub(&self, call: &mut Call<'_>) {
+        let names = call.arguments.tail(2);
+        let subscriptions = &call.hub.subscriptions;
+        self.reply(call.context, |reply| {
+            reply.map(names.len());
+            for name in names.iter() {
+                reply.bulk(name);
+                reply.integer(subscriptions.channel_subscribers(name) as i64);
+            }
+        });
+    }
+
+    /// Copies the numbers that CLIENT LIST shows.
+    pub(super) fn count_subscriptions(&self, call: &Call<'_>) {
+        let (channels, patterns) = call.fanout.counts(self.id);
+        self.client
+            .channels
+            .store(channels as u32, Ordering::Relaxed);
+        self.client
+            .patterns
+            .store(patterns as u32, Ordering::Relaxed);
+    }
+
+    fn confirm(&self, call: &mut Call<'_>, word: &str, name: Option<&[u8]>) {
+        let count = call.fanout.count(self.id) as i64;
+        self.send(call.context, |reply| {
+            reply.push(3);
+            reply.bulk(word.as_bytes());
+            match name {
+                Some(name) => reply.bulk(name),
+                None => reply.null(),
+            }
+            reply.integer(count);
+        });
+    }
+}
+
+/// Channels and patterns of one client; a name costs its length and some 200 bytes.
+const SUBSCRIPTIONS_MAX: usize = 1 << 21;
+
+pub(super) const PUBSUB_HELP: &[&str] = &[
+    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANNELS [<pattern>]",
+    "    Return the currently active channels matching a <pattern> (default: '*').",
+    "NUMPAT",
+    "    Return number of subscriptions to patterns.",
+    "NUMSUB [<channel> ...]",
+    "    Return the number of subscribers for the specified channels, excluding",
+    "    pattern subscriptions(default: no channels).",
+    "HELP",
+    "    Print this help.",
+];

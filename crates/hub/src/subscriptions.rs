@@ -1,0 +1,240 @@
+//! Who is subscribed where, seen from all lanes: which lanes a message must reach.
+//!
+//! Each lane knows its own subscribers in full ([`crate::fanout`]). What is shared is only the
+//! count a lane and name, so that a publisher can skip the lanes that nobody listens on.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use foldhash::fast::RandomState;
+use parking_lot::RwLock;
+use tidewire_keyspace::glob;
+use tidewire_zmtp::prefixes::PrefixTable;
+
+/// Subscriptions of all lanes.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    tables: RwLock<Tables>,
+    /// Bumped by every new subscription, after the topic's interest bit is set and before its
+    /// current value is read: see [`Subscriptions::generation`].
+    generation: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    channels: HashMap<Box<[u8]>, LaneCounts, RandomState>,
+    patterns: HashMap<Box<[u8]>, LaneCounts, RandomState>,
+    prefixes: PrefixTable<u16>,
+    /// How many subscriptions a lane has on each prefix.
+    prefix_counts: HashMap<Box<[u8]>, LaneCounts, RandomState>,
+}
+
+/// Subscribers of one name, by lane. Few lanes have any, so a short list is enough.
+#[derive(Debug, Default)]
+struct LaneCounts(Vec<(u16, u64)>);
+
+/// Where a message must go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// One bit a lane.
+    pub lanes: u64,
+    /// Redis clients that it reaches, a client with several matching subscriptions counted for each.
+    pub receivers: u64,
+}
+
+/// The three ways to subscribe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// SUBSCRIBE: one name.
+    Channel,
+    /// PSUBSCRIBE: a glob pattern.
+    Pattern,
+    /// A ZeroMQ subscription: every name that begins so.
+    Prefix,
+}
+
+impl Subscriptions {
+    /// Counts one more subscriber of `name` on `lane`.
+    pub fn add(&self, lane: usize, kind: Kind, name: &[u8]) {
+        let mut tables = self.tables.write();
+        let lane = lane as u16;
+        if tables
+            .counts(kind)
+            .entry(name.into())
+            .or_default()
+            .add(lane)
+            && kind == Kind::Prefix
+        {
+            tables.prefixes.insert(name, lane);
+        }
+        drop(tables);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Counts one subscriber of `name` on `lane` less.
+    pub fn remove(&self, lane: usize, kind: Kind, name: &[u8]) {
+        let mut tables = self.tables.write();
+        let lane = lane as u16;
+        let Some(counts) = tables.counts(kind).get_mut(name) else {
+            return;
+        };
+        let last_of_lane = counts.remove(lane);
+        if counts.0.is_empty() {
+            tables.counts(kind).remove(name);
+        }
+        if last_of_lane && kind == Kind::Prefix {
+            tables.prefixes.remove(name, lane);
+        }
+    }
+
+    /// How often something has been subscribed to.
+    ///
+    /// A publisher stores a value, looks at the topic's interest, and at the end of its batch, after
+    /// a full fence, at this number. A subscriber sets the interest, bumps this number, and reads
+    /// the value. One of the two always sees the other, so no update falls between a
+    /// subscription's first value and its first news.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Where a message named `name` must go.
+    pub fn route(&self, name: &[u8]) -> Route {
+        let tables = self.tables.read();
+        let mut route = Route::default();
+        if let Some(counts) = tables.channels.get(name) {
+            route.add(counts);
+        }
+        for (pattern, counts) in &tables.patterns {
+            if glob::matches(pattern, name) {
+                route.add(counts);
+            }
+        }
+        tables
+            .prefixes
+            .matches(name, &mut |lane| route.lanes |= 1 << lane);
+        route
+    }
+
+    /// Names of channels with subscribers that match `pattern` (all without one).
+    pub fn channels(&self, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
+        let tables = self.tables.read();
+        let wanted = |name: &&Box<[u8]>| pattern.is_none_or(|p| glob::matches(p, name));
+        tables.channels.keys().filter(wanted).cloned().collect()
+    }
+
+    /// Subscribers of exactly this channel, patterns not counted.
+    pub fn channel_subscribers(&self, name: &[u8]) -> u64 {
+        self.tables
+            .read()
+            .channels
+            .get(name)
+            .map_or(0, LaneCounts::total)
+    }
+
+    /// Number of distinct patterns.
+    pub fn pattern_count(&self) -> usize {
+        self.tables.read().patterns.len()
+    }
+
+    /// Number of distinct channels.
+    pub fn channel_count(&self) -> usize {
+        self.tables.read().channels.len()
+    }
+}
+
+impl Tables {
+    fn counts(&mut self, kind: Kind) -> &mut HashMap<Box<[u8]>, LaneCounts, RandomState> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Prefix => &mut self.prefix_counts,
+        }
+    }
+}
+
+impl Route {
+    fn add(&mut self, counts: &LaneCounts) {
+        for &(lane, count) in &counts.0 {
+            self.lanes |= 1 << lane;
+            self.receivers += count;
+        }
+    }
+}
+
+impl LaneCounts {
+    /// Returns whether it is the lane's first.
+    fn add(&mut self, lane: u16) -> bool {
+        if let Some((_, count)) = self.0.iter_mut().find(|(other, _)| *other == lane) {
+            *count += 1;
+            return false;
+        }
+        self.0.push((lane, 1));
+        true
+    }
+
+    /// Returns whether it was the lane's last.
+    fn remove(&mut self, lane: u16) -> bool {
+        let Some(position) = self.0.iter().position(|(other, _)| *other == lane) else {
+            return false;
+        };
+        self.0[position].1 -= 1;
+        let last = self.0[position].1 == 0;
+        if last {
+            self.0.swap_remove(position);
+        }
+        last
+    }
+
+    fn total(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_names_the_lanes_and_counts_the_redis_clients() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(0, Kind::Channel, b"md:A");
+        subscriptions.add(0, Kind::Channel, b"md:A");
+        subscriptions.add(2, Kind::Pattern, b"md:*");
+        subscriptions.add(5, Kind::Prefix, b"md");
+        assert_eq!(
+            subscriptions.route(b"md:A"),
+            Route {
+                lanes: 0b100101,
+                receivers: 3
+            }
+        );
+        assert_eq!(
+            subscriptions.route(b"md:B"),
+            Route {
+                lanes: 0b100100,
+                receivers: 1
+            }
+        );
+        assert_eq!(subscriptions.route(b"other"), Route::default());
+        subscriptions.remove(0, Kind::Channel, b"md:A");
+        assert_eq!(subscriptions.channel_subscribers(b"md:A"), 1);
+        subscriptions.remove(0, Kind::Channel, b"md:A");
+        subscriptions.remove(5, Kind::Prefix, b"md");
+        subscriptions.remove(2, Kind::Pattern, b"md:*");
+        assert_eq!(subscriptions.route(b"md:A"), Route::default());
+        assert_eq!(
+            subscriptions.channel_count() + subscriptions.pattern_count(),
+            0
+        );
+    }
+
+    #[test]
+    fn removing_what_was_never_added_changes_nothing() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(1, Kind::Prefix, b"a");
+        subscriptions.remove(0, Kind::Prefix, b"a");
+        subscriptions.remove(1, Kind::Channel, b"a");
+        assert_eq!(subscriptions.route(b"abc").lanes, 0b10);
+    }
+}

@@ -1,0 +1,206 @@
+//! Settings of the hub: file, then environment, then command line, the later one wins.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use tidewire_hub::HubConfig;
+use tidewire_lane::Endpoint;
+
+use crate::failure::Failure;
+use crate::options::ServeOptions;
+
+/// What the hub runs with.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) resp: Endpoint,
+    pub(crate) zmq_pub: Endpoint,
+    pub(crate) zmq_pull: Endpoint,
+    pub(crate) feed: Endpoint,
+    pub(crate) pin: bool,
+    /// Limits and the number of lanes.
+    pub(crate) hub: HubConfig,
+}
+
+/// The file. Names are those of the options; limits stand only here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct File {
+    resp: Option<String>,
+    zmq_pub: Option<String>,
+    zmq_pull: Option<String>,
+    feed: Option<String>,
+    source: Vec<String>,
+    lanes: Option<u16>,
+    pin: Option<bool>,
+    live_prefix: Option<Vec<String>>,
+    limits: Limits,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct Limits {
+    clients_max: Option<usize>,
+    market_topics_max: Option<usize>,
+    journal_messages: Option<usize>,
+    conflate_bytes: Option<usize>,
+    zmq_high_water_bytes: Option<usize>,
+    zmq_frame_bytes_max: Option<u64>,
+    topic_bytes_max: Option<usize>,
+    pubsub_hard_bytes: Option<usize>,
+    pubsub_soft_bytes: Option<usize>,
+    pubsub_soft_seconds: Option<u64>,
+    mailbox_messages_max: Option<usize>,
+}
+
+impl Config {
+    /// Reads the file that the options name, if they do, and puts the options over it.
+    pub(crate) fn new(options: &ServeOptions) -> Result<Self, Failure> {
+        let path = options.config.as_deref();
+        let file = path.map(read_file).transpose()?.unwrap_or_default();
+        let place = path
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
+        let endpoint =
+            |given: &Option<Endpoint>, name: &str, text: Option<&String>, default: &str| {
+                if let Some(endpoint) = given {
+                    return Ok(endpoint.clone());
+                }
+                parse_endpoint(text.map_or(default, String::as_str), &place, name)
+            };
+        let mut source = options.source.clone();
+        if source.is_empty() {
+            source = file
+                .source
+                .iter()
+                .map(|text| parse_endpoint(text, &place, "source"))
+                .collect::<Result<_, _>>()?;
+        }
+        let lanes = options.lanes.or(file.lanes).map_or_else(cores, usize::from);
+        if !(1..=64).contains(&lanes) {
+            return Err(Failure::usage(format!(
+                "{place}: lanes = {lanes}: 1 to 64 are possible"
+            )));
+        }
+        let pin = options.pin || file.pin.unwrap_or(false);
+        let mut hub = HubConfig {
+            lanes,
+            sources: source,
+            pinned: pin,
+            ..HubConfig::default()
+        };
+        if !options.live_prefix.is_empty() {
+            hub.live_prefixes = options
+                .live_prefix
+                .iter()
+                .map(|p| p.clone().into())
+                .collect();
+        } else if let Some(prefixes) = &file.live_prefix {
+            hub.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
+        }
+        file.limits.apply(&mut hub);
+        Ok(Self {
+            resp: endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?,
+            zmq_pub: endpoint(
+                &options.zmq_pub,
+                "zmq-pub",
+                file.zmq_pub.as_ref(),
+                "127.0.0.1:5556",
+            )?,
+            zmq_pull: endpoint(
+                &options.zmq_pull,
+                "zmq-pull",
+                file.zmq_pull.as_ref(),
+                "127.0.0.1:5557",
+            )?,
+            feed: endpoint(&options.feed, "feed", file.feed.as_ref(), "127.0.0.1:9876")?,
+            pin,
+            hub,
+        })
+    }
+}
+
+impl Limits {
+    fn apply(&self, hub: &mut HubConfig) {
+        fn set<T: Copy>(target: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *target = value;
+            }
+        }
+        set(&mut hub.clients_max, self.clients_max);
+        set(&mut hub.market_topics_max, self.market_topics_max);
+        set(&mut hub.journal_messages, self.journal_messages);
+        set(&mut hub.conflate_bytes, self.conflate_bytes);
+        set(&mut hub.zmq_high_water_bytes, self.zmq_high_water_bytes);
+        set(&mut hub.zmq_frame_bytes_max, self.zmq_frame_bytes_max);
+        set(&mut hub.topic_bytes_max, self.topic_bytes_max);
+        set(&mut hub.pubsub_hard_bytes, self.pubsub_hard_bytes);
+        set(&mut hub.pubsub_soft_bytes, self.pubsub_soft_bytes);
+        set(&mut hub.pubsub_soft_seconds, self.pubsub_soft_seconds);
+        set(&mut hub.mailbox_messages_max, self.mailbox_messages_max);
+    }
+}
+
+fn read_file(path: &Path) -> Result<File, Failure> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error
+            .span()
+            .map_or(1, |span| text[..span.start].lines().count().max(1));
+        let message = error.message().lines().collect::<Vec<_>>().join(" ");
+        Failure::usage(format!("{place}, line {line}: {message}"))
+    })
+}
+
+fn parse_endpoint(text: &str, place: &str, name: &str) -> Result<Endpoint, Failure> {
+    text.parse()
+        .map_err(|error| Failure::usage(format!("{place}: {name} = '{text}': {error}")))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_file(text: &str, options: ServeOptions) -> Result<Config, String> {
+        let name = format!("tidewire-config-{:?}.toml", std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        let options = ServeOptions {
+            config: Some(path.clone()),
+            ..options
+        };
+        let config = Config::new(&options).map_err(|failure| format!("{failure:?}"));
+        std::fs::remove_file(path).unwrap();
+        config
+    }
+
+    #[test]
+    fn an_option_wins_over_the_file_and_the_file_over_the_default() {
+        let options = ServeOptions {
+            lanes: Some(3),
+            ..ServeOptions::default()
+        };
+        let text = "lanes = 2\nresp = '127.0.0.1:7000'\n[limits]\ntopic-bytes-max = 99\n";
+        let config = with_file(text, options).unwrap();
+        assert_eq!(config.hub.lanes, 3);
+        assert_eq!(config.resp.to_string(), "127.0.0.1:7000");
+        assert_eq!(config.feed.to_string(), "127.0.0.1:9876");
+        assert_eq!(config.hub.topic_bytes_max, 99);
+        assert_eq!(config.hub.live_prefixes, [b"live:"]);
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_is_named_with_its_line() {
+        let error = with_file("lanes = 2\nport = 1\n", ServeOptions::default()).unwrap_err();
+        assert!(error.contains("line 2: unknown field `port`"), "{error}");
+        let error = with_file("feed = 'nowhere'\n", ServeOptions::default()).unwrap_err();
+        assert!(error.contains("feed = 'nowhere': no port"), "{error}");
+        let error = with_file("lanes = 0\n", ServeOptions::default()).unwrap_err();
+        assert!(error.contains("lanes = 0"), "{error}");
+    }
+}

@@ -1,0 +1,204 @@
+//! `demo`: hub and exchange in one process, and a look at them.
+
+mod screen;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tidewire_lane::{Endpoint, Listener};
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::options::DemoOptions;
+use crate::replay;
+use crate::server::{Addresses, Listeners, POLL_INTERVAL, Server};
+use crate::simulate::{Simulation, exchange_hub};
+use crate::stop::Stop;
+use crate::table::{View, Watcher};
+use crate::units::{grouped, latency};
+
+/// Runs the demonstration.
+pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let mut config = Config::new(&options.serve)?;
+    let listeners = Listeners::bind_nearby(&config)?;
+    let addresses = listeners.addresses();
+    let wanted = [
+        &config.resp,
+        &config.zmq_pub,
+        &config.zmq_pull,
+        &config.feed,
+    ];
+    let lines = introduction(&addresses, wanted);
+    let tui = !options.no_tui && std::io::stdout().is_terminal();
+    if !tui {
+        lines.iter().for_each(|line| println!("{line}"));
+    }
+    let feed = Feed::prepare(options, &mut config, &addresses)?;
+    let server = Server::start(&config, listeners)?;
+    let feed = feed.start(options, &addresses, &stop)?;
+    let end = options.duration.map(|duration| Instant::now() + duration);
+    let over = || stop.is_asked() || end.is_some_and(|end| Instant::now() >= end);
+    let mut watcher = Watcher::new();
+    if tui {
+        screen::show(&server, &mut watcher, &lines, &over)?;
+    } else {
+        show_lines(&server, &mut watcher, &over)?;
+    }
+    let published = feed.finish(&server)?;
+    let view = watcher.look(&server.hub, 0);
+    println!("{}", summary(&view, published));
+    server.stop();
+    Ok(())
+}
+
+/// Where the messages come from.
+enum Feed {
+    Simulated(Simulation),
+    File(PathBuf),
+    Played(JoinHandle<Result<String, Failure>>, Stop),
+}
+
+impl Feed {
+    /// What has to stand before the hub starts: the exchange that it is to read.
+    fn prepare(
+        options: &DemoOptions,
+        config: &mut Config,
+        addresses: &Addresses,
+    ) -> Result<Self, Failure> {
+        if let Some(file) = &options.replay {
+            return Ok(Feed::File(file.clone()));
+        }
+        let endpoint = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
+        let listener = Listener::bind(&endpoint, tidewire_hub::port::FEED)
+            .map_err(|error| Failure::running(format!("{error} (hub at {})", addresses.feed)))?;
+        let hub = exchange_hub(&options.market)?;
+        let simulation = Simulation::start(&options.market, hub, listener)?;
+        config.hub.sources.push(simulation.endpoint.clone());
+        Ok(Feed::Simulated(simulation))
+    }
+
+    /// What has to begin after the hub has: the file that is played into it.
+    fn start(
+        self,
+        options: &DemoOptions,
+        addresses: &Addresses,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
+        let Feed::File(file) = self else {
+            return Ok(self);
+        };
+        let (to, speed) = (addresses.feed.clone(), options.speed);
+        let ended = stop.child();
+        let asked = ended.clone();
+        let thread = std::thread::spawn(move || replay::play(&file, &to, speed, false, &asked));
+        Ok(Feed::Played(thread, ended))
+    }
+
+    /// Ends the feed and waits until the hub has all of it. Returns the number of messages that a
+    /// simulated exchange published, and prints what a file gave.
+    fn finish(self, server: &Server) -> Result<Option<u64>, Failure> {
+        match self {
+            Feed::Simulated(simulation) => {
+                simulation.finish();
+                let published = simulation.published();
+                let limit = Instant::now() + ARRIVAL_TIME_MAX;
+                while server.applied() < published && Instant::now() < limit {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                simulation.stop();
+                Ok(Some(published))
+            }
+            Feed::Played(thread, stop) => {
+                stop.ask();
+                let result = thread
+                    .join()
+                    .map_err(|_| Failure::running("the replay has failed"))?;
+                print!("{}", result?);
+                Ok(None)
+            }
+            Feed::File(_) => Ok(None),
+        }
+    }
+}
+
+/// The addresses, and what to type in another terminal.
+fn introduction(addresses: &Addresses, wanted: [&Endpoint; 4]) -> Vec<String> {
+    let stands = [
+        &addresses.resp,
+        &addresses.zmq_pub,
+        &addresses.zmq_pull,
+        &addresses.feed,
+    ];
+    let names = ["Redis", "ZeroMQ publish", "ZeroMQ ingest", "native feed"];
+    let mut lines = vec!["tidewire demo: a hub, and a simulated exchange that feeds it".to_owned()];
+    for ((name, stands), wanted) in names.iter().zip(stands).zip(wanted) {
+        let moved = match stands == wanted {
+            true => String::new(),
+            false => format!("   ({wanted} is taken)"),
+        };
+        lines.push(format!("  {name:<15} {stands}{moved}"));
+    }
+    let port = addresses.resp.tcp().map_or(6379, |address| address.port());
+    lines.push("In another terminal:".to_owned());
+    lines.push(format!("  redis-cli -p {port} HGETALL md:RELIANCE"));
+    lines.push(format!("  redis-cli -p {port} SUBSCRIBE md:RELIANCE"));
+    lines
+}
+
+fn show_lines(
+    server: &Server,
+    watcher: &mut Watcher,
+    over: &impl Fn() -> bool,
+) -> Result<(), Failure> {
+    let mut next = Instant::now() + LINE_INTERVAL;
+    while !over() {
+        std::thread::sleep(POLL_INTERVAL);
+        server.check()?;
+        if Instant::now() >= next {
+            next += LINE_INTERVAL;
+            let view = watcher.look(&server.hub, 1);
+            let busiest = view
+                .rows
+                .first()
+                .map(|row| row.cells().join(" "))
+                .unwrap_or_default();
+            println!("{} · {busiest}", view.figures());
+        }
+    }
+    Ok(())
+}
+
+fn summary(view: &View, published: Option<u64>) -> String {
+    let [p50, p99, p999] = view.latency.map(latency);
+    let published = match published {
+        Some(published) => {
+            let applied = view.applied;
+            let missing = published.saturating_sub(applied);
+            let twice = applied.saturating_sub(published);
+            format!(
+                "published  {} messages by the exchange\napplied    {} by the hub: {} missing, {} \
+                 twice\n",
+                grouped(published),
+                grouped(applied),
+                grouped(missing),
+                grouped(twice)
+            )
+        }
+        None => format!("applied    {} messages by the hub\n", grouped(view.applied)),
+    };
+    format!(
+        "{published}gaps       {} ({} messages lost)\nlatency    p50 {p50}, p99 {p99}, p99.9 {p999} \
+         from source time to last value\ndelivered  {} messages to subscribers, {} conflated",
+        grouped(view.gaps),
+        grouped(view.lost),
+        grouped(view.delivered),
+        grouped(view.conflated)
+    )
+}
+
+/// How long the last messages may take from the exchange to the hub.
+const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(2);
+const LINE_INTERVAL: Duration = Duration::from_secs(1);

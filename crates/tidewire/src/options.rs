@@ -1,0 +1,201 @@
+//! The command line. Every option of `serve` can also stand in the environment (`TIDEWIRE_*`) and
+//! in a file; see [`crate::config`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tidewire_feed::faults::FaultPlan;
+use tidewire_feed::simulation::MarketKind;
+use tidewire_lane::Endpoint;
+
+use crate::units::{parse_count, parse_duration};
+
+/// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
+/// ZeroMQ and a native feed.
+#[derive(Debug, Parser)]
+#[command(name = "tidewire", version, about, max_term_width = 100)]
+pub(crate) struct Options {
+    /// What to log, as `LEVEL` or `MODULE=LEVEL,...`.
+    #[arg(long, global = true, default_value = "warn", env = "TIDEWIRE_LOG")]
+    pub(crate) log: String,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the program does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the hub.
+    Serve(ServeOptions),
+    /// Run a simulated exchange as a native feed server.
+    Simulate(SimulateOptions),
+    /// Play a DBN file into a running hub.
+    Replay(ReplayOptions),
+    /// Run hub and simulated exchange, and watch them: the place to begin.
+    Demo(DemoOptions),
+}
+
+/// Options of `serve`. What is not given here is looked for in the environment, then in the file,
+/// then the default holds.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeOptions {
+    /// A TOML file with any of these options.
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Redis clients [default: 127.0.0.1:6379].
+    #[arg(long, value_name = "ADDR", env = "TIDEWIRE_RESP")]
+    pub(crate) resp: Option<Endpoint>,
+    /// ZeroMQ subscribers [default: tcp://127.0.0.1:5556].
+    #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_PUB")]
+    pub(crate) zmq_pub: Option<Endpoint>,
+    /// ZeroMQ pushers [default: tcp://127.0.0.1:5557].
+    #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_PULL")]
+    pub(crate) zmq_pull: Option<Endpoint>,
+    /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
+    #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
+    pub(crate) feed: Option<Endpoint>,
+    /// A native feed to read; may be given several times (separated by commas in the environment).
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "TIDEWIRE_SOURCE",
+        value_delimiter = ','
+    )]
+    pub(crate) source: Vec<Endpoint>,
+    /// Event loops, 1 to 64 [default: one a core].
+    #[arg(long, value_name = "N", env = "TIDEWIRE_LANES",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) lanes: Option<u16>,
+    /// Pin each event loop to a core.
+    #[arg(long, env = "TIDEWIRE_PIN")]
+    pub(crate) pin: bool,
+    /// Keys that begin so are topics: each write is published [default: live:].
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        env = "TIDEWIRE_LIVE_PREFIX",
+        value_delimiter = ','
+    )]
+    pub(crate) live_prefix: Vec<String>,
+}
+
+/// Options of `simulate`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimulateOptions {
+    /// Where the exchange serves its feed.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9870")]
+    pub(crate) feed: Endpoint,
+    /// What is traded, and how.
+    #[command(flatten)]
+    pub(crate) market: MarketOptions,
+    /// Faults in what clients are sent, such as gaps=1%,fragment=5%,duplicate=0.5%,reorder=1%,
+    /// corrupt=0.1%,stall=0.01%,disconnect=0.001%.
+    #[arg(long, value_name = "FAULTS")]
+    pub(crate) fault: Option<FaultPlan>,
+    /// Writes the stream to a file, as the native packets that a client would get.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// End after so long.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// The simulated market.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MarketOptions {
+    /// Messages a second, evenly spaced.
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = parse_count)]
+    pub(crate) rate: u64,
+    /// How many symbols (the first hundred have real names), or a CSV file of name,price,volatility.
+    #[arg(long, value_name = "N|FILE", default_value = "100")]
+    pub(crate) symbols: String,
+    /// Same seed, same ticks.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Where prices tend to.
+    #[arg(long, value_enum, default_value_t = MarketChoice::Neutral)]
+    pub(crate) market: MarketChoice,
+}
+
+/// Where prices tend to.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum MarketChoice {
+    /// Up.
+    Bull,
+    /// Nowhere.
+    Neutral,
+    /// Down.
+    Bear,
+}
+
+impl From<MarketChoice> for MarketKind {
+    fn from(choice: MarketChoice) -> Self {
+        match choice {
+            MarketChoice::Bull => MarketKind::Bull,
+            MarketChoice::Neutral => MarketKind::Neutral,
+            MarketChoice::Bear => MarketKind::Bear,
+        }
+    }
+}
+
+/// Options of `replay`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReplayOptions {
+    /// A DBN file, plain or compressed with zstd.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The feed port of the hub.
+    #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
+    pub(crate) to: Endpoint,
+    /// Times the original speed: 1, 10, ... or max.
+    #[arg(long, value_name = "1|10|max", default_value = "1", value_parser = parse_speed)]
+    pub(crate) speed: Speed,
+    /// Begin again at the end, until stopped.
+    #[arg(long = "loop")]
+    pub(crate) repeat: bool,
+}
+
+/// How fast a file is played.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Speed {
+    /// So many times as fast as it was recorded.
+    Times(f64),
+    /// As fast as the hub takes it.
+    Max,
+}
+
+fn parse_speed(text: &str) -> Result<Speed, String> {
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    match text.parse::<f64>() {
+        Ok(times) if times > 0.0 && times.is_finite() => Ok(Speed::Times(times)),
+        _ => Err("a number above 0, or max, is expected".to_owned()),
+    }
+}
+
+/// Options of `demo`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DemoOptions {
+    /// The hub's own options.
+    #[command(flatten)]
+    pub(crate) serve: ServeOptions,
+    /// What is traded, and how.
+    #[command(flatten)]
+    pub(crate) market: MarketOptions,
+    /// End after so long, with a summary.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Plain lines in place of the live table.
+    #[arg(long)]
+    pub(crate) no_tui: bool,
+    /// Play this DBN file in place of the simulated exchange.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Option<PathBuf>,
+    /// Times the original speed of the file.
+    #[arg(long, value_name = "1|10|max", default_value = "max", value_parser = parse_speed,
+          requires = "replay")]
+    pub(crate) speed: Speed,
+}

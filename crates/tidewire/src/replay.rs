@@ -1,0 +1,227 @@
+//! `replay`: a DBN file played into a running hub.
+
+mod link;
+
+use std::fmt::Write;
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tidewire_feed::book::{Books, BooksConfig, Tick};
+use tidewire_feed::dbn::{Reader, RecordRef};
+use tidewire_feed::wire::{Definition, Message, Name, UNDEFINED_PRICE};
+use tidewire_lane::Endpoint;
+
+use crate::failure::Failure;
+use crate::options::{ReplayOptions, Speed};
+use crate::stop::Stop;
+use crate::units::{grouped, timestamp};
+use link::Link;
+
+/// Plays a file and says what became of it.
+pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let report = play(
+        &options.file,
+        &options.to,
+        options.speed,
+        options.repeat,
+        &stop,
+    )?;
+    print!("{report}");
+    Ok(())
+}
+
+/// Plays `file` into the hub at `to`. Returns the report to print.
+pub(crate) fn play(
+    file: &Path,
+    to: &Endpoint,
+    speed: Speed,
+    repeat: bool,
+    stop: &Stop,
+) -> Result<String, Failure> {
+    // Before the hub is bothered: a file that cannot be read is the likelier mistake.
+    open(file)?;
+    let mut player = Player {
+        link: Link::connect(to)?,
+        speed,
+        stop,
+        ticks: Vec::new(),
+    };
+    let mut books = player.play_once(file)?;
+    let mut rounds = 1;
+    while repeat && !stop.is_asked() {
+        books = player.play_once(file)?;
+        rounds += 1;
+    }
+    let acknowledged = player.link.finish()?;
+    Ok(describe(file, &books, &player.link, rounds, acknowledged))
+}
+
+/// A file on its way into a hub.
+struct Player<'a> {
+    link: Link,
+    speed: Speed,
+    stop: &'a Stop,
+    ticks: Vec<Tick>,
+}
+
+impl Player<'_> {
+    fn play_once(&mut self, file: &Path) -> Result<Books, Failure> {
+        let mut reader = open(file)?;
+        let mut books = Books::new(BooksConfig::default());
+        if let Some(metadata) = reader.metadata() {
+            books
+                .add_metadata(metadata)
+                .map_err(|error| Failure::running(format!("{}: {error}", file.display())))?;
+        }
+        let mut pace = Pace {
+            speed: self.speed,
+            first_ns: None,
+            start: Instant::now(),
+        };
+        let mut defined = 0;
+        loop {
+            let record = reader.next_record().map_err(|error| {
+                let record = books.accounting().read() + 1;
+                Failure::running(format!("{}: record {record}: {error}", file.display()))
+            })?;
+            let Some(record) = record else { break };
+            if self.stop.is_asked() {
+                break;
+            }
+            self.wait_until(pace.due(&record))?;
+            books.apply(&record, |tick| self.ticks.push(tick));
+            defined = self.define_new(&books, defined)?;
+            for tick in self.ticks.drain(..) {
+                self.link.publish(&match tick {
+                    Tick::Quote(quote) => Message::Quote(quote),
+                    Tick::Trade(trade) => Message::Trade(trade),
+                })?;
+            }
+        }
+        Ok(books)
+    }
+
+    /// Serves the connection until the time comes.
+    fn wait_until(&mut self, due: Option<Instant>) -> Result<(), Failure> {
+        let Some(due) = due else { return Ok(()) };
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stop.is_asked() {
+                return Ok(());
+            }
+            self.link.serve(left.min(Duration::from_millis(50)))?;
+        }
+    }
+
+    /// Publishes the definitions of symbols that have appeared since the first `defined`.
+    fn define_new(&mut self, books: &Books, defined: u32) -> Result<u32, Failure> {
+        let count = books.symbol_count() as u32;
+        for symbol in defined..count {
+            let id = books.instrument_id(symbol).unwrap_or_default();
+            let name = match books.symbol_name(symbol) {
+                Some(name) => Name::truncated(name),
+                None => Name::truncated(&format!("ID{id}")),
+            };
+            self.link.publish(&Message::Definition(Definition {
+                symbol,
+                source: 0,
+                source_time_ns: 0,
+                open: UNDEFINED_PRICE,
+                price_tick: UNDEFINED_PRICE,
+                lot_size: 0,
+                currency: [0; 4],
+                name,
+            }))?;
+        }
+        Ok(count)
+    }
+}
+
+/// When a record is to be played.
+struct Pace {
+    speed: Speed,
+    /// Time of the first record, ns since the UNIX epoch.
+    first_ns: Option<u64>,
+    start: Instant,
+}
+
+impl Pace {
+    fn due(&mut self, record: &RecordRef<'_>) -> Option<Instant> {
+        let Speed::Times(times) = self.speed else {
+            return None;
+        };
+        let time_ns = record.header().ts_event;
+        let first_ns = *self.first_ns.get_or_insert(time_ns);
+        // Records of a snapshot are older than the first one after it: they are due at once.
+        let elapsed_ns = time_ns.saturating_sub(first_ns) as f64 / times;
+        Some(self.start + Duration::from_nanos(elapsed_ns as u64))
+    }
+}
+
+fn open(file: &Path) -> Result<Reader<File>, Failure> {
+    let place = file.display();
+    let input = File::open(file)
+        .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
+    Reader::open(input).map_err(|error| Failure::usage(format!("{place}: {error}")))
+}
+
+fn describe(
+    file: &Path,
+    books: &Books,
+    link: &Link,
+    rounds: u64,
+    acknowledged: (u64, u64),
+) -> String {
+    let accounting = books.accounting();
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<10} {value}");
+    };
+    line("file", file.display().to_string());
+    let (read, used) = (accounting.read(), accounting.used());
+    line(
+        "records",
+        format!("{} read, {} used", grouped(read), grouped(used)),
+    );
+    for (kind, reason, count) in accounting.unused() {
+        line(
+            "not used",
+            format!("{} {kind:?}: {reason:?}", grouped(count)),
+        );
+    }
+    for (rtype, count) in accounting.unknown_types() {
+        line(
+            "not used",
+            format!("{} of unknown type {rtype:#04x}", grouped(count)),
+        );
+    }
+    if let Some((first_ns, last_ns)) = accounting.source_times_ns() {
+        line("from", timestamp(first_ns));
+        line("to", timestamp(last_ns));
+    }
+    let (quotes, trades) = (grouped(accounting.quotes), grouped(accounting.trades));
+    let symbols = books.symbol_count();
+    let published = grouped(link.published());
+    line(
+        "published",
+        format!("{published} messages: {quotes} quotes, {trades} trades, {symbols} definitions"),
+    );
+    if rounds > 1 {
+        line(
+            "rounds",
+            format!("{rounds}; records and their use are those of the last"),
+        );
+    }
+    let (next_sequence, applied) = acknowledged;
+    line(
+        "hub",
+        format!(
+            "has sequences 1 to {}, {} messages applied",
+            grouped(next_sequence.saturating_sub(1)),
+            grouped(applied)
+        ),
+    );
+    text
+}

@@ -1,0 +1,186 @@
+//! The connection to the hub: the publisher's machine over one socket.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tidewire_feed::client::{Publisher, PublisherConfig, PublisherError, PublisherState};
+use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::{ClientName, Message};
+use tidewire_lane::Endpoint;
+
+use crate::failure::Failure;
+
+/// A publisher and its socket.
+pub(super) struct Link {
+    stream: TcpStream,
+    publisher: Publisher,
+    to: Endpoint,
+    started: Instant,
+    out: Vec<u8>,
+    input: Vec<u8>,
+    chunk: Vec<u8>,
+    since_served: u32,
+}
+
+impl Link {
+    /// Connects and logs in.
+    pub(super) fn connect(to: &Endpoint) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::usage(format!("--to: no hub at {to}: {error}"))
+        };
+        let address = to
+            .tcp()
+            .ok_or_else(|| failed(&"a TCP address is expected for the feed"))?;
+        let stream = TcpStream::connect(address).map_err(|error| failed(&error))?;
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_nonblocking(true))
+            .map_err(|error| failed(&error))?;
+        let session = (tidewire_hub::unix_ns() / 1_000_000) as u32 | 1;
+        let config = PublisherConfig {
+            name: ClientName::truncated("replay"),
+            ..Default::default()
+        };
+        let mut publisher = Publisher::new(config, Journal::new(session, WINDOW_MESSAGES));
+        publisher.connected(0);
+        let mut link = Self {
+            stream,
+            publisher,
+            to: to.clone(),
+            started: Instant::now(),
+            out: Vec::new(),
+            input: Vec::new(),
+            chunk: vec![0; 64 * 1024],
+            since_served: 0,
+        };
+        while link.publisher.state() == PublisherState::LoggingIn {
+            link.serve(Duration::from_millis(50))?;
+        }
+        Ok(link)
+    }
+
+    /// Messages published so far.
+    pub(super) fn published(&self) -> u64 {
+        self.publisher.journal().next_sequence() - 1
+    }
+
+    /// Publishes a message; waits while the hub is too far behind.
+    pub(super) fn publish(&mut self, message: &Message) -> Result<(), Failure> {
+        while self.publisher.room() < ROOM_MESSAGES {
+            self.serve(Duration::from_millis(50))?;
+        }
+        self.publisher.append(message);
+        self.since_served += 1;
+        if self.since_served >= SERVE_EVERY_MESSAGES {
+            self.serve(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the stream and waits for the hub's word. Returns its next sequence, and the number of
+    /// messages that it applied.
+    pub(super) fn finish(&mut self) -> Result<(u64, u64), Failure> {
+        self.publisher.finish();
+        while self.publisher.state() != PublisherState::Finished {
+            self.serve(Duration::from_millis(50))?;
+        }
+        let end = self.publisher.acknowledgement();
+        Ok(end.map_or((0, 0), |end| (end.next_sequence, end.applied_count)))
+    }
+
+    /// Sends what is due and takes what has come; waits up to `wait` for either.
+    pub(super) fn serve(&mut self, wait: Duration) -> Result<(), Failure> {
+        self.since_served = 0;
+        let mut moved = true;
+        while moved {
+            let now_ns = self.now_ns();
+            if self.out.len() < OUT_BYTES {
+                self.publisher.produce(now_ns, &mut self.out, OUT_BYTES);
+            }
+            moved = self.write()? | self.read()?;
+        }
+        if self.publisher.is_silent(self.now_ns()) {
+            return Err(self.lost("it has fallen silent"));
+        }
+        if wait.is_zero() || self.publisher.state() == PublisherState::Finished {
+            return Ok(());
+        }
+        let mut flags = PollFlags::IN;
+        if !self.out.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        let timeout = Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let mut descriptors = [PollFd::from_borrowed_fd(self.stream.as_fd(), flags)];
+        // A signal ends the wait early; the caller looks at what it asked for.
+        let _ = poll(&mut descriptors, Some(&timeout));
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<bool, Failure> {
+        if self.out.is_empty() {
+            return Ok(false);
+        }
+        match self.stream.write(&self.out) {
+            Ok(count) => {
+                self.out.drain(..count);
+                Ok(count > 0)
+            }
+            Err(error) if is_temporary(&error) => Ok(false),
+            Err(error) => Err(self.lost(&error.to_string())),
+        }
+    }
+
+    fn read(&mut self) -> Result<bool, Failure> {
+        match self.stream.read(&mut self.chunk) {
+            Ok(0) => Err(self.lost("it closed the connection")),
+            Ok(count) => {
+                self.input.extend_from_slice(&self.chunk[..count]);
+                let now_ns = self.now_ns();
+                let used = self.publisher.receive(&self.input, now_ns);
+                let used = used.map_err(|error| self.refused(error))?;
+                self.input.drain(..used);
+                Ok(true)
+            }
+            Err(error) if is_temporary(&error) => Ok(false),
+            Err(error) => Err(self.lost(&error.to_string())),
+        }
+    }
+
+    fn refused(&self, error: PublisherError) -> Failure {
+        match self.publisher.refusal() {
+            Some(refusal) => self.lost(refusal.text.as_str()),
+            None => self.lost(&error.to_string()),
+        }
+    }
+
+    fn lost(&self, reason: &str) -> Failure {
+        let published = self.published();
+        Failure::running(format!(
+            "the hub at {}: {reason} ({published} messages sent)",
+            self.to
+        ))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+}
+
+fn is_temporary(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Messages kept for retransmission.
+const WINDOW_MESSAGES: usize = 1 << 16;
+/// A message waits until so many have room: a definition takes the room of three.
+const ROOM_MESSAGES: u64 = 8;
+/// The socket is looked at after so many messages, so that a file at full speed leaves in bulk.
+const SERVE_EVERY_MESSAGES: u32 = 1_024;
+const OUT_BYTES: usize = 256 * 1024;

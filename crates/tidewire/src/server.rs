@@ -1,0 +1,179 @@
+//! `serve`: the hub's listeners and lanes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidewire_hub::{Exchange, Hub, HubConfig, HubLane, Mail, port};
+use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
+use tracing::info;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::options::ServeOptions;
+use crate::stop::Stop;
+
+/// Runs a hub until it is told to stop.
+pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let config = Config::new(options)?;
+    let server = Server::start(&config, Listeners::bind(&config)?)?;
+    info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
+    while !stop.is_asked() {
+        std::thread::sleep(POLL_INTERVAL);
+        server.check()?;
+    }
+    server.stop();
+    Ok(())
+}
+
+/// Sockets that listen.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    resp: Listener,
+    zmq_pub: Listener,
+    zmq_pull: Listener,
+    feed: Listener,
+}
+
+/// Where a hub can be reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) resp: Endpoint,
+    pub(crate) zmq_pub: Endpoint,
+    pub(crate) zmq_pull: Endpoint,
+    pub(crate) feed: Endpoint,
+}
+
+impl Listeners {
+    /// Listens where the configuration says; the first address that fails is named.
+    pub(crate) fn bind(config: &Config) -> Result<Self, Failure> {
+        Self::bind_with(config, Listener::bind)
+    }
+
+    /// As [`Listeners::bind`], but takes a free port where one is taken.
+    pub(crate) fn bind_nearby(config: &Config) -> Result<Self, Failure> {
+        Self::bind_with(config, |endpoint, port| {
+            match Listener::bind(endpoint, port) {
+                Err(error) if error.is_in_use() => Listener::bind(&endpoint.with_port(0), port),
+                other => other,
+            }
+        })
+    }
+
+    fn bind_with(
+        config: &Config,
+        bind: impl Fn(&Endpoint, u16) -> Result<Listener, ListenError>,
+    ) -> Result<Self, Failure> {
+        let bind = |endpoint, port, option: &str| {
+            bind(endpoint, port).map_err(|error| Failure::usage(format!("{option}: {error}")))
+        };
+        Ok(Self {
+            resp: bind(&config.resp, port::RESP, "--resp")?,
+            zmq_pub: bind(&config.zmq_pub, port::ZMQ_PUBLISH, "--zmq-pub")?,
+            zmq_pull: bind(&config.zmq_pull, port::ZMQ_PULL, "--zmq-pull")?,
+            feed: bind(&config.feed, port::FEED, "--feed")?,
+        })
+    }
+
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses {
+            resp: self.resp.endpoint().clone(),
+            zmq_pub: self.zmq_pub.endpoint().clone(),
+            zmq_pull: self.zmq_pull.endpoint().clone(),
+            feed: self.feed.endpoint().clone(),
+        }
+    }
+}
+
+/// A running hub.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) addresses: Addresses,
+    lanes: Lanes<Mail>,
+}
+
+impl Server {
+    /// Starts the lanes.
+    pub(crate) fn start(config: &Config, listeners: Listeners) -> Result<Self, Failure> {
+        let addresses = listeners.addresses();
+        let resp = addresses.resp.clone();
+        let Listeners {
+            resp: a,
+            zmq_pub: b,
+            zmq_pull: c,
+            feed: d,
+        } = listeners;
+        let cores = if config.pin {
+            (0..config.hub.lanes).collect()
+        } else {
+            Vec::new()
+        };
+        let (hub, lanes) = start_hub(
+            config.hub.clone(),
+            cores,
+            "lane",
+            vec![a, b, c, d],
+            Some(&resp),
+            |_| None,
+        )?;
+        Ok(Self {
+            hub,
+            addresses,
+            lanes,
+        })
+    }
+
+    /// Whether all lanes still run.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.lanes.has_ended() {
+            return Err(Failure::running("an event loop has failed; see the log"));
+        }
+        Ok(())
+    }
+
+    /// Messages of feeds applied so far.
+    pub(crate) fn applied(&self) -> u64 {
+        self.hub.ingest.applied.load(Ordering::Relaxed)
+    }
+
+    /// Ends the lanes and closes every connection.
+    pub(crate) fn stop(self) {
+        self.lanes.stop();
+    }
+}
+
+/// Starts a hub on its lanes; `exchange` may give the first lane an exchange.
+pub(crate) fn start_hub(
+    config: HubConfig,
+    cores: Vec<usize>,
+    name: &'static str,
+    listeners: Vec<Listener>,
+    resp: Option<&Endpoint>,
+    exchange: impl FnOnce(&Arc<Hub>) -> Option<Exchange>,
+) -> Result<(Arc<Hub>, Lanes<Mail>), Failure> {
+    let failed = |error: std::io::Error| Failure::running(format!("cannot start: {error}"));
+    let connections_max = config.clients_max;
+    let mailboxes = Lanes::mailboxes(config.lanes).map_err(failed)?;
+    let hub = Hub::new(config, mailboxes.clone());
+    let mut exchange = exchange(&hub);
+    let lane_config = LaneConfig {
+        cores,
+        connections_max,
+        name,
+    };
+    let counters = hub.lanes.clone();
+    let lanes = Lanes::start(&lane_config, mailboxes, listeners, counters, |lane| {
+        let application = HubLane::new(hub.clone(), lane, resp);
+        match exchange.take() {
+            Some(exchange) => application.with_exchange(exchange),
+            None => application,
+        }
+    })
+    .map_err(failed)?;
+    Ok((hub, lanes))
+}
+
+/// How often the main thread looks for signals.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,0 +1,247 @@
+//! `simulate`: an exchange as a native feed server.
+
+use std::fs::File;
+use std::io::Write;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tidewire_feed::journal::{Cursor, Everything, PacketOptions};
+use tidewire_feed::simulation::{SimulationConfig, Symbols};
+use tidewire_hub::{Exchange, ExchangeConfig, ExchangeCounters, Hub, HubConfig, Mail, port};
+use tidewire_lane::{Endpoint, Lanes, Listener};
+
+use crate::failure::Failure;
+use crate::options::{MarketOptions, SimulateOptions};
+use crate::server::{POLL_INTERVAL, start_hub};
+use crate::stop::Stop;
+use crate::units::grouped;
+
+/// Runs an exchange until it is told to stop, or its time is over.
+pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let listener = Listener::bind(&options.feed, port::FEED)
+        .map_err(|error| Failure::usage(format!("--feed: {error}")))?;
+    let config = HubConfig {
+        faults: options.fault,
+        fault_seed: options.market.seed,
+        ..exchange_hub(&options.market)?
+    };
+    let simulated = Simulation::start(&options.market, config, listener)?;
+    println!(
+        "exchange: {} messages/s of {} symbols, seed {}, on {}",
+        grouped(options.market.rate),
+        simulated.symbols,
+        options.market.seed,
+        simulated.endpoint
+    );
+    let recorder = options
+        .record
+        .as_deref()
+        .map(|path| Recorder::start(&simulated.hub, path))
+        .transpose()?;
+    let end = options.duration.map(|duration| Instant::now() + duration);
+    while !stop.is_asked() && end.is_none_or(|end| Instant::now() < end) {
+        std::thread::sleep(POLL_INTERVAL);
+        simulated.check()?;
+    }
+    simulated.finish();
+    println!("published: {} messages", grouped(simulated.published()));
+    if let Some(recorder) = recorder {
+        let (messages, lost) = recorder.finish()?;
+        println!(
+            "recorded: {} messages, {} lost",
+            grouped(messages),
+            grouped(lost)
+        );
+    }
+    simulated.stop();
+    Ok(())
+}
+
+/// A running exchange.
+#[derive(Debug)]
+pub(crate) struct Simulation {
+    hub: Arc<Hub>,
+    lanes: Lanes<Mail>,
+    counters: Arc<ExchangeCounters>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) symbols: usize,
+}
+
+impl Simulation {
+    pub(crate) fn start(
+        market: &MarketOptions,
+        config: HubConfig,
+        listener: Listener,
+    ) -> Result<Self, Failure> {
+        let endpoint = listener.endpoint().clone();
+        let symbols = read_symbols(&market.symbols)?;
+        let count = symbols.len();
+        let counters = Arc::new(ExchangeCounters::default());
+        let exchange_config = ExchangeConfig {
+            simulation: SimulationConfig {
+                symbols,
+                seed: market.seed,
+                market: market.market.into(),
+                ..SimulationConfig::default()
+            },
+            rate: NonZeroU64::new(market.rate).unwrap_or(NonZeroU64::MIN),
+            messages_max: None,
+            quantum_ns: QUANTUM_NS,
+        };
+        let make = |hub: &Arc<Hub>| {
+            Some(Exchange::new(
+                hub.clone(),
+                exchange_config,
+                counters.clone(),
+            ))
+        };
+        let (hub, lanes) = start_hub(config, Vec::new(), "exchange", vec![listener], None, make)?;
+        Ok(Self {
+            hub,
+            lanes,
+            counters,
+            endpoint,
+            symbols: count,
+        })
+    }
+
+    /// Messages published so far.
+    pub(crate) fn published(&self) -> u64 {
+        self.counters.published.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.lanes.has_ended() {
+            return Err(Failure::running("the exchange has failed; see the log"));
+        }
+        Ok(())
+    }
+
+    /// Ends trading; clients are still served. Returns when the last message is published.
+    pub(crate) fn finish(&self) {
+        self.counters.stop();
+        let published = || self.published();
+        let mut last = published();
+        // The lane sees the order at its next turn, a fraction of a millisecond away.
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            if published() == last {
+                return;
+            }
+            last = published();
+        }
+    }
+
+    pub(crate) fn stop(self) {
+        self.lanes.stop();
+    }
+}
+
+/// A hub that serves only an exchange's feed.
+pub(crate) fn exchange_hub(market: &MarketOptions) -> Result<HubConfig, Failure> {
+    // The window covers some seconds at any rate, so that a client that reconnects resumes.
+    let window = (market.rate.saturating_mul(4))
+        .clamp(1 << 16, 1 << 24)
+        .next_power_of_two();
+    Ok(HubConfig {
+        lanes: 1,
+        journal_messages: window as usize,
+        ..HubConfig::default()
+    })
+}
+
+fn read_symbols(text: &str) -> Result<Symbols, Failure> {
+    if let Ok(count) = text.parse::<usize>() {
+        if !(1..=Symbols::COUNT_MAX).contains(&count) {
+            let max = Symbols::COUNT_MAX;
+            return Err(Failure::usage(format!(
+                "--symbols {text}: 1 to {max} are possible"
+            )));
+        }
+        return Ok(Symbols::first(count));
+    }
+    let csv = std::fs::read_to_string(text)
+        .map_err(|error| Failure::usage(format!("--symbols: cannot read {text}: {error}")))?;
+    Symbols::parse(&csv).map_err(|error| Failure::usage(format!("--symbols: {text}: {error}")))
+}
+
+/// Writes the stream to a file, on a thread of its own: a slow disk must not hold the lane up.
+#[derive(Debug)]
+struct Recorder {
+    thread: JoinHandle<std::io::Result<(u64, u64)>>,
+    ended: Arc<AtomicBool>,
+    path: String,
+}
+
+impl Recorder {
+    fn start(hub: &Arc<Hub>, path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = File::create(path)
+            .map_err(|error| Failure::usage(format!("--record: cannot write {name}: {error}")))?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let (hub, told) = (hub.clone(), ended.clone());
+        let thread = std::thread::spawn(move || record(&hub, file, &told));
+        Ok(Self {
+            thread,
+            ended,
+            path: name,
+        })
+    }
+
+    /// Writes what is left. Returns the messages recorded, and those that the disk was too slow for.
+    fn finish(self) -> Result<(u64, u64), Failure> {
+        self.ended.store(true, Ordering::Release);
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::running(format!("--record: cannot write {}: {error}", self.path))
+        };
+        let result = self
+            .thread
+            .join()
+            .map_err(|_| failed(&"the recorder has failed"))?;
+        result.map_err(|error| failed(&error))
+    }
+}
+
+fn record(hub: &Hub, mut file: File, ended: &AtomicBool) -> std::io::Result<(u64, u64)> {
+    let mut cursor = Cursor::at(1);
+    let (mut recorded, mut lost) = (0, 0);
+    let mut packets = Vec::new();
+    let options = PacketOptions {
+        budget_bytes: RECORD_BYTES,
+        ..PacketOptions::default()
+    };
+    loop {
+        let last_round = ended.load(Ordering::Acquire);
+        let journal = hub.journal.lock();
+        let oldest = journal.oldest_sequence();
+        if cursor.scanned < oldest {
+            lost += oldest - cursor.scanned;
+            cursor = Cursor::at(oldest);
+        }
+        let from = cursor.sent;
+        journal.write_packets(&mut cursor, u64::MAX, &options, &Everything, &mut packets);
+        drop(journal);
+        recorded += cursor.sent - from;
+        file.write_all(&packets)?;
+        let idle = packets.is_empty();
+        packets.clear();
+        if idle && last_round {
+            file.sync_all()?;
+            return Ok((recorded, lost));
+        }
+        if idle {
+            std::thread::sleep(RECORD_INTERVAL);
+        }
+    }
+}
+
+/// Messages closer together than this are sent together: at 100,000 a second five at a time.
+const QUANTUM_NS: u64 = 50_000;
+/// Bytes taken from the journal at a time.
+const RECORD_BYTES: usize = 1 << 20;
+const RECORD_INTERVAL: Duration = Duration::from_millis(5);

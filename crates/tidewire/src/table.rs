@@ -1,0 +1,160 @@
+//! What `demo` shows: the busiest topics and the hub's figures, as rows of text.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tidewire_hub::Hub;
+use tidewire_lastvalue::{FLAG_STALE, MarketValue};
+
+use crate::units::{grouped, latency, price};
+
+/// One look at a hub.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) topics: usize,
+    /// Messages applied a second since the look before.
+    pub(crate) rate: u64,
+    pub(crate) applied: u64,
+    pub(crate) lost: u64,
+    pub(crate) gaps: u64,
+    pub(crate) latency: [u64; 3],
+    pub(crate) clients: usize,
+    pub(crate) delivered: u64,
+    pub(crate) conflated: u64,
+    pub(crate) uptime: Duration,
+}
+
+/// One topic.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) symbol: String,
+    pub(crate) value: MarketValue,
+}
+
+/// Looks at a hub again and again.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    started: Instant,
+    last: Instant,
+    last_applied: u64,
+}
+
+impl Watcher {
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            last: now,
+            last_applied: 0,
+        }
+    }
+
+    /// The hub now, with its `rows` busiest topics.
+    pub(crate) fn look(&mut self, hub: &Hub, rows: usize) -> View {
+        let topics = hub.board.topics();
+        let mut busiest: Vec<Row> = topics
+            .iter()
+            .filter_map(|topic| {
+                let value = hub.board.value(topic.number)?;
+                let symbol = String::from_utf8_lossy(topic.symbol()).into_owned();
+                Some(Row { symbol, value })
+            })
+            .collect();
+        busiest.sort_by(|one, other| {
+            let order = other.value.updates.cmp(&one.value.updates);
+            order.then_with(|| one.symbol.cmp(&other.symbol))
+        });
+        busiest.truncate(rows);
+        let applied = hub.ingest.applied.load(Ordering::Relaxed);
+        let now = Instant::now();
+        let seconds = now.duration_since(self.last).as_secs_f64();
+        let gained = applied.saturating_sub(self.last_applied) as f64;
+        let rate = if seconds > 0.0 {
+            (gained / seconds) as u64
+        } else {
+            0
+        };
+        (self.last, self.last_applied) = (now, applied);
+        let statistics = hub.latency.statistics();
+        View {
+            rows: busiest,
+            topics: topics.len(),
+            rate,
+            applied,
+            lost: hub.ingest.lost.load(Ordering::Relaxed),
+            gaps: hub.ingest.gaps.load(Ordering::Relaxed),
+            latency: [statistics.p50_ns, statistics.p99_ns, statistics.p999_ns],
+            clients: hub.clients.len(),
+            delivered: hub.fanout.delivered.load(Ordering::Relaxed),
+            conflated: hub.fanout.conflated.load(Ordering::Relaxed),
+            uptime: now.duration_since(self.started),
+        }
+    }
+}
+
+impl View {
+    /// The line of figures.
+    pub(crate) fn figures(&self) -> String {
+        let [p50, p99, p999] = self.latency.map(latency);
+        format!(
+            "{}/s · {} messages · {} lost · latency p50 {p50} p99 {p99} p99.9 {p999} · up {}",
+            grouped(self.rate),
+            grouped(self.applied),
+            grouped(self.lost),
+            uptime(self.uptime)
+        )
+    }
+
+    /// The line about those who listen.
+    pub(crate) fn listeners(&self) -> String {
+        format!(
+            "{} topics · {} Redis clients · {} messages delivered, {} conflated · {} gaps",
+            grouped(self.topics as u64),
+            self.clients,
+            grouped(self.delivered),
+            grouped(self.conflated),
+            grouped(self.gaps)
+        )
+    }
+}
+
+/// Titles of the columns.
+pub(crate) const COLUMNS: [&str; 7] = [
+    "symbol", "bid", "ask", "last", "volume", "change %", "updates",
+];
+
+impl Row {
+    /// The columns' texts.
+    pub(crate) fn cells(&self) -> [String; 7] {
+        let value = &self.value;
+        let change = value.change_ppm().map_or_else(
+            || "-".to_owned(),
+            |parts_per_million| format!("{:+.2}", parts_per_million as f64 / 10_000.0),
+        );
+        let stale = if value.flags & FLAG_STALE != 0 {
+            " (stale)"
+        } else {
+            ""
+        };
+        [
+            format!("{}{stale}", self.symbol),
+            price(value.bid),
+            price(value.ask),
+            price(value.last),
+            grouped(value.volume),
+            change,
+            grouped(value.updates),
+        ]
+    }
+}
+
+fn uptime(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    format!(
+        "{}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}

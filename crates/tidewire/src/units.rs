@@ -1,0 +1,130 @@
+//! Durations, rates and counts as people write and read them.
+
+use std::time::Duration;
+
+/// Reads `500ms`, `10s`, `5m`, `1h`, or bare seconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "a duration such as 10s is expected".to_owned())?;
+    let seconds = match unit {
+        "ms" => number / 1_000.0,
+        "" | "s" => number,
+        "m" => number * 60.0,
+        "h" => number * 3_600.0,
+        _ => return Err(format!("unknown unit '{unit}' (ms, s, m, h are known)")),
+    };
+    Duration::try_from_secs_f64(seconds).map_err(|_| "out of range".to_owned())
+}
+
+/// Reads `100000`, `100k`, `2.5M`.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let (number, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
+        _ => (text, 1.0),
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "a number such as 100k is expected".to_owned())?;
+    let count = number * factor;
+    if !(1.0..=1e12).contains(&count) {
+        return Err("out of range".to_owned());
+    }
+    Ok(count as u64)
+}
+
+/// `1,234,567`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
+pub(crate) fn latency(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// A price of 1e-9 units with two to four decimals; `-` where there is none.
+pub(crate) fn price(price: i64) -> String {
+    if price == tidewire_lastvalue::PRICE_UNDEFINED {
+        return "-".to_owned();
+    }
+    let decimals = if price % 10_000_000 == 0 { 2 } else { 4 };
+    format!("{:.decimals$}", price as f64 / 1e9)
+}
+
+/// UTC time of day and date of nanoseconds since the UNIX epoch: `2023-12-24 23:00:00.000000000`.
+pub(crate) fn timestamp(unix_ns: u64) -> String {
+    let (seconds, ns) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil_date(days as i64);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ns:09} UTC")
+}
+
+/// Year, month and day of a day since 1970-01-01 (Howard Hinnant's days-to-civil algorithm).
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 {
+        month_index + 3
+    } else {
+        month_index - 9
+    };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_counts_are_read_with_their_units() {
+        assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(parse_duration("10 days").is_err() && parse_duration("").is_err());
+        assert_eq!(parse_count("100k"), Ok(100_000));
+        assert_eq!(parse_count("2.5M"), Ok(2_500_000));
+        assert!(parse_count("0").is_err() && parse_count("many").is_err());
+    }
+
+    #[test]
+    fn figures_are_written_for_people() {
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(123), "123");
+        assert_eq!(latency(12_345), "12.3 µs");
+        assert_eq!(price(2_456_750_000_000), "2456.75");
+        assert_eq!(
+            timestamp(1_703_458_800_000_000_000),
+            "2023-12-24 23:00:00.000000000 UTC"
+        );
+        assert_eq!(
+            timestamp(951_782_400_000_000_001),
+            "2000-02-29 00:00:00.000000001 UTC"
+        );
+    }
+}
