@@ -71,8 +71,12 @@ impl Orders {
         self.len >= self.orders_max
     }
 
+    /// Removes all orders, in a time that their number bounds: a table far larger than what is
+    /// in it is let go rather than swept.
     pub(super) fn clear(&mut self) {
-        if self.len > 0 {
+        if self.len < self.slots.len() / 16 {
+            *self = Self::new(self.orders_max);
+        } else {
             self.slots.fill(FREE);
             self.len = 0;
         }
@@ -208,8 +212,8 @@ const FREE: Slot = Slot {
     order: None,
 };
 
-/// Slots of the first table: 6 KiB.
-const SLOTS_FIRST: usize = 256;
+/// Slots of the first table, 384 bytes: a venue has many instruments that few orders reach.
+const SLOTS_FIRST: usize = 16;
 
 const _: () = assert!(size_of::<Slot>() == 24);
 

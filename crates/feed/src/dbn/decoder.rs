@@ -54,9 +54,7 @@ pub enum DecodeError {
         fault: MetadataFault,
     },
     /// A record claims to be shorter than a header, or than its type's fields.
-    #[error(
-        "record at byte {position} of type {rtype:#04x} claims {length} bytes, {minimum} is the least"
-    )]
+    #[error("record at byte {position}, type {rtype:#04x}: {length} bytes, the least is {minimum}")]
     RecordLength {
         /// First byte of the record.
         position: u64,

@@ -48,8 +48,8 @@ pub enum Record<'a> {
     Statistics(StatisticsRecord),
     /// Kind [`Mbo`](super::Kind::Mbo).
     Mbo(MboRecord),
-    /// Kinds [`Cmbp1`](super::Kind::Cmbp1), [`Tcbbo`](super::Kind::Tcbbo), [`Cbbo1s`](super::Kind::Cbbo1s) and
-    /// [`Cbbo1m`](super::Kind::Cbbo1m).
+    /// Kinds [`Cmbp1`](super::Kind::Cmbp1), [`Tcbbo`](super::Kind::Tcbbo),
+    /// [`Cbbo1s`](super::Kind::Cbbo1s) and [`Cbbo1m`](super::Kind::Cbbo1m).
     Consolidated(ConsolidatedRecord),
     /// Kinds [`Bbo1s`](super::Kind::Bbo1s) and [`Bbo1m`](super::Kind::Bbo1m).
     Bbo(BboRecord),
