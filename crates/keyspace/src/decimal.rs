@@ -21,7 +21,10 @@ impl Decimal {
     };
 
     /// Infinity: no sum with it is finite.
-    const NOT_FINITE: Decimal = Decimal { exponent: i32::MAX, ..Decimal::ZERO };
+    const NOT_FINITE: Decimal = Decimal {
+        exponent: i32::MAX,
+        ..Decimal::ZERO
+    };
 
     pub(crate) fn is_finite(self) -> bool {
         self != Decimal::NOT_FINITE
@@ -37,7 +40,10 @@ impl Decimal {
             b'+' => (false, &text[1..]),
             _ => (false, text),
         };
-        if NOT_FINITE.iter().any(|word| word.eq_ignore_ascii_case(rest)) {
+        if NOT_FINITE
+            .iter()
+            .any(|word| word.eq_ignore_ascii_case(rest))
+        {
             return Some(Decimal::NOT_FINITE);
         }
         let mut digits = Wide::default();

@@ -288,6 +288,7 @@ impl Entry {
     }
 
     /// Bytes of the entry's own allocation.
+    #[cfg(test)]
     pub(crate) fn block_bytes(&self) -> usize {
         let header = self.header();
         header.layout(self.key_length(header)).size()

@@ -149,7 +149,7 @@ impl Table {
         while self.segments[index].is_full() {
             let segment = &mut self.segments[index];
             if segment.groups.len() < GROUPS_MAX || segment.depth >= DEPTH_MAX {
-                segment.resize(segment.groups.len() + (segment.groups.len() / 8).max(1));
+                segment.resize(more_groups(segment.groups.len()));
             } else {
                 self.split(index);
                 index = self.segment_of(hash);
@@ -225,8 +225,9 @@ impl Table {
             });
         }
         let next = segment.end_prefix();
-        (next < 1 << DEPTH_MAX).then(|| ScanPosition {
-            prefix: next as u16,
+        let next = u16::try_from(next).ok()?;
+        Some(ScanPosition {
+            prefix: next,
             depth: 0,
             position: 0,
         })
@@ -255,6 +256,7 @@ impl Table {
     }
 
     /// Bytes of the table's own memory, entries not included.
+    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.directory.capacity() * size_of::<u32>()
             + self.segments.capacity() * size_of::<Segment>()
@@ -287,7 +289,7 @@ impl Table {
         if depth > self.depth {
             self.double_directory();
         }
-        let groups = (GROUPS_MAX * 9).div_ceil(16);
+        let groups = more_groups(GROUPS_MAX / 2);
         let old = std::mem::replace(
             &mut self.segments[index],
             Segment::new(groups, depth, prefix << 1),
@@ -300,7 +302,7 @@ impl Table {
                 &mut upper
             };
             if half.is_full() {
-                half.resize(half.groups.len() + half.groups.len() / 4);
+                half.resize(more_groups(half.groups.len()));
             }
             half.insert(entry, tag);
         }
@@ -635,9 +637,21 @@ fn capacity(groups: usize) -> usize {
     }
 }
 
-/// Groups for this many entries with a quarter to spare.
+/// The next size up: four sizes a doubling, which are also the allocators' size classes, so that
+/// rounding up wastes nothing.
+fn more_groups(groups: usize) -> usize {
+    let step = (groups.next_power_of_two() / 8).max(1);
+    let step = if groups.is_power_of_two() { (groups / 4).max(1) } else { step };
+    (groups / step + 1) * step
+}
+
+/// The least size with room for this many entries and a tenth more.
 fn groups_for(len: usize) -> usize {
-    (len * 5 / 4).div_ceil(SLOTS).max(1)
+    let mut groups = 1;
+    while capacity(groups) < len * 11 / 10 {
+        groups = more_groups(groups);
+    }
+    groups
 }
 
 const SLOTS: usize = 14;

@@ -75,7 +75,11 @@ fn the_hot_commands_do_not_allocate() {
     assert_eq!(run(&[b"EXISTS", b"key"]), 0);
     assert_eq!(run(&[b"TTL", b"brief"]), 0);
     assert_eq!(run(&[b"SET", b"key", b"another 20 byte text"]), 0);
-    assert_eq!(run(&[b"SET", b"brief", b"y", b"EX", b"200"]), 0, "the deadline only moves");
+    assert_eq!(
+        run(&[b"SET", b"brief", b"y", b"EX", b"200"]),
+        0,
+        "the deadline only moves"
+    );
     assert_eq!(run(&[b"EXPIRE", b"brief", b"300"]), 0);
     assert_eq!(run(&[b"INCR", b"counter"]), 0);
     assert_eq!(run(&[b"INCRBY", b"counter", b"1000000000000"]), 0);
@@ -93,14 +97,22 @@ fn a_new_key_is_one_allocation_and_its_share_of_the_table() {
     let keyspace = Keyspace::new(Options::default());
     let mut out = Vec::with_capacity(4096);
     for index in 0..100_000 {
-        allocations(&keyspace, &mut out, &[b"SET", format!("{index:016}").as_bytes(), b"value"]);
+        allocations(
+            &keyspace,
+            &mut out,
+            &[b"SET", format!("{index:016}").as_bytes(), b"value"],
+        );
     }
     let before = LIVE_BYTES.get();
     let mut most = 0;
     let mut sum = 0;
     for index in 100_000..200_000 {
         let key = format!("{index:016}");
-        let count = allocations(&keyspace, &mut out, &[b"SET", key.as_bytes(), b"16 bytes of text"]);
+        let count = allocations(
+            &keyspace,
+            &mut out,
+            &[b"SET", key.as_bytes(), b"16 bytes of text"],
+        );
         most = most.max(count);
         sum += count;
     }
@@ -140,21 +152,32 @@ fn everything_is_given_back() {
             };
             server.run(words);
         }
-        server.keyspace.expire_due(NOW_MS + 1_000_000, usize::MAX, &mut NullObserver);
+        server
+            .keyspace
+            .expire_due(NOW_MS + 1_000_000, usize::MAX, &mut NullObserver);
         assert_eq!(server.keyspace.next_deadline_ms(), None);
         server.line("FLUSHALL");
         let left = LIVE_BYTES.get() - before;
-        assert!(left <= empty + 1_000, "{left} bytes after FLUSHALL, {empty} at first");
+        assert!(
+            left <= empty + 1_000,
+            "{left} bytes after FLUSHALL, {empty} at first"
+        );
         for index in 0..20_000 {
             server.line(&format!("HSET key:{index} f v"));
             server.line(&format!("SET live:{index} v EX 10"));
         }
         for index in 0..20_000 {
-            assert_eq!(server.line(&format!("DEL key:{index} live:{index}")), ":2\r\n");
+            assert_eq!(
+                server.line(&format!("DEL key:{index} live:{index}")),
+                ":2\r\n"
+            );
         }
         let left = LIVE_BYTES.get() - before;
         // The live names' index keeps its buckets.
-        assert!(left <= empty + 2_000_000, "{left} bytes after DEL, {empty} at first");
+        assert!(
+            left <= empty + 2_000_000,
+            "{left} bytes after DEL, {empty} at first"
+        );
     }
     assert_eq!(LIVE_BYTES.get(), before);
 }

@@ -12,23 +12,87 @@ use tidewire_keyspace::Options;
 use tidewire_resp::{Protocol, decode, write_request};
 
 /// Few names, so that commands meet each other's values.
-const KEYS: &[&str] = &["a", "b", "c", "{d}", "long-key-with-more-than-sixteen-bytes", ""];
-const FIELDS: &[&str] = &["f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "field-with-more-bytes"];
-const VALUES: &[&str] = &[
-    "0", "1", "-1", "10", "007", "-0", "+5", "9223372036854775807", "-9223372036854775808",
-    "9223372036854775808", "3.14", "1e3", "-2.5e-3", "0.1", "12345.1", "abc", "", " 1", "nan", "inf",
-    "exactly-forty-four-bytes-of-text-for-embstr!", "exactly-forty-five-bytes-of-text-for-embstr!!",
-    "a value of seventeen", "hello world",
+const KEYS: &[&str] = &[
+    "a",
+    "b",
+    "c",
+    "{d}",
+    "long-key-with-more-than-sixteen-bytes",
+    "",
 ];
-const NUMBERS: &[&str] =
-    &["0", "1", "-1", "2", "5", "-5", "100", "9223372036854775807", "-9223372036854775808", "x", "1.5"];
+const FIELDS: &[&str] = &[
+    "f",
+    "g",
+    "h",
+    "i",
+    "j",
+    "k",
+    "l",
+    "m",
+    "n",
+    "o",
+    "field-with-more-bytes",
+];
+const VALUES: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "10",
+    "007",
+    "-0",
+    "+5",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "3.14",
+    "1e3",
+    "-2.5e-3",
+    "0.1",
+    "12345.1",
+    "abc",
+    "",
+    " 1",
+    "nan",
+    "inf",
+    "exactly-forty-four-bytes-of-text-for-embstr!",
+    "exactly-forty-five-bytes-of-text-for-embstr!!",
+    "a value of seventeen",
+    "hello world",
+];
+const NUMBERS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "2",
+    "5",
+    "-5",
+    "100",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "x",
+    "1.5",
+];
 /// Deadlines, absolute: a moment ago, far away, and nonsense.
-const TIMES: &[&str] = &["1000", "4102444800", "4102444801", "0", "-1", "x", "9223372036854775807"];
+const TIMES: &[&str] = &[
+    "1000",
+    "4102444800",
+    "4102444801",
+    "0",
+    "-1",
+    "x",
+    "9223372036854775807",
+];
 
 #[test]
 fn random_commands_are_replied_to_as_redis_replies() {
-    let Some(mut redis) = Redis::start() else { return };
-    for (seed, protocol) in [(1u64, Protocol::Resp2), (2, Protocol::Resp3), (3, Protocol::Resp2)] {
+    let Some(mut redis) = Redis::start() else {
+        return;
+    };
+    for (seed, protocol) in [
+        (1u64, Protocol::Resp2),
+        (2, Protocol::Resp3),
+        (3, Protocol::Resp2),
+    ] {
         redis.hello(protocol);
         redis.call(&["FLUSHALL"]);
         let mut server = Server::with(Options {
@@ -42,7 +106,9 @@ fn random_commands_are_replied_to_as_redis_replies() {
         for _ in 0..15_000 {
             let words = command(&mut random);
             history.push(words.join(" "));
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .expect("after 1970");
             server.now_ms = now.as_millis() as i64;
             let expected = redis.call(&words);
             let actual = server.run(&words);
@@ -62,41 +128,146 @@ fn random_commands_are_replied_to_as_redis_replies() {
 /// Replies whose order is nobody's promise are compared without it.
 fn same(words: &[String], expected: &[u8], actual: &[u8]) -> bool {
     let lines = |reply: &[u8]| {
-        let mut lines: Vec<_> = reply.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+        let mut lines: Vec<_> = reply
+            .split(|&byte| byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect();
         lines.sort();
         lines
     };
-    let unordered = ["KEYS", "HGETALL", "HKEYS", "HVALS", "SCAN", "HSCAN", "HRANDFIELD"];
-    expected == actual
-        || unordered.contains(&words[0].as_str()) && lines(expected) == lines(actual)
+    let unordered = [
+        "KEYS",
+        "HGETALL",
+        "HKEYS",
+        "HVALS",
+        "SCAN",
+        "HSCAN",
+        "HRANDFIELD",
+    ];
+    expected == actual || unordered.contains(&words[0].as_str()) && lines(expected) == lines(actual)
 }
 
 fn command(random: &mut Random) -> Vec<String> {
     const FORMS: &[&str] = &[
-        "GET K", "SET K V", "SET K V", "SET K V NX", "SET K V XX", "SET K V GET", "SET K V NX GET",
-        "SET K V XX GET", "SET K V KEEPTTL", "SET K V EXAT L", "SET K V PXAT L XX", "SET K V EX L",
-        "SET K V EX L KEEPTTL", "SET K V NX XX", "SET K V EX", "SET K V BOGUS", "SETNX K V",
-        "SETEX K L V", "PSETEX K L V", "GETSET K V", "GETDEL K", "GETEX K", "GETEX K PERSIST",
-        "GETEX K EXAT T", "GETEX K PXAT T PERSIST", "MGET K K K", "MSET K V K V", "MSET K V K",
-        "MSETNX K V K V", "APPEND K V", "APPEND K V", "STRLEN K", "GETRANGE K N N", "SUBSTR K N N",
-        "SETRANGE K S V", "SETRANGE K S V", "INCR K", "DECR K", "INCRBY K N", "DECRBY K N",
-        "INCRBYFLOAT K V", "INCRBYFLOAT K N", "LCS K K", "LCS K K LEN", "LCS K K IDX",
-        "LCS K K IDX WITHMATCHLEN MINMATCHLEN S", "LCS K K LEN IDX",
-        "DEL K", "DEL K K", "UNLINK K", "EXISTS K K", "TYPE K", "TOUCH K K", "RENAME K K",
-        "RENAMENX K K", "COPY K K", "COPY K K REPLACE", "COPY K K DB S", "COPY K K DB N",
-        "OBJECT ENCODING K", "OBJECT FREQ K", "OBJECT BOGUS K", "OBJECT",
-        "OBJECT ENCODING", "EXPIREAT K T", "PEXPIREAT K T", "EXPIREAT K T NX", "EXPIREAT K T XX",
-        "EXPIREAT K T GT", "EXPIREAT K T LT", "EXPIREAT K T NX GT", "EXPIREAT K T GT LT",
-        "EXPIREAT K T BOGUS", "EXPIRE K N", "EXPIRETIME K", "PEXPIRETIME K", "PERSIST K", "KEYS *",
-        "KEYS *[a-c]*", "DBSIZE", "MOVE K S", "MOVE K N", "SWAPDB 0 N", "SWAPDB x 0",
-        "FLUSHDB BOGUS", "NOSUCH K V",
-        "HSET K F V", "HSET K F V F V", "HSET K F V F V", "HSET K F V F", "HMSET K F V F V",
-        "HSETNX K F V", "HGET K F", "HMGET K F F F", "HGETALL K", "HDEL K F", "HDEL K F F F", "HLEN K",
-        "HEXISTS K F", "HKEYS K", "HVALS K", "HSTRLEN K F", "HINCRBY K F N", "HINCRBYFLOAT K F V",
-        "HRANDFIELD K N BOGUS", "HRANDFIELD K 100", "HRANDFIELD K 100 WITHVALUES", "HRANDFIELD K 0",
-        "HRANDFIELD K -9223372036854775808 WITHVALUES", "HSCAN K 0 COUNT 1000", "HSCAN K 0 COUNT 1000 MATCH ?",
-        "HSCAN K x", "SCAN 0 COUNT 100000", "SCAN 0 COUNT 100000 TYPE hash", "SCAN 0 COUNT 0",
-        "SCAN x", "SCAN 0 COUNT 100000 MATCH ?", "GET", "GET K K",
+        "GET K",
+        "SET K V",
+        "SET K V",
+        "SET K V NX",
+        "SET K V XX",
+        "SET K V GET",
+        "SET K V NX GET",
+        "SET K V XX GET",
+        "SET K V KEEPTTL",
+        "SET K V EXAT L",
+        "SET K V PXAT L XX",
+        "SET K V EX L",
+        "SET K V EX L KEEPTTL",
+        "SET K V NX XX",
+        "SET K V EX",
+        "SET K V BOGUS",
+        "SETNX K V",
+        "SETEX K L V",
+        "PSETEX K L V",
+        "GETSET K V",
+        "GETDEL K",
+        "GETEX K",
+        "GETEX K PERSIST",
+        "GETEX K EXAT T",
+        "GETEX K PXAT T PERSIST",
+        "MGET K K K",
+        "MSET K V K V",
+        "MSET K V K",
+        "MSETNX K V K V",
+        "APPEND K V",
+        "APPEND K V",
+        "STRLEN K",
+        "GETRANGE K N N",
+        "SUBSTR K N N",
+        "SETRANGE K S V",
+        "SETRANGE K S V",
+        "INCR K",
+        "DECR K",
+        "INCRBY K N",
+        "DECRBY K N",
+        "INCRBYFLOAT K V",
+        "INCRBYFLOAT K N",
+        "LCS K K",
+        "LCS K K LEN",
+        "LCS K K IDX",
+        "LCS K K IDX WITHMATCHLEN MINMATCHLEN S",
+        "LCS K K LEN IDX",
+        "DEL K",
+        "DEL K K",
+        "UNLINK K",
+        "EXISTS K K",
+        "TYPE K",
+        "TOUCH K K",
+        "RENAME K K",
+        "RENAMENX K K",
+        "COPY K K",
+        "COPY K K REPLACE",
+        "COPY K K DB S",
+        "COPY K K DB N",
+        "OBJECT ENCODING K",
+        "OBJECT FREQ K",
+        "OBJECT BOGUS K",
+        "OBJECT",
+        "OBJECT ENCODING",
+        "EXPIREAT K T",
+        "PEXPIREAT K T",
+        "EXPIREAT K T NX",
+        "EXPIREAT K T XX",
+        "EXPIREAT K T GT",
+        "EXPIREAT K T LT",
+        "EXPIREAT K T NX GT",
+        "EXPIREAT K T GT LT",
+        "EXPIREAT K T BOGUS",
+        "EXPIRE K N",
+        "EXPIRETIME K",
+        "PEXPIRETIME K",
+        "PERSIST K",
+        "KEYS *",
+        "KEYS *[a-c]*",
+        "DBSIZE",
+        "MOVE K S",
+        "MOVE K N",
+        "SWAPDB 0 N",
+        "SWAPDB x 0",
+        "FLUSHDB BOGUS",
+        "NOSUCH K V",
+        "HSET K F V",
+        "HSET K F V F V",
+        "HSET K F V F V",
+        "HSET K F V F",
+        "HMSET K F V F V",
+        "HSETNX K F V",
+        "HGET K F",
+        "HMGET K F F F",
+        "HGETALL K",
+        "HDEL K F",
+        "HDEL K F F F",
+        "HLEN K",
+        "HEXISTS K F",
+        "HKEYS K",
+        "HVALS K",
+        "HSTRLEN K F",
+        "HINCRBY K F N",
+        "HINCRBYFLOAT K F V",
+        "HRANDFIELD K N BOGUS",
+        "HRANDFIELD K 100",
+        "HRANDFIELD K 100 WITHVALUES",
+        "HRANDFIELD K 0",
+        "HRANDFIELD K -9223372036854775808 WITHVALUES",
+        "HSCAN K 0 COUNT 1000",
+        "HSCAN K 0 COUNT 1000 MATCH ?",
+        "HSCAN K x",
+        "SCAN 0 COUNT 100000",
+        "SCAN 0 COUNT 100000 TYPE hash",
+        "SCAN 0 COUNT 0",
+        "SCAN x",
+        "SCAN 0 COUNT 100000 MATCH ?",
+        "GET",
+        "GET K K",
     ];
     let form = random.pick(FORMS);
     form.split(' ')
@@ -126,9 +297,22 @@ impl Redis {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free loopback port").port();
         let started = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"])
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--port",
+            ])
             .arg(port.to_string())
-            .args(["--hash-max-listpack-entries", "8", "--hash-max-listpack-value", "18"])
+            .args([
+                "--hash-max-listpack-entries",
+                "8",
+                "--hash-max-listpack-value",
+                "18",
+            ])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
@@ -147,7 +331,14 @@ impl Redis {
     }
 
     fn hello(&mut self, protocol: Protocol) {
-        self.call(&["HELLO", if protocol == Protocol::Resp2 { "2" } else { "3" }]);
+        self.call(&[
+            "HELLO",
+            if protocol == Protocol::Resp2 {
+                "2"
+            } else {
+                "3"
+            },
+        ]);
     }
 
     fn call<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Vec<u8> {

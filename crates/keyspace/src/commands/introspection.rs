@@ -96,7 +96,7 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn getkeys(call: &mut Call<'_, '_, '_>) -> Result {
-    let (_, positions) = keys_of(call)?;
+    let positions = keys_of(call)?;
     call.reply.array(positions.len());
     for (at, _) in positions {
         call.reply.bulk(call.argument(at));
@@ -105,7 +105,7 @@ pub(super) fn getkeys(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn getkeysandflags(call: &mut Call<'_, '_, '_>) -> Result {
-    let (_, positions) = keys_of(call)?;
+    let positions = keys_of(call)?;
     call.reply.array(positions.len());
     for (at, spec) in positions {
         call.reply.array(2);
@@ -159,10 +159,10 @@ fn lookup_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The command that the arguments from the third on mean, and where its keys are.
+/// Where the command that the arguments from the third on mean has its keys.
 fn keys_of(
     call: &Call<'_, '_, '_>,
-) -> std::result::Result<(&'static Command, Vec<(usize, &'static KeySpec)>), CommandError> {
+) -> std::result::Result<Vec<(usize, &'static KeySpec)>, CommandError> {
     let request = call.arguments.tail(2);
     let mut command = lookup(call.argument(2)).ok_or(CommandError::InvalidCommand)?;
     if let Some(name) = request.get(1)
@@ -180,7 +180,7 @@ fn keys_of(
         .keys
         .iter()
         .flat_map(|spec| spec.positions(request.len()).map(move |at| (at + 2, spec)));
-    Ok((command, positions.collect()))
+    Ok(positions.collect())
 }
 
 /// One element of COMMAND's reply.

@@ -202,7 +202,10 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(2);
-    let shared = matches!(call.view.read(key).and_then(|value| value.integer()), Some(0..10_000));
+    let shared = matches!(
+        call.view.read(key).and_then(|value| value.integer()),
+        Some(0..10_000)
+    );
     // Redis keeps small integers once for all keys and never counts their references.
     reply_number_of_object(call, if shared { i64::from(i32::MAX) } else { 1 })
 }

@@ -293,5 +293,5 @@ impl<'c> Call<'c, '_, '_> {
 
 /// A random number below `count`; `None` if there is none.
 pub(crate) fn random_from(keyspace: &Keyspace, count: usize) -> Option<usize> {
-    (count > 0).then(|| (u128::from(keyspace.random()) * count as u128 >> 64) as usize)
+    (count > 0).then(|| ((u128::from(keyspace.random()) * count as u128) >> 64) as usize)
 }

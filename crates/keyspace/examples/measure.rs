@@ -1,0 +1,161 @@
+//! Memory a key and nanoseconds a command, on one thread, without any network.
+//!
+//! `cargo run --release -p tidewire-keyspace --example measure [keys]`
+
+use std::time::Instant;
+
+use tidewire_keyspace::{Keyspace, NullObserver, Options, resolve};
+use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer, write_request};
+
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let numbers: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let keys = numbers.first().copied().unwrap_or(1_000_000);
+    if let Some(&value_bytes) = numbers.get(1) {
+        return memory(keys, value_bytes);
+    }
+    for value_bytes in ["3", "16", "64"] {
+        // A process of its own, so that no memory given back before is counted.
+        let program = std::env::current_exe().expect("a path");
+        let arguments = [keys.to_string(), value_bytes.to_owned()];
+        std::process::Command::new(program)
+            .args(arguments)
+            .status()
+            .expect("runs again");
+    }
+    let keyspace = filled(keys, 16);
+    for (name, line) in [
+        ("GET", "GET {}"),
+        ("SET, same size", "SET {} abcdefghijklmnop"),
+        ("SET, another size", "SET {} abcdefghijklmnopqrstuvwxyz"),
+        ("EXISTS", "EXISTS {}"),
+        ("GET of a missing key", "GET x{}"),
+    ] {
+        for prefetch in [false, true] {
+            speed(&keyspace, keys, name, line, prefetch);
+        }
+    }
+    let counters = Keyspace::new(Options::default());
+    for _ in 0..2 {
+        speed(&counters, keys, "INCR, then again", "INCR {}", true);
+    }
+}
+
+fn memory(keys: usize, value_bytes: usize) {
+    let before = resident_bytes();
+    let keyspace = filled(keys, value_bytes);
+    // What was freed while the table grew is given back a moment later.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let more = filled(1_000, value_bytes);
+    let bytes = resident_bytes() - before;
+    drop(more);
+    println!(
+        "{value_bytes:>3}-byte values: {:.1} bytes resident a key of 16 bytes",
+        bytes as f64 / keys as f64
+    );
+    drop(keyspace);
+}
+
+fn filled(keys: usize, value_bytes: usize) -> Keyspace {
+    let keyspace = Keyspace::new(Options::default());
+    let value = "v".repeat(value_bytes);
+    let mut requests = Requests::new();
+    for index in 0..keys {
+        requests.clear();
+        requests.push(&["SET", &name(index), &value]);
+        requests.run(&keyspace, false);
+    }
+    keyspace
+}
+
+/// Sixteen requests a batch, as a pipeline brings them; keys in random order.
+fn speed(keyspace: &Keyspace, keys: usize, name_of_test: &str, line: &str, prefetch: bool) {
+    const BATCH: usize = 16;
+    let mut batches: Vec<Requests> = Vec::new();
+    let mut at = 1u64;
+    for _ in 0..keys / BATCH {
+        let mut requests = Requests::new();
+        for _ in 0..BATCH {
+            at = at
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let line = line.replace("{}", &name((at >> 33) as usize % keys));
+            requests.push(&line.split(' ').collect::<Vec<_>>());
+        }
+        batches.push(requests);
+    }
+    let start = Instant::now();
+    for requests in &mut batches {
+        requests.run(keyspace, prefetch);
+    }
+    let ns = start.elapsed().as_nanos() as f64 / (batches.len() * BATCH) as f64;
+    let how = if prefetch { "prefetched" } else { "one by one" };
+    println!("{name_of_test:<22} {how:<11} {ns:>6.0} ns, parser and reply included");
+}
+
+struct Requests {
+    bytes: Vec<u8>,
+    replies: Vec<u8>,
+    parser: RequestParser,
+}
+
+impl Requests {
+    fn new() -> Self {
+        Requests {
+            bytes: Vec::new(),
+            replies: Vec::new(),
+            parser: RequestParser::new(Limits::default()),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    fn push(&mut self, words: &[&str]) {
+        write_request(&mut self.bytes, words);
+    }
+
+    fn run(&mut self, keyspace: &Keyspace, prefetch: bool) {
+        const NOW_MS: i64 = 1_750_000_000_000;
+        self.replies.clear();
+        if prefetch {
+            let mut rest = &self.bytes[..];
+            while let Ok(Progress::Complete { consumed }) = self.parser.parse(rest) {
+                if let Some(key) = self.parser.arguments(rest).get(1) {
+                    keyspace.prefetch(0, key);
+                }
+                rest = &rest[consumed..];
+            }
+        }
+        let mut rest = &self.bytes[..];
+        while let Ok(Progress::Complete { consumed }) = self.parser.parse(rest) {
+            let arguments = self.parser.arguments(rest);
+            let command = resolve(arguments).expect("a command");
+            let mut reply = Writer::new(&mut self.replies, Protocol::Resp2);
+            let _ = keyspace.execute(command, arguments, 0, NOW_MS, &mut reply, &mut NullObserver);
+            rest = &rest[consumed..];
+        }
+    }
+}
+
+fn name(index: usize) -> String {
+    format!("key:{index:012}")
+}
+
+fn resident_bytes() -> i64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: i64 = statm
+        .split(' ')
+        .nth(1)
+        .expect("resident")
+        .parse()
+        .expect("a number");
+    pages * 4096
+}
