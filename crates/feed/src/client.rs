@@ -80,6 +80,18 @@ pub enum ReceiveError {
     OutOfOrder,
 }
 
+/// Why a subscription cannot even be asked for: the caller's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscribeError {
+    /// The pattern does not fit its field.
+    #[error("bad pattern: {0}")]
+    BadPattern(#[from] TextError),
+    /// More than [`PATTERNS_MAX`].
+    #[error("more than {PATTERNS_MAX} patterns")]
+    TooManyPatterns,
+}
+
 /// What a client has seen; every field only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounters {
@@ -207,15 +219,14 @@ impl Client {
         client
     }
 
-    /// Adds a subscription, on every side that is connected and at every later login. Patterns
-    /// beyond [`PATTERNS_MAX`] are for the server to refuse.
-    pub fn subscribe(&mut self, pattern: &str) -> Result<(), TextError> {
+    /// Adds a subscription, on every side that is connected and at every later login.
+    pub fn subscribe(&mut self, pattern: &str) -> Result<(), SubscribeError> {
         let pattern = PatternText::new(pattern)?;
         if self.patterns.contains(&pattern) {
             return Ok(());
         }
         if self.patterns.len() == PATTERNS_MAX {
-            return Err(TextError::TooLong);
+            return Err(SubscribeError::TooManyPatterns);
         }
         self.patterns.push(pattern);
         self.values_complete = false;
@@ -315,6 +326,7 @@ impl Client {
             state.silence_reported = false;
             if !self.holes.is_empty() {
                 self.poll_requests(now_ns);
+                self.give_up_unanswered(sink);
             }
         }
         Ok(used)
@@ -323,10 +335,7 @@ impl Client {
     /// Asks for what is due, gives up what was asked for in vain, reports silence.
     pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.poll_requests(now_ns);
-        while let Some(until) = self.holes.given_up() {
-            self.give_up(until, LossReason::NoAnswer, sink);
-            self.request_snapshot();
-        }
+        self.give_up_unanswered(sink);
         for side in Side::ALL {
             if self.is_silent(side, now_ns) && !self.sides[side.index()].silence_reported {
                 self.sides[side.index()].silence_reported = true;
@@ -501,7 +510,9 @@ impl Client {
         sink: &mut S,
     ) -> Result<(), ReceiveError> {
         let watching = !self.assemblies.is_empty();
+        let expected = self.expected;
         let mut sequence = first;
+        let (mut delivered, mut skipped) = (0_u64, 0_u64);
         let mut result = Ok(());
         for message in messages {
             let message = match message {
@@ -512,15 +523,17 @@ impl Client {
                 }
             };
             let count = message.sequence_count();
-            if sequence >= self.expected {
-                self.counters.messages += 1;
+            if sequence >= expected {
                 match &message {
-                    Message::Skip(_) => {
-                        self.counters.messages -= 1;
-                        self.counters.skipped = self.counters.skipped.saturating_add(count);
+                    Message::Skip(_) => skipped = skipped.saturating_add(count),
+                    Message::Definition(definition) => {
+                        delivered += 1;
+                        sink.definition(sequence, definition);
                     }
-                    Message::Definition(definition) => sink.definition(sequence, definition),
-                    other => sink.message(sequence, other),
+                    other => {
+                        delivered += 1;
+                        sink.message(sequence, other);
+                    }
                 }
                 if watching {
                     self.watch(sequence, &message);
@@ -528,7 +541,9 @@ impl Client {
             }
             sequence = sequence.saturating_add(count);
         }
-        self.expected = self.expected.max(sequence);
+        self.counters.messages += delivered;
+        self.counters.skipped = self.counters.skipped.saturating_add(skipped);
+        self.expected = expected.max(sequence);
         self.highest = self.highest.max(self.expected);
         result
     }
@@ -656,6 +671,14 @@ impl Client {
         if count > 0 {
             self.counters.recovered = self.counters.recovered.saturating_add(count);
             sink.gap(Gap::Recovered { from, count });
+        }
+    }
+
+    /// Gives up holes that were asked for in vain too often.
+    fn give_up_unanswered<S: Sink>(&mut self, sink: &mut S) {
+        while let Some(until) = self.holes.given_up() {
+            self.give_up(until, LossReason::NoAnswer, sink);
+            self.request_snapshot();
         }
     }
 

@@ -47,6 +47,9 @@ pub struct SessionConfig {
     pub heartbeat_interval_ns: u64,
     /// Largest packet, header included.
     pub packet_limit_bytes: usize,
+    /// Messages that the client may be behind before a snapshot stands for them; the journal's
+    /// window is a limit in any case. `u64::MAX` for the window alone.
+    pub lag_messages_max: u64,
     /// Patterns that the client may hold; at most [`PATTERNS_MAX`].
     pub patterns_max: usize,
     /// Whether a client may log in as a publisher.
@@ -60,6 +63,7 @@ impl Default for SessionConfig {
         SessionConfig {
             heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
             packet_limit_bytes: PACKET_LENGTH_MAX,
+            lag_messages_max: u64::MAX,
             patterns_max: PATTERNS_MAX,
             publishers: true,
             subscribers: true,
@@ -241,6 +245,9 @@ impl Session {
         let silence_ns = self
             .last_received_ns
             .saturating_add(self.silence_limit_ns());
+        if !self.is_logged_in() {
+            return silence_ns;
+        }
         let deadline_ns = silence_ns.min(self.stream.next_heartbeat_ns());
         match &self.receiver {
             Some(receiver) => deadline_ns.min(receiver.deadline_ns()),
@@ -514,7 +521,11 @@ impl Session {
         end_bytes: usize,
     ) -> bool {
         self.begin(journal);
-        if self.state == State::Joined && self.stream.cursor.scanned < journal.oldest_sequence() {
+        let oldest = journal
+            .next_sequence()
+            .saturating_sub(self.config.lag_messages_max);
+        let oldest = oldest.max(journal.oldest_sequence());
+        if self.state == State::Joined && self.stream.cursor.scanned < oldest {
             self.snapshot_first = true;
         }
         self.begin_snapshot(journal, board, out);

@@ -551,8 +551,19 @@ impl Pair {
     }
 }
 
+/// `PAIR_SEEDS=100` runs a hundred times as many seeds, other ones.
 fn run_seeds(seeds: std::ops::Range<u64>, scenario: Scenario, sides: &[Side]) -> Vec<Pair> {
-    seeds
+    let factor = std::env::var("PAIR_SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1);
+    let first = if factor > 1 {
+        seeds.start * 1_000_003
+    } else {
+        seeds.start
+    };
+    let count = (seeds.end - seeds.start) * factor;
+    (first..first + count)
         .map(|seed| {
             let mut pair = Pair::new(Scenario { seed, ..scenario }, sides);
             pair.run();

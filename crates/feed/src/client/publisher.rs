@@ -280,3 +280,108 @@ impl Publisher {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{LoginAccepted, RefusalReason, RefusalText, Request, Trade};
+
+    fn control(publisher: &mut Publisher, control: Control) -> Result<usize, PublisherError> {
+        let mut bytes = Vec::new();
+        PacketWriter::control(&mut bytes, 5, &control);
+        publisher.receive(&bytes, 0)
+    }
+
+    fn accepted(next_sequence: u64) -> Control {
+        Control::LoginAccepted(LoginAccepted {
+            session: 5,
+            next_sequence,
+            ..LoginAccepted::default()
+        })
+    }
+
+    /// First sequences and counts of the data packets, and the controls.
+    fn said(publisher: &mut Publisher) -> (Vec<(u64, u16)>, Vec<Control>) {
+        let mut out = Vec::new();
+        while publisher.produce(0, &mut out, 1 << 16) {}
+        let (mut packets, mut controls, mut rest) = (Vec::new(), Vec::new(), out.as_slice());
+        while let Some((packet, length)) = decode_packet(rest).unwrap() {
+            if packet.header.flags.contains(Flags::CONTROL) {
+                controls.extend(packet.controls().map(Result::unwrap));
+            } else if packet.header.message_count > 0 {
+                packets.push((packet.header.first_sequence, packet.header.message_count));
+            }
+            rest = &rest[length..];
+        }
+        (packets, controls)
+    }
+
+    fn publisher(messages: u32) -> Publisher {
+        let mut publisher = Publisher::new(PublisherConfig::default(), Journal::new(5, 64));
+        for symbol in 0..messages {
+            publisher.append(&Message::Trade(Trade {
+                symbol,
+                ..Trade::default()
+            }));
+        }
+        publisher.connected(0);
+        publisher
+    }
+
+    #[test]
+    fn goes_on_where_the_server_stopped() {
+        let mut publisher = publisher(20);
+        let (packets, controls) = said(&mut publisher);
+        assert!(packets.is_empty() && matches!(controls[..], [Control::Login(_)]));
+        control(&mut publisher, accepted(13)).unwrap();
+        assert_eq!(said(&mut publisher).0, [(13, 8)]);
+    }
+
+    #[test]
+    fn says_what_it_does_not_keep_any_more() {
+        let mut publisher = publisher(200);
+        control(&mut publisher, accepted(1)).unwrap();
+        assert_eq!(said(&mut publisher).0, [(137, 64)]);
+        assert_eq!(publisher.overrun(), 136);
+        let request = Request {
+            from: 1,
+            count: 136,
+            snapshot: false,
+        };
+        control(&mut publisher, Control::Request(request)).unwrap();
+        let too_old = crate::wire::TooOld {
+            wanted: 1,
+            oldest: 137,
+            conflated: false,
+        };
+        assert_eq!(
+            said(&mut publisher),
+            (vec![], vec![Control::TooOld(too_old)])
+        );
+    }
+
+    #[test]
+    fn a_session_id_used_twice_is_noticed() {
+        let mut publisher = publisher(3);
+        let error = control(&mut publisher, accepted(10));
+        assert_eq!(
+            error,
+            Err(PublisherError::ServerAhead {
+                server_next: 10,
+                own_next: 4
+            })
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_kept_for_the_user() {
+        let mut publisher = publisher(3);
+        let refused = Refused {
+            reason: RefusalReason::FULL,
+            text: RefusalText::truncated("full"),
+        };
+        let error = control(&mut publisher, Control::Refused(refused));
+        assert_eq!(error, Err(PublisherError::Refused));
+        assert_eq!(publisher.refusal(), Some(&refused));
+    }
+}

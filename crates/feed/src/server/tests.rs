@@ -67,7 +67,7 @@ fn refusal(session: &mut Session) -> RefusalReason {
         Control::Refused(refused) => Some(refused.reason),
         _ => None,
     });
-    refusals.last().expect("a refusal")
+    refusals.collect::<Vec<_>>().pop().expect("a refusal")
 }
 
 #[test]
@@ -120,6 +120,35 @@ fn a_resume_from_before_the_window_is_conflated_and_says_so() {
     };
     assert_eq!(controls[1], Control::TooOld(too_old));
     assert_eq!(session.counters().conflated, 498);
+}
+
+#[test]
+fn a_client_that_lags_too_far_is_conflated_before_the_window_ends() {
+    let config = SessionConfig {
+        lag_messages_max: 10,
+        ..SessionConfig::default()
+    };
+    let mut session = Session::new(config, 0);
+    receive(&mut session, &[login(3, 9), subscribe("*", true)]).unwrap();
+    let (_, controls) = said(&mut session, &journal(30), 0);
+    let too_old = TooOld {
+        wanted: 3,
+        oldest: 31,
+        conflated: true,
+    };
+    assert_eq!(controls[1], Control::TooOld(too_old));
+}
+
+#[test]
+fn a_client_that_never_logs_in_wakes_nobody_until_it_is_silent() {
+    let mut session = Session::new(SessionConfig::default(), 0);
+    let silent_ns = SILENCE_INTERVALS_MAX * INTERVAL_NS;
+    assert_eq!(session.deadline_ns(), silent_ns);
+    assert_eq!(
+        said(&mut session, &journal(0), silent_ns - 1),
+        (vec![], vec![])
+    );
+    assert!(!session.is_silent(silent_ns - 1) && session.is_silent(silent_ns));
 }
 
 #[test]
