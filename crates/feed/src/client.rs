@@ -506,7 +506,7 @@ impl Client {
     fn apply<S: Sink>(
         &mut self,
         first: u64,
-        messages: Messages<'_>,
+        mut messages: Messages<'_>,
         sink: &mut S,
     ) -> Result<(), ReceiveError> {
         let watching = !self.assemblies.is_empty();
@@ -514,32 +514,29 @@ impl Client {
         let mut sequence = first;
         let (mut delivered, mut skipped) = (0_u64, 0_u64);
         let mut result = Ok(());
-        for message in messages {
-            let message = match message {
-                Ok(message) => message,
-                Err(error) => {
+        loop {
+            let visited = messages.visit_next(|message| {
+                if sequence >= expected {
+                    match message {
+                        Message::Skip(skip) => skipped = skipped.saturating_add(skip.count),
+                        Message::Definition(definition) => sink.definition(sequence, definition),
+                        other => sink.message(sequence, other),
+                    }
+                    delivered += u64::from(!matches!(message, Message::Skip(_)));
+                    if watching {
+                        self.watch(sequence, message);
+                    }
+                }
+                sequence = sequence.saturating_add(message.sequence_count());
+            });
+            match visited {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
                     result = Err(ReceiveError::Malformed(error));
                     break;
                 }
-            };
-            let count = message.sequence_count();
-            if sequence >= expected {
-                match &message {
-                    Message::Skip(_) => skipped = skipped.saturating_add(count),
-                    Message::Definition(definition) => {
-                        delivered += 1;
-                        sink.definition(sequence, definition);
-                    }
-                    other => {
-                        delivered += 1;
-                        sink.message(sequence, other);
-                    }
-                }
-                if watching {
-                    self.watch(sequence, &message);
-                }
+                None => break,
             }
-            sequence = sequence.saturating_add(count);
         }
         self.counters.messages += delivered;
         self.counters.skipped = self.counters.skipped.saturating_add(skipped);

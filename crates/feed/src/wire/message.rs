@@ -74,6 +74,32 @@ impl Message {
         }
     }
 
+    /// Reads one message from the front of `bytes` and hands it to `visit`; returns what that
+    /// returned, and the rest of the bytes.
+    #[inline(always)]
+    pub(super) fn visit<T>(
+        bytes: &[u8],
+        visit: impl FnOnce(&Message) -> T,
+    ) -> Result<(T, &[u8]), MessageError> {
+        let Some(&kind) = bytes.first() else {
+            return Err(MessageError::Truncated);
+        };
+        match kind {
+            MessageKind::TRADE => {
+                let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
+                Ok((visit(&Message::Trade(Trade::from_bytes(head))), rest))
+            }
+            MessageKind::QUOTE => {
+                let (head, rest) = bytes.split_first_chunk().ok_or(MessageError::Truncated)?;
+                Ok((visit(&Message::Quote(Quote::from_bytes(head))), rest))
+            }
+            _ => {
+                let (message, rest) = Message::decode_rare(kind, bytes)?;
+                Ok((visit(&message), rest))
+            }
+        }
+    }
+
     /// Everything but trades and quotes, out of the way of the hot loop.
     #[inline(never)]
     fn decode_rare(kind: u8, bytes: &[u8]) -> Result<(Message, &[u8]), MessageError> {

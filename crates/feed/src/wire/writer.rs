@@ -2,7 +2,7 @@
 
 use super::{
     Control, Flags, HEADER_LENGTH, Header, MESSAGE_LENGTH_MAX, Message, PACKET_LENGTH_MAX,
-    PACKET_LIMIT_BYTES_MIN, Skip, checksum,
+    PACKET_LIMIT_BYTES_MIN, Quote, Skip, Trade, checksum,
 };
 
 /// Appends packets to the caller's buffer, opening and closing them as messages come.
@@ -51,11 +51,21 @@ impl<'a> PacketWriter<'a> {
     /// Appends a message; a [`Skip`] takes as many sequences as it says, any other takes one.
     #[inline]
     pub fn push(&mut self, message: &Message) {
-        if let Message::Skip(skip) = message {
-            return self.skip(skip.count);
+        match message {
+            Message::Trade(trade) => {
+                self.reserve(Trade::LENGTH);
+                self.out.extend_from_slice(&trade.to_bytes());
+            }
+            Message::Quote(quote) => {
+                self.reserve(Quote::LENGTH);
+                self.out.extend_from_slice(&quote.to_bytes());
+            }
+            Message::Skip(skip) => return self.skip(skip.count),
+            other => {
+                self.reserve(other.encoded_length());
+                other.encode(self.out);
+            }
         }
-        self.reserve(message.encoded_length());
-        message.encode(self.out);
         self.count += 1;
         self.next_sequence = self.next_sequence.wrapping_add(1);
     }
