@@ -1,4 +1,4 @@
-//! Market data without I/O: the native feed's wire format and machines, DBN, order book, simulation.
+//! Market data without I/O: the native feed's wire format and machines, DBN, book, simulation.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -730,6 +730,36 @@ fn a_large_snapshot_survives_loss_and_overtaking() {
     );
 }
 
+/// Appends some messages as far as there is room; after the last, the end.
+fn offer(market: &mut Market, publisher: &mut Publisher) {
+    for _ in 0..10.min(publisher.room() / 3) {
+        if market.all.len() < 4_000 {
+            let message = market.message(30);
+            let sequence = publisher.append(&message);
+            market.note(sequence, message);
+        } else {
+            publisher.finish();
+        }
+    }
+}
+
+/// The server has every message once, and the publisher was told so.
+fn check_publication(market: &Market, recorder: &Recorder, publisher: &Publisher) {
+    let expected: Vec<_> = market
+        .all
+        .iter()
+        .enumerate()
+        .map(|(index, &one)| (index as u64 + 1, one))
+        .collect();
+    assert_eq!(recorder.delivered, expected);
+    assert_eq!(recorder.lost_count(), 0);
+    let acknowledged = publisher.acknowledgement().unwrap();
+    assert_eq!(
+        (acknowledged.next_sequence, acknowledged.applied_count),
+        (4_001, 4_000)
+    );
+}
+
 /// A publisher over a bad link: the server has everything, once, and says so.
 #[test]
 fn a_publisher_delivers_its_whole_session_over_a_bad_link() {
@@ -752,15 +782,7 @@ fn a_publisher_delivers_its_whole_session_over_a_bad_link() {
                 "seed {seed}: {:?}",
                 publisher.state()
             );
-            for _ in 0..10.min(publisher.room() / 3) {
-                if market.all.len() < 4_000 {
-                    let message = market.message(30);
-                    let sequence = publisher.append(&message);
-                    market.note(sequence, message);
-                } else {
-                    publisher.finish();
-                }
-            }
+            offer(&mut market, &mut publisher);
             if let Some(at_ns) = reconnect_at_ns {
                 if now_ns < at_ns {
                     continue;
@@ -797,18 +819,6 @@ fn a_publisher_delivers_its_whole_session_over_a_bad_link() {
             let used = publisher.receive(&down.arrived, now_ns).unwrap();
             down.arrived.drain(..used);
         }
-        let expected: Vec<_> = market
-            .all
-            .iter()
-            .enumerate()
-            .map(|(index, &one)| (index as u64 + 1, one))
-            .collect();
-        assert_eq!(recorder.delivered, expected, "seed {seed}");
-        assert_eq!(recorder.lost_count(), 0);
-        let acknowledged = publisher.acknowledgement().unwrap();
-        assert_eq!(
-            (acknowledged.next_sequence, acknowledged.applied_count),
-            (4_001, 4_000)
-        );
+        check_publication(&market, &recorder, &publisher);
     }
 }
