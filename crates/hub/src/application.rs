@@ -326,7 +326,10 @@ impl Application for HubLane {
 
     fn mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
         match mail {
-            Mail::News(publication) => self.fanout.deliver(context, &publication),
+            Mail::News(publication) => {
+                self.hub.news_taken(self.lane, &publication);
+                self.fanout.deliver(context, &publication);
+            }
             // Being woken is all: `turn` looks at the journal.
             Mail::FeedAdvanced => {}
             Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),

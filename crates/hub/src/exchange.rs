@@ -21,6 +21,8 @@ pub struct ExchangeConfig {
     pub rate: NonZeroU64,
     /// Messages in all; `None` without end.
     pub messages_max: Option<u64>,
+    /// Whether trading waits for [`ExchangeCounters::start`].
+    pub paused: bool,
     /// Shortest time between two turns: several messages are sent together when they come closer.
     pub quantum_ns: u64,
 }
@@ -32,10 +34,16 @@ pub struct ExchangeCounters {
     pub published: AtomicU64,
     /// How late the newest message was against its schedule, ns.
     pub behind_ns: AtomicU64,
+    started: AtomicBool,
     stopped: AtomicBool,
 }
 
 impl ExchangeCounters {
+    /// Begins trading at an exchange that was set up paused.
+    pub fn start(&self) {
+        self.started.store(true, Ordering::Release);
+    }
+
     /// Ends trading; what has been published is still served.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
@@ -50,7 +58,9 @@ pub struct Exchange {
     rate: NonZeroU64,
     messages_max: u64,
     quantum_ns: u64,
-    /// From the first turn on.
+    /// The symbols are defined.
+    is_open: bool,
+    /// From the first message on.
     running: Option<Running>,
     counters: Arc<ExchangeCounters>,
 }
@@ -67,12 +77,16 @@ impl Exchange {
     /// An exchange that publishes into `hub`.
     pub fn new(hub: Arc<Hub>, config: ExchangeConfig, counters: Arc<ExchangeCounters>) -> Self {
         let source = hub.next_source_number() as u32;
+        if !config.paused {
+            counters.start();
+        }
         Self {
             market: Market::new(config.simulation),
             ingest: Ingest::new(hub, source),
             rate: config.rate,
             messages_max: config.messages_max.unwrap_or(u64::MAX),
             quantum_ns: config.quantum_ns,
+            is_open: false,
             running: None,
             counters,
         }
@@ -80,53 +94,58 @@ impl Exchange {
 
     /// Publishes what is due; returns the news, and when the next turn is wanted (monotonic ns).
     pub(crate) fn turn(&mut self, now_ns: u64, unix_ns: u64) -> ((Publication, u64), Option<u64>) {
-        if self.running.is_none() {
-            return (self.open(now_ns, unix_ns), Some(now_ns));
+        let nothing = (Publication::default(), 0);
+        if !self.is_open {
+            self.is_open = true;
+            return (self.open(unix_ns), Some(now_ns));
         }
         if self.counters.stopped.load(Ordering::Acquire) {
-            return Default::default();
+            return (nothing, None);
         }
-        let Self {
-            market,
-            ingest,
-            running,
-            counters,
-            ..
-        } = self;
-        let Some(Running {
-            schedule,
-            unix_offset_ns,
-        }) = running
-        else {
-            return Default::default();
-        };
+        if !self.counters.started.load(Ordering::Acquire) {
+            return (nothing, Some(now_ns + START_CHECK_NS));
+        }
+        self.trade(now_ns, unix_ns)
+    }
+
+    fn trade(&mut self, now_ns: u64, unix_ns: u64) -> ((Publication, u64), Option<u64>) {
+        let rate = self.rate;
+        let running = self.running.get_or_insert_with(|| Running {
+            schedule: Schedule::new(now_ns, rate),
+            unix_offset_ns: unix_ns - now_ns,
+        });
+        let schedule = &mut running.schedule;
         let left = self.messages_max - schedule.number();
         let count = schedule.due(now_ns).min(TURN_MESSAGES_MAX).min(left);
-        let mut batch = ingest.begin(unix_ns);
+        let mut batch = self.ingest.begin(unix_ns);
         for number in schedule.number()..schedule.number() + count {
-            let source_time_ns = schedule.time_ns(number) + *unix_offset_ns;
-            let message = match market.next(source_time_ns) {
+            let source_time_ns = schedule.time_ns(number) + running.unix_offset_ns;
+            let message = match self.market.next(source_time_ns) {
                 Tick::Quote(quote) => Message::Quote(quote),
                 Tick::Trade(trade) => Message::Trade(trade),
             };
             batch.message(number + 1, &message);
         }
         schedule.sent(count);
-        counters.published.fetch_add(count, Ordering::Relaxed);
+        let news = batch.finish();
         let next_ns = schedule.next_ns();
-        counters
-            .behind_ns
-            .store(now_ns.saturating_sub(next_ns), Ordering::Relaxed);
-        let deadline_ns = (count < left).then(|| next_ns.max(now_ns + self.quantum_ns));
-        let late = next_ns <= now_ns;
-        (
-            batch.finish(),
-            deadline_ns.map(|deadline_ns| if late { now_ns } else { deadline_ns }),
-        )
+        let counters = &self.counters;
+        counters.published.fetch_add(count, Ordering::Relaxed);
+        let behind_ns = now_ns.saturating_sub(next_ns);
+        counters.behind_ns.store(behind_ns, Ordering::Relaxed);
+        if count == left {
+            return (news, None);
+        }
+        let deadline_ns = if behind_ns > 0 {
+            now_ns
+        } else {
+            next_ns.max(now_ns + self.quantum_ns)
+        };
+        (news, Some(deadline_ns))
     }
 
-    /// Defines the symbols and publishes their opening quotes.
-    fn open(&mut self, now_ns: u64, unix_ns: u64) -> (Publication, u64) {
+    /// Defines the symbols.
+    fn open(&mut self, unix_ns: u64) -> (Publication, u64) {
         let mut batch = self.ingest.begin(unix_ns);
         for (symbol, spec) in (0u32..).zip(self.market.symbols().iter()) {
             let definition = Definition {
@@ -141,15 +160,11 @@ impl Exchange {
             };
             batch.definition(0, &definition);
         }
-        let news = batch.finish();
-        let schedule = Schedule::new(now_ns, self.rate);
-        self.running = Some(Running {
-            schedule,
-            unix_offset_ns: unix_ns - now_ns,
-        });
-        news
+        batch.finish()
     }
 }
 
+/// How often a paused exchange looks whether it may begin.
+const START_CHECK_NS: u64 = 1_000_000;
 /// Messages published in one turn, so that a lane that was held up still serves its clients.
 const TURN_MESSAGES_MAX: u64 = 8_192;

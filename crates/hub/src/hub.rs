@@ -1,7 +1,7 @@
 //! What all lanes share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
@@ -42,8 +42,8 @@ pub struct HubConfig {
     pub zmq_frame_bytes_max: u64,
     /// Longest name of a topic that a ZeroMQ peer may publish.
     pub topic_bytes_max: usize,
-    /// Messages waiting for another lane before that lane is only told to look at the newest values.
-    pub mailbox_messages_max: usize,
+    /// Bytes of news waiting for a lane; above it the lane is only told to look at newest values.
+    pub mailbox_bytes_max: usize,
     /// Connections at most, over all lanes.
     pub clients_max: usize,
     /// Native feeds that the hub reads from.
@@ -70,7 +70,7 @@ impl Default for HubConfig {
             pubsub_soft_seconds: 60,
             zmq_frame_bytes_max: 64 << 20,
             topic_bytes_max: 1024,
-            mailbox_messages_max: 16_384,
+            mailbox_bytes_max: 64 << 20,
             clients_max: 10_000,
             sources: Vec::new(),
             pinned: false,
@@ -116,6 +116,8 @@ pub struct Hub {
     /// Numbers for sources, so that each has its own name as a writer.
     source_numbers: AtomicU64,
     mailboxes: Mailboxes<Mail>,
+    /// Bytes of news in each lane's mailbox.
+    mail_bytes: Vec<AtomicUsize>,
     /// Lanes whose mailbox was full: they owe their subscribers the newest values.
     lagging: Vec<AtomicBool>,
     /// Lanes that serve feed clients, one bit each.
@@ -168,6 +170,7 @@ impl Hub {
             expired_keys: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
             mailboxes,
+            mail_bytes: (0..config.lanes).map(|_| AtomicUsize::new(0)).collect(),
             lagging: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
             feed_lanes: AtomicU64::new(0),
             feed_told: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
@@ -187,7 +190,7 @@ impl Hub {
     pub fn send_news(&self, lanes: u64, publication: &Arc<Publication>) {
         for lane in bits(lanes & lane_bits(self.config.lanes)) {
             let mailbox = &self.mailboxes[lane];
-            if mailbox.pending() >= self.config.mailbox_messages_max {
+            if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
                 if !self.lagging[lane].swap(true, Ordering::AcqRel) {
                     tracing::warn!(
                         lane,
@@ -203,8 +206,14 @@ impl Hub {
                     .fetch_add(lost as u64, Ordering::Relaxed);
                 continue;
             }
+            self.mail_bytes[lane].fetch_add(publication.memory_bytes(), Ordering::Relaxed);
             mailbox.send(Mail::News(publication.clone()));
         }
+    }
+
+    /// `lane` has taken `publication` out of its mailbox.
+    pub(crate) fn news_taken(&self, lane: usize, publication: &Publication) {
+        self.mail_bytes[lane].fetch_sub(publication.memory_bytes(), Ordering::Relaxed);
     }
 
     /// Whether `lane` has missed mail since it last asked.

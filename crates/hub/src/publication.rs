@@ -84,6 +84,16 @@ impl Publication {
         });
     }
 
+    /// About how much memory it takes, in bytes; does not change once it is published.
+    pub fn memory_bytes(&self) -> usize {
+        let shared = |entry: &Entry| match &entry.payload {
+            Payload::Shared(bytes) => bytes.len(),
+            Payload::Inline(_) => 0,
+        };
+        let shared: usize = self.entries.iter().map(shared).sum();
+        shared + self.bytes.len() + self.entries.len() * size_of::<Entry>()
+    }
+
     /// Whether there is no message.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -119,8 +119,13 @@ impl Subscriptions {
     /// Names of channels with subscribers that match `pattern` (all without one).
     pub fn channels(&self, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let tables = self.tables.read();
-        let wanted = |name: &&Box<[u8]>| pattern.is_none_or(|p| glob::matches(p, name));
-        tables.channels.keys().filter(wanted).cloned().collect()
+        let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        tables
+            .channels
+            .keys()
+            .filter(|name| wanted(name))
+            .cloned()
+            .collect()
     }
 
     /// Subscribers of exactly this channel, patterns not counted.

@@ -49,7 +49,7 @@ struct Limits {
     pubsub_hard_bytes: Option<usize>,
     pubsub_soft_bytes: Option<usize>,
     pubsub_soft_seconds: Option<u64>,
-    mailbox_messages_max: Option<usize>,
+    mailbox_bytes_max: Option<usize>,
 }
 
 impl Config {
@@ -136,7 +136,7 @@ impl Limits {
         set(&mut hub.pubsub_hard_bytes, self.pubsub_hard_bytes);
         set(&mut hub.pubsub_soft_bytes, self.pubsub_soft_bytes);
         set(&mut hub.pubsub_soft_seconds, self.pubsub_soft_seconds);
-        set(&mut hub.mailbox_messages_max, self.mailbox_messages_max);
+        set(&mut hub.mailbox_bytes_max, self.mailbox_bytes_max);
     }
 }
 

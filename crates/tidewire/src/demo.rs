@@ -38,7 +38,7 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     }
     let feed = Feed::prepare(options, &mut config, &addresses)?;
     let server = Server::start(&config, listeners)?;
-    let feed = feed.start(options, &addresses, &stop)?;
+    let feed = feed.start(options, &server, &stop)?;
     let end = options.duration.map(|duration| Instant::now() + duration);
     let over = || stop.is_asked() || end.is_some_and(|end| Instant::now() >= end);
     let mut watcher = Watcher::new();
@@ -47,10 +47,14 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     } else {
         show_lines(&server, &mut watcher, &over)?;
     }
-    let published = feed.finish(&server)?;
+    let (published, exchange) = feed.finish(&server)?;
     let view = watcher.look(&server.hub, 0);
     println!("{}", summary(&view, published));
+    // The hub first: it would report an exchange that goes away before it.
     server.stop();
+    if let Some(exchange) = exchange {
+        exchange.stop();
+    }
     Ok(())
 }
 
@@ -75,22 +79,27 @@ impl Feed {
         let listener = Listener::bind(&endpoint, tidewire_hub::port::FEED)
             .map_err(|error| Failure::running(format!("{error} (hub at {})", addresses.feed)))?;
         let hub = exchange_hub(&options.market)?;
-        let simulation = Simulation::start(&options.market, hub, listener)?;
+        let simulation = Simulation::start(&options.market, hub, listener, true)?;
         config.hub.sources.push(simulation.endpoint.clone());
         Ok(Feed::Simulated(simulation))
     }
 
-    /// What has to begin after the hub has: the file that is played into it.
-    fn start(
-        self,
-        options: &DemoOptions,
-        addresses: &Addresses,
-        stop: &Stop,
-    ) -> Result<Self, Failure> {
-        let Feed::File(file) = self else {
-            return Ok(self);
+    /// What has to begin after the hub has: trading, once the hub knows the symbols (so that the
+    /// numbers at both ends can be compared), or the file that is played into it.
+    fn start(self, options: &DemoOptions, server: &Server, stop: &Stop) -> Result<Self, Failure> {
+        let file = match self {
+            Feed::File(file) => file,
+            Feed::Simulated(simulation) => {
+                while server.hub.board.topics().len() < simulation.symbols && !stop.is_asked() {
+                    server.check()?;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                simulation.begin();
+                return Ok(Feed::Simulated(simulation));
+            }
+            played => return Ok(played),
         };
-        let (to, speed) = (addresses.feed.clone(), options.speed);
+        let (to, speed) = (server.addresses.feed.clone(), options.speed);
         let ended = stop.child();
         let asked = ended.clone();
         let thread = std::thread::spawn(move || replay::play(&file, &to, speed, false, &asked));
@@ -98,8 +107,8 @@ impl Feed {
     }
 
     /// Ends the feed and waits until the hub has all of it. Returns the number of messages that a
-    /// simulated exchange published, and prints what a file gave.
-    fn finish(self, server: &Server) -> Result<Option<u64>, Failure> {
+    /// simulated exchange published, and the exchange; prints what a file gave.
+    fn finish(self, server: &Server) -> Result<(Option<u64>, Option<Simulation>), Failure> {
         match self {
             Feed::Simulated(simulation) => {
                 simulation.finish();
@@ -108,8 +117,7 @@ impl Feed {
                 while server.applied() < published && Instant::now() < limit {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                simulation.stop();
-                Ok(Some(published))
+                Ok((Some(published), Some(simulation)))
             }
             Feed::Played(thread, stop) => {
                 stop.ask();
@@ -117,9 +125,9 @@ impl Feed {
                     .join()
                     .map_err(|_| Failure::running("the replay has failed"))?;
                 print!("{}", result?);
-                Ok(None)
+                Ok((None, None))
             }
-            Feed::File(_) => Ok(None),
+            Feed::File(_) => Ok((None, None)),
         }
     }
 }

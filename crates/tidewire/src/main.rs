@@ -1,5 +1,6 @@
 //! The `tidewire` program: a real-time data hub, and what belongs to it.
 
+mod bench;
 mod config;
 mod demo;
 mod failure;
@@ -10,6 +11,8 @@ mod simulate;
 mod stop;
 mod table;
 mod units;
+
+use std::io::IsTerminal;
 
 use clap::Parser;
 
@@ -38,6 +41,7 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::Simulate(options) => simulate::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Demo(options) => demo::run(&options),
+        Command::Bench(options) => bench::run(&options),
     }
 }
 
@@ -49,6 +53,7 @@ fn start_log(filter: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     Ok(())
 }

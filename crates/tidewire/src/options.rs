@@ -9,6 +9,7 @@ use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
 use tidewire_lane::Endpoint;
 
+use crate::bench::Rival;
 use crate::units::{parse_count, parse_duration};
 
 /// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Replay(ReplayOptions),
     /// Run hub and simulated exchange, and watch them: the place to begin.
     Demo(DemoOptions),
+    /// Measure the hub, beside rivals and beside what the machine allows.
+    Bench(BenchOptions),
 }
 
 /// Options of `serve`. What is not given here is looked for in the environment, then in the file,
@@ -198,4 +201,51 @@ pub(crate) struct DemoOptions {
     #[arg(long, value_name = "1|10|max", default_value = "max", value_parser = parse_speed,
           requires = "replay")]
     pub(crate) speed: Speed,
+}
+
+/// Options of `bench`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchOptions {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) subject: BenchSubject,
+    /// A server to compare with; may be given several times [default: redis-server, if installed].
+    #[arg(long, value_name = "NAME=PATH")]
+    pub(crate) rival: Vec<Rival>,
+    /// Length of one measurement.
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+    /// Measurements of each server, in turn with the others.
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    pub(crate) pairs: usize,
+    /// Servers on core 0, load on core 1.
+    #[arg(long)]
+    pub(crate) pin: bool,
+    /// A DBN file of orders for `feed` [default: the E-mini session, where it is at hand].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dbn: Option<PathBuf>,
+    /// Where the raw run goes [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// What `bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchSubject {
+    /// GET and SET beside rivals.
+    Resp,
+    /// The last-value cache.
+    Cache,
+    /// Generation, decoding, and the way from a source to a subscriber.
+    Feed,
+    /// All of them.
+    All,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds between 0.05 and 3600 are expected".to_owned()),
+    }
 }

@@ -152,7 +152,7 @@ impl Pace {
         let Speed::Times(times) = self.speed else {
             return None;
         };
-        let time_ns = record.header().ts_event;
+        let time_ns = record.decode().source_time_ns();
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         // Records of a snapshot are older than the first one after it: they are due at once.
         let elapsed_ns = time_ns.saturating_sub(first_ns) as f64 / times;

@@ -30,7 +30,7 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
         fault_seed: options.market.seed,
         ..exchange_hub(&options.market)?
     };
-    let simulated = Simulation::start(&options.market, config, listener)?;
+    let simulated = Simulation::start(&options.market, config, listener, false)?;
     println!(
         "exchange: {} messages/s of {} symbols, seed {}, on {}",
         grouped(options.market.rate),
@@ -73,10 +73,12 @@ pub(crate) struct Simulation {
 }
 
 impl Simulation {
+    /// Starts an exchange; a `paused` one trades after [`Simulation::begin`].
     pub(crate) fn start(
         market: &MarketOptions,
         config: HubConfig,
         listener: Listener,
+        paused: bool,
     ) -> Result<Self, Failure> {
         let endpoint = listener.endpoint().clone();
         let symbols = read_symbols(&market.symbols)?;
@@ -91,6 +93,7 @@ impl Simulation {
             },
             rate: NonZeroU64::new(market.rate).unwrap_or(NonZeroU64::MIN),
             messages_max: None,
+            paused,
             quantum_ns: QUANTUM_NS,
         };
         let make = |hub: &Arc<Hub>| {
@@ -108,6 +111,11 @@ impl Simulation {
             endpoint,
             symbols: count,
         })
+    }
+
+    /// Begins trading.
+    pub(crate) fn begin(&self) {
+        self.counters.start();
     }
 
     /// Messages published so far.

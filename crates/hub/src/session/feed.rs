@@ -267,7 +267,7 @@ impl Source {
     }
 
     pub(crate) fn closed(&mut self, context: &Context<Mail>, reason: CloseReason) -> News {
-        if self.standing {
+        if self.standing && reason != CloseReason::Stopping {
             warn!(source = %self.endpoint, ?reason, "disconnected");
         }
         self.client.disconnected(Side::A);

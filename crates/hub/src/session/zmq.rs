@@ -82,10 +82,9 @@ impl ZmqSession {
             consumed += step.consumed;
             match step.event {
                 Some(Event::Subscribe(prefix)) => {
-                    if fanout.subscribe(id, Dialect::Zmtp, Kind::Prefix, prefix) {
-                        self.flush(context);
-                        fanout.pump(context, id);
-                    }
+                    fanout.subscribe(id, Dialect::Zmtp, Kind::Prefix, prefix);
+                    self.flush(context);
+                    fanout.pump(context, id);
                 }
                 Some(Event::Cancel(prefix)) => {
                     fanout.unsubscribe(id, Kind::Prefix, prefix);

@@ -159,6 +159,7 @@ impl State {
     }
 
     pub(super) fn client_info(&self, call: &mut Call<'_>) {
+        *self.client.last_command.lock() = "client|info";
         let text = self.client.describe(call.context.unix_ns()) + "\n";
         self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
     }
@@ -168,6 +169,7 @@ impl State {
             Ok(clients) => clients,
             Err(text) => return self.reply(call.context, |reply| reply.error(&text)),
         };
+        *self.client.last_command.lock() = "client|list";
         let now_unix_ns = call.context.unix_ns();
         let mut text = String::new();
         for client in clients {

@@ -31,6 +31,7 @@ struct State {
     database: usize,
     client: Arc<Client>,
     reply_mode: ReplyMode,
+    last_command: Option<&'static Command>,
     /// QUIT, or an error that ends the connection: nothing more is executed.
     closing: bool,
 }
@@ -64,6 +65,7 @@ impl RespSession {
                 database: 0,
                 client,
                 reply_mode: ReplyMode::On,
+                last_command: None,
                 closing: false,
             },
         }
@@ -106,12 +108,14 @@ impl RespSession {
                     }
                     consumed += length;
                 }
-                Ok(Progress::Incomplete { .. }) => break,
+                Ok(Progress::Incomplete { .. }) if rest.len() <= QUERY_BYTES_MAX => break,
+                Ok(Progress::Incomplete { .. }) => {
+                    self.state
+                        .end(context, "ERR Protocol error: the request is too long");
+                }
                 Err(error) => {
-                    let text = format!("ERR {error}");
-                    self.state.reply(context, |reply| reply.error(&text));
-                    context.close_after_flush(id, CloseReason::Requested);
-                    self.state.closing = true;
+                    self.state
+                        .end(context, &format!("ERR Protocol error: {error}"));
                 }
             }
         }
@@ -144,7 +148,10 @@ impl State {
             self.reply_mode = ReplyMode::Skip;
         }
         match resolve(call.arguments) {
-            Ok(command) => self.run(&mut call, command),
+            Ok(command) => {
+                self.last_command = Some(command);
+                self.run(&mut call, command);
+            }
             Err(text) => self.reply(call.context, |reply| reply.error(&text)),
         }
         if self.reply_mode == ReplyMode::Skip {
@@ -160,7 +167,6 @@ impl State {
             }
             Run::Data(_) => self.run_data(call, command),
             Run::Session(session_command) => {
-                *self.client.last_command.lock() = command.full_name;
                 if self.subscriber_mode(call) && !allowed_to_subscribers(session_command) {
                     return self.refuse_in_subscriber_mode(call, command);
                 }
@@ -243,6 +249,13 @@ impl State {
         }
     }
 
+    /// Ends the connection with an error.
+    fn end(&mut self, context: &mut Context<Mail>, text: &str) {
+        self.send(context, |reply| reply.error(text));
+        context.close_after_flush(self.id, CloseReason::Requested);
+        self.closing = true;
+    }
+
     /// Writes one reply, unless CLIENT REPLY says not to.
     fn reply(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
         if self.reply_mode == ReplyMode::On {
@@ -303,5 +316,7 @@ fn allowed_to_subscribers(command: SessionCommand) -> bool {
     )
 }
 
+/// The longest request, as Redis's `client-query-buffer-limit`: 1 GiB.
+const QUERY_BYTES_MAX: usize = 1 << 30;
 /// A client with so many bytes of replies unread gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 1 << 20;

@@ -1,0 +1,291 @@
+//! The feed: generation, encoding, decoding and books on one core; and the way from an exchange
+//! through a hub to subscribers.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidewire_feed::book::{Books, BooksConfig, Tick};
+use tidewire_feed::client::{Client, ClientConfig, NullSink, Side, Sink};
+use tidewire_feed::dbn::Reader;
+use tidewire_feed::journal::Journal;
+use tidewire_feed::simulation::{Market, SimulationConfig};
+use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
+use tidewire_lastvalue::{LatencyRecorder, LatencyTracker, Quote, SlotTable, Stamp, Trade, Writer};
+
+use super::processor_time::Cores;
+use super::report::{Setting, Spread, Table, write_run};
+use super::timing::{millions_a_second, ns_an_operation};
+use super::way::{self, WayFigures};
+use super::{Place, failed};
+use crate::failure::Failure;
+use crate::options::BenchOptions;
+
+/// Measures, prints, and keeps the raw run.
+pub(crate) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    cores: Cores,
+    json: Place<'_>,
+) -> Result<(), Failure> {
+    let figures = one_core(options, cores)?;
+    let mut table = Table::new(&["on one core", "M/s", "ns each", "goal, M/s"]);
+    for figure in &figures {
+        table.push(vec![
+            figure.work.to_owned(),
+            millions_a_second(figure.ns).text(1),
+            format!("{:.1}", figure.ns.median),
+            figure.goal.map(|goal| goal.to_string()).unwrap_or_default(),
+        ]);
+    }
+    println!("\nThe feed's work, 100 symbols\n");
+    print!("{}", table.text());
+    let way = way::measure(options, cores).map_err(failed("from source to subscriber"))?;
+    println!();
+    print!("{}", way::table(&way).text());
+    let run = Run {
+        setting: setting.clone(),
+        cores,
+        figures,
+        way,
+    };
+    write_run(&run, setting, "feed", json)
+}
+
+#[derive(Debug, Serialize)]
+struct Run {
+    setting: Setting,
+    cores: Cores,
+    figures: Vec<Figure>,
+    way: WayFigures,
+}
+
+/// Work of one core.
+#[derive(Debug, Serialize)]
+struct Figure {
+    work: &'static str,
+    /// A message or record.
+    ns: Spread,
+    /// Millions a second it must reach.
+    goal: Option<f64>,
+}
+
+fn one_core(options: &BenchOptions, cores: Cores) -> Result<Vec<Figure>, Failure> {
+    let _core = cores.enter_server().map_err(failed("cannot pin"))?;
+    let sample_time = Duration::from_secs_f64(options.seconds / 10.0);
+    let mut figures = Vec::new();
+    let mut figure = |work, goal, batch: &mut dyn FnMut() -> u64| {
+        let ns = ns_an_operation(options.pairs, sample_time, batch);
+        figures.push(Figure { work, ns, goal });
+    };
+    let messages = generate(MESSAGES);
+    let packets = encode(&messages);
+    figure("tick generation", Some(20.0), &mut generation());
+    figure("native encoding", None, &mut encoding(&messages));
+    figure("decoding", Some(20.0), &mut decoding(&packets));
+    figure(
+        "decoding and last values",
+        Some(20.0),
+        &mut updating(&packets, Update::new(false)),
+    );
+    figure(
+        "the same, and journal and latency as in the hub",
+        None,
+        &mut updating(&packets, Update::new(true)),
+    );
+    if let Some(file) = dbn_file(options.dbn.as_deref()) {
+        let ns = dbn(&file, options.pairs, false)?;
+        let work = "DBN reading (zstd)";
+        figures.push(Figure { work, ns, goal: None });
+        let ns = dbn(&file, options.pairs, true)?;
+        let work = "DBN reading (zstd) and order book";
+        figures.push(Figure { work, ns, goal: None });
+    }
+    Ok(figures)
+}
+
+fn generation() -> impl FnMut() -> u64 {
+    let mut market = Market::new(SimulationConfig::default());
+    let mut time_ns = START_NS;
+    move || {
+        for _ in 0..BATCH {
+            // As at 100,000 messages a second.
+            time_ns += 10_000;
+            black_box(market.next(time_ns));
+        }
+        BATCH
+    }
+}
+
+fn encoding(messages: &[Message]) -> impl FnMut() -> u64 {
+    let mut out = Vec::new();
+    move || {
+        out.clear();
+        let limit_bytes = UDP_LIKE_BYTES;
+        let mut writer = PacketWriter::new(&mut out, SESSION, Flags::NONE, 1, limit_bytes);
+        for message in messages {
+            writer.push(message);
+        }
+        black_box(writer.finish());
+        messages.len() as u64
+    }
+}
+
+fn decoding(packets: &[u8]) -> impl FnMut() -> u64 {
+    move || {
+        receive(packets, &mut NullSink);
+        MESSAGES as u64
+    }
+}
+
+fn updating(packets: &[u8], mut update: Update) -> impl FnMut() -> u64 {
+    move || {
+        receive(packets, &mut update);
+        MESSAGES as u64
+    }
+}
+
+/// Gives the packets to a fresh client, a receive buffer's worth at a time.
+fn receive(packets: &[u8], sink: &mut impl Sink) {
+    let mut client = Client::listener(ClientConfig::default(), SESSION, 1);
+    let mut used = 0;
+    while used < packets.len() {
+        let end = packets.len().min(used + PACKET_LENGTH_MAX);
+        let taken = client.receive(Side::A, black_box(&packets[used..end]), START_NS, sink);
+        used += taken.expect("these packets are right");
+    }
+}
+
+/// What the hub does with a message: last value, and its own feed.
+struct Update {
+    writer: Writer,
+    also: Option<(Journal, LatencyRecorder)>,
+    sequence: u64,
+}
+
+impl Update {
+    fn new(journal: bool) -> Self {
+        let table = Arc::new(SlotTable::new(SYMBOLS as usize));
+        table.extend_to(SYMBOLS as usize).expect("within the limit");
+        let mut writer = table.writer(1);
+        for symbol in 0..SYMBOLS {
+            writer.claim(symbol).expect("nobody else writes");
+        }
+        let also = journal.then(|| {
+            let recorder = LatencyTracker::new().recorder();
+            (Journal::new(SESSION, 1 << 18), recorder)
+        });
+        Self {
+            writer,
+            also,
+            sequence: 0,
+        }
+    }
+}
+
+impl Sink for Update {
+    #[inline]
+    fn message(&mut self, _sequence: u64, message: &Message) {
+        let Some(mut slot) = message.symbol().and_then(|symbol| self.writer.slot(symbol)) else {
+            return;
+        };
+        self.sequence = match &mut self.also {
+            Some((journal, recorder)) => {
+                recorder.record(self.sequence % 1_000_000);
+                journal.append(message)
+            }
+            None => self.sequence + 1,
+        };
+        let stamp = |source_time_ns| Stamp {
+            source_time_ns,
+            receive_time_ns: START_NS,
+            sequence: self.sequence,
+        };
+        match message {
+            Message::Quote(quote) => slot.update_quote(
+                Quote {
+                    bid: quote.bid,
+                    ask: quote.ask,
+                    bid_size: quote.bid_size,
+                    ask_size: quote.ask_size,
+                },
+                stamp(quote.source_time_ns),
+            ),
+            Message::Trade(trade) => slot.update_trade(
+                Trade {
+                    price: trade.price,
+                    size: trade.size,
+                },
+                stamp(trade.source_time_ns),
+            ),
+            _ => {}
+        }
+    }
+}
+
+fn generate(count: usize) -> Vec<Message> {
+    let mut market = Market::new(SimulationConfig::default());
+    let times = (0..count as u64).map(|number| START_NS + number * 10_000);
+    times
+        .map(|time_ns| match market.next(time_ns) {
+            Tick::Quote(quote) => Message::Quote(quote),
+            Tick::Trade(trade) => Message::Trade(trade),
+        })
+        .collect()
+}
+
+fn encode(messages: &[Message]) -> Vec<u8> {
+    let mut packets = Vec::new();
+    let mut writer = PacketWriter::new(&mut packets, SESSION, Flags::NONE, 1, UDP_LIKE_BYTES);
+    for message in messages {
+        writer.push(message);
+    }
+    writer.finish();
+    packets
+}
+
+/// ns a record of a whole file, so many times.
+fn dbn(file: &Path, rounds: usize, with_books: bool) -> Result<Spread, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::running(format!("{}: {error}", file.display()))
+    };
+    let mut rounds_ns = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        let input = File::open(file).map_err(|error| failed(&error))?;
+        let mut reader = Reader::open(input).map_err(|error| failed(&error))?;
+        let mut books = Books::new(BooksConfig::default());
+        let mut records = 0;
+        while let Some(record) = reader.next_record().map_err(|error| failed(&error))? {
+            records += 1;
+            if with_books {
+                books.apply(&record, |tick| {
+                    black_box(tick);
+                });
+            }
+        }
+        rounds_ns.push(start.elapsed().as_nanos() as f64 / f64::from(records.max(1)));
+    }
+    Ok(Spread::of(rounds_ns))
+}
+
+fn dbn_file(asked: Option<&Path>) -> Option<PathBuf> {
+    let file = match asked {
+        Some(file) => file.to_owned(),
+        None => PathBuf::from(DBN_FILE),
+    };
+    (asked.is_some() || file.is_file()).then_some(file)
+}
+
+/// Real orders, beside the checkout where they are at hand.
+const DBN_FILE: &str = "../shared/data/esh4-glbx-mdp3-20231225.mbo.dbn.zst";
+const SESSION: u32 = 1;
+const START_NS: u64 = 1_700_000_000_000_000_000;
+const SYMBOLS: u32 = 100;
+const MESSAGES: usize = 100_000;
+const BATCH: u64 = 10_000;
+/// Packets as they are at a high rate: some thirty messages.
+const UDP_LIKE_BYTES: usize = 1_472;

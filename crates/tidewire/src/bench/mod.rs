@@ -1,0 +1,51 @@
+//! `bench`: what the hub does a second, how long it takes, and what it costs; beside rivals and
+//! beside what the machine itself allows, in one run.
+
+mod cache;
+mod echo;
+mod feed;
+mod load;
+mod processor_time;
+mod report;
+mod resp;
+mod servers;
+
+pub(crate) use servers::Rival;
+
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::options::{BenchOptions, BenchSubject};
+use processor_time::Cores;
+use report::Setting;
+
+/// Measures what was asked for, and prints it.
+pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
+    let setting = Setting::look();
+    println!("{}", setting.headline());
+    let cores = Cores::new(options.pin);
+    let asked = |subject| options.subject == subject || options.subject == BenchSubject::All;
+    // One file holds one subject: with `all` each goes to its own place.
+    let json = match options.subject {
+        BenchSubject::All => None,
+        _ => options.json.as_deref(),
+    };
+    if asked(BenchSubject::Cache) {
+        cache::run(options, &setting, json)?;
+    }
+    if asked(BenchSubject::Feed) {
+        feed::run(options, &setting, cores, json)?;
+    }
+    if asked(BenchSubject::Resp) {
+        resp::run(options, &setting, cores, json)?;
+    }
+    Ok(())
+}
+
+/// What went wrong while measuring, as a failure of the program.
+fn failed(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
+    move |error| Failure::running(format!("{what}: {error}"))
+}
+
+/// Where a subject's raw run goes if not to its usual place.
+type Place<'a> = Option<&'a Path>;

@@ -1,0 +1,211 @@
+//! Medians and spreads, tables, and the raw run as JSON.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::units::timestamp;
+
+/// The median of some figures, and how far they spread.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// Of at least one figure.
+    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() {
+            0 => f64::NAN,
+            length if length % 2 == 1 => sorted[middle],
+            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        };
+        Self {
+            median,
+            min: sorted.first().copied().unwrap_or(f64::NAN),
+            max: sorted.last().copied().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// `1.23 (1.20–1.31)`.
+    pub(crate) fn text(self, decimals: usize) -> String {
+        let Self { median, min, max } = self;
+        format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")
+    }
+}
+
+/// Where and when figures were found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Setting {
+    /// UTC.
+    pub(crate) date: String,
+    /// A short name, such as `epyc-2vcpu`.
+    pub(crate) machine: String,
+    pub(crate) processor: String,
+    pub(crate) processors: usize,
+    pub(crate) kernel: String,
+    /// Over 1, 5 and 15 minutes, before the first run.
+    pub(crate) load_average: String,
+    pub(crate) version: &'static str,
+    /// Of the checkout that the command was given in; "unknown" elsewhere.
+    pub(crate) commit: String,
+}
+
+impl Setting {
+    pub(crate) fn look() -> Self {
+        let processor = processor();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let load = read("/proc/loadavg");
+        Self {
+            date: timestamp(unix_ns()),
+            machine: machine(&processor, processors),
+            processors,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load_average: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
+            version: env!("CARGO_PKG_VERSION"),
+            commit: commit(),
+            processor,
+        }
+    }
+
+    /// The line that stands above the tables.
+    pub(crate) fn headline(&self) -> String {
+        format!(
+            "{} · {} ({}, {} processors, Linux {}) · commit {} · load average {}",
+            self.date,
+            self.machine,
+            self.processor,
+            self.processors,
+            self.kernel,
+            self.commit,
+            self.load_average
+        )
+    }
+}
+
+/// Columns of text, the first to the left and the others to the right, as a Markdown table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(titles: &[&str]) -> Self {
+        Self {
+            rows: vec![titles.iter().map(|&title| title.to_owned()).collect()],
+        }
+    }
+
+    pub(crate) fn push(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let columns = self.rows[0].len();
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for (number, row) in self.rows.iter().enumerate() {
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                let _ = match column {
+                    0 => write!(text, "| {cell:<width$} |"),
+                    _ => write!(text, " {cell:>width$} |"),
+                };
+            }
+            text.push('\n');
+            if number == 0 {
+                for (column, width) in widths.iter().enumerate() {
+                    let dashes = "-".repeat(*width);
+                    let _ = match column {
+                        0 => write!(text, "|-{dashes}-|"),
+                        _ => write!(text, "-{dashes}:|"),
+                    };
+                }
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// Writes a run where it was asked for; otherwise into `bench/runs` of the checkout, if the
+/// command is given in one.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_run(
+    run: &impl Serialize,
+    setting: &Setting,
+    kind: &str,
+    asked: Option<&Path>,
+) -> Result<(), Failure> {
+    let path = match asked {
+        Some(path) => path.to_owned(),
+        None if Path::new(RUNS).is_dir() => {
+            let date = &setting.date[..10];
+            PathBuf::from(RUNS).join(format!("{date}-{}-{kind}.json", setting.machine))
+        }
+        None => return Ok(()),
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::running(format!("cannot write {}: {error}", path.display()))
+    };
+    let mut json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))?;
+    json.push('\n');
+    fs::write(&path, json).map_err(|error| failed(&error))?;
+    println!("\nraw run: {}", path.display());
+    Ok(())
+}
+
+pub(crate) fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn processor() -> String {
+    let text = read("/proc/cpuinfo");
+    let line = text.lines().find(|line| line.starts_with("model name"));
+    let name = line.and_then(|line| line.split_once(':'));
+    name.map_or("unknown processor", |(_, name)| name.trim()).to_owned()
+}
+
+/// The last word of the processor's name that is one, and how many there are.
+fn machine(processor: &str, processors: usize) -> String {
+    let words = processor.split(|c: char| !c.is_ascii_alphanumeric());
+    let name = words
+        .filter(|word| word.len() > 2 && word.chars().all(|c| c.is_ascii_alphabetic()))
+        .find(|word| !["AMD", "Intel", "CPU", "Processor"].contains(word));
+    let name = name.unwrap_or("machine").to_ascii_lowercase();
+    format!("{name}-{processors}vcpu")
+}
+
+fn commit() -> String {
+    let output = Command::new("git")
+        .args(["describe", "--always", "--dirty", "--abbrev=10"])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => "unknown".to_owned(),
+    }
+}
+
+const RUNS: &str = "bench/runs";

@@ -1,0 +1,208 @@
+//! The servers that are measured: ours and rivals, each a process of its own on a free port.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use super::processor_time::{Cores, ProcessorClock};
+
+/// A server to compare with: `redis=/usr/bin/redis-server`.
+#[derive(Clone, Debug)]
+pub(crate) struct Rival {
+    pub(crate) name: String,
+    path: PathBuf,
+}
+
+impl FromStr for Rival {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok(Self {
+                name: name.to_owned(),
+                path: path.into(),
+            }),
+            _ => Err("NAME=PATH is expected, such as redis=/usr/bin/redis-server".to_owned()),
+        }
+    }
+}
+
+impl Rival {
+    /// `redis-server`, if it is installed.
+    pub(crate) fn installed() -> Option<Self> {
+        let folders = std::env::var_os("PATH")?;
+        let path = std::env::split_paths(&folders)
+            .map(|folder| folder.join("redis-server"))
+            .find(|path| path.is_file())?;
+        Some(Self {
+            name: "redis".to_owned(),
+            path,
+        })
+    }
+
+    /// What it says of its version, such as `7.0.15`.
+    pub(crate) fn version(&self) -> String {
+        let output = Command::new(&self.path).arg("--version").output();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+        version.unwrap_or("unknown").to_owned()
+    }
+}
+
+/// A server's process; it ends with this value.
+#[derive(Debug)]
+pub(crate) struct ServerProcess {
+    child: Child,
+}
+
+impl ServerProcess {
+    /// Our hub with one lane, at these addresses.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn hub(addresses: &HubAddresses, more: &[String], cores: Cores) -> io::Result<Self> {
+        let mut command = own_command()?;
+        command
+            .args(["serve", "--lanes", "1", "--resp"])
+            .arg(addresses.resp.to_string())
+            .arg("--zmq-pub")
+            .arg(format!("tcp://{}", addresses.zmq_pub))
+            .arg("--zmq-pull")
+            .arg(format!("tcp://{}", addresses.zmq_pull))
+            .arg("--feed")
+            .arg(addresses.feed.to_string())
+            .args(more);
+        let server = Self::start(command, cores.enter_server()?)?;
+        server.wait_for(addresses.resp)?;
+        Ok(server)
+    }
+
+    /// A rival that keeps nothing on disk.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn rival(rival: &Rival, address: SocketAddr, cores: Cores) -> io::Result<Self> {
+        let mut command = Command::new(absolute(&rival.path)?);
+        command
+            .current_dir(std::env::temp_dir())
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .arg("--port")
+            .arg(address.port().to_string());
+        let server = Self::start(command, cores.enter_server()?)?;
+        server.wait_for(address)?;
+        Ok(server)
+    }
+
+    /// A simulated exchange, on the load's core.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn exchange(
+        address: SocketAddr,
+        rate: u64,
+        symbols: u64,
+        cores: Cores,
+    ) -> io::Result<Self> {
+        let mut command = own_command()?;
+        command
+            .args(["simulate", "--feed"])
+            .arg(address.to_string())
+            .arg("--rate")
+            .arg(rate.to_string())
+            .arg("--symbols")
+            .arg(symbols.to_string());
+        let server = Self::start(command, cores.enter_load()?)?;
+        server.wait_for(address)?;
+        Ok(server)
+    }
+
+    /// `_core` holds until the process is there: it inherits where it may run.
+    fn start<T>(mut command: Command, _core: T) -> io::Result<Self> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        Ok(Self { child })
+    }
+
+    pub(crate) fn clock(&self) -> ProcessorClock {
+        ProcessorClock::Process(self.child.id())
+    }
+
+    fn wait_for(&self, address: SocketAddr) -> io::Result<()> {
+        let end = Instant::now() + START_TIME_MAX;
+        loop {
+            match TcpStream::connect(address) {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() >= end => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where a hub is told to listen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HubAddresses {
+    pub(crate) resp: SocketAddr,
+    pub(crate) zmq_pub: SocketAddr,
+    pub(crate) zmq_pull: SocketAddr,
+    pub(crate) feed: SocketAddr,
+}
+
+impl HubAddresses {
+    /// Ports that are free now.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn free() -> io::Result<Self> {
+        let [resp, zmq_pub, zmq_pull, feed] = free_addresses()?;
+        Ok(Self {
+            resp,
+            zmq_pub,
+            zmq_pull,
+            feed,
+        })
+    }
+}
+
+/// Local addresses that are free now, all different.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn free_addresses<const N: usize>() -> io::Result<[SocketAddr; N]> {
+    let mut listeners = Vec::with_capacity(N);
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address)?;
+        *address = listener.local_addr()?;
+        // Kept until all are found: so none is found twice.
+        listeners.push(listener);
+    }
+    Ok(addresses)
+}
+
+fn own_command() -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--log", "error"]);
+    Ok(command)
+}
+
+/// A path that still holds in another folder; a bare name is looked for in PATH.
+fn absolute(path: &Path) -> io::Result<PathBuf> {
+    if path.components().count() == 1 {
+        return Ok(path.to_owned());
+    }
+    std::path::absolute(path)
+}
+
+const START_TIME_MAX: Duration = Duration::from_secs(10);
