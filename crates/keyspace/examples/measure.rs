@@ -52,9 +52,8 @@ fn memory(keys: usize, value_bytes: usize) {
     let keyspace = filled(keys, value_bytes);
     // What was freed while the table grew is given back a moment later.
     std::thread::sleep(std::time::Duration::from_millis(200));
-    let more = filled(1_000, value_bytes);
+    drop(filled(1_000, value_bytes));
     let bytes = resident_bytes() - before;
-    drop(more);
     println!(
         "{value_bytes:>3}-byte values: {:.1} bytes resident a key of 16 bytes",
         bytes as f64 / keys as f64

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A lookup is: directory by the hash's prefix, group by its position, tags compared at once, then
-//! the pointer's 16 bits, then the key. A full segment grows by an eighth until it has 64 groups
+//! the pointer's 16 bits, then the key. A full segment grows by eight groups until it has 64
 //! and then splits in two; only these at most 900 entries move, by bits that lie in the table, so
 //! that no entry's memory is touched. There is no rehashing and no tombstone: a group counts the
 //! entries that passed it because it was full, and a miss ends at the first group that counts none.
@@ -23,6 +23,9 @@ use std::fmt;
 
 use crate::entry::Entry;
 use crate::hash;
+
+mod groups;
+use groups::{EMPTY, GROUPS_MAX, Groups, SLOTS};
 
 /// A map from keys to entries. Empty, it owns no memory.
 pub(crate) struct Table {
@@ -44,8 +47,8 @@ pub(crate) struct Place {
 /// How far a scan has come: every entry before it in (prefix, position) order was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanPosition {
-    /// The upper 16 bits of the hash behind the shard's.
-    pub(crate) prefix: u16,
+    /// The directory bits of the hash.
+    pub(crate) prefix: u32,
     /// How many bits of it told the segment apart when it was last seen.
     pub(crate) depth: u8,
     /// 0 to 4,095.
@@ -78,7 +81,7 @@ impl Table {
             return None;
         }
         let index = self.segment_of(hash);
-        let groups = &self.segments[index].groups[..];
+        let groups = &self.segments[index].groups;
         let (bits, tag) = (hash_bits(hash), tag(hash));
         let mut at = home(position(bits, tag), groups.len());
         for _ in 0..groups.len() {
@@ -112,7 +115,7 @@ impl Table {
         if self.len == 0 {
             return;
         }
-        let groups = &self.segments[self.segment_of(hash)].groups[..];
+        let groups = &self.segments[self.segment_of(hash)].groups;
         let (bits, tag) = (hash_bits(hash), tag(hash));
         let group = &groups[home(position(bits, tag), groups.len())];
         let candidates = group.matches(tag);
@@ -143,14 +146,19 @@ impl Table {
     pub(crate) fn insert(&mut self, hash: u64, entry: Entry) -> Place {
         debug_assert_eq!(entry.hash_bits(), hash_bits(hash));
         if self.segments.is_empty() {
+            self.segments.reserve_exact(1);
             self.segments.push(Segment::new(1, 0, 0));
         }
         let mut index = self.segment_of(hash);
         while self.segments[index].is_full() {
             let segment = &mut self.segments[index];
-            if segment.groups.len() < GROUPS_MAX || segment.depth >= DEPTH_MAX {
-                segment.resize(more_groups(segment.groups.len()));
+            if segment.groups.len() < GROUPS_MAX {
+                segment.resize(Groups::more(segment.groups.len()));
             } else {
+                assert!(
+                    segment.depth < DEPTH_MAX,
+                    "a table of more than 3e9 entries"
+                );
                 self.split(index);
                 index = self.segment_of(hash);
             }
@@ -225,8 +233,7 @@ impl Table {
             });
         }
         let next = segment.end_prefix();
-        let next = u16::try_from(next).ok()?;
-        Some(ScanPosition {
+        (next < 1 << DEPTH_MAX).then_some(ScanPosition {
             prefix: next,
             depth: 0,
             position: 0,
@@ -265,7 +272,7 @@ impl Table {
                 .iter()
                 .map(|segment| segment.groups.len())
                 .sum::<usize>()
-                * size_of::<Group>()
+                * 128
     }
 
     #[inline]
@@ -274,11 +281,11 @@ impl Table {
     }
 
     #[inline]
-    fn segment_of_prefix(&self, prefix: u16) -> usize {
+    fn segment_of_prefix(&self, prefix: u32) -> usize {
         if self.depth == 0 {
             return 0;
         }
-        self.directory[usize::from(prefix) >> (DEPTH_MAX - self.depth)] as usize
+        self.directory[(prefix >> (DEPTH_MAX - self.depth)) as usize] as usize
     }
 
     /// Splits a segment by the next bit of its entries' hashes.
@@ -289,23 +296,23 @@ impl Table {
         if depth > self.depth {
             self.double_directory();
         }
-        let groups = more_groups(GROUPS_MAX / 2);
-        let old = std::mem::replace(
+        let groups = Groups::more(GROUPS_MAX / 2);
+        let mut old = std::mem::replace(
             &mut self.segments[index],
             Segment::new(groups, depth, prefix << 1),
         );
         let mut upper = Segment::new(groups, depth, prefix << 1 | 1);
-        for (entry, tag) in old.into_entries() {
+        old.groups.take_entries(|entry, tag| {
             let half = if prefix_of(&entry, depth) >> (DEPTH_MAX - depth) & 1 == 0 {
                 &mut self.segments[index]
             } else {
                 &mut upper
             };
             if half.is_full() {
-                half.resize(more_groups(half.groups.len()));
+                half.resize(Groups::more(half.groups.len()));
             }
             half.insert(entry, tag);
-        }
+        });
         self.segments.push(upper);
         self.point_directory_at(index);
         self.point_directory_at(self.segments.len() - 1);
@@ -357,7 +364,7 @@ impl Table {
 
     fn merge(&mut self, index: usize, neighbour: usize) {
         let (keep, drop) = (index.min(neighbour), index.max(neighbour));
-        let taken = self.segments.swap_remove(drop);
+        let mut taken = self.segments.swap_remove(drop);
         if drop < self.segments.len() {
             self.point_directory_at(drop);
         }
@@ -367,9 +374,10 @@ impl Table {
             kept.depth - 1,
             kept.prefix >> 1,
         );
-        let kept = std::mem::replace(&mut self.segments[keep], Segment::new(1, 0, 0));
-        for (entry, tag) in kept.into_entries().chain(taken.into_entries()) {
-            merged.insert(entry, tag);
+        for groups in [&mut self.segments[keep].groups, &mut taken.groups] {
+            groups.take_entries(|entry, tag| {
+                merged.insert(entry, tag);
+            });
         }
         self.segments[keep] = merged;
         self.point_directory_at(keep);
@@ -414,7 +422,7 @@ pub(crate) fn hash_bits(hash: u64) -> u16 {
 }
 
 struct Segment {
-    groups: Box<[Group]>,
+    groups: Groups,
     len: usize,
     /// How many bits the prefix has.
     depth: u32,
@@ -424,7 +432,7 @@ struct Segment {
 
 impl Segment {
     fn new(groups: usize, depth: u32, prefix: u32) -> Self {
-        let groups = (0..groups).map(|_| Group::new()).collect();
+        let groups = Groups::new(groups);
         Segment {
             groups,
             len: 0,
@@ -444,8 +452,8 @@ impl Segment {
             || self.depth > 0 && self.len == 0
     }
 
-    fn first_prefix(&self) -> u16 {
-        (self.prefix << (DEPTH_MAX - self.depth)) as u16
+    fn first_prefix(&self) -> u32 {
+        self.prefix << (DEPTH_MAX - self.depth)
     }
 
     fn end_prefix(&self) -> u32 {
@@ -465,8 +473,7 @@ impl Segment {
                 self.len += 1;
                 return (at, slot);
             }
-            // A count that reaches its end stays there until the segment is next laid out anew.
-            group.head[OVERFLOW] = group.head[OVERFLOW].saturating_add(1);
+            group.pass();
             at = next_group(at, self.groups.len());
         }
     }
@@ -478,8 +485,7 @@ impl Segment {
             .expect("a place holds an entry");
         let mut at = home(position(entry.hash_bits(), tag), self.groups.len());
         while at != group {
-            let overflow = &mut self.groups[at].head[OVERFLOW];
-            *overflow -= u8::from(*overflow != u8::MAX);
+            self.groups[at].unpass();
             at = next_group(at, self.groups.len());
         }
         self.len -= 1;
@@ -487,22 +493,14 @@ impl Segment {
     }
 
     fn resize(&mut self, groups: usize) {
-        let new = Segment::new(groups, self.depth, self.prefix);
-        let old = std::mem::replace(self, new);
-        for (entry, tag) in old.into_entries() {
+        let mut entries = Vec::with_capacity(self.len);
+        self.groups
+            .take_entries(|entry, tag| entries.push((entry, tag)));
+        self.groups.set_len(groups);
+        self.len = 0;
+        for (entry, tag) in entries {
             self.insert(entry, tag);
         }
-    }
-
-    fn into_entries(self) -> impl Iterator<Item = (Entry, u8)> {
-        self.groups.into_iter().flat_map(|group| {
-            let head = group.head;
-            group
-                .slots
-                .into_iter()
-                .enumerate()
-                .filter_map(move |(slot, entry)| entry.map(|entry| (entry, head[slot])))
-        })
     }
 
     /// Shows the entries with a position in the range, which lies in one group's.
@@ -523,70 +521,6 @@ impl Segment {
             at = next_group(at, self.groups.len());
         }
     }
-}
-
-/// Two cache lines: tags and the first six entries, then the other eight.
-#[repr(C, align(64))]
-struct Group {
-    /// Fourteen tags, the overflow count, one byte unused.
-    head: [u8; 16],
-    slots: [Option<Entry>; SLOTS],
-}
-
-impl Group {
-    fn new() -> Self {
-        Group {
-            head: [EMPTY; 16],
-            slots: [const { None }; SLOTS],
-        }
-    }
-
-    #[inline]
-    fn overflow(&self) -> u8 {
-        self.head[OVERFLOW]
-    }
-
-    /// Bit n: slot n has this tag.
-    #[inline]
-    fn matches(&self, tag: u8) -> u32 {
-        matches16(&self.head, tag) & ((1 << SLOTS) - 1)
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[allow(
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "one argument holds for all"
-)]
-#[inline]
-fn matches16(head: &[u8; 16], tag: u8) -> u32 {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
-    let word = u128::from_le_bytes(*head);
-    // SAFETY: these need SSE2 and nothing else, and every x86-64 processor has it.
-    unsafe {
-        let tags = _mm_set_epi64x((word >> 64) as i64, word as i64);
-        _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u32
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn matches16(head: &[u8; 16], tag: u8) -> u32 {
-    matches16_portable(head, tag)
-}
-
-/// Eight tags a word: a byte is zero where the tag is the one.
-#[cfg(any(test, not(target_arch = "x86_64")))]
-fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
-    let word = u128::from_le_bytes(*head);
-    let half = |word: u64| {
-        const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
-        let difference = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
-        // Exact: no carry crosses a byte.
-        let zero = !(((difference & LOW) + LOW) | difference | LOW);
-        ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
-    };
-    half(word as u64) | half((word >> 64) as u64) << 8
 }
 
 /// Never `EMPTY`.
@@ -611,17 +545,17 @@ fn next_group(at: usize, groups: usize) -> usize {
     if at + 1 == groups { 0 } else { at + 1 }
 }
 
-/// The directory bits of a hash: ten that entries keep in their pointers, then six others.
+/// The directory bits of a hash: ten that entries keep in their pointers, then twelve others.
 #[inline]
-fn prefix(hash: u64) -> u16 {
-    (hash >> 40) as u16 & !63 | (hash >> 26) as u16 & 63
+fn prefix(hash: u64) -> u32 {
+    ((hash >> 46 & 0x3FF) as u32) << 12 | (hash >> 20 & 0xFFF) as u32
 }
 
-/// The first `depth` directory bits of an entry's hash. Only a table with more than a thousand
-/// segments has to read keys.
-fn prefix_of(entry: &Entry, depth: u32) -> u16 {
+/// At least the first `depth` directory bits of an entry's hash. Only a table with more than a
+/// thousand segments has to read keys.
+fn prefix_of(entry: &Entry, depth: u32) -> u32 {
     if depth <= DEPTH_KEPT {
-        entry.hash_bits()
+        u32::from(entry.hash_bits() >> 6) << 12
     } else {
         prefix(hash::of(entry.key()))
     }
@@ -637,39 +571,28 @@ fn capacity(groups: usize) -> usize {
     }
 }
 
-/// The next size up: four sizes a doubling, which are also the allocators' size classes, so that
-/// rounding up wastes nothing.
-fn more_groups(groups: usize) -> usize {
-    let step = (groups.next_power_of_two() / 8).max(1);
-    let step = if groups.is_power_of_two() { (groups / 4).max(1) } else { step };
-    (groups / step + 1) * step
-}
-
 /// The least size with room for this many entries and a tenth more.
 fn groups_for(len: usize) -> usize {
     let mut groups = 1;
     while capacity(groups) < len * 11 / 10 {
-        groups = more_groups(groups);
+        groups = Groups::more(groups);
     }
     groups
 }
 
-const SLOTS: usize = 14;
-const OVERFLOW: usize = 14;
-const EMPTY: u8 = 0;
-const GROUPS_MAX: usize = 64;
 const SEGMENT_ENTRIES_MAX: usize = GROUPS_MAX * SLOTS;
 const POSITIONS: usize = 4096;
-/// 65,536 segments of 800 entries in each of 256 shards: 13 thousand million keys.
-const DEPTH_MAX: u32 = 16;
+/// Four million segments of 800 entries.
+const DEPTH_MAX: u32 = 22;
 /// Directory bits in an entry's pointer.
 const DEPTH_KEPT: u32 = 10;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::entry::NewValue;
-    use std::collections::HashSet;
 
     fn name(index: u64) -> Vec<u8> {
         format!("key:{index}").into_bytes()
@@ -687,21 +610,6 @@ mod tests {
         let key = name(index);
         let place = table.find(hash::of(&key), &key).expect("present");
         assert_eq!(table.remove(place).key(), key);
-    }
-
-    #[test]
-    fn both_ways_to_compare_tags_agree() {
-        let mut head = [0u8; 16];
-        for seed in 0..4096u32 {
-            for (index, byte) in head.iter_mut().enumerate() {
-                *byte = ((seed >> (index % 12)) as u8 & 3).wrapping_mul(0x55);
-            }
-            for tag in [0, 0x55, 0xAA, 0xFF, 1, 0x54] {
-                let plain = (0..16).fold(0, |bits, at| bits | u32::from(head[at] == tag) << at);
-                assert_eq!(matches16(&head, tag), plain);
-                assert_eq!(matches16_portable(&head, tag), plain);
-            }
-        }
     }
 
     #[test]

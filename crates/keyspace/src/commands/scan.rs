@@ -165,7 +165,7 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
-/// A scan's cursor: `shard << 33 | depth << 28 | prefix << 12 | position`. Behind the last shard
+/// A scan's cursor: `shard << 39 | depth << 34 | prefix << 12 | position`. Behind the last shard
 /// come the mounted topics, by number.
 #[derive(Clone, Copy)]
 struct Cursor {
@@ -178,8 +178,8 @@ impl Cursor {
         Cursor {
             shard: (number >> SHARD_SHIFT) as usize,
             position: ScanPosition {
-                depth: (number >> 28 & 31) as u8,
-                prefix: (number >> 12) as u16,
+                depth: (number >> 34 & 31) as u8,
+                prefix: (number >> 12 & 0x3F_FFFF) as u32,
                 position: number as u16 & 4095,
             },
         }
@@ -187,7 +187,7 @@ impl Cursor {
 
     fn text(self) -> u64 {
         (self.shard as u64) << SHARD_SHIFT
-            | u64::from(self.position.depth) << 28
+            | u64::from(self.position.depth) << 34
             | u64::from(self.position.prefix) << 12
             | u64::from(self.position.position)
     }
@@ -288,5 +288,5 @@ fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
     text.parse().map_err(|_| CommandError::InvalidCursor)
 }
 
-const SHARD_SHIFT: u32 = 33;
+const SHARD_SHIFT: u32 = 39;
 const TOPIC_MASK: u64 = (1 << SHARD_SHIFT) - 1;

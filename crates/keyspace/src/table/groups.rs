@@ -1,0 +1,200 @@
+//! The groups of a segment: fourteen slots each, in chunks of eight groups.
+
+use std::ops::{Index, IndexMut};
+
+use crate::entry::Entry;
+
+/// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that growing
+/// and shrinking leaves no holes of odd sizes in the allocator.
+pub(super) struct Groups {
+    /// Those behind the last group are empty and own nothing.
+    chunks: [Box<[Group]>; CHUNKS_MAX],
+    len: usize,
+}
+
+impl Groups {
+    /// `len` is one of those that [`more`](Self::more) goes through.
+    pub(super) fn new(len: usize) -> Self {
+        let mut groups = Groups {
+            chunks: std::array::from_fn(|_| Box::default()),
+            len: 0,
+        };
+        groups.set_len(len);
+        groups
+    }
+
+    /// Changes the number of groups, which must hold no entries. Whole chunks are kept.
+    pub(super) fn set_len(&mut self, len: usize) {
+        for (at, chunk) in self.chunks.iter_mut().enumerate() {
+            let count = len.saturating_sub(at * CHUNK_GROUPS).min(CHUNK_GROUPS);
+            if chunk.len() != count {
+                *chunk = (0..count).map(|_| Group::new()).collect();
+            }
+        }
+        self.len = len;
+    }
+
+    /// Takes every entry out, with its tag.
+    pub(super) fn take_entries(&mut self, mut taker: impl FnMut(Entry, u8)) {
+        for group in self.iter_mut() {
+            for (slot, entry) in group.slots.iter_mut().enumerate() {
+                if let Some(entry) = entry.take() {
+                    taker(entry, group.head[slot]);
+                }
+            }
+            group.head = [EMPTY; 16];
+        }
+    }
+
+    /// The next size up: 1, 2, 3, 4, 6, 8, 16, 24 … 64.
+    pub(super) fn more(len: usize) -> usize {
+        match len {
+            0..4 => len + 1,
+            4..8 => (len / 2 + 1) * 2,
+            _ => (len / CHUNK_GROUPS + 1) * CHUNK_GROUPS,
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group> {
+        self.chunks.iter_mut().flat_map(|chunk| chunk.iter_mut())
+    }
+}
+
+impl Index<usize> for Groups {
+    type Output = Group;
+
+    #[inline]
+    fn index(&self, at: usize) -> &Group {
+        &self.chunks[at / CHUNK_GROUPS][at % CHUNK_GROUPS]
+    }
+}
+
+impl IndexMut<usize> for Groups {
+    #[inline]
+    fn index_mut(&mut self, at: usize) -> &mut Group {
+        &mut self.chunks[at / CHUNK_GROUPS][at % CHUNK_GROUPS]
+    }
+}
+
+/// Two cache lines: tags and the first six entries, then the other eight.
+#[repr(C, align(64))]
+pub(super) struct Group {
+    /// Fourteen tags, the overflow count, one byte unused.
+    pub(super) head: [u8; 16],
+    pub(super) slots: [Option<Entry>; SLOTS],
+}
+
+impl Group {
+    fn new() -> Self {
+        Group {
+            head: [EMPTY; 16],
+            slots: [const { None }; SLOTS],
+        }
+    }
+
+    /// Notes that an entry passed this group because it is full. A count that reaches its end stays
+    /// there until the segment is next laid out anew.
+    pub(super) fn pass(&mut self) {
+        self.head[OVERFLOW] = self.head[OVERFLOW].saturating_add(1);
+    }
+
+    /// Notes that an entry that passed this group was removed.
+    pub(super) fn unpass(&mut self) {
+        let overflow = &mut self.head[OVERFLOW];
+        *overflow -= u8::from(*overflow != u8::MAX);
+    }
+
+    /// How many entries passed this group.
+    #[inline]
+    pub(super) fn overflow(&self) -> u8 {
+        self.head[OVERFLOW]
+    }
+
+    /// Bit n: slot n has this tag.
+    #[inline]
+    pub(super) fn matches(&self, tag: u8) -> u32 {
+        matches16(&self.head, tag) & ((1 << SLOTS) - 1)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one argument holds for all"
+)]
+#[inline]
+fn matches16(head: &[u8; 16], tag: u8) -> u32 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+    let word = u128::from_le_bytes(*head);
+    // SAFETY: these need SSE2 and nothing else, and every x86-64 processor has it.
+    unsafe {
+        let tags = _mm_set_epi64x((word >> 64) as i64, word as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u32
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn matches16(head: &[u8; 16], tag: u8) -> u32 {
+    matches16_portable(head, tag)
+}
+
+/// Eight tags a word: a byte is zero where the tag is the one.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
+    let word = u128::from_le_bytes(*head);
+    let half = |word: u64| {
+        const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
+        let difference = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
+        // Exact: no carry crosses a byte.
+        let zero = !(((difference & LOW) + LOW) | difference | LOW);
+        ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+    };
+    half(word as u64) | half((word >> 64) as u64) << 8
+}
+
+/// The tag of an empty slot.
+pub(super) const EMPTY: u8 = 0;
+/// Slots of a group.
+pub(super) const SLOTS: usize = 14;
+/// Most groups of a segment.
+pub(super) const GROUPS_MAX: usize = CHUNKS_MAX * CHUNK_GROUPS;
+
+const CHUNKS_MAX: usize = 8;
+const CHUNK_GROUPS: usize = 8;
+const OVERFLOW: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_compare_tags_agree() {
+        let mut head = [0u8; 16];
+        for seed in 0..4096u32 {
+            for (index, byte) in head.iter_mut().enumerate() {
+                *byte = ((seed >> (index % 12)) as u8 & 3).wrapping_mul(0x55);
+            }
+            for tag in [0, 0x55, 0xAA, 0xFF, 1, 0x54] {
+                let plain = (0..16).fold(0, |bits, at| bits | u32::from(head[at] == tag) << at);
+                assert_eq!(matches16(&head, tag), plain);
+                assert_eq!(matches16_portable(&head, tag), plain);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_is_two_cache_lines_and_a_chunk_is_a_kibibyte() {
+        assert_eq!((size_of::<Group>(), align_of::<Group>()), (128, 64));
+        assert_eq!(size_of::<[Group; CHUNK_GROUPS]>(), 1024);
+    }
+}
