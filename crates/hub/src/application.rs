@@ -317,7 +317,7 @@ impl Application for HubLane {
                 self.feed_clients.retain(|&other| other != id);
                 self.hub
                     .set_feed_lane(self.lane, !self.feed_clients.is_empty());
-                let news = session.closed(context.unix_ns());
+                let news = session.closed(&self.hub, context.unix_ns());
                 self.distribute(context, news);
             }
             Session::Source(_) => {}

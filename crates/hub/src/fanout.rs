@@ -591,8 +591,8 @@ impl Outlet {
         }
     }
 
-    /// Redis's `client-output-buffer-limit pubsub`: at once above the hard limit, and above the soft
-    /// one when it lasts.
+    /// Redis's `client-output-buffer-limit pubsub`: at once above the hard limit, and above the
+    /// soft one when it lasts.
     fn is_over_limit(&mut self, waiting_bytes: usize, hub: &Hub, now_ns: u64) -> bool {
         if waiting_bytes > hub.config.pubsub_hard_bytes {
             return true;

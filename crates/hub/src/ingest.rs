@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use parking_lot::MutexGuard;
-use tidewire_feed::client::{Gap, Sink};
+use tidewire_feed::client::{Client, Gap, Sink};
 use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::{Definition, LastValue, Message, TradingState};
+use tidewire_feed::wire::{Definition, LastValue, Login, Message, TradingState};
 use tidewire_lastvalue::{
     ClaimError, FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue,
     PRICE_UNDEFINED, Quote, Stamp, Trade, Writer,
@@ -30,6 +30,13 @@ pub(crate) struct Ingest {
     generation: u64,
     /// Made with the first message: a feed client that only listens needs none.
     latency: Option<LatencyRecorder>,
+}
+
+/// A publisher's session between two connections: what it has delivered, and its symbols.
+#[derive(Debug)]
+pub(crate) struct ParkedPublisher {
+    pub(crate) receiver: Box<Client>,
+    pub(crate) symbols: Vec<Option<Arc<Topic>>>,
 }
 
 /// What ingest has done since the start, over all sources.
@@ -121,6 +128,11 @@ impl Ingest {
         {
             latency.publish();
         }
+    }
+
+    /// The source's symbols, taken out to be kept for its next connection.
+    pub(crate) fn take_symbols(&mut self) -> Vec<Option<Arc<Topic>>> {
+        std::mem::take(&mut self.symbols)
     }
 
     /// The source has ended or is lost: marks its topics. Returns the news of it.
@@ -345,6 +357,22 @@ impl Sink for Batch<'_> {
         self.journal
             .append(&Message::Definition(topic.definition()));
         self.symbols[index] = Some(topic);
+    }
+
+    fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
+        let ParkedPublisher {
+            receiver,
+            mut symbols,
+        } = self.hub.unpark_publisher(login.session)?;
+        for symbol in &mut symbols {
+            // Another source may have taken the topic meanwhile.
+            *symbol = symbol
+                .take()
+                .filter(|topic| self.writer.claim(topic.number).is_ok());
+        }
+        *self.symbols = symbols;
+        self.mark_stale(false);
+        Some(receiver)
     }
 
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {

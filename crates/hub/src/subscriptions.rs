@@ -38,7 +38,7 @@ struct LaneCounts(Vec<(u16, u64)>);
 pub struct Route {
     /// One bit a lane.
     pub lanes: u64,
-    /// Redis clients that it reaches, a client with several matching subscriptions counted for each.
+    /// Redis clients that it reaches, counted once for each of their matching subscriptions.
     pub receivers: u64,
 }
 
@@ -90,8 +90,8 @@ impl Subscriptions {
 
     /// How often something has been subscribed to.
     ///
-    /// A publisher stores a value, looks at the topic's interest, and at the end of its batch, after
-    /// a full fence, at this number. A subscriber sets the interest, bumps this number, and reads
+    /// A publisher stores a value, looks at the topic's interest, and at the end of its batch,
+    /// after a full fence, at this number. A subscriber sets the interest, bumps this number, and reads
     /// the value. One of the two always sees the other, so no update falls between a
     /// subscription's first value and its first news.
     pub fn generation(&self) -> u64 {

@@ -111,8 +111,8 @@ pub struct Listener {
 impl Listener {
     /// Listens on `endpoint`; connections are announced with the tag `port`.
     ///
-    /// TCP port 0 takes a free one: [`Listener::endpoint`] tells which. A Unix socket left behind by
-    /// a process that has ended is taken over.
+    /// TCP port 0 takes a free one: [`Listener::endpoint`] tells which. A Unix socket left behind
+    /// by a process that has ended is taken over.
     pub fn bind(endpoint: &Endpoint, port: u16) -> Result<Self, ListenError> {
         let failed = |error: Errno| ListenError {
             endpoint: endpoint.clone(),

@@ -1,4 +1,4 @@
-//! How threads talk to a lane: an unordered crowd of senders, one reader, woken at most once a turn.
+//! How threads talk to a lane: many senders, one reader, woken at most once a turn.
 
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

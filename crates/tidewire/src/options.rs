@@ -111,7 +111,8 @@ pub(crate) struct MarketOptions {
     /// Messages a second, evenly spaced.
     #[arg(long, value_name = "N", default_value = "100k", value_parser = parse_count)]
     pub(crate) rate: u64,
-    /// How many symbols (the first hundred have real names), or a CSV file of name,price,volatility.
+    /// How many symbols (the first hundred have real names), or a CSV file of
+    /// name,price,volatility.
     #[arg(long, value_name = "N|FILE", default_value = "100")]
     pub(crate) symbols: String,
     /// Same seed, same ticks.

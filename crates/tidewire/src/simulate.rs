@@ -201,7 +201,8 @@ impl Recorder {
         })
     }
 
-    /// Writes what is left. Returns the messages recorded, and those that the disk was too slow for.
+    /// Writes what is left. Returns the messages recorded, and those that the disk was too slow
+    /// for.
     fn finish(self) -> Result<(u64, u64), Failure> {
         self.ended.store(true, Ordering::Release);
         let failed = |error: &dyn std::fmt::Display| {

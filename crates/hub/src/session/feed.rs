@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use crate::application::port;
 use crate::hub::{Hub, Mail};
-use crate::ingest::Ingest;
+use crate::ingest::{Ingest, ParkedPublisher};
 use crate::publication::Publication;
 
 /// News that a batch of ingest leaves: what to publish, and on which lanes (one bit each).
@@ -139,8 +139,14 @@ impl FeedSession {
     }
 
     /// The connection has ended: a publisher's topics are stale from now on.
-    pub(crate) fn closed(mut self, unix_ns: u64) -> News {
-        self.ingest.lose(unix_ns)
+    pub(crate) fn closed(mut self, hub: &Hub, unix_ns: u64) -> News {
+        let news = self.ingest.lose(unix_ns);
+        if let Some(receiver) = self.session.into_receiver().filter(|r| !r.is_ended()) {
+            let symbols = self.ingest.take_symbols();
+            let session = receiver.session();
+            hub.park_publisher(session, ParkedPublisher { receiver, symbols });
+        }
+        news
     }
 }
 
