@@ -259,7 +259,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let deadline = (seed >> (34 + seed % 20)) as i64;
             let node = wheel.insert(hash, deadline);
-            if seed % 3 == 0 {
+            if seed.is_multiple_of(3) {
                 wheel.cancel(node);
             } else {
                 deadlines.insert(hash, deadline);

@@ -35,7 +35,7 @@ pub(super) fn info(call: &mut Call<'_, '_, '_>) -> Result {
     for at in call.rest(2) {
         match lookup_full(call.argument(at)) {
             Some(command) => describe(call.reply, command),
-            None => call.reply.null_array(),
+            None => call.reply.null(),
         }
     }
     Ok(())

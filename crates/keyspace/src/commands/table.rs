@@ -183,7 +183,7 @@ const GENERIC: &[Command] = &[
         "1.0.0",
         Run::Data(keys::move_to),
     )
-    .keys(&[key_spec(1, 0, 1, "RW access delete")])
+    .keys(&[key_spec(1, 0, 1, "RW access update")])
     .categories("keyspace")
     .docs("Moves a key to another database.", "O(1)"),
     command(

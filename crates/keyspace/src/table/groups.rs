@@ -154,7 +154,7 @@ fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
     let word = u128::from_le_bytes(*head);
     let half = |word: u64| {
         const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
-        let difference = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
+        let difference = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
         // Exact: no carry crosses a byte.
         let zero = !(((difference & LOW) + LOW) | difference | LOW);
         ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
