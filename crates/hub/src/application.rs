@@ -173,13 +173,16 @@ impl HubLane {
             return;
         }
         let now_ns = context.now_ns();
+        let mut news = Vec::new();
         for session in self.sessions.iter_mut().flatten() {
             match session {
                 Session::Zmq(session) if session.is_due(now_ns) => session.timeout(context),
-                Session::Feed(session) => session.timeout(&self.hub, context),
+                Session::Feed(session) => news.push(session.timeout(&self.hub, context)),
                 _ => {}
             }
         }
+        news.into_iter()
+            .for_each(|news| self.distribute(context, news));
     }
 
     fn turn_sources(&mut self, context: &mut Context<Mail>) -> Option<u64> {

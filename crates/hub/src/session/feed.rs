@@ -120,16 +120,22 @@ impl FeedSession {
     }
 
     /// Heartbeats, and the end of a client that has fallen silent.
-    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context<Mail>) -> News {
         self.ingest.publish_latency();
-        if self.session.deadline_ns() > context.now_ns() {
-            return;
+        let now_ns = context.now_ns();
+        if self.session.deadline_ns() > now_ns {
+            return (Publication::default(), 0);
         }
-        if self.session.is_silent(context.now_ns()) {
+        let mut batch = self.ingest.begin(context.unix_ns());
+        self.session.handle_timeout(now_ns, &mut batch);
+        let news = batch.finish();
+        if self.session.is_silent(now_ns) {
             debug!("a feed client has fallen silent");
-            return context.close(self.id, CloseReason::Requested);
+            context.close(self.id, CloseReason::Requested);
+        } else {
+            self.produce(hub, context);
         }
-        self.produce(hub, context);
+        news
     }
 
     /// When bytes held back by a fault go on.

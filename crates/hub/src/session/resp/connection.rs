@@ -15,7 +15,7 @@ impl State {
     pub(super) fn ping(&self, call: &mut Call<'_>) {
         if call.arguments.len() > 2 {
             let text = "ERR wrong number of arguments for 'ping' command";
-            return self.reply(call.context, |reply| reply.error(text));
+            return self.refuse(call, text);
         }
         let message = call.arguments.get(1);
         if self.subscriber_mode(call) {
@@ -44,11 +44,11 @@ impl State {
                 b"3" => Protocol::Resp3,
                 other if other.iter().all(u8::is_ascii_digit) => {
                     let text = "NOPROTO unsupported protocol version";
-                    return self.reply(call.context, |reply| reply.error(text));
+                    return self.refuse(call, text);
                 }
                 _ => {
                     let text = "ERR Protocol version is not an integer or out of range";
-                    return self.reply(call.context, |reply| reply.error(text));
+                    return self.refuse(call, text);
                 }
             };
         }
@@ -60,17 +60,17 @@ impl State {
                 name = Some(call.arguments[index + 1].to_vec());
                 index += 2;
             } else if option.eq_ignore_ascii_case(b"AUTH") && left >= 2 {
-                return self.reply(call.context, |reply| reply.error(NO_PASSWORD));
+                return self.refuse(call, NO_PASSWORD);
             } else {
                 let option = String::from_utf8_lossy(option).into_owned();
                 let text = format!("ERR Syntax error in HELLO option '{option}'");
-                return self.reply(call.context, |reply| reply.error(&text));
+                return self.refuse(call, &text);
             }
         }
         if let Some(name) = name
             && let Err(text) = set_name(&self.client, &name)
         {
-            return self.reply(call.context, |reply| reply.error(text));
+            return self.refuse(call, text);
         }
         self.set_protocol(call, protocol);
         let id = self.client.id as i64;
@@ -78,7 +78,7 @@ impl State {
     }
 
     pub(super) fn auth(&self, call: &mut Call<'_>) {
-        self.reply(call.context, |reply| reply.error(NO_PASSWORD));
+        self.refuse(call, NO_PASSWORD);
     }
 
     pub(super) fn select(&mut self, call: &mut Call<'_>) {
@@ -86,7 +86,7 @@ impl State {
         match number.map(usize::try_from) {
             None => {
                 let text = "ERR value is not an integer or out of range";
-                self.reply(call.context, |reply| reply.error(text));
+                self.refuse(call, text);
             }
             Some(Ok(number)) if number < tidewire_keyspace::DATABASES => {
                 self.database = number;
@@ -94,9 +94,7 @@ impl State {
                 self.reply(call.context, |reply| reply.ok());
             }
             Some(_) => {
-                self.reply(call.context, |reply| {
-                    reply.error("ERR DB index is out of range")
-                });
+                self.refuse(call, "ERR DB index is out of range");
             }
         }
     }
@@ -133,7 +131,7 @@ impl State {
     pub(super) fn client_set_name(&self, call: &mut Call<'_>) {
         match set_name(&self.client, &call.arguments[2]) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
-            Err(text) => self.reply(call.context, |reply| reply.error(text)),
+            Err(text) => self.refuse(call, text),
         }
     }
 
@@ -142,7 +140,7 @@ impl State {
         let Some(value) = printable(&call.arguments[3]) else {
             let name = String::from_utf8_lossy(option).to_lowercase();
             let text = format!("ERR {name} cannot contain spaces, newlines or special characters.");
-            return self.reply(call.context, |reply| reply.error(&text));
+            return self.refuse(call, &text);
         };
         let mut labels = self.client.labels.lock();
         if option.eq_ignore_ascii_case(b"LIB-NAME") {
@@ -152,7 +150,7 @@ impl State {
         } else {
             let option = String::from_utf8_lossy(option).into_owned();
             let text = format!("ERR Unrecognized option '{option}'");
-            return self.reply(call.context, |reply| reply.error(&text));
+            return self.refuse(call, &text);
         }
         drop(labels);
         self.reply(call.context, |reply| reply.ok());
@@ -167,7 +165,7 @@ impl State {
     pub(super) fn client_list(&self, call: &mut Call<'_>) {
         let clients = match selected(call) {
             Ok(clients) => clients,
-            Err(text) => return self.reply(call.context, |reply| reply.error(&text)),
+            Err(text) => return self.refuse(call, &text),
         };
         *self.client.last_command.lock() = "client|list";
         let now_unix_ns = call.context.unix_ns();
@@ -183,10 +181,10 @@ impl State {
         let by_address = call.arguments.len() == 3;
         let clients = match selected(call) {
             Ok(clients) => clients,
-            Err(text) => return self.reply(call.context, |reply| reply.error(&text)),
+            Err(text) => return self.refuse(call, &text),
         };
         if by_address && clients.is_empty() {
-            return self.reply(call.context, |reply| reply.error("ERR No such client"));
+            return self.refuse(call, "ERR No such client");
         }
         let skip_me = !by_address && !skips_me_off(call);
         let mut killed = 0;
@@ -225,7 +223,7 @@ impl State {
                 self.reply_mode = ReplyMode::SkipNext;
             }
         } else {
-            self.reply(call.context, |reply| reply.error("ERR syntax error"));
+            self.refuse(call, "ERR syntax error");
         }
     }
 
@@ -236,7 +234,7 @@ impl State {
         if mode.eq_ignore_ascii_case(b"ON") || mode.eq_ignore_ascii_case(b"OFF") {
             self.reply(call.context, |reply| reply.ok());
         } else {
-            self.reply(call.context, |reply| reply.error("ERR syntax error"));
+            self.refuse(call, "ERR syntax error");
         }
     }
 

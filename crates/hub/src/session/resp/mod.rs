@@ -152,7 +152,7 @@ impl State {
                 self.last_command = Some(command);
                 self.run(&mut call, command);
             }
-            Err(text) => self.reply(call.context, |reply| reply.error(&text)),
+            Err(text) => self.refuse(&mut call, &text),
         }
         if self.reply_mode == ReplyMode::Skip {
             self.reply_mode = ReplyMode::On;
@@ -176,7 +176,7 @@ impl State {
                 // The commands that have subcommands, without one.
                 let name = command.name;
                 let text = format!("ERR wrong number of arguments for '{name}' command");
-                self.reply(call.context, |reply| reply.error(&text));
+                self.refuse(call, &text);
             }
         }
     }
@@ -243,9 +243,7 @@ impl State {
             Name::PubsubNumPat => self.pubsub_num_pat(call),
             Name::PubsubNumSub => self.pubsub_num_sub(call),
             Name::PubsubHelp => self.help(call, pubsub::PUBSUB_HELP),
-            _ => self.reply(call.context, |reply| {
-                reply.error("ERR this command is not available on this server");
-            }),
+            _ => self.refuse(call, "ERR this command is not available on this server"),
         }
     }
 
@@ -254,6 +252,12 @@ impl State {
         self.send(context, |reply| reply.error(text));
         context.close_after_flush(self.id, CloseReason::Requested);
         self.closing = true;
+    }
+
+    /// Writes an error reply, and counts it.
+    fn refuse(&self, call: &mut Call<'_>, text: &str) {
+        call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        self.reply(call.context, |reply| reply.error(text));
     }
 
     /// Writes one reply, unless CLIENT REPLY says not to.
@@ -284,7 +288,7 @@ impl State {
             "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
              RESET are allowed in this context"
         );
-        self.reply(call.context, |reply| reply.error(&text));
+        self.refuse(call, &text);
     }
 
     fn dialect(&self) -> Dialect {

@@ -36,21 +36,21 @@ impl State {
         let pairs = call.arguments.tail(2);
         if !pairs.len().is_multiple_of(2) {
             let text = "ERR wrong number of arguments for 'config|set' command";
-            return self.reply(call.context, |reply| reply.error(text));
+            return self.refuse(call, text);
         }
         for index in (0..pairs.len()).step_by(2) {
             let name = String::from_utf8_lossy(&pairs[index]).to_lowercase();
             let Some((_, value)) = PARAMETERS.iter().find(|(known, _)| *known == name) else {
                 let text =
                     format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
-                return self.reply(call.context, |reply| reply.error(&text));
+                return self.refuse(call, &text);
             };
             if value.text(call.hub).as_bytes() != &pairs[index + 1] {
                 let text = format!(
                     "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set \
                      immutable config"
                 );
-                return self.reply(call.context, |reply| reply.error(&text));
+                return self.refuse(call, &text);
             }
         }
         self.reply(call.context, |reply| reply.ok());

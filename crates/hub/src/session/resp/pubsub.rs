@@ -50,7 +50,7 @@ impl State {
         let (name, payload) = (&call.arguments[1], &call.arguments[2]);
         if call.hub.is_mounted(name) {
             let text = "READONLY this channel belongs to a live source";
-            return self.reply(call.context, |reply| reply.error(text));
+            return self.refuse(call, text);
         }
         let lane = call.context.lane();
         let (own, receivers) = call.hub.publish(lane, name, payload);
@@ -77,7 +77,8 @@ impl State {
         let names = call.arguments.tail(2);
         let subscriptions = &call.hub.subscriptions;
         self.reply(call.context, |reply| {
-            reply.map(names.len());
+            // A flat array in RESP3 as well, as Redis has it.
+            reply.array(2 * names.len());
             for name in names.iter() {
                 reply.bulk(name);
                 reply.integer(subscriptions.channel_subscribers(name) as i64);
