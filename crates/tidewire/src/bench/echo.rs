@@ -89,7 +89,9 @@ fn serve(listener: &TcpListener, request_bytes: &AtomicUsize) -> io::Result<()> 
                     None => clients.push(client),
                 }
             } else if let Some(place) = clients.get_mut(number as usize)
-                && place.as_mut().is_some_and(|client| client.answer(&mut input, &replies).is_err())
+                && place
+                    .as_mut()
+                    .is_some_and(|client| client.answer(&mut input, &replies).is_err())
             {
                 *place = None;
             }

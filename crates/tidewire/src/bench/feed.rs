@@ -99,10 +99,18 @@ fn one_core(options: &BenchOptions, cores: Cores) -> Result<Vec<Figure>, Failure
     if let Some(file) = dbn_file(options.dbn.as_deref()) {
         let ns = dbn(&file, options.pairs, false)?;
         let work = "DBN reading (zstd)";
-        figures.push(Figure { work, ns, goal: None });
+        figures.push(Figure {
+            work,
+            ns,
+            goal: None,
+        });
         let ns = dbn(&file, options.pairs, true)?;
         let work = "DBN reading (zstd) and order book";
-        figures.push(Figure { work, ns, goal: None });
+        figures.push(Figure {
+            work,
+            ns,
+            goal: None,
+        });
     }
     Ok(figures)
 }
@@ -249,9 +257,8 @@ fn encode(messages: &[Message]) -> Vec<u8> {
 
 /// ns a record of a whole file, so many times.
 fn dbn(file: &Path, rounds: usize, with_books: bool) -> Result<Spread, Failure> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::running(format!("{}: {error}", file.display()))
-    };
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::running(format!("{}: {error}", file.display()));
     let mut rounds_ns = Vec::new();
     for _ in 0..rounds {
         let start = Instant::now();

@@ -9,6 +9,9 @@ mod processor_time;
 mod report;
 mod resp;
 mod servers;
+mod subscriber;
+mod timing;
+mod way;
 
 pub(crate) use servers::Rival;
 

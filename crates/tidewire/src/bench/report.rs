@@ -183,7 +183,8 @@ fn processor() -> String {
     let text = read("/proc/cpuinfo");
     let line = text.lines().find(|line| line.starts_with("model name"));
     let name = line.and_then(|line| line.split_once(':'));
-    name.map_or("unknown processor", |(_, name)| name.trim()).to_owned()
+    name.map_or("unknown processor", |(_, name)| name.trim())
+        .to_owned()
 }
 
 /// The last word of the processor's name that is one, and how many there are.

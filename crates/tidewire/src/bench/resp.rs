@@ -269,12 +269,13 @@ impl Run {
         ]);
         for (operation, pipeline) in cases() {
             let floor_us = self
-                .spread(operation, pipeline, FLOOR, |s| s.processor_ns_an_operation / 1e3)
+                .spread(operation, pipeline, FLOOR, |s| {
+                    s.processor_ns_an_operation / 1e3
+                })
                 .median;
             for server in self.servers() {
-                let spread = |figure: fn(&Sample) -> f64| {
-                    self.spread(operation, pipeline, &server, figure)
-                };
+                let spread =
+                    |figure: fn(&Sample) -> f64| self.spread(operation, pipeline, &server, figure);
                 let time = |figure: fn(&Sample) -> f64| latency(spread(figure).median as u64);
                 let cost_us = spread(|s| s.processor_ns_an_operation / 1e3);
                 let net = match server == FLOOR {
@@ -303,8 +304,18 @@ impl Run {
 
     /// Ours ÷ rival, round by round.
     fn ratios(&self) -> Table {
-        let mut table = Table::new(&["tidewire ÷", "case", "requests/s", "CPU an operation", "p99"]);
-        for rival in self.servers().iter().filter(|s| ![OURS, FLOOR].contains(&s.as_str())) {
+        let mut table = Table::new(&[
+            "tidewire ÷",
+            "case",
+            "requests/s",
+            "CPU an operation",
+            "p99",
+        ]);
+        for rival in self
+            .servers()
+            .iter()
+            .filter(|s| ![OURS, FLOOR].contains(&s.as_str()))
+        {
             for (operation, pipeline) in cases() {
                 let ratio = |figure: fn(&Sample) -> f64| {
                     let ours = self.figures(operation, pipeline, OURS, figure);

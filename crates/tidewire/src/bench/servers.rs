@@ -48,7 +48,9 @@ impl Rival {
         let output = Command::new(&self.path).arg("--version").output();
         let text = output.map(|output| output.stdout).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
-        let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+        let version = text
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("v="));
         version.unwrap_or("unknown").to_owned()
     }
 }

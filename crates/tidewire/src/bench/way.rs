@@ -1,0 +1,287 @@
+//! The way of a message: exchange → hub → subscriber, over real sockets of one machine, beside the
+//! same way with nothing at its end.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use tidewire_feed::simulation::Schedule;
+
+use super::processor_time::{Cores, OnCore};
+use super::report::{Table, unix_ns};
+use super::servers::{HubAddresses, ServerProcess, free_addresses};
+use super::subscriber::{Subscriber, new_histogram, record};
+use crate::options::BenchOptions;
+use crate::units::{grouped, latency};
+
+/// All that was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct WayFigures {
+    /// 48 bytes there and back, both sides blocked in a read while they wait.
+    ping_pong: Quantiles,
+    rates: Vec<RateFigures>,
+}
+
+/// At one rate of messages.
+#[derive(Debug, Serialize)]
+struct RateFigures {
+    rate: u64,
+    symbols: u64,
+    /// Scheduled time to a bare receiver, paced and grouped as the exchange does it.
+    floor: Quantiles,
+    /// Source stamp to last-value cache, by the hub's own measure.
+    cache: Quantiles,
+    /// Source stamp to a Redis subscriber of one symbol.
+    redis: Quantiles,
+    /// Source stamp to a ZeroMQ subscriber of one symbol.
+    zmq: Quantiles,
+    /// Messages applied by the hub.
+    applied: u64,
+    /// The hub's processor time a message, its two subscribers included.
+    hub_processor_ns: f64,
+}
+
+/// A distribution, ns.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Quantiles {
+    /// 0 where it is not known.
+    samples: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+}
+
+impl Quantiles {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            samples: histogram.len(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            p999_ns: histogram.value_at_quantile(0.999),
+        }
+    }
+
+    fn text(self) -> String {
+        let Self {
+            p50_ns,
+            p99_ns,
+            p999_ns,
+            ..
+        } = self;
+        [p50_ns, p99_ns, p999_ns].map(latency).join(" / ")
+    }
+}
+
+/// Measures at every rate, for `seconds` × `pairs` each.
+///
+/// # Errors
+/// A server does not start, or a connection is lost.
+pub(crate) fn measure(options: &BenchOptions, cores: Cores) -> io::Result<WayFigures> {
+    let duration = Duration::from_secs_f64(options.seconds * options.pairs as f64);
+    let ping_pong = ping_pong(Duration::from_secs_f64(options.seconds), cores)?;
+    let mut rates = Vec::new();
+    for rate in RATES {
+        rates.push(at_rate(rate, duration, cores)?);
+    }
+    Ok(WayFigures { ping_pong, rates })
+}
+
+/// A row for each rate.
+pub(crate) fn table(figures: &WayFigures) -> Table {
+    let mut table = Table::new(&[
+        "messages/s",
+        "symbols",
+        "bare loopback",
+        "to the cache",
+        "to a Redis subscriber",
+        "to a ZeroMQ subscriber",
+        "hub CPU ns a message",
+    ]);
+    for figures in &figures.rates {
+        table.push(vec![
+            grouped(figures.rate),
+            figures.symbols.to_string(),
+            figures.floor.text(),
+            figures.cache.text(),
+            figures.redis.text(),
+            figures.zmq.text(),
+            format!("{:.0}", figures.hub_processor_ns),
+        ]);
+    }
+    table.push(vec![
+        "ping-pong".to_owned(),
+        String::new(),
+        figures.ping_pong.text(),
+        String::new(),
+        String::new(),
+        String::new(),
+        String::new(),
+    ]);
+    table
+}
+
+fn at_rate(rate: u64, duration: Duration, cores: Cores) -> io::Result<RateFigures> {
+    let floor = floor(rate, duration / 2, cores)?;
+    // The watched symbol ticks about a thousand times a second at each rate.
+    let symbols = (rate / 1_000).max(1);
+    let [exchange_address] = free_addresses()?;
+    let _exchange = ServerProcess::exchange(exchange_address, rate, symbols, cores)?;
+    let addresses = HubAddresses::free()?;
+    let source = ["--source".to_owned(), exchange_address.to_string()];
+    let hub = ServerProcess::hub(&addresses, &source, cores)?;
+    std::thread::sleep(SETTLE_TIME);
+    let from_unix_ns = unix_ns();
+    let redis = Subscriber::redis(addresses.resp, CHANNEL, from_unix_ns, cores)?;
+    let zmq = Subscriber::zmq(addresses.zmq_pub, CHANNEL, from_unix_ns, cores)?;
+    let clock = hub.clock();
+    let before = Info::ask(addresses.resp)?;
+    let before_ns = clock.read_ns()?;
+    std::thread::sleep(duration);
+    let hub_ns = clock.read_ns()? - before_ns;
+    let info = Info::ask(addresses.resp)?;
+    let applied = info.number("feed_applied_messages")?;
+    let gained = applied.saturating_sub(before.number("feed_applied_messages")?);
+    Ok(RateFigures {
+        rate,
+        symbols,
+        floor,
+        cache: Quantiles {
+            samples: applied,
+            p50_ns: info.number("feed_latency_p50_ns")?,
+            p99_ns: info.number("feed_latency_p99_ns")?,
+            p999_ns: info.number("feed_latency_p999_ns")?,
+        },
+        redis: Quantiles::of(&redis.finish()?),
+        zmq: Quantiles::of(&zmq.finish()?),
+        applied,
+        hub_processor_ns: hub_ns as f64 / gained.max(1) as f64,
+    })
+}
+
+/// The feed's section of INFO.
+struct Info(String);
+
+impl Info {
+    fn ask(address: SocketAddr) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"*2\r\n$4\r\nINFO\r\n$4\r\nfeed\r\n*1\r\n$4\r\nPING\r\n")?;
+        let mut text = Vec::new();
+        while !text.ends_with(b"+PONG\r\n") {
+            let mut part = [0; 4_096];
+            match stream.read(&mut part)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => text.extend_from_slice(&part[..count]),
+            }
+        }
+        Ok(Self(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    fn number(&self, name: &str) -> io::Result<u64> {
+        let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
+        let number = lines.find(|(other, _)| *other == name);
+        number
+            .and_then(|(_, text)| text.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("INFO has no {name}")))
+    }
+}
+
+/// A paced sender and a receiver that does nothing but read the stamps.
+fn floor(rate: u64, duration: Duration, cores: Cores) -> io::Result<Quantiles> {
+    let (mut sender, mut receiver) = pair()?;
+    let thread = std::thread::spawn(move || -> io::Result<Histogram<u64>> {
+        let _core: Option<OnCore> = cores.enter_server()?;
+        let mut latency_ns = new_histogram();
+        let mut input = vec![0; 64 << 10];
+        let mut filled = 0;
+        loop {
+            match receiver.read(&mut input[filled..])? {
+                0 => return Ok(latency_ns),
+                count => filled += count,
+            }
+            let now_unix_ns = unix_ns();
+            let whole = filled / MESSAGE_BYTES * MESSAGE_BYTES;
+            for message in input[..whole].chunks_exact(MESSAGE_BYTES) {
+                let (stamp, _) = message.split_first_chunk().expect("it is 48 bytes long");
+                record(
+                    &mut latency_ns,
+                    now_unix_ns.saturating_sub(u64::from_le_bytes(*stamp)),
+                );
+            }
+            input.copy_within(whole..filled, 0);
+            filled -= whole;
+        }
+    });
+    let _core = cores.enter_load()?;
+    let start_ns = unix_ns();
+    let mut schedule = Schedule::new(start_ns, NonZeroU64::new(rate).unwrap_or(NonZeroU64::MIN));
+    let mut number = 0;
+    let mut output = Vec::new();
+    loop {
+        let now_ns = unix_ns();
+        if now_ns - start_ns >= duration.as_nanos() as u64 {
+            break;
+        }
+        let due = schedule.due(now_ns);
+        for _ in 0..due {
+            output.extend_from_slice(&schedule.time_ns(number).to_le_bytes());
+            output.extend_from_slice(&[0; MESSAGE_BYTES - 8]);
+            number += 1;
+        }
+        sender.write_all(&output)?;
+        output.clear();
+        schedule.sent(due);
+        let next_ns = schedule.next_ns().max(now_ns + QUANTUM_NS);
+        std::thread::sleep(Duration::from_nanos(next_ns.saturating_sub(unix_ns())));
+    }
+    drop(sender);
+    let joined = thread.join();
+    let latency_ns = joined.map_err(|_| io::Error::other("the receiver has failed"))??;
+    Ok(Quantiles::of(&latency_ns))
+}
+
+fn ping_pong(duration: Duration, cores: Cores) -> io::Result<Quantiles> {
+    let (mut here, mut there) = pair()?;
+    let thread = std::thread::spawn(move || -> io::Result<()> {
+        let _core: Option<OnCore> = cores.enter_server()?;
+        let mut message = [0; MESSAGE_BYTES];
+        while there.read_exact(&mut message).is_ok() {
+            there.write_all(&message)?;
+        }
+        Ok(())
+    });
+    let _core = cores.enter_load()?;
+    let mut round_ns = new_histogram();
+    let mut message = [0; MESSAGE_BYTES];
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        let sent = Instant::now();
+        here.write_all(&message)?;
+        here.read_exact(&mut message)?;
+        record(&mut round_ns, sent.elapsed().as_nanos() as u64);
+    }
+    drop(here);
+    let joined = thread.join();
+    joined.map_err(|_| io::Error::other("the other side has failed"))??;
+    Ok(Quantiles::of(&round_ns))
+}
+
+fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let here = TcpStream::connect(listener.local_addr()?)?;
+    let (there, _) = listener.accept()?;
+    here.set_nodelay(true)?;
+    there.set_nodelay(true)?;
+    Ok((here, there))
+}
+
+const CHANNEL: &str = "md:RELIANCE";
+const RATES: [u64; 3] = [1_000, 10_000, 100_000];
+/// A quote's length.
+const MESSAGE_BYTES: usize = 48;
+/// As the exchange groups messages.
+const QUANTUM_NS: u64 = 50_000;
+const SETTLE_TIME: Duration = Duration::from_millis(500);
