@@ -1,0 +1,290 @@
+"""The native feed: a client of it, the hub as its client over a bad link, and lost sources."""
+
+import os
+import signal
+import time
+from decimal import Decimal
+
+import pytest
+
+from conftest import wait_for_values
+from feed_client import (
+    CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, FeedClient, Skip, crc32c, definition,
+    encode, login, messages_of, quote, request, snapshot_request, subscribe, trade, unsubscribe,
+)
+from support import eventually, free_ports
+
+
+def test_the_checksum_is_castagnolis():
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+def joined(hub, *patterns):
+    client = FeedClient(hub.connect(hub.feed_port))
+    client.join(*patterns)
+    client.until(lambda: client.snapshots)
+    return client
+
+
+def nanos(text):
+    return int(Decimal(text) * 10**9)
+
+
+def test_login_snapshot_and_live(simulated):
+    client = joined(simulated, "*")
+    assert client.accepted.session != 0 and client.accepted.heartbeat_ms <= 1000
+    assert client.accepted.oldest <= client.accepted.next
+    assert len(client.names) == 10 and "RELIANCE" in client.names.values()
+    assert len(client.values) == 10, "the snapshot has a value of each symbol"
+    client.until(lambda: len(client.live) > 200)
+    sequences = [sequence for sequence, _ in client.live]
+    assert sequences == sorted(set(sequences))
+    assert client.expected > client.accepted.next
+
+
+def test_values_of_the_feed_are_those_of_the_hash(simulated):
+    client = joined(simulated, "*")
+    simulated.simulator.stop()
+    eventually(lambda: simulated.hash("md:RELIANCE")["stale"] == "1", "the end of the source")
+    end = simulated.info("feed")["feed_next_sequence"]
+    client.until(lambda: client.expected == end)
+    for symbol, name in client.names.items():
+        fields, value = simulated.hash(f"md:{name}"), client.values[symbol]
+        assert value["seq"] == int(fields["seq"])
+        for price in ("bid", "ask", "last"):
+            assert value[price] == nanos(fields[price]), (name, price)
+
+
+def test_a_selection_skips_what_was_not_asked_for_and_accounts_for_it(simulated):
+    client = joined(simulated, "RELIANCE", "T?S")
+    assert set(client.names.values()) == {"RELIANCE", "TCS"}
+    kinds = set()
+    while len(client.live) < 50 or Skip not in kinds:
+        packet = client.step()
+        if packet.flags & FILTERED:
+            kinds |= {type(message) for message in messages_of(packet)}
+    assert {message.symbol for _, message in client.live} <= set(client.names)
+    client.send(CONTROL, 0, unsubscribe("T?S"))
+    reliance = next(symbol for symbol, name in client.names.items() if name == "RELIANCE")
+
+    def only_reliance():
+        client.live.clear()
+        client.until(lambda: len(client.live) >= 10)
+        return {message.symbol for _, message in client.live} == {reliance}
+
+    eventually(only_reliance, "RELIANCE alone")
+
+
+def test_a_later_subscription_and_a_request_bring_a_snapshot(simulated):
+    client = joined(simulated, "RELIANCE")
+    client.send(CONTROL, 0, subscribe("INFY"))
+    client.until(lambda: client.snapshots == 2)
+    assert set(client.names.values()) == {"RELIANCE", "INFY"}
+    client.send(CONTROL, 0, snapshot_request("*"))
+    client.until(lambda: client.snapshots == 3)
+
+
+def test_a_heartbeat_carries_the_next_sequence_and_keeps_coming(simulated):
+    client = joined(simulated, "*")
+    simulated.simulator.stop()
+    begin = time.monotonic()
+    seen = len(client.heartbeats)
+    client.until(lambda: len(client.heartbeats) >= seen + 6)
+    assert client.heartbeats[-1].first == simulated.info("feed")["feed_next_sequence"]
+    client.send(HEARTBEAT, 0)
+    client.until(lambda: len(client.heartbeats) >= seen + 8)
+    assert time.monotonic() - begin < 10, "at most an interval apart"
+
+
+def test_what_was_lost_is_sent_again(simulated):
+    client = joined(simulated, "*")
+    client.until(lambda: len(client.live) >= 30)
+    wanted = dict(client.live[:20])
+    first, last = min(wanted), max(wanted)
+    client.send(CONTROL, 0, request(first, last - first + 1))
+    again = {}
+    while len(again) < last - first + 1:
+        packet = client.receive()
+        if packet.flags & RETRANSMISSION and not packet.flags & (CONTROL | HEARTBEAT):
+            for offset, message in enumerate(messages_of(packet)):
+                again[packet.first + offset] = message
+    assert all(again[sequence] == message for sequence, message in wanted.items())
+
+
+def test_a_client_resumes_where_it_was(simulated):
+    client = joined(simulated, "*")
+    client.until(lambda: len(client.live) >= 50)
+    session, expected = client.accepted.session, client.expected
+    client.socket.close()
+    missed = simulated.info("feed")["feed_next_sequence"]
+    eventually(
+        lambda: simulated.info("feed")["feed_next_sequence"] > missed + 200, "messages meanwhile"
+    )
+    again = FeedClient(simulated.connect(simulated.feed_port), expected=expected)
+    again.join("*", next_sequence=expected, session=session)
+    again.until(lambda: again.expected > missed + 200)
+    assert again.accepted.session == session and again.snapshots == 0
+    [first, *_] = again.live
+    assert first[0] == expected, "it goes on with the very next message"
+
+
+def test_a_publisher_feeds_the_hub(hub):
+    client = FeedClient(hub.connect(hub.feed_port))
+    client.send(CONTROL, 0, login(0, next_sequence=1, session=77, role=1))
+    client.until(lambda: client.accepted)
+    assert client.accepted.session == 77 and client.accepted.next == 1
+    now_ns = time.time_ns()
+    messages = [
+        definition(4, "OWN", 100 * 10**9),
+        quote(4, 99_500_000_000, 100_500_000_000, 7, 8, now_ns),
+        trade(4, 101 * 10**9, 3, now_ns),
+    ]
+    client.send(LIVE, 1, *messages, session=77)
+    fields = eventually(
+        lambda: (found := hub.hash("md:OWN")) and found["last"] and found, "the published topic"
+    )
+    assert (fields["bid"], fields["ask"], fields["last"]) == ("99.5", "100.5", "101")
+    assert (fields["bid_size"], fields["ask_size"], fields["last_size"]) == ("7", "8", "3")
+    assert (fields["volume"], fields["ts"]) == ("3", str(now_ns))
+    assert Decimal(fields["change_pct"]) == 1 and fields["stale"] == "0"
+    client.socket.close()
+    eventually(lambda: hub.hash("md:OWN")["stale"] == "1", "the mark of a lost publisher")
+
+
+def test_a_publishers_gap_is_asked_for(hub):
+    client = FeedClient(hub.connect(hub.feed_port))
+    client.send(CONTROL, 0, login(0, next_sequence=1, session=78, role=1))
+    client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    client.send(LIVE, 1, definition(0, "GAP"), session=78)
+    client.send(LIVE, 4, trade(0, 4 * 10**9, 4, now_ns), session=78)
+    asked = None
+    while asked is None:
+        packet = client.receive()
+        if packet.flags & CONTROL and packet.body[0] == 0x28:
+            asked = packet.body[16:32]
+    assert asked == (2).to_bytes(8, "little") + (2).to_bytes(8, "little")
+    again = [trade(0, 2 * 10**9, 2, now_ns), trade(0, 3 * 10**9, 3, now_ns)]
+    client.send(RETRANSMISSION, 2, *again, session=78)
+    eventually(lambda: hub.hash("md:GAP").get("volume") == "9", "all three trades")
+    assert hub.hash("md:GAP")["last"] == "4", "in the order of their sequences"
+    info = hub.info("feed")
+    assert info["feed_lost_messages"] == 0 and info["feed_recovered_messages"] == 2
+
+
+REFUSALS = {
+    "anything before the login": encode(CONTROL, 0, [subscribe("*")]),
+    "a role that there is not": encode(CONTROL, 0, [login(0, role=9)]),
+    "a second login": encode(CONTROL, 0, [login(0)]) * 2,
+    "a stream from a subscriber": encode(CONTROL, 0, [login(0)])
+    + encode(LIVE, 1, [trade(0, 1, 1, 1)]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_what_breaks_the_order_is_refused_with_words(hub, what):
+    client = FeedClient(hub.connect(hub.feed_port))
+    client.socket.sendall(REFUSALS[what])
+    with pytest.raises(ConnectionError, match="refused with reason"):
+        while True:
+            client.step()
+    with pytest.raises(ConnectionError, match="closed|reset"):
+        while True:
+            client.receive()
+
+
+def test_a_bad_pattern_is_refused_alone(simulated):
+    client = FeedClient(simulated.connect(simulated.feed_port))
+    client.join("*a*a*a*a*a*a*a*a*a*", "RELIANCE")
+    with pytest.raises(ConnectionError, match="reason 5"):
+        client.until(lambda: False)
+    client.until(lambda: len(client.live) > 5)
+    assert set(client.names.values()) == {"RELIANCE"}
+
+
+FAULTS = "gaps=1%,duplicate=1%,reorder=1%,corrupt=0.5%,fragment=5%"
+
+
+def test_a_bad_link_costs_the_hub_nothing(start_simulator, start_hub):
+    simulator = start_simulator("--rate", "20k", "--fault", FAULTS, "--for", "5s", "--seed", "7")
+    hub = start_hub("--source", simulator.source)
+    client = joined(hub, "*")
+    client.until(lambda: client.expected > 20_000)
+    info = hub.info("feed")
+    assert info["feed_gaps"] > 0 and info["feed_recovered_messages"] > 0, info
+    assert info["feed_lost_messages"] == 0 and info["feed_refused_messages"] == 0
+    assert simulator.wait() == 0
+
+
+def test_bad_link_and_broken_connections_leave_the_same_last_values(start_simulator, start_hub):
+    faults = FAULTS + ",disconnect=0.2%,corrupt-header=0.1%"
+    simulator = start_simulator(
+        "--rate", "5k", "--symbols", "20", "--fault", faults, "--seed", "3"
+    )
+    bad = start_hub("--source", simulator.source)
+    wait_for_values(bad, 20)
+    eventually(lambda: bad.info("feed")["feed_applied_messages"] > 15_000, "a few seconds of it")
+    info = bad.info("feed")
+    assert info["feed_lost_messages"] == 0, info
+    assert info["feed_recovered_messages"] > 0
+
+
+def test_a_lost_source_is_marked_and_taken_up_again(start_simulator, start_hub):
+    [port] = free_ports(1)
+    options = ["--rate", "2k", "--symbols", "10"]
+    simulator = start_simulator(*options, port=port)
+    hub = start_hub("--source", f"127.0.0.1:{port}")
+    wait_for_values(hub, 10)
+    subscriber = hub.subscriber("md:RELIANCE")
+    assert hub.info("feed")["feed_sources"] == 1
+    simulator.kill()
+    eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "1", "the mark of a lost source")
+    assert hub.hash("md:TCS")["stale"] == "1" and float(hub.hash("md:TCS")["bid"]) > 0
+    eventually(lambda: subscriber.json()["stale"] == 1, "the word of it to subscribers")
+    before = int(hub.hash("md:RELIANCE")["seq"])
+    start_simulator(*options, port=port)
+    eventually(
+        lambda: (value := hub.hash("md:RELIANCE"))["stale"] == "0" and int(value["seq"]) > before,
+        "news of the new exchange",
+    )
+    eventually(lambda: subscriber.json()["stale"] == 0, "news to who was subscribed all along")
+    assert hub.info("feed")["feed_lost_messages"] == 0
+
+
+def test_a_source_that_falls_silent_is_marked(start_simulator, start_hub):
+    simulator = start_simulator("--rate", "2k", "--symbols", "5")
+    hub = start_hub("--source", simulator.source)
+    wait_for_values(hub, 5)
+    os.kill(simulator.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "1", "the mark of a silent source")
+    finally:
+        os.kill(simulator.pid, signal.SIGCONT)
+    eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "0", "its return")
+    assert hub.info("feed")["feed_lost_messages"] == 0, "it resumed where it had stopped"
+
+
+def test_two_sources_feed_one_hub(start_simulator, start_hub, tmp_path):
+    (tmp_path / "a.csv").write_text("name,price,volatility\nAAA,10.00,0.2\n")
+    (tmp_path / "b.csv").write_text("name,price,volatility\nBBB,20.00,0.2\n")
+    a = start_simulator("--rate", "500", "--symbols", tmp_path / "a.csv")
+    b = start_simulator("--rate", "500", "--symbols", tmp_path / "b.csv")
+    hub = start_hub("--source", a.source, "--source", b.source)
+    wait_for_values(hub, 2)
+    assert hub.info("feed")["feed_sources"] == 2
+    a.kill()
+    eventually(lambda: hub.hash("md:AAA")["stale"] == "1", "the mark of the lost one")
+    assert hub.hash("md:BBB")["stale"] == "0"
+
+
+def test_a_hub_feeds_another_hub(simulated, start_hub):
+    second = start_hub("--source", f"127.0.0.1:{simulated.feed_port}")
+    wait_for_values(second, 10)
+    simulated.simulator.stop()
+    eventually(lambda: simulated.hash("md:TCS")["stale"] == "1", "the end of the source")
+    for name in ("md:RELIANCE", "md:TCS"):
+        prices = ("bid", "ask", "last", "volume", "ts")
+        eventually(
+            lambda: all(second.hash(name)[f] == simulated.hash(name)[f] for f in prices),
+            f"the same values of {name}",
+        )

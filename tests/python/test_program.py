@@ -1,0 +1,355 @@
+"""The program's options, files, signals and exit codes."""
+
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import termios
+
+import pytest
+import redis
+import zmq
+
+from conftest import wait_for_values
+from feed_client import Definition, Quote, Trade, messages_of, packets_of
+from support import BINARY, STOP_TIME_MAX_S, environment, eventually, free_ports
+
+
+def fails(start, code, *words, arguments, env=None):
+    """Asserts one line of words on the standard error, and the code."""
+    program = start(*arguments, env=env)
+    assert program.wait() == code, program.stderr
+    lines = program.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("tidewire: "), lines
+    for word in words:
+        assert str(word) in lines[0], f"'{word}' is missing in: {lines[0]}"
+    assert program.stdout == ""
+    return lines[0]
+
+
+@pytest.fixture
+def taken():
+    """A port that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("option", ["--resp", "--zmq-pub", "--zmq-pull", "--feed"])
+def test_a_port_in_use_is_named(start, taken, option):
+    ports = dict(zip(["--resp", "--zmq-pub", "--zmq-pull", "--feed"], free_ports(4)))
+    ports[option] = taken
+    arguments = [f"{name}=127.0.0.1:{port}" for name, port in ports.items()]
+    fails(start, 2, option, f"127.0.0.1:{taken}", "in use", arguments=["serve", *arguments])
+
+
+def test_simulate_names_a_port_in_use(start, taken):
+    address = f"127.0.0.1:{taken}"
+    fails(start, 2, "--feed", address, "in use", arguments=["simulate", "--feed", address])
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["serve", "--lanes", "0"], ["--lanes", "0"]),
+        (["serve", "--lanes", "many"], ["--lanes", "many"]),
+        (["serve", "--resp", "nowhere"], ["--resp", "nowhere"]),
+        (["serve", "--resp", "127.0.0.1:99999"], ["--resp", "99999"]),
+        (["serve", "--zmq-pub", "udp://127.0.0.1:1"], ["--zmq-pub", "udp"]),
+        (["serve", "--source", "x"], ["--source", "x"]),
+        (["serve", "--nonsense"], ["--nonsense"]),
+        (["serve", "--config", "/no/such/file.toml"], ["/no/such/file.toml"]),
+        (["serve", "--config", "/"], ["/"]),
+        (["serve", "--log", "a=b=c"], ["a=b=c"]),
+        (["simulate", "--rate", "0"], ["--rate", "0"]),
+        (["simulate", "--symbols", "0"], ["--symbols", "0"]),
+        (["simulate", "--symbols", "/no/such.csv"], ["/no/such.csv"]),
+        (["simulate", "--market", "sideways"], ["--market", "sideways"]),
+        (["simulate", "--fault", "gap=1%"], ["--fault", "gap"]),
+        (["simulate", "--fault", "gaps=200%"], ["--fault", "200%"]),
+        (["simulate", "--for", "soon"], ["--for", "soon"]),
+        (["simulate", "--record", "/no/such/folder/file", "--feed", "127.0.0.1:0"],
+         ["/no/such/folder/file"]),
+        (["replay"], ["FILE"]),
+        (["replay", "/dev/null", "--speed=-1"], ["--speed", "-1"]),
+        (["demo", "--replay", "/no/such/file.dbn"], ["/no/such/file.dbn"]),
+        (["dance"], ["dance"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_bad_value_is_named(start, arguments, words):
+    program = start(*arguments)
+    assert program.wait() == 2, program.stderr
+    lines = program.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("tidewire: "), lines
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("lanes = 2\nport = 1\n", ["line 2", "port"]),
+        ("lanes = 'two'\n", ["line 1", "two"]),
+        ("lanes = 0\n", ["lanes", "0"]),
+        ("\nresp = 'nowhere'\n", ["resp", "nowhere"]),
+        ("[limits]\nspeed-max = 1\n", ["line 2", "speed-max"]),
+        ("resp = \n", ["line 1"]),
+        ("\x00", ["line 1"]),
+    ],
+    ids=repr,
+)
+def test_a_mistake_in_the_file_is_named_with_its_place(start, tmp_path, text, words):
+    path = tmp_path / "hub.toml"
+    path.write_text(text)
+    fails(start, 2, path, *words, arguments=["serve", "--config", path])
+
+
+def test_a_file_that_may_not_be_read_is_named(start, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_bytes(b"\xff\xfe")
+    fails(start, 2, path, arguments=["serve", "--config", path])
+
+
+def test_a_bad_value_in_the_environment_is_named(start):
+    program = start("serve", env={"TIDEWIRE_LANES": "none"})
+    assert program.wait() == 2
+    assert "none" in program.stderr and "lanes" in program.stderr.lower()
+    assert len(program.stderr.splitlines()) == 1
+
+
+def lanes(hub):
+    return hub.info("lanes")["lanes"]
+
+
+def test_the_file_gives_way_to_the_environment_and_that_to_the_command_line(start_hub, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_text("lanes = 2\nlive-prefix = ['file:']\n[limits]\nclients-max = 123\n")
+    from_file = start_hub("--config", path)
+    assert lanes(from_file) == 2
+    assert from_file.redis().config_get("live-prefixes") == {"live-prefixes": "file:"}
+    assert from_file.redis().config_get("maxclients") == {"maxclients": "123"}
+    environment = {"TIDEWIRE_CONFIG": str(path), "TIDEWIRE_LANES": "3"}
+    from_environment = start_hub(env=environment | {"TIDEWIRE_LIVE_PREFIX": "env:"})
+    assert lanes(from_environment) == 3
+    assert from_environment.redis().config_get("live-prefixes") == {"live-prefixes": "env:"}
+    from_command_line = start_hub("--lanes", "4", "--live-prefix", "line:", env=environment)
+    assert lanes(from_command_line) == 4
+    assert from_command_line.redis().config_get("live-prefixes") == {"live-prefixes": "line:"}
+
+
+def test_addresses_too_come_from_file_and_environment(start, tmp_path):
+    resp, pub, pull, feed = free_ports(4)
+    path = tmp_path / "hub.toml"
+    path.write_text(
+        f"resp = '127.0.0.1:1'\nzmq-pub = 'tcp://127.0.0.1:{pub}'\n"
+        f"zmq-pull = '127.0.0.1:{pull}'\nfeed = '127.0.0.1:1'\n"
+    )
+    start(
+        "serve", "--config", path, "--feed", f"127.0.0.1:{feed}", "--log", "info",
+        env={"TIDEWIRE_RESP": f"127.0.0.1:{resp}", "TIDEWIRE_FEED": "127.0.0.1:2"},
+    )
+    for port in (resp, pub, pull, feed):
+        connect_soon(port)
+
+
+def connect_soon(port):
+    def connected():
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return True
+        except ConnectionRefusedError:
+            return False
+
+    eventually(connected, f"somebody at {port}")
+
+
+def test_pinned_lanes_run(start_hub):
+    hub = start_hub("--pin", "--lanes", "1")
+    assert hub.info("lanes")["pinned"] == 1
+
+
+def test_a_unix_socket_serves_redis_clients(start, tmp_path):
+    path = tmp_path / "hub.sock"
+    ports = free_ports(3)
+    names = ["--zmq-pub", "--zmq-pull", "--feed"]
+    others = [f"{name}=127.0.0.1:{port}" for name, port in zip(names, ports)]
+    program = start("serve", "--resp", f"ipc://{path}", *others)
+    eventually(path.exists, "the socket")
+    client = redis.Redis(unix_socket_path=str(path))
+    assert client.set("a", "1") and client.get("a") == b"1"
+    client.close()
+    program.stop()
+    assert not path.exists(), "the socket's file is cleared away"
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_hub_with_all_its_clients(start_simulator, start_hub, signal_number):
+    simulator = start_simulator("--rate", "20000")
+    hub = start_hub("--source", simulator.source)
+    idle = [hub.resp() for _ in range(50)]
+    idle += [hub.connect(hub.feed_port), hub.connect(hub.pub_port), hub.connect(hub.pull_port)]
+    wait_for_values(hub, 100)
+    stuck = hub.subscriber(patterns=["md:*"])
+    sub = hub.sub("")
+    sub.recv_multipart()
+    assert stuck.json()["snapshot"] is True
+    hub.process.send_signal(signal_number)
+    assert hub.process.wait(STOP_TIME_MAX_S) == 0
+    assert hub.stderr == "", "a quiet end"
+    for one in idle:
+        one.settimeout(STOP_TIME_MAX_S)
+        while one.recv(1 << 16):
+            pass
+    simulator.stop(signal_number)
+    assert simulator.published() > 0
+
+
+def test_quiet_by_default_and_telling_when_asked(start_hub):
+    quiet = start_hub()
+    quiet.redis().set("a", 1)
+    quiet.stop()
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+    telling = start_hub("--log", "debug")
+    telling.redis().set("a", 1)
+    telling.stop()
+    assert telling.stdout == "" and "connected" in telling.stderr
+    by_environment = start_hub(env={"TIDEWIRE_LOG": "info"})
+    by_environment.stop()
+    assert "serving" in by_environment.stderr
+
+
+def demo(start, *arguments):
+    """A demo that ends by itself; the ports of a hub of this machine may be in its way."""
+    program = start("demo", *arguments)
+    assert program.wait(30) == 0, program.stderr
+    return program
+
+
+def test_demo_ends_with_a_summary_that_nothing_is_missing(start):
+    program = demo(start, "--for", "3s", "--no-tui")
+    text = program.stdout
+    assert "redis-cli -p" in text and "HGETALL md:RELIANCE" in text
+    published = number(r"published +([\d,]+) messages", text)
+    applied, missing, twice = (
+        number(rf"([\d,]+) {word}", text) for word in ("by the hub", "missing", "twice")
+    )
+    assert published > 100_000 and applied == published, text
+    assert (missing, twice) == (0, 0), text
+    assert number(r"\(([\d,]+) messages lost\)", text) == 0
+    assert re.search(r"latency +p50 \S+ \S+, p99 \S+ \S+, p99.9 \S+ \S+", text)
+    assert "\x1b" not in text, "plain lines have no control codes"
+
+
+def test_demo_without_a_terminal_writes_plain_lines(start):
+    program = demo(start, "--for", "1500ms", "--rate", "5k", "--symbols", "20")
+    assert "\x1b" not in program.stdout and "0 missing, 0 twice" in program.stdout
+
+
+def test_demo_in_a_terminal_shows_the_table(tmp_path):
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (40, 120))
+    process = subprocess.Popen(
+        [BINARY, "demo", "--for", "2s", "--rate", "5k"],
+        stdin=slave, stdout=slave, stderr=slave, env=environment({"TERM": "xterm"}), cwd=tmp_path,
+    )
+    os.close(slave)
+    shown = b""
+    try:
+        while True:
+            shown += os.read(master, 1 << 16)
+    except OSError:
+        pass
+    assert process.wait(20) == 0
+    for word in [b"RELIANCE", b"bid", b"ask", b"volume", b"p99.9", b"0 missing, 0 twice"]:
+        assert word in shown.lower() or word in shown, word
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    assert found, f"{pattern} in {text}"
+    return int(found[1].replace(",", ""))
+
+
+def test_demo_takes_a_free_port_where_one_is_taken_and_says_so(start):
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+    names = ["--resp", "--zmq-pub", "--zmq-pull", "--feed"]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    options = [f"{name}=127.0.0.1:{port}" for name, port in zip(names, ports)]
+    program = start("demo", "--no-tui", "--for", "20s", *options)
+    program.line_with("redis-cli -p")
+    for port in ports:
+        assert f"127.0.0.1:{port} is taken" in program.stdout
+    port = number(r"redis-cli -p (\d+)", program.stdout)
+    assert port not in ports
+    client = redis.Redis(port=port)
+    assert client.ping()
+    pubs = re.search(r"ZeroMQ publish +\S*?127.0.0.1:(\d+)", program.stdout)
+    with zmq.Context() as context, context.socket(zmq.SUB) as sub:
+        sub.rcvtimeo = 10_000
+        sub.connect(f"tcp://127.0.0.1:{pubs[1]}")
+        sub.subscribe("md:RELIANCE")
+        assert sub.recv_multipart()[0] == b"md:RELIANCE"
+    client.close()
+    program.stop(signal.SIGINT)
+    assert "0 missing, 0 twice" in program.stdout, "an interrupted demo sums up as well"
+    for listener in listeners:
+        listener.close()
+
+
+def test_demo_names_a_bad_address(start):
+    fails(start, 2, "--resp", "192.0.2.1", arguments=["demo", "--resp", "192.0.2.1:6379"])
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["simulate"], ["replay"], ["demo"]])
+def test_help_explains_every_option(start, command):
+    program = start(*command, "--help")
+    assert program.wait() == 0 and program.stderr == ""
+    text = program.stdout
+    assert "Usage: tidewire" in text
+    expected = {
+        "": ["serve", "simulate", "replay", "demo"],
+        "serve": ["--resp", "--zmq-pub", "--zmq-pull", "--feed", "--lanes", "--pin", "--config"],
+        "simulate": ["--rate", "--symbols", "--seed", "--market", "--fault", "--record"],
+        "replay": ["--to", "--speed", "--loop"],
+        "demo": ["--for", "--no-tui", "--replay"],
+    }
+    for word in expected["".join(command)]:
+        assert word in text
+
+
+def test_version(start):
+    program = start("--version")
+    assert program.wait() == 0 and re.match(r"tidewire \d+\.\d+\.\d+", program.stdout)
+
+
+def test_simulate_says_what_it_does_and_records(start_simulator, tmp_path):
+    path = tmp_path / "stream"
+    simulator = start_simulator("--rate", "5k", "--symbols", "7", "--for", "1s", "--record", path)
+    assert simulator.wait() == 0
+    assert "5,000 messages/s of 7 symbols, seed 1" in simulator.stdout
+    published = simulator.published()
+    assert 2_500 < published < 10_000, "about a second's worth"
+    assert number(r"recorded: ([\d,]+) messages, 0 lost", simulator.stdout) >= published
+    assert path.read_bytes()[:3] == b"TW\x01"
+
+
+def test_the_same_seed_gives_the_same_prices(start_simulator, tmp_path):
+    def recorded(seed):
+        path = tmp_path / f"stream{seed}{os.urandom(4).hex()}"
+        simulator = start_simulator(
+            "--rate", "2k", "--symbols", "3", "--for", "500ms", "--seed", seed, "--record", path
+        )
+        assert simulator.wait() == 0
+        messages = [m for packet in packets_of(path.read_bytes()) for m in messages_of(packet)]
+        assert any(isinstance(message, Definition) for message in messages)
+        return [
+            (message.symbol, message.bid, message.ask) if isinstance(message, Quote)
+            else (message.symbol, message.price, message.size)
+            for message in messages
+            if isinstance(message, (Quote, Trade))
+        ][:400]
+
+    first, again, other = recorded(5), recorded(5), recorded(6)
+    assert len(first) == 400 and first == again and first != other
