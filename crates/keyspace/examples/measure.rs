@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p tidewire-keyspace --example measure [keys]`
 
+use std::ops::Range;
 use std::time::Instant;
 
 use tidewire_keyspace::{Keyspace, NullObserver, Options, resolve};
@@ -68,7 +69,7 @@ fn filled(keys: usize, value_bytes: usize) -> Keyspace {
     for index in 0..keys {
         requests.clear();
         requests.push(&["SET", &name(index), &value]);
-        requests.run(&keyspace, false);
+        requests.run(0..requests.bytes.len(), &keyspace, false);
     }
     keyspace
 }
@@ -76,10 +77,10 @@ fn filled(keys: usize, value_bytes: usize) -> Keyspace {
 /// Sixteen requests a batch, as a pipeline brings them; keys in random order.
 fn speed(keyspace: &Keyspace, keys: usize, name_of_test: &str, line: &str, prefetch: bool) {
     const BATCH: usize = 16;
-    let mut batches: Vec<Requests> = Vec::new();
+    let mut requests = Requests::new();
+    let mut ends = Vec::new();
     let mut at = 1u64;
     for _ in 0..keys / BATCH {
-        let mut requests = Requests::new();
         for _ in 0..BATCH {
             at = at
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -87,13 +88,15 @@ fn speed(keyspace: &Keyspace, keys: usize, name_of_test: &str, line: &str, prefe
             let line = line.replace("{}", &name((at >> 33) as usize % keys));
             requests.push(&line.split(' ').collect::<Vec<_>>());
         }
-        batches.push(requests);
+        ends.push(requests.bytes.len());
     }
     let start = Instant::now();
-    for requests in &mut batches {
-        requests.run(keyspace, prefetch);
+    let mut from = 0;
+    for &end in &ends {
+        requests.run(from..end, keyspace, prefetch);
+        from = end;
     }
-    let ns = start.elapsed().as_nanos() as f64 / (batches.len() * BATCH) as f64;
+    let ns = start.elapsed().as_nanos() as f64 / (ends.len() * BATCH) as f64;
     let how = if prefetch { "prefetched" } else { "one by one" };
     println!("{name_of_test:<22} {how:<11} {ns:>6.0} ns, parser and reply included");
 }
@@ -121,11 +124,11 @@ impl Requests {
         write_request(&mut self.bytes, words);
     }
 
-    fn run(&mut self, keyspace: &Keyspace, prefetch: bool) {
+    fn run(&mut self, batch: Range<usize>, keyspace: &Keyspace, prefetch: bool) {
         const NOW_MS: i64 = 1_750_000_000_000;
         self.replies.clear();
         if prefetch {
-            let mut rest = &self.bytes[..];
+            let mut rest = &self.bytes[batch.clone()];
             while let Ok(Progress::Complete { consumed }) = self.parser.parse(rest) {
                 if let Some(key) = self.parser.arguments(rest).get(1) {
                     keyspace.prefetch(0, key);
@@ -133,7 +136,7 @@ impl Requests {
                 rest = &rest[consumed..];
             }
         }
-        let mut rest = &self.bytes[..];
+        let mut rest = &self.bytes[batch.clone()];
         while let Ok(Progress::Complete { consumed }) = self.parser.parse(rest) {
             let arguments = self.parser.arguments(rest);
             let command = resolve(arguments).expect("a command");

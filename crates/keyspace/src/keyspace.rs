@@ -422,9 +422,7 @@ impl Keyspace {
         let view = View::new(self, locked, database, now_ms, observer);
         if command.writes_keys
             && !self.mounts.is_empty()
-            && let Some(error) = command
-                .key_positions(arguments)
-                .find_map(|at| view.check_writable(&arguments[at]).err())
+            && let Err(error) = check_writable(&view, command, arguments, hint)
         {
             return fail(reply, error);
         }
@@ -517,6 +515,22 @@ fn expire_shard(
         }
     }
     count
+}
+
+/// Refuses a command that would write to a mount, before it has changed anything.
+#[inline]
+fn check_writable(
+    view: &View<'_, '_>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    hint: Option<(usize, u64)>,
+) -> Result<(), CommandError> {
+    match hint {
+        Some((only, _)) => view.check_writable(&arguments[only]),
+        None => command
+            .key_positions(arguments)
+            .try_for_each(|at| view.check_writable(&arguments[at])),
+    }
 }
 
 #[cold]

@@ -133,11 +133,11 @@ impl Group {
 )]
 #[inline]
 fn matches16(head: &[u8; 16], tag: u8) -> u32 {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
-    let word = u128::from_le_bytes(*head);
-    // SAFETY: these need SSE2 and nothing else, and every x86-64 processor has it.
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
+    // SAFETY: the load reads the sixteen bytes that the reference is to, whatever their alignment;
+    // all of these need SSE2, which every x86-64 processor has.
     unsafe {
-        let tags = _mm_set_epi64x((word >> 64) as i64, word as i64);
+        let tags = _mm_loadu_si128(head.as_ptr().cast());
         _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u32
     }
 }
