@@ -145,9 +145,8 @@ fn read_file(path: &Path) -> Result<File, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
     toml::from_str(&text).map_err(|error| {
-        let line = error
-            .span()
-            .map_or(1, |span| text[..span.start].lines().count().max(1));
+        let newlines = |end: usize| text[..end].bytes().filter(|&byte| byte == b'\n').count();
+        let line = 1 + error.span().map_or(0, |span| newlines(span.start));
         let message = error.message().lines().collect::<Vec<_>>().join(" ");
         Failure::usage(format!("{place}, line {line}: {message}"))
     })

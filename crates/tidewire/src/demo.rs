@@ -4,6 +4,8 @@ mod screen;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,7 +42,8 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     let server = Server::start(&config, listeners)?;
     let feed = feed.start(options, &server, &stop)?;
     let end = options.duration.map(|duration| Instant::now() + duration);
-    let over = || stop.is_asked() || end.is_some_and(|end| Instant::now() >= end);
+    let over =
+        || stop.is_asked() || feed.has_failed() || end.is_some_and(|end| Instant::now() >= end);
     let mut watcher = Watcher::new();
     if tui {
         screen::show(&server, &mut watcher, &lines, &over)?;
@@ -62,7 +65,14 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
 enum Feed {
     Simulated(Simulation),
     File(PathBuf),
-    Played(JoinHandle<Result<String, Failure>>, Stop),
+    Played(Player),
+}
+
+/// A file on its way into the hub, on a thread of its own.
+struct Player {
+    thread: JoinHandle<Result<String, Failure>>,
+    stop: Stop,
+    failed: Arc<AtomicBool>,
 }
 
 impl Feed {
@@ -73,6 +83,7 @@ impl Feed {
         addresses: &Addresses,
     ) -> Result<Self, Failure> {
         if let Some(file) = &options.replay {
+            replay::check(file)?;
             return Ok(Feed::File(file.clone()));
         }
         let endpoint = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
@@ -100,10 +111,24 @@ impl Feed {
             played => return Ok(played),
         };
         let (to, speed) = (server.addresses.feed.clone(), options.speed);
-        let ended = stop.child();
-        let asked = ended.clone();
-        let thread = std::thread::spawn(move || replay::play(&file, &to, speed, false, &asked));
-        Ok(Feed::Played(thread, ended))
+        let stop = stop.child();
+        let failed = Arc::new(AtomicBool::new(false));
+        let (asked, fails) = (stop.clone(), failed.clone());
+        let thread = std::thread::spawn(move || {
+            let played = replay::play(&file, &to, speed, false, &asked);
+            fails.store(played.is_err(), Ordering::Release);
+            played
+        });
+        Ok(Feed::Played(Player {
+            thread,
+            stop,
+            failed,
+        }))
+    }
+
+    /// Whether nothing more will come because of an error.
+    fn has_failed(&self) -> bool {
+        matches!(self, Feed::Played(player) if player.failed.load(Ordering::Acquire))
     }
 
     /// Ends the feed and waits until the hub has all of it. Returns the number of messages that a
@@ -119,11 +144,10 @@ impl Feed {
                 }
                 Ok((Some(published), Some(simulation)))
             }
-            Feed::Played(thread, stop) => {
+            Feed::Played(Player { thread, stop, .. }) => {
                 stop.ask();
-                let result = thread
-                    .join()
-                    .map_err(|_| Failure::running("the replay has failed"))?;
+                let failed = |_| Failure::running("the replay has failed");
+                let result = thread.join().map_err(failed)?;
                 print!("{}", result?);
                 Ok((None, None))
             }
@@ -143,7 +167,8 @@ fn introduction(addresses: &Addresses, wanted: [&Endpoint; 4]) -> Vec<String> {
     let names = ["Redis", "ZeroMQ publish", "ZeroMQ ingest", "native feed"];
     let mut lines = vec!["tidewire demo: a hub, and a simulated exchange that feeds it".to_owned()];
     for ((name, stands), wanted) in names.iter().zip(stands).zip(wanted) {
-        let moved = match stands == wanted {
+        let free_one_wanted = wanted.tcp().is_some_and(|address| address.port() == 0);
+        let moved = match stands == wanted || free_one_wanted {
             true => String::new(),
             false => format!("   ({wanted} is taken)"),
         };

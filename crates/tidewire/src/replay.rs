@@ -41,7 +41,7 @@ pub(crate) fn play(
     stop: &Stop,
 ) -> Result<String, Failure> {
     // Before the hub is bothered: a file that cannot be read is the likelier mistake.
-    open(file)?;
+    check(file)?;
     let mut player = Player {
         link: Link::connect(to)?,
         speed,
@@ -56,6 +56,11 @@ pub(crate) fn play(
     }
     let acknowledged = player.link.finish()?;
     Ok(describe(file, &books, &player.link, rounds, acknowledged))
+}
+
+/// Whether `file` can be played at all.
+pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    open(file).map(|_| ())
 }
 
 /// A file on its way into a hub.
