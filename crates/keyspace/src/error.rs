@@ -19,6 +19,8 @@ macro_rules! errors {
             WrongArity(&'static str),
             /// EXPIRE does not know this option.
             UnsupportedOption(Box<str>),
+            /// SCAN TYPE of no data type.
+            UnknownType(Box<str>),
             /// The key belongs to a mount; holds the mount's own text.
             Mounted(&'static str),
         }
@@ -35,6 +37,9 @@ macro_rules! errors {
                     }
                     CommandError::UnsupportedOption(option) => {
                         write!(formatter, "ERR Unsupported option {option}")
+                    }
+                    CommandError::UnknownType(name) => {
+                        write!(formatter, "ERR unknown type name '{name}'")
                     }
                     CommandError::Mounted(text) => formatter.write_str(text),
                 }
@@ -70,8 +75,6 @@ errors! {
     SameObject = "ERR source and destination objects are the same",
     /// No database of this number.
     DatabaseOutOfRange = "ERR DB index is out of range",
-    /// A database's number is not a number.
-    InvalidDatabase = "ERR invalid DB index",
     /// SWAPDB, first argument.
     InvalidFirstDatabase = "ERR invalid first DB index",
     /// SWAPDB, second argument.
@@ -110,8 +113,6 @@ errors! {
     InvalidArity = "ERR Invalid number of arguments specified for command",
     /// COMMAND GETKEYS of a command without keys.
     NoKeyArguments = "ERR The command has no key arguments",
-    /// SCAN TYPE of no type.
-    UnknownType = "ERR unknown type name",
     /// The command belongs to the connection, not to the keyspace.
     NotData = "ERR command is not allowed here",
 }
@@ -121,6 +122,10 @@ impl std::error::Error for CommandError {}
 impl CommandError {
     pub(crate) fn unsupported_option(option: &[u8]) -> Self {
         CommandError::UnsupportedOption(printable(option, ECHOED_BYTES_MAX).into())
+    }
+
+    pub(crate) fn unknown_type(name: &[u8]) -> Self {
+        CommandError::UnknownType(printable(name, ECHOED_BYTES_MAX).into())
     }
 }
 

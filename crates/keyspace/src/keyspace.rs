@@ -98,7 +98,7 @@ impl Keyspace {
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),
-            string_bytes_max: options.string_bytes_max,
+            string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
         };
         keyspace.set_hash_limits(
             options.hash_listpack_entries_max,
@@ -130,7 +130,9 @@ impl Keyspace {
     /// Changes from how many fields, and how long ones, hashes are kept as tables: the settings
     /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
     pub fn set_hash_limits(&self, entries_max: usize, value_bytes_max: usize) {
+        // A packed hash stays far below the 4 GiB that its entry's length can tell.
         let entries_max = entries_max.min(crate::packed::FIELDS_MAX);
+        let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
         self.hash_entries_max.store(entries_max, Ordering::Relaxed);
         self.hash_value_bytes_max
             .store(value_bytes_max, Ordering::Relaxed);
@@ -176,8 +178,7 @@ impl Keyspace {
         )
     }
 
-    /// The shards that a command needs. MULTI and scripts lock the union of theirs; `inside` such
-    /// a union a command that sweeps all keys needs all shards.
+    /// The shards that a command needs when it runs alone.
     pub fn shards_of(&self, command: &'static Command, arguments: Arguments<'_>) -> ShardSet {
         let mut set = ShardSet::empty();
         match command.locks {
@@ -191,8 +192,8 @@ impl Keyspace {
         set
     }
 
-    /// As [`shards_of`](Self::shards_of), for a command that runs together with others under one
-    /// lock: one that would walk the shards one by one needs them all.
+    /// The shards that a command needs when it runs together with others under one lock, as in MULTI
+    /// and scripts, which lock the union: one that would walk the shards one by one needs them all.
     pub fn shards_of_queued(
         &self,
         command: &'static Command,
@@ -546,6 +547,11 @@ fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
         None => first_bytes.iter_mut().for_each(|byte| *byte |= mark),
     }
 }
+
+/// Longer fields and values are never packed, whatever the settings say.
+const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
+/// Longer strings are never made, whatever the settings say: an entry tells lengths in 32 bits.
+const STRING_BYTES_MAX: usize = 2 << 30;
 
 const MOUNTED: u8 = 1;
 const LIVE: u8 = 2;

@@ -5,7 +5,7 @@ use std::fmt;
 use parking_lot::MutexGuard;
 
 use crate::keyspace::Keyspace;
-use crate::shard::Shard;
+use crate::shard::{Dictionary, Shard};
 
 /// Number of shards: enough that lanes seldom meet, few enough to walk in microseconds.
 pub const SHARDS: usize = 256;
@@ -90,6 +90,8 @@ impl ShardSet {
 pub struct Locked<'k> {
     keyspace: &'k Keyspace,
     guards: Guards<'k>,
+    /// What FLUSHALL emptied. Fields are dropped in order: freeing it holds no lock any more.
+    emptied: Vec<Dictionary>,
 }
 
 enum Guards<'k> {
@@ -104,6 +106,7 @@ impl<'k> Locked<'k> {
         Locked {
             keyspace,
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
+            emptied: Vec::new(),
         }
     }
 
@@ -116,7 +119,11 @@ impl<'k> Locked<'k> {
                 Guards::Many(set, set.iter().map(lock).collect())
             }
         };
-        Locked { keyspace, guards }
+        Locked {
+            keyspace,
+            guards,
+            emptied: Vec::new(),
+        }
     }
 
     /// A shard that is held. Panics if it is not: the command's declaration and its handler
@@ -128,6 +135,11 @@ impl<'k> Locked<'k> {
             Guards::Many(set, guards) if set.contains(shard) => &mut guards[set.rank(shard)],
             _ => panic!("shard {shard} is not locked"),
         }
+    }
+
+    /// Keeps a dictionary until the locks are released.
+    pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
+        self.emptied.push(dictionary);
     }
 
     /// Runs `visit` on a shard: one that is held, or, if none at all is, one locked for this alone.

@@ -291,6 +291,11 @@ impl<'c, 'k> View<'c, 'k> {
         self.locked.visit(shard, |shard| visit(shard, observer))
     }
 
+    /// Frees a dictionary once the locks are released.
+    pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
+        self.locked.drop_later(dictionary);
+    }
+
     /// Number of mounted topics in this database.
     pub(crate) fn topics(&self) -> usize {
         match self.database {

@@ -59,10 +59,11 @@ pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn rename(call: &mut Call<'_, '_, '_>) -> Result {
     let (from, to) = (call.key(1), call.key(2));
-    let place = call.view.find(from).ok_or(CommandError::NoSuchKey)?;
+    call.view.find(from).ok_or(CommandError::NoSuchKey)?;
     if from.bytes != to.bytes {
         call.view.delete(to, Event::Delete);
-        let place = call.view.find(from).unwrap_or(place);
+        // Deleting may have moved it.
+        let place = call.view.find(from).ok_or(CommandError::NoSuchKey)?;
         let entry = call.view.remove(from, place, Event::RenameFrom);
         settle(call, to, entry, Event::RenameTo);
     }
@@ -295,17 +296,20 @@ fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {
 }
 
 fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
-    for shard in 0..SHARDS {
-        call.view.visit_shard(shard, |shard, observer| {
-            for database in databases.clone() {
-                if database == 0 {
-                    for name in std::mem::take(&mut shard.live) {
-                        observer.changed(0, &name, Event::Flush, None);
-                    }
+    for (shard, database) in
+        (0..SHARDS).flat_map(|shard| databases.clone().map(move |d| (shard, d)))
+    {
+        let emptied = call.view.visit_shard(shard, |shard, observer| {
+            if database == 0 {
+                for name in std::mem::take(&mut shard.live) {
+                    observer.changed(0, &name, Event::Flush, None);
                 }
-                shard.databases[database] = Dictionary::new();
             }
+            std::mem::replace(&mut shard.databases[database], Dictionary::new())
         });
+        if emptied.table.len() > 0 {
+            call.view.drop_later(emptied);
+        }
     }
 }
 

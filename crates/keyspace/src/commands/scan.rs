@@ -139,7 +139,11 @@ impl<'a> ScanOptions<'a> {
                 options.pattern = (pattern != b"*").then_some(pattern);
                 at += 1;
             } else if is(option, "type") && more && !of_hash {
-                options.type_name = Some(call.argument(at + 1));
+                let name = call.argument(at + 1);
+                if !TYPES.iter().any(|known| is(name, known)) {
+                    return Err(CommandError::unknown_type(name));
+                }
+                options.type_name = Some(name);
                 at += 1;
             } else if is(option, "novalues") && of_hash {
                 options.no_values = true;
@@ -287,6 +291,9 @@ fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
     }
     text.parse().map_err(|_| CommandError::InvalidCursor)
 }
+
+/// Data types that SCAN may ask for, those that nobody has yet included.
+const TYPES: &[&str] = &["string", "list", "set", "zset", "hash", "stream"];
 
 const SHARD_SHIFT: u32 = 39;
 const TOPIC_MASK: u64 = (1 << SHARD_SHIFT) - 1;
