@@ -220,6 +220,10 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     pub(crate) pairs: usize,
+    /// Requests a second of the open loops of `resp`, separated by commas.
+    #[arg(long, value_name = "R,...", default_value = "1k,10k,100k", value_delimiter = ',',
+          value_parser = parse_count)]
+    pub(crate) rate: Vec<u64>,
     /// Servers on core 0, load on core 1.
     #[arg(long)]
     pub(crate) pin: bool,

@@ -38,7 +38,7 @@ pub(crate) fn run(
     figures.push(timer.snapshot_beside_a_writer(cores));
     figures.push(timer.figure("latency record", Some(45.0), 10.0, &mut latency_records()));
     figures.push(timer.figure(
-        "statistics of 1 M samples, first",
+        "publish, and statistics of 1 M samples",
         Some(1_500_000.0),
         10_000.0,
         &mut first_statistics(),

@@ -120,3 +120,50 @@ fn watch(poll: &OwnedFd, source: impl rustix::fd::AsFd, number: u64) -> io::Resu
 const LISTENER: u64 = u64::MAX;
 const BUFFER_BYTES: usize = 64 << 10;
 const REPLY_BYTES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+    use std::time::Duration;
+
+    use super::super::load::{Load, Requests};
+    use super::super::open_loop::OpenLoop;
+    use super::*;
+
+    fn echo(requests: &Requests) -> EchoServer {
+        let echo = EchoServer::start(Cores::new(false)).unwrap();
+        echo.set_request_bytes(requests.length());
+        echo
+    }
+
+    #[test]
+    fn every_request_of_a_closed_loop_is_answered_and_counted() {
+        let requests = Requests::set();
+        let echo = echo(&requests);
+        let mut load = Load::start(echo.address, &requests, 3, 16).unwrap();
+        let outcome = load.run(Duration::from_millis(20)).unwrap();
+        assert!(outcome.operations > 0);
+        assert_eq!(outcome.operations, outcome.latency_ns.len());
+    }
+
+    #[test]
+    fn an_open_loop_asks_as_often_as_it_should_however_late_the_answers() {
+        let requests = Requests::get().answered_ok();
+        let echo = echo(&requests);
+        let rate = NonZeroU64::new(10_000).unwrap();
+        let mut load = OpenLoop::start(echo.address, &requests, 3, rate).unwrap();
+        let outcome = load.run(Duration::from_millis(50)).unwrap();
+        // The last requests may fall due after the last look at the clock.
+        assert!((1..=501).contains(&outcome.operations));
+        assert_eq!(outcome.operations, outcome.latency_ns.len());
+    }
+
+    #[test]
+    fn a_server_that_answers_wrongly_is_not_measured() {
+        let requests = Requests::get();
+        let echo = echo(&requests);
+        let mut load = Load::start(echo.address, &requests, 1, 1).unwrap();
+        let error = load.run(Duration::from_millis(20)).unwrap_err();
+        assert!(error.to_string().contains("unexpected reply"), "{error}");
+    }
+}

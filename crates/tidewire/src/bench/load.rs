@@ -298,6 +298,8 @@ fn random_keys() -> impl Iterator<Item = String> {
 
 /// Keys in use, as `redis-benchmark -r 100000`.
 pub(crate) const KEYS: u64 = 100_000;
+/// Bytes of every value.
+pub(crate) const VALUE_BYTES: usize = 16;
 /// Requests formatted beforehand: most of the keys are among them.
 const REQUESTS: usize = 1 << 17;
 const FILL_REQUESTS: usize = 1_000;

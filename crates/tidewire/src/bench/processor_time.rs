@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
@@ -22,32 +22,56 @@ impl ProcessorClock {
         Self::Thread(gettid().as_raw_nonzero().get() as u32)
     }
 
-    /// Processor time used so far, ns.
+    /// What was used until now.
     ///
     /// # Errors
     /// The process has ended.
-    pub(crate) fn read_ns(&self) -> io::Result<u64> {
+    pub(crate) fn read(&self) -> io::Result<ProcessorTime> {
         match self {
             Self::Thread(thread) => {
-                let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"))?;
-                first_number(&text)
+                ProcessorTime::read(format!("/proc/self/task/{thread}/schedstat"))
             }
             Self::Process(process) => {
-                let mut sum_ns = 0;
+                let mut sum = ProcessorTime::default();
                 for task in fs::read_dir(format!("/proc/{process}/task"))? {
-                    let path: PathBuf = task?.path().join("schedstat");
-                    sum_ns += first_number(&fs::read_to_string(path)?)?;
+                    let path = task?.path().join("schedstat");
+                    let thread = ProcessorTime::read(path)?;
+                    sum.used_ns += thread.used_ns;
+                    sum.waited_ns += thread.waited_ns;
                 }
-                Ok(sum_ns)
+                Ok(sum)
             }
         }
     }
 }
 
-/// Time on a processor stands first in `schedstat`, in ns.
-fn first_number(text: &str) -> io::Result<u64> {
-    let number = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    number.ok_or_else(|| io::Error::other("schedstat is not as expected"))
+/// Time on a processor, and time spent waiting for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProcessorTime {
+    /// User and kernel.
+    pub(crate) used_ns: u64,
+    /// Ready to run while others ran: above a few per cent the machine was not ours.
+    pub(crate) waited_ns: u64,
+}
+
+impl ProcessorTime {
+    /// What was used after `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            used_ns: self.used_ns.saturating_sub(before.used_ns),
+            waited_ns: self.waited_ns.saturating_sub(before.waited_ns),
+        }
+    }
+
+    /// The two times stand first in `schedstat`, in ns.
+    fn read(path: impl AsRef<Path>) -> io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+        match (numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(used_ns), Some(waited_ns)) => Ok(Self { used_ns, waited_ns }),
+            _ => Err(io::Error::other("schedstat is not as expected")),
+        }
+    }
 }
 
 /// Keeps the calling thread, and what it starts from now on, on one core while it lives.

@@ -54,6 +54,8 @@ pub(crate) struct Setting {
     pub(crate) processor: String,
     pub(crate) processors: usize,
     pub(crate) kernel: String,
+    /// Of this process and of those it starts: below 0 others had to stand back.
+    pub(crate) niceness: i32,
     /// Over 1, 5 and 15 minutes, before the first run.
     pub(crate) load_average: String,
     pub(crate) version: &'static str,
@@ -71,6 +73,7 @@ impl Setting {
             machine: machine(&processor, processors),
             processors,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            niceness: rustix::process::getpriority_process(None).unwrap_or(0),
             load_average: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
             version: env!("CARGO_PKG_VERSION"),
             commit: commit(),
@@ -81,14 +84,16 @@ impl Setting {
     /// The line that stands above the tables.
     pub(crate) fn headline(&self) -> String {
         format!(
-            "{} · {} ({}, {} processors, Linux {}) · commit {} · load average {}",
+            "{} · {} ({}, {} processors, Linux {}) · commit {} · load average {} · \
+             niceness {}",
             self.date,
             self.machine,
             self.processor,
             self.processors,
             self.kernel,
             self.commit,
-            self.load_average
+            self.load_average,
+            self.niceness
         )
     }
 }
@@ -210,3 +215,22 @@ fn commit() -> String {
 }
 
 const RUNS: &str = "bench/runs";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_of_figures_lies_between_the_two_in_the_middle() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((spread.median, spread.min, spread.max), (2.5, 1.0, 4.0));
+        assert_eq!(Spread::of([7.0]).text(1), "7.0 (7.0–7.0)");
+    }
+
+    #[test]
+    fn a_machine_is_named_after_its_processor() {
+        assert_eq!(machine("AMD EPYC 7B13 Processor", 2), "epyc-2vcpu");
+        assert_eq!(machine("Intel(R) Xeon(R) CPU @ 2.20GHz", 8), "xeon-8vcpu");
+        assert_eq!(machine("", 4), "machine-4vcpu");
+    }
+}

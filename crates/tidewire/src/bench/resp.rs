@@ -1,20 +1,21 @@
-//! GET and SET at several pipeline depths: our server, rivals and the echo floor, in turn.
+//! GET and SET at several pipeline depths, and at several rates: our server, rivals and the echo
+//! floor, in turn.
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::echo::EchoServer;
-use super::load::{Load, Outcome, Requests, fill};
+use super::load::{KEYS, Load, Outcome, Requests, VALUE_BYTES, fill};
+use super::open_loop::OpenLoop;
 use super::processor_time::{Cores, ProcessorClock};
-use super::report::{Setting, Spread, Table, write_run};
+use super::report::{Setting, write_run};
+use super::samples::{FLOOR, OURS, Run, Sample};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
 use super::{Place, failed};
 use crate::failure::Failure;
 use crate::options::BenchOptions;
-use crate::units::latency;
 
 /// Measures, prints, and keeps the raw run.
 pub(crate) fn run(
@@ -30,65 +31,42 @@ pub(crate) fn run(
     let bench = Bench::start(options, &rivals, cores).map_err(failed("cannot start a server"))?;
     let mut run = Run {
         setting: setting.clone(),
+        servers: bench.names(),
         rivals: rivals
             .iter()
             .map(|rival| format!("{} {}", rival.name, rival.version()))
             .collect(),
         cores,
         connections: CONNECTIONS,
+        keys: KEYS,
+        value_bytes: VALUE_BYTES,
         seconds: options.seconds,
         samples: Vec::new(),
     };
-    for operation in [Operation::Get, Operation::Set] {
-        for pipeline in PIPELINES {
-            bench
-                .case(operation, pipeline, &mut run.samples)
-                .map_err(failed(&format!("{} P={pipeline}", operation.name())))?;
-        }
+    for case in cases(options) {
+        bench
+            .measure(case, &mut run.samples)
+            .map_err(failed(&case.name()))?;
     }
-    let seconds = options.seconds;
-    let pairs = options.pairs;
     println!(
-        "\nGET and SET, {CONNECTIONS} connections, 100,000 random keys, 16-byte values, {pairs} \
-         rounds of {seconds} s; rivals: {}\n",
+        "\n{CONNECTIONS} connections, {KEYS} random keys, {VALUE_BYTES}-byte values, {} rounds of \
+         {} s; rivals: {}\n",
+        options.pairs,
+        options.seconds,
         run.rivals.join(", ")
     );
     print!("{}", run.table().text());
     println!();
     print!("{}", run.ratios().text());
+    println!("\n{}", run.disturbance());
     write_run(&run, setting, "resp", json)
 }
 
-/// A run as it is kept.
-#[derive(Debug, Serialize)]
-struct Run {
-    setting: Setting,
-    rivals: Vec<String>,
-    cores: Cores,
-    connections: usize,
-    seconds: f64,
-    samples: Vec<Sample>,
-}
-
-/// One server under one load for one time.
-#[derive(Debug, Serialize)]
-struct Sample {
-    operation: &'static str,
-    pipeline: usize,
-    round: usize,
-    server: String,
-    operations: u64,
-    seconds: f64,
-    operations_a_second: f64,
-    p50_ns: u64,
-    p99_ns: u64,
-    p999_ns: u64,
-    /// The server's, user and kernel.
-    processor_ns_an_operation: f64,
-    /// Share of the time in which the server was on a processor.
-    server_busy: f64,
-    /// The same of the load generator: near 1 it is what limits.
-    load_busy: f64,
+/// What is asked, and how.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    operation: Operation,
+    pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,18 +75,51 @@ enum Operation {
     Set,
 }
 
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Set => "SET",
+#[derive(Clone, Copy, Debug)]
+enum Pace {
+    /// So many requests under way on each connection, as fast as the server answers.
+    Pipeline(usize),
+    /// Requests a second, one by one.
+    Rate(NonZeroU64),
+}
+
+/// Closed loops at every depth, then open loops at the rates asked for.
+fn cases(options: &BenchOptions) -> Vec<Case> {
+    let pipelines = PIPELINES.map(Pace::Pipeline);
+    let both = [Operation::Get, Operation::Set].into_iter();
+    let mut cases: Vec<Case> = both
+        .flat_map(|operation| pipelines.map(|pace| Case { operation, pace }))
+        .collect();
+    let rates = options
+        .rate
+        .iter()
+        .filter_map(|&rate| NonZeroU64::new(rate));
+    cases.extend(rates.map(|rate| Case {
+        operation: Operation::Get,
+        pace: Pace::Rate(rate),
+    }));
+    cases
+}
+
+impl Case {
+    fn name(self) -> String {
+        let operation = match self.operation {
+            Operation::Get => "GET",
+            Operation::Set => "SET",
+        };
+        match self.pace {
+            Pace::Pipeline(depth) => format!("{operation} P={depth}"),
+            Pace::Rate(rate) if rate.get().is_multiple_of(1_000) => {
+                format!("{operation} {}k/s", rate.get() / 1_000)
+            }
+            Pace::Rate(rate) => format!("{operation} {rate}/s"),
         }
     }
 
     fn requests(self) -> Requests {
-        match self {
-            Self::Get => Requests::get(),
-            Self::Set => Requests::set(),
+        match self.operation {
+            Operation::Get => Requests::get(),
+            Operation::Set => Requests::set(),
         }
     }
 }
@@ -122,6 +133,7 @@ struct Subject {
 
 /// The servers, all running: those whose turn it is not wait for events.
 struct Bench {
+    /// Ours first, the floor last.
     subjects: Vec<Subject>,
     echo: EchoServer,
     cores: Cores,
@@ -153,9 +165,15 @@ impl Bench {
         for subject in &subjects {
             fill(subject.address)?;
         }
+        let echo = EchoServer::start(cores)?;
+        subjects.push(Subject {
+            name: FLOOR.to_owned(),
+            address: echo.address,
+            clock: echo.clock.clone(),
+        });
         Ok(Self {
             subjects,
-            echo: EchoServer::start(cores)?,
+            echo,
             cores,
             rounds: options.pairs,
             duration: Duration::from_secs_f64(options.seconds),
@@ -163,220 +181,64 @@ impl Bench {
         })
     }
 
-    /// Rounds of all servers and the floor; each round begins with another one.
-    fn case(
-        &self,
-        operation: Operation,
-        pipeline: usize,
-        samples: &mut Vec<Sample>,
-    ) -> io::Result<()> {
-        let requests = operation.requests();
-        let floor_requests = operation.requests().answered_ok();
+    fn names(&self) -> Vec<String> {
+        self.subjects.iter().map(|s| s.name.clone()).collect()
+    }
+
+    /// Rounds of all servers; each round begins with another one.
+    fn measure(&self, case: Case, samples: &mut Vec<Sample>) -> io::Result<()> {
+        let requests = case.requests();
+        let floor_requests = case.requests().answered_ok();
         self.echo.set_request_bytes(requests.length());
-        let floor = Subject {
-            name: FLOOR.to_owned(),
-            address: self.echo.address,
-            clock: self.echo.clock.clone(),
-        };
-        let turns = self.subjects.len() + 1;
+        let turns = self.subjects.len();
         for round in 0..self.rounds {
             for turn in 0..turns {
-                let number = (round + turn) % turns;
-                let (subject, requests) = match self.subjects.get(number) {
-                    Some(subject) => (subject, &requests),
-                    None => (&floor, &floor_requests),
+                let subject = &self.subjects[(round + turn) % turns];
+                let requests = match subject.name == FLOOR {
+                    true => &floor_requests,
+                    false => &requests,
                 };
-                let measured = self.measure(subject, requests, pipeline)?;
-                samples.push(measured.sample(operation, pipeline, round, subject));
+                samples.push(self.sample(case, round, subject, requests)?);
             }
         }
         Ok(())
     }
 
-    fn measure(
-        &self,
-        subject: &Subject,
-        requests: &Requests,
-        pipeline: usize,
-    ) -> io::Result<Measured> {
-        let _core = self.cores.enter_load()?;
-        let own_clock = ProcessorClock::of_this_thread();
-        let mut load = Load::start(subject.address, requests, CONNECTIONS, pipeline)?;
-        load.run(WARM_UP)?;
-        let (server_ns, load_ns) = (subject.clock.read_ns()?, own_clock.read_ns()?);
-        let outcome = load.run(self.duration)?;
-        Ok(Measured {
-            server_ns: subject.clock.read_ns()?.saturating_sub(server_ns),
-            load_ns: own_clock.read_ns()?.saturating_sub(load_ns),
-            outcome,
-        })
-    }
-}
-
-struct Measured {
-    outcome: Outcome,
-    /// Processor time.
-    server_ns: u64,
-    /// Processor time.
-    load_ns: u64,
-}
-
-impl Measured {
     fn sample(
         &self,
-        operation: Operation,
-        pipeline: usize,
+        case: Case,
         round: usize,
         subject: &Subject,
-    ) -> Sample {
-        let Outcome {
-            operations,
-            elapsed,
-            latency_ns,
-        } = &self.outcome;
-        let elapsed_ns = elapsed.as_nanos() as f64;
-        Sample {
-            operation: operation.name(),
-            pipeline,
+        requests: &Requests,
+    ) -> io::Result<Sample> {
+        let _core = self.cores.enter_load()?;
+        let load_clock = ProcessorClock::of_this_thread();
+        let mut run: Box<dyn FnMut(Duration) -> io::Result<Outcome>> = match case.pace {
+            Pace::Pipeline(depth) => {
+                let mut load = Load::start(subject.address, requests, CONNECTIONS, depth)?;
+                Box::new(move |duration| load.run(duration))
+            }
+            Pace::Rate(rate) => {
+                let mut load = OpenLoop::start(subject.address, requests, CONNECTIONS, rate)?;
+                Box::new(move |duration| load.run(duration))
+            }
+        };
+        run(WARM_UP)?;
+        let (server, load) = (subject.clock.read()?, load_clock.read()?);
+        let outcome = run(self.duration)?;
+        let server_time = subject.clock.read()?.since(server);
+        let load_time = load_clock.read()?.since(load);
+        Ok(Sample::new(
+            &case.name(),
             round,
-            server: subject.name.clone(),
-            operations: *operations,
-            seconds: elapsed.as_secs_f64(),
-            operations_a_second: *operations as f64 / elapsed.as_secs_f64(),
-            p50_ns: latency_ns.value_at_quantile(0.5),
-            p99_ns: latency_ns.value_at_quantile(0.99),
-            p999_ns: latency_ns.value_at_quantile(0.999),
-            processor_ns_an_operation: self.server_ns as f64 / *operations as f64,
-            server_busy: self.server_ns as f64 / elapsed_ns,
-            load_busy: self.load_ns as f64 / elapsed_ns,
-        }
+            &subject.name,
+            &outcome,
+            server_time,
+            load_time,
+        ))
     }
 }
 
-impl Run {
-    /// A row for each server of each case.
-    fn table(&self) -> Table {
-        let mut table = Table::new(&[
-            "case",
-            "server",
-            "k requests/s",
-            "p50",
-            "p99",
-            "p99.9",
-            "server CPU µs an operation",
-            "above the floor",
-            "busy: server, load",
-        ]);
-        for (operation, pipeline) in cases() {
-            let floor_us = self
-                .spread(operation, pipeline, FLOOR, |s| {
-                    s.processor_ns_an_operation / 1e3
-                })
-                .median;
-            for server in self.servers() {
-                let spread =
-                    |figure: fn(&Sample) -> f64| self.spread(operation, pipeline, &server, figure);
-                let time = |figure: fn(&Sample) -> f64| latency(spread(figure).median as u64);
-                let cost_us = spread(|s| s.processor_ns_an_operation / 1e3);
-                let net = match server == FLOOR {
-                    true => String::new(),
-                    false => format!("{:.2}", cost_us.median - floor_us),
-                };
-                table.push(vec![
-                    format!("{operation} P={pipeline}"),
-                    server.clone(),
-                    spread(|s| s.operations_a_second / 1e3).text(0),
-                    time(|s| s.p50_ns as f64),
-                    time(|s| s.p99_ns as f64),
-                    time(|s| s.p999_ns as f64),
-                    cost_us.text(2),
-                    net,
-                    format!(
-                        "{:.0} %, {:.0} %",
-                        spread(|s| s.server_busy * 100.0).median,
-                        spread(|s| s.load_busy * 100.0).median
-                    ),
-                ]);
-            }
-        }
-        table
-    }
-
-    /// Ours ÷ rival, round by round.
-    fn ratios(&self) -> Table {
-        let mut table = Table::new(&[
-            "tidewire ÷",
-            "case",
-            "requests/s",
-            "CPU an operation",
-            "p99",
-        ]);
-        for rival in self
-            .servers()
-            .iter()
-            .filter(|s| ![OURS, FLOOR].contains(&s.as_str()))
-        {
-            for (operation, pipeline) in cases() {
-                let ratio = |figure: fn(&Sample) -> f64| {
-                    let ours = self.figures(operation, pipeline, OURS, figure);
-                    let theirs = self.figures(operation, pipeline, rival, figure);
-                    Spread::of(ours.zip(theirs).map(|(ours, theirs)| ours / theirs)).text(2)
-                };
-                table.push(vec![
-                    rival.clone(),
-                    format!("{operation} P={pipeline}"),
-                    ratio(|s| s.operations_a_second),
-                    ratio(|s| s.processor_ns_an_operation),
-                    ratio(|s| s.p99_ns as f64),
-                ]);
-            }
-        }
-        table
-    }
-
-    fn servers(&self) -> Vec<String> {
-        let first = self.samples.iter().take_while(|sample| sample.round == 0);
-        let mut servers: Vec<String> = Vec::new();
-        for sample in first {
-            if !servers.contains(&sample.server) {
-                servers.push(sample.server.clone());
-            }
-        }
-        servers
-    }
-
-    /// A figure of each round, in order.
-    fn figures<'a>(
-        &'a self,
-        operation: &'a str,
-        pipeline: usize,
-        server: &'a str,
-        figure: fn(&Sample) -> f64,
-    ) -> impl Iterator<Item = f64> + 'a {
-        let samples = self.samples.iter().filter(move |sample| {
-            sample.operation == operation && sample.pipeline == pipeline && sample.server == server
-        });
-        samples.map(figure)
-    }
-
-    fn spread(
-        &self,
-        operation: &str,
-        pipeline: usize,
-        server: &str,
-        figure: fn(&Sample) -> f64,
-    ) -> Spread {
-        Spread::of(self.figures(operation, pipeline, server, figure))
-    }
-}
-
-fn cases() -> impl Iterator<Item = (&'static str, usize)> {
-    let operations = [Operation::Get, Operation::Set].into_iter();
-    operations.flat_map(|operation| PIPELINES.map(|pipeline| (operation.name(), pipeline)))
-}
-
-const OURS: &str = "tidewire";
-const FLOOR: &str = "echo floor";
 const PIPELINES: [usize; 3] = [1, 16, 64];
 const CONNECTIONS: usize = 50;
 const WARM_UP: Duration = Duration::from_millis(200);

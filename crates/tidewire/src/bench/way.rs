@@ -138,9 +138,9 @@ fn at_rate(rate: u64, duration: Duration, cores: Cores) -> io::Result<RateFigure
     let zmq = Subscriber::zmq(addresses.zmq_pub, CHANNEL, from_unix_ns, cores)?;
     let clock = hub.clock();
     let before = Info::ask(addresses.resp)?;
-    let before_ns = clock.read_ns()?;
+    let before_time = clock.read()?;
     std::thread::sleep(duration);
-    let hub_ns = clock.read_ns()? - before_ns;
+    let hub_time = clock.read()?.since(before_time);
     let info = Info::ask(addresses.resp)?;
     let applied = info.number("feed_applied_messages")?;
     let gained = applied.saturating_sub(before.number("feed_applied_messages")?);
@@ -157,7 +157,7 @@ fn at_rate(rate: u64, duration: Duration, cores: Cores) -> io::Result<RateFigure
         redis: Quantiles::of(&redis.finish()?),
         zmq: Quantiles::of(&zmq.finish()?),
         applied,
-        hub_processor_ns: hub_ns as f64 / gained.max(1) as f64,
+        hub_processor_ns: hub_time.used_ns as f64 / gained.max(1) as f64,
     })
 }
 
@@ -279,7 +279,7 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
 }
 
 const CHANNEL: &str = "md:RELIANCE";
-const RATES: [u64; 3] = [1_000, 10_000, 100_000];
+const RATES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 /// A quote's length.
 const MESSAGE_BYTES: usize = 48;
 /// As the exchange groups messages.

@@ -1,0 +1,166 @@
+//! Load at a given rate, whatever the server does: each request has its time, and its latency
+//! counts from there. A server that falls behind is shown as late, not as slow to be asked.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData};
+use rustix::fd::OwnedFd;
+use tidewire_feed::simulation::Schedule;
+
+use super::load::{Outcome, Requests, check, connect};
+
+/// An open loop over some connections, each of which gets every so manieth request.
+///
+/// The thread never sleeps: waking up would be measured with the server.
+#[derive(Debug)]
+pub(crate) struct OpenLoop<'a> {
+    poll: OwnedFd,
+    connections: Vec<Connection>,
+    requests: &'a Requests,
+    rate: NonZeroU64,
+    /// As many replies as one read can bring, and one more.
+    expected: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    unsent: Vec<u8>,
+    /// When the requests under way were due, ns since the start.
+    due_ns: VecDeque<u64>,
+    /// Bytes received of a reply that is not whole.
+    partial_bytes: usize,
+}
+
+impl<'a> OpenLoop<'a> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The server is not there.
+    pub(crate) fn start(
+        address: SocketAddr,
+        requests: &'a Requests,
+        connections: usize,
+        rate: NonZeroU64,
+    ) -> io::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut opened = Vec::with_capacity(connections);
+        for number in 0..connections {
+            let stream = connect(address)?;
+            let data = EventData::new_u64(number as u64);
+            epoll::add(&poll, &stream, data, epoll::EventFlags::IN)?;
+            opened.push(Connection {
+                stream,
+                unsent: Vec::new(),
+                due_ns: VecDeque::new(),
+                partial_bytes: 0,
+            });
+        }
+        Ok(Self {
+            poll,
+            connections: opened,
+            requests,
+            rate,
+            expected: requests.replies(BUFFER_BYTES / requests.reply_length() + 2),
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
+
+    /// Asks for so long, and waits for the replies. What is not answered within [`DRAIN_TIME`]
+    /// counts as answered then.
+    ///
+    /// # Errors
+    /// The server has ended, or has answered wrongly.
+    pub(crate) fn run(&mut self, duration: Duration) -> io::Result<Outcome> {
+        let mut outcome = Outcome::new();
+        let start = Instant::now();
+        let mut schedule = Schedule::new(0, self.rate);
+        let mut number = 0;
+        let mut events = Vec::with_capacity(self.connections.len());
+        loop {
+            let now_ns = start.elapsed().as_nanos() as u64;
+            if now_ns < duration.as_nanos() as u64 {
+                let due = schedule.due(now_ns);
+                for _ in 0..due {
+                    self.ask(number, schedule.time_ns(number));
+                    number += 1;
+                }
+                schedule.sent(due);
+            } else if self.connections.iter().all(|c| c.due_ns.is_empty()) {
+                break;
+            } else if now_ns > (duration + DRAIN_TIME).as_nanos() as u64 {
+                self.give_up(now_ns, &mut outcome);
+                break;
+            }
+            self.flush()?;
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            epoll::wait(&self.poll, buffer, Some(&NO_TIME))?;
+            for event in events.drain(..) {
+                self.receive(event.data.u64() as usize, start, &mut outcome)?;
+            }
+        }
+        outcome.elapsed = duration;
+        Ok(outcome)
+    }
+
+    fn ask(&mut self, number: u64, due_ns: u64) {
+        let index = number as usize % self.connections.len();
+        let connection = &mut self.connections[index];
+        let request = self
+            .requests
+            .slice(number as usize % self.requests.count(), 1);
+        connection.unsent.extend_from_slice(request);
+        connection.due_ns.push_back(due_ns);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let waiting = self.connections.iter_mut().filter(|c| !c.unsent.is_empty());
+        for connection in waiting {
+            match connection.stream.write(&connection.unsent) {
+                Ok(count) => drop(connection.unsent.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, index: usize, start: Instant, outcome: &mut Outcome) -> io::Result<()> {
+        let connection = &mut self.connections[index];
+        let count = connection.stream.read(&mut self.buffer)?;
+        let now_ns = start.elapsed().as_nanos() as u64;
+        check(
+            &self.buffer[..count],
+            &self.expected[connection.partial_bytes..],
+        )?;
+        let bytes = connection.partial_bytes + count;
+        connection.partial_bytes = bytes % self.requests.reply_length();
+        let answered = bytes / self.requests.reply_length();
+        let known = answered.min(connection.due_ns.len());
+        for due_ns in connection.due_ns.drain(..known) {
+            outcome.record(Duration::from_nanos(now_ns.saturating_sub(due_ns)), 1);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, now_ns: u64, outcome: &mut Outcome) {
+        for connection in &mut self.connections {
+            for due_ns in connection.due_ns.drain(..) {
+                outcome.record(Duration::from_nanos(now_ns - due_ns), 1);
+            }
+        }
+    }
+}
+
+const BUFFER_BYTES: usize = 64 << 10;
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+const NO_TIME: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
