@@ -1,0 +1,270 @@
+"""DBN files played into a hub, and what the hub says of them in the end."""
+
+import re
+import signal
+import time
+from decimal import Decimal
+
+import pytest
+import zstandard
+
+import dbn_file
+from support import DATA, eventually, free_ports
+
+ES = DATA / "esh4-glbx-mdp3-20231225.mbo.dbn.zst"
+
+needs_es = pytest.mark.skipif(not ES.is_file(), reason=f"{ES} is missing")
+needs_golden = pytest.mark.skipif(not (DATA / "dbn").is_dir(), reason=f"{DATA}/dbn is missing")
+
+
+def play(start, hub, path, *options, speed="max"):
+    """Plays a file to its end, and returns what is said of it."""
+    to = f"127.0.0.1:{hub.feed_port}"
+    program = start("replay", path, "--to", to, "--speed", speed, *options)
+    assert program.wait(60) == 0, program.stderr
+    assert program.stderr == ""
+    return Report(program.stdout)
+
+
+class Report:
+    """The figures of a replay."""
+
+    def __init__(self, text):
+        self.text = text
+        self.read, self.used = self._numbers(r"([\d,]+) read, ([\d,]+) used")
+        unused = re.findall(r"not used +([\d,]+) (.+)", text)
+        self.unused = {kind: int(count.replace(",", "")) for count, kind in unused}
+        published = r"([\d,]+) messages: ([\d,]+) quotes, ([\d,]+) trades, ([\d,]+) definitions"
+        self.published, self.quotes, self.trades, self.definitions = self._numbers(published)
+        self.last_sequence, self.applied = self._numbers(
+            r"has sequences 1 to ([\d,]+), ([\d,]+) messages applied"
+        )
+        assert self.read == self.used + sum(self.unused.values()), text
+        assert self.published == self.quotes + self.trades + self.definitions, text
+        assert self.applied == self.published == self.last_sequence, text
+
+    def _numbers(self, pattern):
+        found = re.search(pattern, self.text)
+        assert found, f"{pattern} in {self.text}"
+        return [int(text.replace(",", "")) for text in found.groups()]
+
+    def line(self, name):
+        return next(
+            line.removeprefix(name).strip()
+            for line in self.text.splitlines()
+            if line.startswith(name)
+        )
+
+
+def equal(market, fields):
+    """Whether the hub says what the file says."""
+    for name in ("bid", "ask", "last"):
+        price = getattr(market, name)
+        expected = "" if price is None else Decimal(price) / 10**9
+        said = fields[name] and Decimal(fields[name])
+        assert said == expected, name
+    for name in ("bid_size", "ask_size", "last_size", "volume"):
+        assert int(fields[name]) == getattr(market, name), name
+
+
+@needs_es
+def test_every_order_of_a_session_is_accounted_for(hub, start):
+    subscriber = hub.subscriber("md:ESH4")
+    report = play(start, hub, ES)
+    assert (report.read, report.used, report.unused) == (68_792, 68_792, {})
+    assert report.definitions == 1
+    name, market, records = dbn_file.follow(ES)
+    assert name == "ESH4" and len(records) == 68_792
+    assert report.trades == market.trades
+    fields = hub.hash("md:ESH4")
+    equal(market, fields)
+    info = hub.info("feed")
+    assert info["feed_applied_messages"] == report.quotes + report.trades
+    assert info["feed_lost_messages"] == info["feed_gaps"] == 0
+    while subscriber.json()["seq"] < int(fields["seq"]):
+        pass
+
+
+@needs_es
+def test_the_times_of_first_and_last_record_are_said(hub, start):
+    report = play(start, hub, ES)
+    _, records = dbn_file.read(ES)
+    times_ns = [dbn_file.order_time_ns(time_ns, body) for _, _, time_ns, body in records]
+    for name, time_ns in (("from", min(times_ns)), ("to", max(times_ns))):
+        whole = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_ns // 10**9))
+        assert report.line(name) == f"{whole}.{time_ns % 10**9:09} UTC"
+
+
+GOLDEN = [
+    f"test_data.{schema}.{kind}"
+    for schema in ("mbp-1", "tbbo", "trades")
+    for kind in ("dbn", "v1.dbn.zst", "v2.dbn.zst", "v3.dbn.zst")
+]
+
+
+@needs_golden
+@pytest.mark.parametrize("file", GOLDEN)
+def test_quotes_and_trades_of_every_version(hub, start, file):
+    path = DATA / "dbn" / file
+    report = play(start, hub, path)
+    name, market, records = dbn_file.follow(path)
+    assert report.read == report.used == len(records) == 2
+    assert report.trades == market.trades
+    equal(market, hub.hash(f"md:{name}"))
+
+
+@needs_golden
+@pytest.mark.parametrize("kind", ["dbn", "v1.dbn.zst", "v2.dbn.zst", "v3.dbn", "v3.dbn.zst"])
+def test_orders_that_cannot_be_known_are_counted_by_kind(hub, start, kind):
+    report = play(start, hub, DATA / "dbn" / f"test_data.mbo.{kind}")
+    assert (report.read, report.used) == (2, 0)
+    assert report.unused == {"Mbo: UnknownOrder": 2}, "cancels of orders that came before the file"
+
+
+@needs_golden
+def test_records_without_prices_are_counted_by_kind(hub, start):
+    report = play(start, hub, DATA / "dbn/test_data.ohlcv-1s.v3.dbn.zst")
+    assert report.read == sum(report.unused.values()) > 0
+    assert all("Ohlcv" in kind for kind in report.unused)
+
+
+STEP_NS = 100_000_000
+TRADES = [(1_700_000_000_000_000_000 + n * STEP_NS, (100 + n) * 10**9, n + 1) for n in range(11)]
+
+
+@pytest.fixture
+def second(tmp_path):
+    """A file of eleven trades within one second."""
+    path = tmp_path / "second.dbn"
+    path.write_bytes(dbn_file.trades_file("OWN", TRADES))
+    assert len(dbn_file.read(path)[1]) == 11
+    return path
+
+
+def test_trades_are_played_at_the_speed_that_is_asked_for(hub, start, second):
+    subscriber = hub.subscriber("md:OWN")
+    for speed, least_s in (("1", 1.0), ("10", 0.1), ("max", 0.0)):
+        begin = time.monotonic()
+        report = play(start, hub, second, speed=speed)
+        assert least_s <= time.monotonic() - begin < least_s + 10
+        assert (report.read, report.used, report.trades) == (11, 11, 11)
+        prices = []
+        while 110 not in prices:
+            prices.append(subscriber.json()["last"])
+        assert [price for price in prices if price][-11:] == list(range(100, 111))
+        eventually(lambda: subscriber.json()["stale"] == 1, "the end of the publisher")
+    assert hub.hash("md:OWN")["last"] == "110"
+
+
+def test_a_compressed_file_is_played_like_a_plain_one(hub, start, second, tmp_path):
+    path = tmp_path / "second.dbn.zst"
+    path.write_bytes(zstandard.compress(second.read_bytes()))
+    assert play(start, hub, path).trades == 11
+    assert hub.hash("md:OWN")["volume"] == str(sum(range(1, 12)))
+
+
+def test_a_record_of_unknown_type_is_counted(hub, start, second):
+    unknown = dbn_file.HEADER.pack(8, 0x77, 1, 42, TRADES[-1][0]) + bytes(16)
+    second.write_bytes(second.read_bytes() + unknown)
+    report = play(start, hub, second)
+    assert (report.read, report.used) == (12, 11)
+    assert report.unused == {"of unknown type 0x77": 1}
+
+
+def test_a_loop_begins_again_until_it_is_stopped(hub, start, second):
+    program = start(
+        "replay", second, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "10", "--loop"
+    )
+    rounds = sum(range(1, 12))
+    eventually(
+        lambda: int(hub.hash("md:OWN").get("volume", 0)) >= 3 * rounds, "a third round"
+    )
+    program.stop(signal.SIGINT)
+    assert "rounds" in program.stdout and "published" in program.stdout
+
+
+def test_a_replay_that_is_interrupted_says_how_far_it_came(hub, start, second):
+    program = start("replay", second, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "0.01")
+    eventually(lambda: hub.hash("md:OWN").get("last") == "100", "the first trade")
+    program.stop()
+    assert 0 < Report(program.stdout).read < 11
+
+
+def one_line(program, code, *words):
+    assert program.wait(60) == code, (program.stdout, program.stderr)
+    lines = program.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("tidewire: "), lines
+    assert program.stdout == "", "a file that failed is not summed up as if it were complete"
+    for word in words:
+        assert str(word) in lines[0], f"'{word}' is missing in: {lines[0]}"
+
+
+def test_a_file_that_cannot_be_read_is_named(hub, start, tmp_path):
+    to = ["--to", f"127.0.0.1:{hub.feed_port}"]
+    one_line(start("replay", "/no/such/file.dbn", *to), 2, "/no/such/file.dbn", "No such file")
+    one_line(start("replay", tmp_path, *to), 2, tmp_path, "directory")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"D", b"DBN", b"hello, this is text\n" * 100, b"DBN\x02\xff\xff\xff\xff", b"DBN\x63" * 9,
+     b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd" + b"\xff" * 100],
+    ids=["empty", "one", "short", "text", "claims", "version", "zstd-short", "zstd-bad"],
+)
+def test_a_file_that_is_no_dbn_is_named(hub, start, tmp_path, content):
+    path = tmp_path / "bad.dbn"
+    path.write_bytes(content)
+    one_line(start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}"), 2, path)
+
+
+def test_a_truncated_file_names_the_record(hub, start, second):
+    second.write_bytes(second.read_bytes()[:-10])
+    to = f"127.0.0.1:{hub.feed_port}"
+    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, "record 11")
+
+
+def test_a_record_of_no_length_ends_the_replay(hub, start, second):
+    second.write_bytes(second.read_bytes() + bytes(16))
+    to = f"127.0.0.1:{hub.feed_port}"
+    one_line(start("replay", second, "--to", to, "--speed", "max"), 1, second, "record 12")
+
+
+@needs_es
+def test_a_truncated_archive_names_the_record(hub, start, tmp_path):
+    path = tmp_path / "short.dbn.zst"
+    path.write_bytes(ES.read_bytes()[:100_000])
+    to = f"127.0.0.1:{hub.feed_port}"
+    one_line(start("replay", path, "--to", to, "--speed", "max"), 1, path, "record")
+
+
+def test_a_hub_that_does_not_run_is_named(start, second):
+    [port] = free_ports(1)
+    one_line(start("replay", second, "--to", f"127.0.0.1:{port}"), 2, f"127.0.0.1:{port}", "hub")
+
+
+def test_a_hub_that_ends_meanwhile_is_named(start_hub, start, second):
+    hub = start_hub()
+    to = f"127.0.0.1:{hub.feed_port}"
+    program = start("replay", second, "--to", to, "--speed", "0.01")
+    eventually(lambda: hub.hash("md:OWN").get("last") == "100", "the first trade")
+    hub.stop()
+    one_line(program, 1, to)
+
+
+@pytest.mark.parametrize("port", ["resp_port", "pub_port"])
+def test_a_port_of_another_protocol_is_not_taken_for_a_feed(hub, start, second, port):
+    to = f"127.0.0.1:{getattr(hub, port)}"
+    one_line(start("replay", second, "--to", to), 1, to)
+
+
+def test_a_demo_plays_a_file(start, second):
+    resp, pub, pull, feed = free_ports(4)
+    program = start(
+        "demo", "--no-tui", "--replay", second, "--for", "2s", "--resp", f"127.0.0.1:{resp}",
+        "--zmq-pub", f"127.0.0.1:{pub}", "--zmq-pull", f"127.0.0.1:{pull}",
+        "--feed", f"127.0.0.1:{feed}",
+    )
+    assert program.wait(30) == 0, program.stderr
+    report = Report(program.stdout)
+    assert (report.read, report.used, report.trades) == (11, 11, 11)
+    assert "11 messages by the hub" in program.stdout
