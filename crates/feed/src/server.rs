@@ -333,7 +333,10 @@ impl Session {
         let flags = packet.header.flags;
         if flags.contains(Flags::CONTROL) {
             for control in packet.controls() {
-                self.control(&control?, now_ns, sink)?;
+                match control {
+                    Ok(control) => self.control(&control, now_ns, sink)?,
+                    Err(error) => return self.malformed(error),
+                }
             }
             return Ok(());
         }
@@ -341,6 +344,16 @@ impl Session {
             return Ok(());
         }
         self.out_of_order()
+    }
+
+    /// A control that cannot be read ends the session, but not without a word.
+    fn malformed(&mut self, error: MessageError) -> Result<(), SessionError> {
+        let reason = match (self.state, error) {
+            (State::LoginAwaited, MessageError::BadValue) => RefusalReason::ROLE,
+            _ => RefusalReason::PROTOCOL,
+        };
+        self.refuse(reason, "a control holds what it must not");
+        Err(error.into())
     }
 
     fn control<S: Sink>(

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_feed::book::{Books, BooksConfig, Tick};
+use tidewire_feed::book::{Books, BooksConfig, Tick, Unused};
 use tidewire_feed::dbn::{Reader, RecordRef};
 use tidewire_feed::wire::{Definition, Message, Name, UNDEFINED_PRICE};
 use tidewire_lane::Endpoint;
@@ -190,10 +190,12 @@ fn describe(
         "records",
         format!("{} read, {} used", grouped(read), grouped(used)),
     );
-    for (kind, reason, count) in accounting.unused() {
+    // Records of unknown kind are listed by their type, below.
+    let known = |(_, reason, _): &(_, Unused, _)| *reason != Unused::UnknownKind;
+    for (kind, reason, count) in accounting.unused().filter(known) {
         line(
             "not used",
-            format!("{} {kind:?}: {reason:?}", grouped(count)),
+            format!("{} {kind:?}: {}", grouped(count), reason.reason()),
         );
     }
     for (rtype, count) in accounting.unknown_types() {

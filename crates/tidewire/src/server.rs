@@ -154,7 +154,8 @@ pub(crate) fn start_hub(
     exchange: impl FnOnce(&Arc<Hub>) -> Option<Exchange>,
 ) -> Result<(Arc<Hub>, Lanes<Mail>), Failure> {
     let failed = |error: std::io::Error| Failure::running(format!("cannot start: {error}"));
-    let connections_max = config.clients_max;
+    // Room beyond the Redis clients: one too many is told so, and feeds and ZeroMQ peers get in.
+    let connections_max = config.clients_max + CONNECTIONS_RESERVED;
     let mailboxes = Lanes::mailboxes(config.lanes).map_err(failed)?;
     let hub = Hub::new(config, mailboxes.clone());
     let mut exchange = exchange(&hub);
@@ -175,5 +176,7 @@ pub(crate) fn start_hub(
     Ok((hub, lanes))
 }
 
+/// Connections of a lane beyond the limit of Redis clients.
+const CONNECTIONS_RESERVED: usize = 1_024;
 /// How often the main thread looks for signals.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);

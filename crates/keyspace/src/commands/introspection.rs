@@ -81,12 +81,10 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Result {
     };
     let with_parts =
         |command: &'static Command| std::iter::once(command).chain(command.subcommands.iter());
-    // Without a filter only whole commands are listed.
-    let all = call.arguments.len() == 2;
     let mark = call.reply.array_later();
     let mut count = 0;
     for command in table::all().flat_map(with_parts) {
-        if accepts(command) && !(all && command.full_name.contains('|')) {
+        if accepts(command) {
             call.reply.bulk(command.full_name.as_bytes());
             count += 1;
         }
