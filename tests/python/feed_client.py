@@ -256,6 +256,10 @@ class FeedClient:
     live: list = field(default_factory=list)
     accepted: object = None
     snapshots: int = 0
+    # How often it was told that it had been too slow.
+    conflated: int = 0
+    # The stream goes on here after the last conflation.
+    resume: int = 0
 
     def send(self, flags, first, *messages, session=0):
         self.socket.sendall(encode(flags, first, messages, session))
@@ -290,7 +294,7 @@ class FeedClient:
         if packet.flags & HEARTBEAT:
             self.heartbeats.append(packet)
             if self.expected and packet.first:
-                assert packet.first == self.expected, "all that was sent has come"
+                assert packet.first == max(self.expected, self.resume), "all that was sent has come"
             return packet
         if packet.flags & CONTROL:
             for message in messages_of(packet):
@@ -300,6 +304,8 @@ class FeedClient:
             for message in messages_of(packet):
                 self._snapshot(message)
             return packet
+        if self.expected and self.expected < self.resume:
+            self.expected = self.resume
         if self.expected:
             assert packet.first == self.expected, "a TCP stream has neither gap nor overlap"
         sequence = packet.first
@@ -317,6 +323,9 @@ class FeedClient:
     def _control(self, message):
         if isinstance(message, Accepted):
             self.accepted = message
+        if isinstance(message, TooOld) and message.conflated:
+            self.conflated += 1
+            self.resume = message.oldest
         if isinstance(message, Refused):
             raise ConnectionError(f"refused with reason {message.reason}: {message.words}")
 

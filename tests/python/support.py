@@ -366,6 +366,24 @@ def command(*arguments):
     return b"".join(parts)
 
 
+class Order:
+    """Updates of a topic grow, and so do snapshots.
+
+    Updates that a snapshot holds already may still follow it: the rule is "apply if newer".
+    """
+
+    def __init__(self):
+        self.snapshot = self.update = 0
+
+    def check(self, value):
+        if "snapshot" in value:
+            assert value["seq"] >= max(self.snapshot, self.update)
+            self.snapshot = value["seq"]
+        else:
+            assert value["seq"] > self.update
+            self.update = value["seq"]
+
+
 def same_value(text, fields):
     """Whether the JSON of an update says what the fields of HGETALL say, to the digit."""
     update = json.loads(text, parse_int=str, parse_float=str)

@@ -5,7 +5,7 @@ import json
 import pytest
 import redis
 
-from support import FIELDS, RespSocket, eventually, free_ports, same_value
+from support import FIELDS, Order, RespSocket, eventually, free_ports, same_value
 
 
 def test_a_market_topic_is_a_hash_with_all_its_fields(simulated):
@@ -39,21 +39,6 @@ def test_keys_scan_and_exists_see_market_topics_beside_ordinary_keys(simulated):
     assert client.exists("md:RELIANCE", "mine", "md:NOBODY") == 2
     assert client.ttl("md:RELIANCE") == -1
     assert client.hgetall("md:NOBODY") == {} and client.type("md:NOBODY") == b"none"
-
-
-class Order:
-    """Updates of a topic grow. The first of them may be those that the snapshot holds already."""
-
-    def __init__(self):
-        self.snapshot = self.update = 0
-
-    def check(self, value):
-        if "snapshot" in value:
-            assert value["seq"] >= max(self.snapshot, self.update)
-            self.snapshot = value["seq"]
-        else:
-            assert value["seq"] > self.update
-            self.update = value["seq"]
 
 
 WRITES = [

@@ -1,0 +1,281 @@
+"""Subscribers that stop reading: they hold nobody up, and have the newest values afterwards."""
+
+import json
+import time
+from collections import defaultdict
+
+import pytest
+
+from conftest import wait_for_values
+from feed_client import HEARTBEAT, FeedClient
+from support import PATIENCE_S, Order, RespSocket, command, eventually, is_closed, same_value
+from test_bad_input import HELLO
+
+SMALL = {"receive_buffer_bytes": 4096}
+
+
+@pytest.fixture
+def fast(start_simulator, start_hub, tmp_path):
+    """A hub that reads a fast exchange, and begins to conflate early."""
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\nconflate-bytes = 65536\n")
+    simulator = start_simulator("--rate", "40k")
+    hub = start_hub("--source", simulator.source, "--config", path)
+    hub.simulator = simulator
+    wait_for_values(hub, 100)
+    return hub
+
+
+def stopped(hub):
+    """Ends the exchange; the hub's last values, which do not change any more."""
+    hub.simulator.stop()
+    client = hub.redis()
+    names = client.keys("md:*")
+
+    def values():
+        pipeline = client.pipeline(transaction=False)
+        for name in names:
+            pipeline.hgetall(name)
+        found = pipeline.execute()
+        return [{f.decode(): v.decode() for f, v in fields.items()} for fields in found]
+
+    eventually(lambda: all(value["stale"] == "1" for value in values()), "the end of the source")
+    return dict(zip(names, values()))
+
+
+def fallen_behind(hub, more_than=1000):
+    """Waits until updates have been conflated."""
+    begin = hub.info("topics")["conflated_messages"]
+    eventually(
+        lambda: hub.info("topics")["conflated_messages"] > begin + more_than, "conflated updates"
+    )
+
+
+def assert_ends_at(receive, values):
+    """Takes messages until each topic has its last value; none may go back on its way there."""
+    last, orders, snapshots, count = {}, defaultdict(Order), 0, 0
+    end = time.monotonic() + 60
+    while len(last) < len(values) or not all(
+        same_value(last[name], fields) for name, fields in values.items()
+    ):
+        assert time.monotonic() < end, "the last values did not come"
+        # Comparing everything behind each message would take longer than the messages.
+        for _ in range(100):
+            message = receive()
+            if message is None:
+                break
+            name, payload = message
+            value = json.loads(payload)
+            snapshots += "snapshot" in value
+            count += 1
+            orders[name].check(value)
+            last[name] = payload
+    return count, snapshots
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+def test_a_redis_subscriber_that_stops_reading_has_the_newest_values_in_the_end(fast, protocol):
+    one = fast.resp(**SMALL)
+    client = RespSocket(one)
+    client.call("HELLO", protocol)
+    client.send("PSUBSCRIBE", "md:*")
+    assert client.read() == [b"psubscribe", b"md:*", 1]
+    fallen_behind(fast)
+    values = stopped(fast)
+    one.settimeout(1)
+
+    def receive():
+        try:
+            kind, pattern, name, payload = client.read()
+        except TimeoutError:
+            return None
+        assert (kind, pattern) == (b"pmessage", b"md:*")
+        return name, payload
+
+    count, snapshots = assert_ends_at(receive, values)
+    assert snapshots > 100, "what stands for conflated updates is marked"
+    assert count < fast.info("feed")["feed_applied_messages"]
+
+
+def test_a_zeromq_subscriber_that_stops_reading_has_the_newest_values_in_the_end(fast):
+    sub = fast.sub("md:", rcvhwm=10, rcvbuf=4096)
+    assert sub.recv_multipart()[0].startswith(b"md:")
+    fallen_behind(fast)
+    values = stopped(fast)
+
+    def receive():
+        return sub.recv_multipart() if sub.poll(1000) else None
+
+    _, snapshots = assert_ends_at(receive, values)
+    assert snapshots > 100
+
+
+def test_a_subscriber_that_stops_and_goes_on_during_the_feed_catches_up(fast):
+    client = RespSocket(fast.resp(**SMALL))
+    client.send("SUBSCRIBE", *(name for name in fast.redis().keys("md:*")))
+    for _ in range(3):
+        fallen_behind(fast, 100)
+        now = fast.info("feed")["feed_next_sequence"]
+        newest = 0
+        while newest < now:
+            message = client.read()
+            if message[0] == b"message":
+                newest = max(newest, json.loads(message[2])["seq"])
+
+
+def test_a_feed_client_that_stops_reading_has_the_newest_values_in_the_end(
+    start_simulator, start_hub, tmp_path
+):
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\njournal-messages = 16384\nconflate-bytes = 65536\n")
+    simulator = start_simulator("--rate", "40k")
+    hub = start_hub("--source", simulator.source, "--config", path)
+    hub.simulator = simulator
+    wait_for_values(hub, 100)
+    client = FeedClient(hub.connect(hub.feed_port, **SMALL))
+    client.join("*")
+    client.until(lambda: client.snapshots)
+    begin = hub.info("feed")["feed_next_sequence"]
+
+    def far_behind():
+        client.send(HEARTBEAT, 0)
+        return hub.info("feed")["feed_next_sequence"] > begin + 200_000
+
+    eventually(far_behind, "many windows of it", 60)
+    values = stopped(hub)
+    end = hub.info("feed")["feed_next_sequence"]
+    client.until(lambda: max(client.expected, client.resume) == end and client.snapshots >= 2)
+    assert client.conflated >= 1
+    for symbol, name in client.names.items():
+        fields = values[f"md:{name}".encode()]
+        assert client.values[symbol]["seq"] == int(fields["seq"]), name
+
+
+def test_a_live_key_too_is_conflated_to_its_newest_value(start_hub, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\nconflate-bytes = 65536\n")
+    hub = start_hub("--config", path)
+    stuck = RespSocket(hub.resp(**SMALL))
+    stuck.call("SUBSCRIBE", "live:big")
+    writer = hub.redis()
+
+    def written():
+        pipeline = writer.pipeline(transaction=False)
+        for _ in range(100):
+            written.number += 1
+            pipeline.set("live:big", b"%d:" % written.number + b"x" * 20_000)
+        pipeline.execute()
+        return hub.info("topics")["conflated_messages"] > 100
+
+    written.number = 0
+    eventually(written, "conflated writes")
+    newest = writer.get("live:big")
+    previous = 0
+    while True:
+        payload = stuck.read()[2]
+        number = int(payload.partition(b":")[0])
+        assert number > previous, "newer with each message"
+        previous = number
+        if payload == newest:
+            break
+    assert number == written.number
+
+
+def test_a_subscriber_to_plain_messages_is_cut_off_at_its_limit(start_hub, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\npubsub-hard-bytes = 1000000\n")
+    hub = start_hub("--config", path)
+    good = hub.subscriber("news")
+    stuck = RespSocket(hub.resp(**SMALL))
+    stuck.call("SUBSCRIBE", "news")
+    publisher = hub.redis()
+    before = hub.resident_bytes()
+    body, count = b"x" * 10_000, 0
+    while hub.info("topics")["cut_off_subscribers"] == 0:
+        assert publisher.publish("news", body) >= 1
+        assert good.data() == body, "the one that reads gets every message"
+        count += 1
+        assert count < 5000, "50 MB are far above the limit"
+    assert hub.info("stats")["client_output_buffer_limit_disconnections"] == 1
+    assert is_closed(stuck.socket)
+    assert publisher.publish("news", body) == 1
+    assert good.data() == body
+    assert hub.resident_bytes() - before < 32 << 20
+
+
+def test_a_soft_limit_counts_only_when_it_lasts(start_hub, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\npubsub-soft-bytes = 100000\npubsub-soft-seconds = 1\n")
+    hub = start_hub("--config", path)
+    stuck = RespSocket(hub.resp(**SMALL))
+    stuck.call("SUBSCRIBE", "news")
+    publisher = hub.redis()
+    sent = 0
+
+    def cut_off():
+        nonlocal sent
+        if sent < 20_000_000:
+            for _ in range(20):
+                publisher.publish("news", b"x" * 10_000)
+            sent += 200_000
+        else:
+            publisher.publish("news", b"x")
+        return hub.info("topics")["cut_off_subscribers"] == 1
+
+    eventually(cut_off, "the end of a second above the soft limit")
+    assert hub.redis().config_get("client-output-buffer-limit") == {
+        "client-output-buffer-limit": "normal 0 0 0 slave 0 0 0 pubsub 33554432 100000 1"
+    }
+
+
+def test_a_slow_zeromq_subscriber_misses_plain_messages_and_they_are_counted(start_hub, tmp_path):
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\nzmq-high-water-bytes = 1000000\n")
+    hub = start_hub("--config", path)
+    stuck = hub.connect(hub.pub_port, **SMALL)
+    stuck.sendall(HELLO["pub_port"] + b"\x00\x05\x01news")
+    good = hub.sub("news")
+    publisher = hub.redis()
+
+    def joined():
+        publisher.publish("news", "joined")
+        return good.poll(50)
+
+    eventually(joined, "a subscriber that has joined")
+    while good.poll(100):
+        good.recv_multipart()
+    body, count = b"x" * 10_000, 0
+    while hub.info("topics")["dropped_messages"] == 0:
+        publisher.publish("news", body)
+        assert good.recv_multipart() == [b"news", body]
+        count += 1
+        assert count < 5000
+    # It is not cut off: what comes is whole, and goes on when there is room again.
+    stuck.settimeout(1)
+    received = 0
+    try:
+        while received < 1_000_000:
+            received += len(stuck.recv(1 << 16))
+    except TimeoutError:
+        pass
+    dropped = hub.info("topics")["dropped_messages"]
+    publisher.publish("news", "again")
+    assert good.recv_multipart() == [b"news", b"again"]
+    assert hub.info("topics")["dropped_messages"] == dropped
+
+
+def test_one_that_stops_reading_costs_the_others_nothing(fast):
+    stuck = [fast.resp(**SMALL) for _ in range(10)]
+    for one in stuck:
+        one.sendall(command("PSUBSCRIBE", "md:*"))
+    fallen_behind(fast)
+    quick = fast.subscriber("md:RELIANCE")
+    begin = time.monotonic()
+    order = Order()
+    assert quick.json()["snapshot"] is True
+    for _ in range(200):
+        value = quick.json()
+        assert "snapshot" not in value, "every single update"
+        order.check(value)
+    assert time.monotonic() - begin < PATIENCE_S
+    assert fast.info("feed")["feed_lost_messages"] == 0
