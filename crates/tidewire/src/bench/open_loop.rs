@@ -83,20 +83,24 @@ impl<'a> OpenLoop<'a> {
         let mut schedule = Schedule::new(0, self.rate);
         let mut number = 0;
         let mut events = Vec::with_capacity(self.connections.len());
+        let duration_ns = duration.as_nanos() as u64;
         loop {
             let now_ns = start.elapsed().as_nanos() as u64;
-            if now_ns < duration.as_nanos() as u64 {
-                let due = schedule.due(now_ns);
-                for _ in 0..due {
-                    self.ask(number, schedule.time_ns(number));
-                    number += 1;
+            // What fell due while this thread did not run is asked for all the same.
+            let due = schedule.due(now_ns.min(duration_ns - 1));
+            for _ in 0..due {
+                self.ask(number, schedule.time_ns(number));
+                number += 1;
+            }
+            schedule.sent(due);
+            if now_ns >= duration_ns {
+                if self.connections.iter().all(|c| c.due_ns.is_empty()) {
+                    break;
                 }
-                schedule.sent(due);
-            } else if self.connections.iter().all(|c| c.due_ns.is_empty()) {
-                break;
-            } else if now_ns > (duration + DRAIN_TIME).as_nanos() as u64 {
-                self.give_up(now_ns, &mut outcome);
-                break;
+                if now_ns > duration_ns + DRAIN_TIME.as_nanos() as u64 {
+                    self.give_up(now_ns, &mut outcome);
+                    break;
+                }
             }
             self.flush()?;
             let buffer = rustix::buffer::spare_capacity(&mut events);

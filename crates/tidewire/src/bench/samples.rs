@@ -155,7 +155,7 @@ impl Run {
         let share =
             |figure: fn(&Sample) -> f64| 100.0 * Spread::of(self.samples.iter().map(figure)).median;
         format!(
-            "ready, but waiting for a processor: servers {:.0} %, load {:.0} % of the time (medians)",
+            "ready, but waiting for a processor (medians): servers {:.0} %, load {:.0} %",
             share(|s| s.server_waiting),
             share(|s| s.load_waiting)
         )
