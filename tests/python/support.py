@@ -205,18 +205,20 @@ class Hub(Program):
         """A socket at the Redis port."""
         return self.connect(self.resp_port, **options)
 
-    def zmq(self, kind, prefixes=(), port=None, **options):
-        """A ZeroMQ socket, connected to the port that its kind is for."""
+    def zmq(self, kind, prefixes=(), port=None, monitored=False, **options):
+        """A ZeroMQ socket (or its monitor), connected to the port that its kind is for."""
         one = self._context.socket(kind)
+        self._clients.append(one)
         one.linger = 0
         one.rcvtimeo = one.sndtimeo = int(PATIENCE_S * 1000)
         for name, value in options.items():
             setattr(one, name, value)
+        monitor = one.get_monitor_socket() if monitored else None
         pushes = kind == zmq.PUSH
         one.connect(f"tcp://127.0.0.1:{port or (self.pull_port if pushes else self.pub_port)}")
         for prefix in prefixes:
             one.subscribe(prefix)
-        return one
+        return monitor or one
 
     def sub(self, *prefixes, **options):
         """A ZeroMQ subscriber."""

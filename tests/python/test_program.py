@@ -335,21 +335,71 @@ def test_simulate_says_what_it_does_and_records(start_simulator, tmp_path):
     assert path.read_bytes()[:3] == b"TW\x01"
 
 
-def test_the_same_seed_gives_the_same_prices(start_simulator, tmp_path):
-    def recorded(seed):
-        path = tmp_path / f"stream{seed}{os.urandom(4).hex()}"
-        simulator = start_simulator(
-            "--rate", "2k", "--symbols", "3", "--for", "500ms", "--seed", seed, "--record", path
-        )
-        assert simulator.wait() == 0
-        messages = [m for packet in packets_of(path.read_bytes()) for m in messages_of(packet)]
-        assert any(isinstance(message, Definition) for message in messages)
-        return [
-            (message.symbol, message.bid, message.ask) if isinstance(message, Quote)
-            else (message.symbol, message.price, message.size)
-            for message in messages
-            if isinstance(message, (Quote, Trade))
-        ][:400]
+def recorded(start_simulator, folder, *options):
+    """What an exchange with these options says, as its recording has it."""
+    path = folder / f"stream{len(list(folder.iterdir()))}"
+    simulator = start_simulator("--rate", "2k", "--for", "500ms", "--record", path, *options)
+    assert simulator.wait() == 0
+    return [m for packet in packets_of(path.read_bytes()) for m in messages_of(packet)]
 
-    first, again, other = recorded(5), recorded(5), recorded(6)
+
+def prices_of(messages):
+    return [
+        (m.symbol, m.bid, m.ask) if isinstance(m, Quote) else (m.symbol, m.price, m.size)
+        for m in messages
+        if isinstance(m, (Quote, Trade))
+    ][:400]
+
+
+def test_the_same_seed_gives_the_same_prices(start_simulator, tmp_path):
+    first, again, other = (
+        prices_of(recorded(start_simulator, tmp_path, "--seed", seed)) for seed in (5, 5, 6)
+    )
     assert len(first) == 400 and first == again and first != other
+
+
+def test_markets_tend_where_they_are_told_to(start_simulator, tmp_path):
+    def mean_change(market):
+        messages = recorded(start_simulator, tmp_path, "--market", market, "--symbols", "5")
+        opens = {m.symbol: m.open for m in messages if isinstance(m, Definition)}
+        trades = [m for m in messages if isinstance(m, Trade)][:200]
+        assert len(trades) == 200
+        return sum(m.price / opens[m.symbol] - 1 for m in trades) / len(trades)
+
+    assert mean_change("bull") > mean_change("neutral") > mean_change("bear")
+
+
+def test_the_exchange_is_paced_evenly(start_simulator, tmp_path):
+    messages = recorded(start_simulator, tmp_path)
+    times_ns = [m.time_ns for m in messages if isinstance(m, (Quote, Trade))]
+    assert times_ns == sorted(times_ns)
+    quotes = sum(isinstance(m, Quote) for m in messages)
+    assert 0.6 < quotes / len(times_ns) < 0.8, "seven of ten are quotes"
+    windows = {(time_ns - times_ns[0]) // 10_000_000 for time_ns in times_ns}
+    assert len(windows) > 25, "no burst a second: of fifty parts of the time most have some"
+
+
+def test_a_spread_stands_between_bid_and_ask(start_simulator, tmp_path):
+    for m in recorded(start_simulator, tmp_path):
+        if isinstance(m, Quote):
+            assert 0.0004 < (m.ask - m.bid) / m.bid < 0.0025
+
+
+@pytest.mark.parametrize("symbols", [1, 250])
+def test_as_many_symbols_as_asked_for(start_simulator, start_hub, symbols):
+    simulator = start_simulator("--rate", "5k", "--symbols", symbols)
+    hub = start_hub("--source", simulator.source)
+    eventually(lambda: len(hub.redis().keys("md:*")) == symbols, "all symbols")
+    assert hub.redis().exists("md:RELIANCE") == 1
+
+
+def test_sources_can_stand_in_the_environment_and_in_the_file(start_simulator, start_hub, tmp_path):
+    sources = []
+    for name in ("AAA", "BBB"):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"name,price,volatility\n{name},10.00,0.2\n")
+        sources.append(start_simulator("--rate", "500", "--symbols", path).source)
+    path = tmp_path / "hub.toml"
+    path.write_text(f"source = ['{sources[0]}', '{sources[1]}']\n")
+    wait_for_values(start_hub("--config", path), 2)
+    wait_for_values(start_hub(env={"TIDEWIRE_SOURCE": ",".join(sources)}), 2)
