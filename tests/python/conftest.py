@@ -2,7 +2,7 @@
 
 import pytest
 
-from support import BINARY, Hub, Program, Simulator, eventually
+from support import BINARY, Hub, Program, Simulator, wait_for_values
 
 
 def pytest_sessionstart(session):
@@ -46,19 +46,6 @@ def simulated(start_simulator, start_hub):
     return hub
 
 
-def wait_for_values(hub, symbols):
-    """Waits until each of so many symbols has traded."""
-
-    def traded():
-        names = hub.redis().keys("md:*")
-        pipeline = hub.redis().pipeline(transaction=False)
-        for name in names:
-            pipeline.hget(name, "last")
-        return len(names) == symbols and all(pipeline.execute())
-
-    eventually(traded, f"a price of each of {symbols} symbols")
-
-
 def _starter(request, make):
     def started(*arguments, **options):
         program = make(*arguments, **options)
@@ -71,7 +58,7 @@ def _starter(request, make):
 def _end(program, request):
     failed = getattr(request.node, "failed", False)
     try:
-        if type(program) is not Program and not failed and not getattr(program, "lost", False):
+        if type(program) is not Program and not failed:
             program.stop()
     finally:
         program.kill()

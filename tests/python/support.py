@@ -40,6 +40,19 @@ def eventually(condition, what, patience_s=PATIENCE_S):
         time.sleep(0.01)
 
 
+def wait_for_values(hub, symbols):
+    """Waits until each of so many symbols has traded."""
+
+    def traded():
+        names = hub.redis().keys("md:*")
+        pipeline = hub.redis().pipeline(transaction=False)
+        for name in names:
+            pipeline.hget(name, "last")
+        return len(names) == symbols and all(pipeline.execute())
+
+    eventually(traded, f"a price of each of {symbols} symbols")
+
+
 def free_ports(count):
     """Ports that nobody uses now."""
     sockets = [socket.socket() for _ in range(count)]

@@ -8,31 +8,12 @@ import time
 import pytest
 import zmq
 
-from conftest import wait_for_values
-from feed_client import CONTROL, FeedClient, encode, login, subscribe
-from support import PATIENCE_S, RespSocket, command, eventually, is_closed
+from feed_client import FeedClient
+from handshakes import HELLO
+from support import PATIENCE_S, RespSocket, command, eventually, is_closed, wait_for_values
 
 PORTS = ["resp_port", "pub_port", "pull_port", "feed_port"]
 MIB = 1 << 20
-
-GREETING = (
-    b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
-)
-
-
-def ready(socket_type):
-    """The READY command of a ZeroMQ peer."""
-    body = b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(socket_type)) + socket_type
-    return b"\x04" + bytes([len(body)]) + body
-
-
-HELLO = {
-    "resp_port": b"",
-    "pub_port": GREETING + ready(b"SUB"),
-    "pull_port": GREETING + ready(b"PUSH"),
-    "feed_port": encode(CONTROL, 0, [login(1)]) + encode(CONTROL, 0, [subscribe("*")]),
-}
-
 
 def assert_serves(hub):
     """Every port serves a well-behaved client."""

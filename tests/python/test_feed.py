@@ -7,12 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from conftest import wait_for_values
 from feed_client import (
     CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, FeedClient, Skip, crc32c, definition,
     encode, login, messages_of, quote, request, snapshot_request, subscribe, trade, unsubscribe,
 )
-from support import eventually, free_ports
+from support import eventually, free_ports, wait_for_values
 
 
 def test_the_checksum_is_castagnolis():

@@ -12,9 +12,8 @@ import pytest
 import redis
 import zmq
 
-from conftest import wait_for_values
 from feed_client import Definition, Quote, Trade, messages_of, packets_of
-from support import BINARY, STOP_TIME_MAX_S, environment, eventually, free_ports
+from support import BINARY, STOP_TIME_MAX_S, environment, eventually, free_ports, wait_for_values
 
 
 def fails(start, code, *words, arguments, env=None):

@@ -6,10 +6,11 @@ from collections import defaultdict
 
 import pytest
 
-from conftest import wait_for_values
 from feed_client import HEARTBEAT, FeedClient
-from support import PATIENCE_S, Order, RespSocket, command, eventually, is_closed, same_value
-from test_bad_input import HELLO
+from handshakes import HELLO
+from support import (
+    PATIENCE_S, Order, RespSocket, command, eventually, is_closed, same_value, wait_for_values,
+)
 
 SMALL = {"receive_buffer_bytes": 4096}
 
