@@ -143,6 +143,9 @@ impl HubLane {
         let next = self.hub.journal_next.load(Ordering::Acquire);
         let grown = next != self.feed_served;
         self.feed_served = next;
+        if !grown && self.hub.config.faults.is_none() {
+            return None;
+        }
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
             if let Some(Some(Session::Feed(session))) = self.sessions.get_mut(id.index()) {
@@ -350,6 +353,7 @@ impl Application for HubLane {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
         self.announce_journal();
+        self.fanout.end_turn();
         if self.timed_sessions > 0 || !self.sources.is_empty() {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }

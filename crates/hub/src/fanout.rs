@@ -5,7 +5,7 @@
 //! when it is ready again, and of plain messages it is cut off (Redis) or misses some (ZeroMQ);
 //! all of it is counted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,8 @@ use tidewire_zmtp::prefixes::PrefixTable;
 use crate::board::write_json;
 use crate::frames::{Frames, How};
 use crate::hub::{Hub, Mail};
-use crate::pending::{Pending, PendingTopic};
+use crate::outlet::{Outlet, Verdict};
+use crate::pending::PendingTopic;
 use crate::publication::{News, Origin, Publication};
 use crate::subscriptions::Kind;
 
@@ -38,7 +39,17 @@ pub(crate) struct Fanout {
     frames: Frames,
     targets: Vec<Target>,
     json: Vec<u8>,
+    /// What the subscriptions are counted with.
+    subscription_bytes: usize,
+    /// Turns of the lane.
+    turn: u64,
+    /// Connections that were written a current value in this turn or the one before.
+    current_written: Vec<ConnectionId>,
 }
+
+/// The lane has its maximum of subscriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubscriptionsFull;
 
 #[derive(Debug)]
 struct Pattern {
@@ -51,19 +62,6 @@ struct Pattern {
 struct Target {
     connection: ConnectionId,
     how: How,
-}
-
-/// What a subscribed connection needs beyond its session.
-#[derive(Debug)]
-struct Outlet {
-    connection: ConnectionId,
-    dialect: Dialect,
-    channels: HashSet<Box<[u8]>, RandomState>,
-    patterns: HashSet<Arc<[u8]>, RandomState>,
-    /// Topics whose current value is owed.
-    pending: Pending,
-    /// Since when the outbox has been above the soft limit, monotonic ns.
-    over_soft_limit_since_ns: Option<u64>,
 }
 
 /// What fan-out has done since the start, over all lanes.
@@ -92,10 +90,13 @@ impl Fanout {
             frames: Frames::default(),
             targets: Vec::new(),
             json: Vec::new(),
+            subscription_bytes: 0,
+            turn: 0,
+            current_written: Vec::new(),
         }
     }
 
-    /// Subscribes `connection`; false if it was subscribed already (or is at its limit).
+    /// Subscribes `connection`; false if it was subscribed already.
     ///
     /// The current values of the topics it names are owed from now on: call [`Fanout::pump`] once
     /// the confirmation is written.
@@ -105,12 +106,16 @@ impl Fanout {
         dialect: Dialect,
         kind: Kind,
         name: &[u8],
-    ) -> bool {
+    ) -> Result<bool, SubscriptionsFull> {
+        let cost_bytes = subscription_cost_bytes(name);
+        if self.subscription_bytes + cost_bytes > SUBSCRIPTION_BYTES_MAX {
+            return Err(SubscriptionsFull);
+        }
         let outlet = self.outlet(connection, dialect);
         match kind {
             Kind::Channel => {
                 if !outlet.channels.insert(name.into()) {
-                    return false;
+                    return Ok(false);
                 }
                 self.channels
                     .entry(name.into())
@@ -119,18 +124,17 @@ impl Fanout {
             }
             Kind::Pattern => {
                 if !outlet.patterns.insert(name.into()) {
-                    return false;
+                    return Ok(false);
                 }
                 self.add_pattern(connection, name);
             }
             Kind::Prefix => {
-                if self.prefixes.len() >= PREFIXES_MAX
-                    || !self.prefixes.insert(name, connection).is_first()
-                {
-                    return false;
+                if !self.prefixes.insert(name, connection).is_first() {
+                    return Ok(false);
                 }
             }
         }
+        self.subscription_bytes += cost_bytes;
         let topics = self.matching_topics(kind, name);
         for &number in &topics {
             if let Some(topic) = self.hub.board.topic(number) {
@@ -140,7 +144,7 @@ impl Fanout {
         self.forget_routes(kind, &topics);
         self.hub.subscriptions.add(self.lane, kind, name);
         self.owe_current_values(connection, kind, name, &topics);
-        true
+        Ok(true)
     }
 
     /// Ends a subscription; false if there was none.
@@ -284,6 +288,24 @@ impl Fanout {
         }
     }
 
+    /// A turn of the lane ends. Mail that was on its way when a current value was written has
+    /// come in by the end of the next turn: from then on nothing older can follow.
+    pub(crate) fn end_turn(&mut self) {
+        self.turn += 1;
+        if self.current_written.is_empty() {
+            return;
+        }
+        let turn = self.turn;
+        let mut waiting = std::mem::take(&mut self.current_written);
+        waiting.sort_unstable();
+        waiting.dedup();
+        waiting.retain(|&id| {
+            self.outlet_of(id)
+                .is_some_and(|outlet| outlet.forget_current(turn))
+        });
+        self.current_written = waiting;
+    }
+
     /// This lane missed updates because its mailbox was full: every subscriber of a last-value
     /// topic is owed the current value.
     pub(crate) fn owe_everything(&mut self, context: &mut Context<Mail>) {
@@ -295,7 +317,7 @@ impl Fanout {
                 if let Some(outlet) = self.outlet_of(target.connection) {
                     outlet
                         .pending
-                        .push(PendingTopic::Market(topic.number), target.how.clone());
+                        .push((PendingTopic::Market(topic.number), target.how.clone()));
                     owed.push(target.connection);
                 }
             }
@@ -319,28 +341,34 @@ impl Fanout {
             return;
         };
         let waiting_bytes = context.out_bytes(target.connection);
-        let topic = match news.origin {
-            Origin::Market(number) => Some(PendingTopic::Market(number)),
-            Origin::Live => Some(PendingTopic::Live(news.name.into())),
-            Origin::Channel => None,
+        let how = &target.how;
+        let verdict = match news.origin {
+            Origin::Market(number) => {
+                let topic = || PendingTopic::Market(number);
+                outlet.admit_update(topic, how, news.version, waiting_bytes, hub)
+            }
+            Origin::Live => {
+                let topic = || PendingTopic::Live(news.name.into());
+                outlet.admit_update(topic, how, news.version, waiting_bytes, hub)
+            }
+            Origin::Channel => outlet.admit_message(waiting_bytes, hub, context.now_ns()),
         };
-        if let Some(topic) = topic {
-            let owed = !outlet.pending.is_empty() && outlet.pending.contains(&topic, &target.how);
-            if owed || waiting_bytes > hub.config.conflate_bytes {
-                outlet.pending.push(topic, target.how.clone());
+        match verdict {
+            Verdict::Send => {}
+            Verdict::Outdated => return,
+            Verdict::Conflate => {
                 context.watch_drain(target.connection);
                 counters.conflated.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-        } else if outlet.dialect == Dialect::Zmtp {
-            if waiting_bytes > hub.config.zmq_high_water_bytes {
+            Verdict::Drop => {
                 counters.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-        } else if outlet.is_over_limit(waiting_bytes, hub, context.now_ns()) {
-            counters.cut_off.fetch_add(1, Ordering::Relaxed);
-            context.close(target.connection, CloseReason::Requested);
-            return;
+            Verdict::CutOff => {
+                counters.cut_off.fetch_add(1, Ordering::Relaxed);
+                return context.close(target.connection, CloseReason::Requested);
+            }
         }
         if let Some(out) = context.out(target.connection) {
             self.frames.write(out, outlet.dialect, &target.how, news);
@@ -358,34 +386,41 @@ impl Fanout {
         let mut json = std::mem::take(&mut self.json);
         json.clear();
         let market;
-        let (name, found): (&[u8], bool) = match topic {
+        let (name, version): (&[u8], Option<u64>) = match topic {
             PendingTopic::Market(number) => {
-                market = self.hub.board.topic(*number);
-                let value = self
-                    .hub
-                    .board
-                    .value(*number)
-                    .filter(|value| value.updates > 0);
+                let board = &self.hub.board;
+                market = board.topic(*number);
+                let value = board.value(*number).filter(|value| value.updates > 0);
                 match (&market, value) {
                     (Some(topic), Some(value)) => {
                         write_json(&mut json, topic.symbol(), &value, true);
-                        (&topic.channel, true)
+                        (&topic.channel, Some(value.updates))
                     }
-                    _ => (&[], false),
+                    _ => (&[], None),
                 }
             }
             PendingTopic::Live(name) => (name, self.hub.write_live_value(name, &mut json)),
         };
-        let dialect = self.existing(connection).map(|outlet| outlet.dialect);
-        if let (true, Some(dialect), Some(out)) = (found, dialect, context.out(connection)) {
+        let turn = self.turn;
+        if let (Some(version), Some(outlet), Some(out)) = (
+            version,
+            self.outlets
+                .get_mut(connection.index())
+                .and_then(Option::as_mut),
+            context.out(connection),
+        ) {
+            outlet.note_current(topic.clone(), how.clone(), version, turn);
+            self.current_written.push(connection);
+            let origin = Origin::Live;
             let news = News {
                 name,
                 payload: &json,
                 shared: None,
-                origin: Origin::Live,
+                origin,
+                version,
             };
             self.frames.begin();
-            self.frames.write(out, dialect, how, &news);
+            self.frames.write(out, outlet.dialect, how, &news);
             self.hub.fanout.delivered.fetch_add(1, Ordering::Relaxed);
         }
         self.json = json;
@@ -441,10 +476,10 @@ impl Fanout {
         for &number in topics {
             outlet
                 .pending
-                .push(PendingTopic::Market(number), how.clone());
+                .push((PendingTopic::Market(number), how.clone()));
         }
         for name in live {
-            outlet.pending.push(PendingTopic::Live(name), how.clone());
+            outlet.pending.push((PendingTopic::Live(name), how.clone()));
         }
     }
 
@@ -508,6 +543,7 @@ impl Fanout {
     }
 
     fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
+        self.subscription_bytes -= subscription_cost_bytes(name);
         match kind {
             Kind::Channel => {
                 if let Some(subscribers) = self.channels.get_mut(name) {
@@ -553,14 +589,7 @@ impl Fanout {
         if index >= self.outlets.len() {
             self.outlets.resize_with(index + 1, || None);
         }
-        self.outlets[index].get_or_insert_with(|| Outlet {
-            connection,
-            dialect,
-            channels: HashSet::default(),
-            patterns: HashSet::default(),
-            pending: Pending::default(),
-            over_soft_limit_since_ns: None,
-        })
+        self.outlets[index].get_or_insert_with(|| Outlet::new(connection, dialect))
     }
 
     fn outlet_of(&mut self, connection: ConnectionId) -> Option<&mut Outlet> {
@@ -574,37 +603,12 @@ impl Fanout {
     }
 }
 
-impl Outlet {
-    /// Whether what a pending value was owed to is still subscribed. A ZeroMQ prefix that has ended
-    /// may still get one value: its peer drops what it did not ask for.
-    fn is_subscribed(&self, how: &How, topic: &PendingTopic, hub: &Hub) -> bool {
-        match how {
-            How::Channel => match topic {
-                PendingTopic::Live(name) => self.channels.contains(name),
-                PendingTopic::Market(number) => {
-                    let topic = hub.board.topic(*number);
-                    topic.is_some_and(|topic| self.channels.contains(&topic.channel))
-                }
-            },
-            How::Pattern(text) => self.patterns.contains(text),
-            How::Prefix => true,
-        }
-    }
-
-    /// Redis's `client-output-buffer-limit pubsub`: at once above the hard limit, and above the
-    /// soft one when it lasts.
-    fn is_over_limit(&mut self, waiting_bytes: usize, hub: &Hub, now_ns: u64) -> bool {
-        if waiting_bytes > hub.config.pubsub_hard_bytes {
-            return true;
-        }
-        if waiting_bytes <= hub.config.pubsub_soft_bytes {
-            self.over_soft_limit_since_ns = None;
-            return false;
-        }
-        let since_ns = *self.over_soft_limit_since_ns.get_or_insert(now_ns);
-        now_ns - since_ns > hub.config.pubsub_soft_seconds * 1_000_000_000
-    }
+/// What a subscription is counted with: its name in this lane's tables and in the shared ones.
+fn subscription_cost_bytes(name: &[u8]) -> usize {
+    2 * name.len() + SUBSCRIPTION_OVERHEAD_BYTES
 }
 
-/// ZeroMQ subscriptions that a lane holds, over all its peers.
-const PREFIXES_MAX: usize = 4_000_000;
+/// Memory of one lane's subscriptions: five million of short names.
+const SUBSCRIPTION_BYTES_MAX: usize = 1 << 30;
+/// A subscription's share of the tables beside its name.
+const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;

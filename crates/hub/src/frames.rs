@@ -132,6 +132,7 @@ mod tests {
             payload: b"{}",
             shared: None,
             origin: Origin::Channel,
+            version: 0,
         };
         let (mut out, mut frames) = (Outbox::default(), Frames::default());
         frames.begin();

@@ -116,6 +116,8 @@ pub struct Hub {
     pub expired_keys: AtomicU64,
     /// Publishers whose connection broke before their session ended, newest last.
     parked: Mutex<VecDeque<(u32, ParkedPublisher)>>,
+    /// Counts writes to live keys.
+    live_version: AtomicU64,
     /// Numbers for sources, so that each has its own name as a writer.
     source_numbers: AtomicU64,
     mailboxes: Mailboxes<Mail>,
@@ -172,6 +174,7 @@ impl Hub {
             command_errors: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
             parked: Mutex::default(),
+            live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
             mailboxes,
             mail_bytes: (0..config.lanes).map(|_| AtomicUsize::new(0)).collect(),
@@ -273,10 +276,15 @@ impl Hub {
         !self.is_mounted(name) && self.keyspace.live_value(name, unix_ms(), &mut |_| ())
     }
 
-    /// Appends a live key's value as it is published; false if it has none.
-    pub(crate) fn write_live_value(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        self.keyspace
-            .live_value(name, unix_ms(), &mut |value| write_value(value, out))
+    /// Appends a live key's value as it is published. Returns the version that it has reached at
+    /// least, or `None` if it has no value.
+    pub(crate) fn write_live_value(&self, name: &[u8], out: &mut Vec<u8>) -> Option<u64> {
+        let mut version = None;
+        self.keyspace.live_value(name, unix_ms(), &mut |value| {
+            write_value(value, out);
+            version = Some(self.live_version.load(Ordering::Acquire));
+        });
+        version
     }
 
     /// Names of the live keys that `wanted` accepts.
@@ -334,7 +342,9 @@ impl Observer for LiveObserver<'_> {
             return;
         }
         let mut publication = Publication::default();
-        publication.push_with(key, Origin::Live, |out| write_value(value, out));
+        // Under the key's lock: so versions of one key grow in the order of its writes.
+        let version = self.0.live_version.fetch_add(1, Ordering::AcqRel) + 1;
+        publication.push_with(key, Origin::Live, version, |out| write_value(value, out));
         self.0.send_news(route.lanes, &Arc::new(publication));
     }
 }

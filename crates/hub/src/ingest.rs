@@ -8,7 +8,7 @@ use tidewire_feed::client::{Client, Gap, Sink};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Definition, LastValue, Login, Message, TradingState};
 use tidewire_lastvalue::{
-    ClaimError, FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketValue,
+    ClaimError, FLAG_HALTED, FLAG_STALE, LATENCY_MAX_NS, LatencyRecorder, MarketSlot, MarketValue,
     PRICE_UNDEFINED, Quote, Stamp, Trade, Writer,
 };
 use tracing::{debug, warn};
@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use crate::board::{Topic, write_json};
 use crate::hub::Hub;
 use crate::publication::{Origin, Publication};
+use crate::symbols::SymbolMap;
 
 /// One source's way into the hub. Its topics are its own until it ends.
 #[derive(Debug)]
@@ -23,8 +24,7 @@ pub(crate) struct Ingest {
     hub: Arc<Hub>,
     source: u32,
     writer: Writer,
-    /// The source's symbol numbers; `None` where it defined none, or may not write it.
-    symbols: Vec<Option<Arc<Topic>>>,
+    symbols: SymbolMap,
     /// Topics updated in this batch while nobody seemed to listen.
     unheard: Vec<u32>,
     generation: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Ingest {
 #[derive(Debug)]
 pub(crate) struct ParkedPublisher {
     pub(crate) receiver: Box<Client>,
-    pub(crate) symbols: Vec<Option<Arc<Topic>>>,
+    pub(crate) symbols: SymbolMap,
 }
 
 /// What ingest has done since the start, over all sources.
@@ -67,7 +67,7 @@ pub(crate) struct Batch<'a> {
     hub: &'a Hub,
     source: u32,
     writer: &'a mut Writer,
-    symbols: &'a mut Vec<Option<Arc<Topic>>>,
+    symbols: &'a mut SymbolMap,
     unheard: &'a mut Vec<u32>,
     generation: &'a mut u64,
     latency: &'a mut Option<LatencyRecorder>,
@@ -85,7 +85,7 @@ impl Ingest {
             latency: None,
             generation: hub.subscriptions.generation(),
             source,
-            symbols: Vec::new(),
+            symbols: SymbolMap::default(),
             unheard: Vec::new(),
             hub,
         }
@@ -131,7 +131,7 @@ impl Ingest {
     }
 
     /// The source's symbols, taken out to be kept for its next connection.
-    pub(crate) fn take_symbols(&mut self) -> Vec<Option<Arc<Topic>>> {
+    pub(crate) fn take_symbols(&mut self) -> SymbolMap {
         std::mem::take(&mut self.symbols)
     }
 
@@ -203,16 +203,20 @@ impl Batch<'_> {
         let interest = topic.interest();
         if interest != 0 {
             self.lanes |= interest;
-            self.publication
-                .push_with(&topic.channel, Origin::Market(number), |out| {
+            self.publication.push_with(
+                &topic.channel,
+                Origin::Market(number),
+                value.updates,
+                |out| {
                     write_json(out, topic.symbol(), &value, false);
-                });
+                },
+            );
         }
     }
 
     fn update(&mut self, message: &Message) {
         let symbol = message.symbol().unwrap_or(u32::MAX);
-        let Some(Some(topic)) = self.symbols.get(symbol as usize) else {
+        let Some(topic) = self.symbols.get(symbol) else {
             self.hub.ingest.refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -295,11 +299,15 @@ impl Batch<'_> {
         }
         self.lanes |= interest;
         let slots = self.hub.board.slots();
-        if let Some(slot) = slots.slot(number) {
-            self.publication
-                .push_with(&topic.channel, Origin::Market(number), |out| {
-                    write_json(out, topic.symbol(), &slot.snapshot(), false);
-                });
+        if let Some(value) = slots.slot(number).map(MarketSlot::snapshot) {
+            self.publication.push_with(
+                &topic.channel,
+                Origin::Market(number),
+                value.updates,
+                |out| {
+                    write_json(out, topic.symbol(), &value, false);
+                },
+            );
         }
     }
 }
@@ -311,13 +319,11 @@ impl Sink for Batch<'_> {
     }
 
     fn definition(&mut self, _sequence: u64, definition: &Definition) {
-        let index = definition.symbol as usize;
-        if index >= self.hub.config.market_topics_max || definition.name.is_empty() {
+        let symbol = definition.symbol;
+        // What it stood for before ends in any case.
+        if self.symbols.set(symbol, None).is_err() || definition.name.is_empty() {
             self.hub.ingest.refused.fetch_add(1, Ordering::Relaxed);
             return;
-        }
-        if index >= self.symbols.len() {
-            self.symbols.resize(index + 1, None);
         }
         let Ok(topic) = self.hub.board.define(definition) else {
             warn!(symbol = %definition.name.as_str(), "left out: the board has its maximum of topics");
@@ -328,7 +334,6 @@ impl Sink for Batch<'_> {
             Err(ClaimError::Owned { .. }) => {
                 let source = self.source;
                 warn!(symbol = %definition.name.as_str(), source, "left out: another source has it");
-                self.symbols[index] = None;
                 return;
             }
             Err(error) => {
@@ -356,7 +361,7 @@ impl Sink for Batch<'_> {
         }
         self.journal
             .append(&Message::Definition(topic.definition()));
-        self.symbols[index] = Some(topic);
+        let _ = self.symbols.set(symbol, Some(topic));
     }
 
     fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
@@ -364,12 +369,8 @@ impl Sink for Batch<'_> {
             receiver,
             mut symbols,
         } = self.hub.unpark_publisher(login.session)?;
-        for symbol in &mut symbols {
-            // Another source may have taken the topic meanwhile.
-            *symbol = symbol
-                .take()
-                .filter(|topic| self.writer.claim(topic.number).is_ok());
-        }
+        // Another source may have taken a topic meanwhile.
+        symbols.retain(|topic| self.writer.claim(topic.number).is_ok());
         *self.symbols = symbols;
         self.mark_stale(false);
         Some(receiver)

@@ -36,6 +36,8 @@ pub use hub::{Hub, HubConfig, Mail, unix_ns};
 mod ingest;
 pub use ingest::IngestCounters;
 
+mod outlet;
+
 mod pending;
 
 mod publication;
@@ -45,3 +47,5 @@ mod session;
 
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
+
+mod symbols;

@@ -23,9 +23,9 @@ pub(crate) enum PendingTopic {
 }
 
 impl Pending {
-    pub(crate) fn push(&mut self, topic: PendingTopic, how: How) {
-        if self.members.insert((topic.clone(), how.clone())) {
-            self.queue.push_back((topic, how));
+    pub(crate) fn push(&mut self, owed: (PendingTopic, How)) {
+        if self.members.insert(owed.clone()) {
+            self.queue.push_back(owed);
         }
     }
 
@@ -35,10 +35,8 @@ impl Pending {
         Some(next)
     }
 
-    pub(crate) fn contains(&self, topic: &PendingTopic, how: &How) -> bool {
-        // A tuple of references cannot be looked up in a set of tuples; the clone happens only for
-        // a subscriber that is behind.
-        self.members.contains(&(topic.clone(), how.clone()))
+    pub(crate) fn contains(&self, owed: &(PendingTopic, How)) -> bool {
+        self.members.contains(owed)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -54,10 +52,10 @@ mod tests {
     fn a_topic_is_owed_once_and_in_the_order_it_was_first_missed() {
         let mut pending = Pending::default();
         for number in [5, 3, 5, 5] {
-            pending.push(PendingTopic::Market(number), How::Channel);
+            pending.push((PendingTopic::Market(number), How::Channel));
         }
-        pending.push(PendingTopic::Market(5), How::Prefix);
-        assert!(pending.contains(&PendingTopic::Market(3), &How::Channel));
+        pending.push((PendingTopic::Market(5), How::Prefix));
+        assert!(pending.contains(&(PendingTopic::Market(3), How::Channel)));
         let order: Vec<_> = std::iter::from_fn(|| pending.pop()).collect();
         let market = |number, how| (PendingTopic::Market(number), how);
         let expected = [

@@ -18,6 +18,7 @@ struct Entry {
     name: Range<usize>,
     payload: Payload,
     origin: Origin,
+    version: u64,
 }
 
 #[derive(Debug)]
@@ -48,6 +49,9 @@ pub struct News<'a> {
     pub shared: Option<&'a Arc<[u8]>>,
     /// Where it comes from.
     pub origin: Origin,
+    /// Which state of its topic it tells of, growing with each write; 0 for plain messages. A
+    /// subscriber that got a newer state as current value is spared this one.
+    pub version: u64,
 }
 
 impl Publication {
@@ -66,12 +70,19 @@ impl Publication {
             name,
             payload,
             origin,
+            version: 0,
         });
         publication
     }
 
     /// Adds a message whose payload `write` appends.
-    pub fn push_with(&mut self, name: &[u8], origin: Origin, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push_with(
+        &mut self,
+        name: &[u8],
+        origin: Origin,
+        version: u64,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
         let middle = self.bytes.len();
@@ -81,6 +92,7 @@ impl Publication {
             name: start..middle,
             payload,
             origin,
+            version,
         });
     }
 
@@ -111,6 +123,7 @@ impl Publication {
                 payload,
                 shared,
                 origin: entry.origin,
+                version: entry.version,
             }
         })
     }
@@ -126,10 +139,10 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_went_in() {
         let mut publication = Publication::default();
-        publication.push_with(b"one", Origin::Market(3), |out| {
+        publication.push_with(b"one", Origin::Market(3), 1, |out| {
             out.extend_from_slice(b"first")
         });
-        publication.push_with(b"two", Origin::Live, |_| {});
+        publication.push_with(b"two", Origin::Live, 2, |_| {});
         let news: Vec<_> = publication
             .news()
             .map(|n| (n.name, n.payload, n.origin))

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_zmtp::{Config, Connection, Event, SocketType};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
@@ -82,7 +82,14 @@ impl ZmqSession {
             consumed += step.consumed;
             match step.event {
                 Some(Event::Subscribe(prefix)) => {
-                    fanout.subscribe(id, Dialect::Zmtp, Kind::Prefix, prefix);
+                    if fanout
+                        .subscribe(id, Dialect::Zmtp, Kind::Prefix, prefix)
+                        .is_err()
+                    {
+                        warn!("a ZeroMQ peer is sent away: too many subscriptions");
+                        context.close(id, CloseReason::Requested);
+                        return input.len();
+                    }
                     self.flush(context);
                     fanout.pump(context, id);
                 }

@@ -13,13 +13,14 @@ impl State {
             "psubscribe"
         };
         for name in call.arguments.tail(1).iter() {
-            if call.fanout.count(self.id) >= SUBSCRIPTIONS_MAX {
-                self.send(call.context, |reply| {
-                    reply.error("ERR this client has its maximum of subscriptions");
-                });
+            if call
+                .fanout
+                .subscribe(self.id, self.dialect(), kind, name)
+                .is_err()
+            {
+                self.refuse(call, "ERR the server has its maximum of subscriptions");
                 continue;
             }
-            call.fanout.subscribe(self.id, self.dialect(), kind, name);
             self.confirm(call, word, Some(name));
         }
         self.count_subscriptions(call);
@@ -110,9 +111,6 @@ impl State {
         });
     }
 }
-
-/// Channels and patterns of one client; a name costs its length and some 200 bytes.
-const SUBSCRIPTIONS_MAX: usize = 1 << 21;
 
 pub(super) const PUBSUB_HELP: &[&str] = &[
     "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -1,0 +1,144 @@
+//! A subscriber: what it is subscribed to, what it is owed, and what it may be sent.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tidewire_lane::ConnectionId;
+
+use crate::frames::{Dialect, How};
+use crate::hub::Hub;
+use crate::pending::{Pending, PendingTopic};
+
+/// What a subscribed connection needs beyond its session.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) connection: ConnectionId,
+    pub(crate) dialect: Dialect,
+    pub(crate) channels: HashSet<Box<[u8]>, RandomState>,
+    pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
+    /// Topics whose current value is owed.
+    pub(crate) pending: Pending,
+    /// The state of each topic whose current value was written a moment ago, and the turn of it:
+    /// older news of it may still be on their way.
+    current: HashMap<(PendingTopic, How), (u64, u64), RandomState>,
+    /// Since when the outbox has been above the soft limit, monotonic ns.
+    over_soft_limit_since_ns: Option<u64>,
+}
+
+/// What becomes of a message to one subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Send,
+    /// It has got a newer state already.
+    Outdated,
+    /// It is owed the newest value in its place.
+    Conflate,
+    /// It misses it.
+    Drop,
+    /// It is too slow to stay.
+    CutOff,
+}
+
+impl Outlet {
+    pub(crate) fn new(connection: ConnectionId, dialect: Dialect) -> Self {
+        Self {
+            connection,
+            dialect,
+            channels: HashSet::default(),
+            patterns: HashSet::default(),
+            pending: Pending::default(),
+            current: HashMap::default(),
+            over_soft_limit_since_ns: None,
+        }
+    }
+
+    /// Judges an update of a last-value topic.
+    #[inline]
+    pub(crate) fn admit_update(
+        &mut self,
+        topic: impl FnOnce() -> PendingTopic,
+        how: &How,
+        version: u64,
+        waiting_bytes: usize,
+        hub: &Hub,
+    ) -> Verdict {
+        let slow = waiting_bytes > hub.config.conflate_bytes;
+        if !slow && self.pending.is_empty() && self.current.is_empty() {
+            return Verdict::Send;
+        }
+        let key = (topic(), how.clone());
+        if self
+            .current
+            .get(&key)
+            .is_some_and(|(written, _)| version <= *written)
+        {
+            return Verdict::Outdated;
+        }
+        if slow || self.pending.contains(&key) {
+            self.pending.push(key);
+            return Verdict::Conflate;
+        }
+        Verdict::Send
+    }
+
+    /// Judges a plain message, which no later one replaces.
+    pub(crate) fn admit_message(
+        &mut self,
+        waiting_bytes: usize,
+        hub: &Hub,
+        now_ns: u64,
+    ) -> Verdict {
+        if self.dialect != Dialect::Zmtp {
+            return match self.is_over_limit(waiting_bytes, hub, now_ns) {
+                true => Verdict::CutOff,
+                false => Verdict::Send,
+            };
+        }
+        match waiting_bytes > hub.config.zmq_high_water_bytes {
+            true => Verdict::Drop,
+            false => Verdict::Send,
+        }
+    }
+
+    /// A topic's current value was written, in this turn.
+    pub(crate) fn note_current(&mut self, topic: PendingTopic, how: How, version: u64, turn: u64) {
+        self.current.insert((topic, how), (version, turn));
+    }
+
+    /// Forgets what was noted before the turn that has just ended; whether anything is left.
+    pub(crate) fn forget_current(&mut self, turn: u64) -> bool {
+        self.current.retain(|_, (_, written)| *written + 1 >= turn);
+        !self.current.is_empty()
+    }
+
+    /// Whether what a pending value was owed to is still subscribed. A ZeroMQ prefix that has
+    /// ended may still get one value: its peer drops what it did not ask for.
+    pub(crate) fn is_subscribed(&self, how: &How, topic: &PendingTopic, hub: &Hub) -> bool {
+        match how {
+            How::Channel => match topic {
+                PendingTopic::Live(name) => self.channels.contains(name),
+                PendingTopic::Market(number) => {
+                    let topic = hub.board.topic(*number);
+                    topic.is_some_and(|topic| self.channels.contains(&topic.channel))
+                }
+            },
+            How::Pattern(text) => self.patterns.contains(text),
+            How::Prefix => true,
+        }
+    }
+
+    /// Redis's `client-output-buffer-limit pubsub`: at once above the hard limit, and above the
+    /// soft one when it lasts.
+    fn is_over_limit(&mut self, waiting_bytes: usize, hub: &Hub, now_ns: u64) -> bool {
+        if waiting_bytes > hub.config.pubsub_hard_bytes {
+            return true;
+        }
+        if waiting_bytes <= hub.config.pubsub_soft_bytes {
+            self.over_soft_limit_since_ns = None;
+            return false;
+        }
+        let since_ns = *self.over_soft_limit_since_ns.get_or_insert(now_ns);
+        now_ns - since_ns > hub.config.pubsub_soft_seconds * 1_000_000_000
+    }
+}
