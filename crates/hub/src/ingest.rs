@@ -13,7 +13,7 @@ use tidewire_lastvalue::{
 };
 use tracing::{debug, warn};
 
-use crate::board::{Topic, write_json};
+use crate::board::write_json;
 use crate::hub::Hub;
 use crate::publication::{Origin, Publication};
 use crate::symbols::SymbolMap;
