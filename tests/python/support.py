@@ -382,21 +382,19 @@ def command(*arguments):
 
 
 class Order:
-    """Updates of a topic grow, and so do snapshots.
+    """Nothing older follows what a subscriber has of a topic.
 
-    Updates that a snapshot holds already may still follow it: the rule is "apply if newer".
+    The same sequence comes again only as a current value, or when its source is lost or back.
     """
 
     def __init__(self):
-        self.snapshot = self.update = 0
+        self.last = None
 
     def check(self, value):
-        if "snapshot" in value:
-            assert value["seq"] >= max(self.snapshot, self.update)
-            self.snapshot = value["seq"]
-        else:
-            assert value["seq"] > self.update
-            self.update = value["seq"]
+        last, self.last = self.last, value
+        if last is not None and value["seq"] <= last["seq"]:
+            assert value["seq"] == last["seq"], f"{value} came behind {last}"
+            assert "snapshot" in value or value["stale"] != last["stale"], f"{value} came again"
 
 
 def same_value(text, fields):
