@@ -13,7 +13,7 @@ use crate::hub::{Hub, LiveObserver, Mail};
 use crate::publication::Publication;
 use crate::session::Session;
 use crate::session::feed::{FeedSession, Source};
-use crate::session::resp::RespSession;
+use crate::session::resp::{Pipeline, RespSession};
 use crate::session::zmq::ZmqSession;
 
 /// Tags of the hub's listeners.
@@ -38,6 +38,7 @@ pub struct HubLane {
     /// By the connection's index.
     sessions: Vec<Option<Session>>,
     fanout: Fanout,
+    pipeline: Pipeline,
     /// Feeds that this lane reads.
     sources: Vec<Source>,
     /// Feed clients of this lane, to be served when the journal grows.
@@ -66,6 +67,7 @@ impl HubLane {
             .collect();
         Self {
             fanout: Fanout::new(hub.clone(), lane),
+            pipeline: Pipeline::new(),
             lane,
             sessions: Vec::new(),
             sources,
@@ -169,6 +171,7 @@ impl HubLane {
             return;
         }
         self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
+        self.fanout.sweep(context.now_ns());
         for source in &mut self.sources {
             source.publish_latency();
         }
@@ -282,7 +285,10 @@ impl Application for HubLane {
             return input.len();
         };
         match session {
-            Session::Resp(session) => session.received(&self.hub, &mut self.fanout, context, input),
+            Session::Resp(session) => {
+                let (fanout, pipeline) = (&mut self.fanout, &mut self.pipeline);
+                session.received(&self.hub, fanout, pipeline, context, input)
+            }
             Session::Zmq(session) => session.received(&self.hub, &mut self.fanout, context, input),
             Session::Feed(session) => {
                 let (consumed, news) = session.received(&self.hub, context, input);
@@ -353,7 +359,6 @@ impl Application for HubLane {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
         self.announce_journal();
-        self.fanout.end_turn();
         if self.timed_sessions > 0 || !self.sources.is_empty() {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }

@@ -41,10 +41,10 @@ pub(crate) struct Fanout {
     json: Vec<u8>,
     /// What the subscriptions are counted with.
     subscription_bytes: usize,
-    /// Turns of the lane.
-    turn: u64,
-    /// Connections that were written a current value in this turn or the one before.
+    /// Connections that were written a current value lately.
     current_written: Vec<ConnectionId>,
+    /// When that is next looked through, monotonic ns.
+    forget_at_ns: u64,
 }
 
 /// The lane has its maximum of subscriptions.
@@ -91,8 +91,8 @@ impl Fanout {
             targets: Vec::new(),
             json: Vec::new(),
             subscription_bytes: 0,
-            turn: 0,
             current_written: Vec::new(),
+            forget_at_ns: 0,
         }
     }
 
@@ -288,21 +288,19 @@ impl Fanout {
         }
     }
 
-    /// A turn of the lane ends. Mail that was on its way when a current value was written has
-    /// come in by the end of the next turn: from then on nothing older can follow.
-    pub(crate) fn end_turn(&mut self) {
-        self.turn += 1;
-        if self.current_written.is_empty() {
+    /// Forgets which current values were written long ago: a batch of news is on its way for
+    /// milliseconds, so that nothing older can follow any more.
+    pub(crate) fn sweep(&mut self, now_ns: u64) {
+        if now_ns < self.forget_at_ns {
             return;
         }
-        let turn = self.turn;
+        self.forget_at_ns = now_ns + NEWS_ON_THEIR_WAY_NS / 4;
+        let until_ns = now_ns.saturating_sub(NEWS_ON_THEIR_WAY_NS);
         let mut waiting = std::mem::take(&mut self.current_written);
         waiting.sort_unstable();
         waiting.dedup();
-        waiting.retain(|&id| {
-            self.outlet_of(id)
-                .is_some_and(|outlet| outlet.forget_current(turn))
-        });
+        let remembers = |outlet: &mut Outlet| outlet.forget_current(until_ns);
+        waiting.retain(|&connection| self.outlet_of(connection).is_some_and(remembers));
         self.current_written = waiting;
     }
 
@@ -383,6 +381,7 @@ impl Fanout {
         topic: &PendingTopic,
         how: &How,
     ) {
+        let now_ns = context.now_ns();
         let mut json = std::mem::take(&mut self.json);
         json.clear();
         let market;
@@ -401,7 +400,6 @@ impl Fanout {
             }
             PendingTopic::Live(name) => (name, self.hub.write_live_value(name, &mut json)),
         };
-        let turn = self.turn;
         if let (Some(version), Some(outlet), Some(out)) = (
             version,
             self.outlets
@@ -409,8 +407,10 @@ impl Fanout {
                 .and_then(Option::as_mut),
             context.out(connection),
         ) {
-            outlet.note_current(topic.clone(), how.clone(), version, turn);
-            self.current_written.push(connection);
+            outlet.note_current((topic.clone(), how.clone()), version, now_ns);
+            if self.current_written.last() != Some(&connection) {
+                self.current_written.push(connection);
+            }
             let origin = Origin::Live;
             let news = News {
                 name,
@@ -602,6 +602,9 @@ impl Fanout {
         (outlet.connection == connection).then_some(outlet)
     }
 }
+
+/// How long news may take from their source's lane to a subscriber's: generously.
+const NEWS_ON_THEIR_WAY_NS: u64 = 10_000_000_000;
 
 /// What a subscription is counted with: its name in this lane's tables and in the shared ones.
 fn subscription_cost_bytes(name: &[u8]) -> usize {

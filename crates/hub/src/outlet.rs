@@ -19,8 +19,8 @@ pub(crate) struct Outlet {
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
     /// Topics whose current value is owed.
     pub(crate) pending: Pending,
-    /// The state of each topic whose current value was written a moment ago, and the turn of it:
-    /// older news of it may still be on their way.
+    /// The state of each topic whose current value was written, and when (monotonic ns): older
+    /// news of it may still be on their way. Forgotten with the first newer news, or after a time.
     current: HashMap<(PendingTopic, How), (u64, u64), RandomState>,
     /// Since when the outbox has been above the soft limit, monotonic ns.
     over_soft_limit_since_ns: Option<u64>,
@@ -68,12 +68,12 @@ impl Outlet {
             return Verdict::Send;
         }
         let key = (topic(), how.clone());
-        if self
-            .current
-            .get(&key)
-            .is_some_and(|(written, _)| version <= *written)
-        {
-            return Verdict::Outdated;
+        match self.current.get(&key) {
+            Some((written, _)) if version <= *written => return Verdict::Outdated,
+            Some(_) => {
+                self.current.remove(&key);
+            }
+            None => {}
         }
         if slow || self.pending.contains(&key) {
             self.pending.push(key);
@@ -101,14 +101,15 @@ impl Outlet {
         }
     }
 
-    /// A topic's current value was written, in this turn.
-    pub(crate) fn note_current(&mut self, topic: PendingTopic, how: How, version: u64, turn: u64) {
-        self.current.insert((topic, how), (version, turn));
+    /// A topic's current value was written.
+    pub(crate) fn note_current(&mut self, owed: (PendingTopic, How), version: u64, now_ns: u64) {
+        self.current.insert(owed, (version, now_ns));
     }
 
-    /// Forgets what was noted before the turn that has just ended; whether anything is left.
-    pub(crate) fn forget_current(&mut self, turn: u64) -> bool {
-        self.current.retain(|_, (_, written)| *written + 1 >= turn);
+    /// Forgets what was noted before `until_ns`; whether anything is left.
+    pub(crate) fn forget_current(&mut self, until_ns: u64) -> bool {
+        self.current
+            .retain(|_, (_, written_ns)| *written_ns > until_ns);
         !self.current.is_empty()
     }
 

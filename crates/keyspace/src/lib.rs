@@ -36,7 +36,7 @@ pub mod commands;
 pub use commands::{Command, Locks, Run, SessionCommand, lookup, resolve};
 
 mod keyspace;
-pub use keyspace::{ExpiredKeys, Keyspace, Options, Outcome};
+pub use keyspace::{ExpiredKeys, KeyHash, Keyspace, Options, Outcome};
 
 mod locks;
 pub use locks::{Locked, SHARDS, ShardSet};

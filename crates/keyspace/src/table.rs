@@ -25,7 +25,7 @@ use crate::entry::Entry;
 use crate::hash;
 
 mod groups;
-use groups::{EMPTY, GROUPS_MAX, Groups, SLOTS};
+use groups::{EMPTY, GROUPS_MAX, Group, Groups, SLOTS};
 
 /// A map from keys to entries. Empty, it owns no memory.
 pub(crate) struct Table {
@@ -109,21 +109,34 @@ impl Table {
         None
     }
 
-    /// Asks the processor to fetch what a lookup of this hash reads first.
+    /// Asks the processor to fetch the group that a lookup of this hash reads first.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch_group(&self, hash: u64) {
+        if self.len != 0 {
+            self.home_group(hash).prefetch();
+        }
+    }
+
+    /// Asks the processor to fetch the entry that this hash most likely stands for. Waits for the
+    /// group, so [`prefetch_group`](Self::prefetch_group) comes some time before it.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
         if self.len == 0 {
             return;
         }
-        let groups = &self.segments[self.segment_of(hash)].groups;
-        let (bits, tag) = (hash_bits(hash), tag(hash));
-        let group = &groups[home(position(bits, tag), groups.len())];
-        let candidates = group.matches(tag);
+        let group = self.home_group(hash);
+        let candidates = group.matches(tag(hash));
         if candidates != 0
             && let Some(entry) = &group.slots[candidates.trailing_zeros() as usize]
         {
             entry.prefetch();
         }
+    }
+
+    #[inline]
+    fn home_group(&self, hash: u64) -> &Group {
+        let groups = &self.segments[self.segment_of(hash)].groups;
+        &groups[home(position(hash_bits(hash), tag(hash)), groups.len())]
     }
 
     #[inline]

@@ -3,18 +3,22 @@
 mod connection;
 mod info;
 mod parameters;
+mod pipeline;
 mod pubsub;
+
+pub(crate) use pipeline::Pipeline;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, resolve};
+use tidewire_keyspace::{Command, Outcome, Run, SessionCommand};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
-use tidewire_resp::{Arguments, Limits, Progress, Protocol, RequestParser, Writer};
+use tidewire_resp::{Arguments, Limits, Protocol, RequestParser, Writer};
 
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
+use pipeline::Gathered;
 
 /// A Redis client.
 #[derive(Debug)]
@@ -80,6 +84,7 @@ impl RespSession {
         &mut self,
         hub: &Hub,
         fanout: &mut Fanout,
+        pipeline: &mut Pipeline,
         context: &mut Context<Mail>,
         input: &[u8],
     ) -> usize {
@@ -87,33 +92,45 @@ impl RespSession {
         let mut consumed = 0;
         let mut commands = 0;
         while !self.state.closing {
-            if context.out_bytes(id) > OUTPUT_PAUSE_BYTES {
-                // It does not read its replies: it gets no more of them until it does.
-                context.pause(id);
+            let rest = &input[consumed..];
+            let (keyspace, database) = (&hub.keyspace, self.state.database);
+            let gathered = pipeline.gather(&mut self.parser, keyspace, database, rest);
+            let mut whole = true;
+            for request in pipeline.requests() {
+                if context.out_bytes(id) > OUTPUT_PAUSE_BYTES || self.state.closing {
+                    whole = false;
+                    break;
+                }
+                if let Some(command) = &request.command {
+                    let arguments = request.arguments(rest);
+                    let call = Call {
+                        hub,
+                        fanout,
+                        context,
+                        arguments,
+                    };
+                    self.state.execute(call, command);
+                    commands += 1;
+                }
+                consumed += request.length();
+            }
+            if !whole {
+                // What was found ahead is found again, from its first byte.
+                self.parser = RequestParser::new(Limits::default());
+                if !self.state.closing {
+                    // It does not read its replies: it gets no more of them until it does.
+                    context.pause(id);
+                }
                 break;
             }
-            let rest = &input[consumed..];
-            match self.parser.parse(rest) {
-                Ok(Progress::Complete { consumed: length }) => {
-                    let arguments = self.parser.arguments(rest);
-                    if !arguments.is_empty() {
-                        commands += 1;
-                        let call = Call {
-                            hub,
-                            fanout,
-                            context,
-                            arguments,
-                        };
-                        self.state.execute(call);
-                    }
-                    consumed += length;
-                }
-                Ok(Progress::Incomplete { .. }) if rest.len() <= QUERY_BYTES_MAX => break,
-                Ok(Progress::Incomplete { .. }) => {
+            match gathered {
+                Gathered::Full => {}
+                Gathered::Partial(length) if length <= QUERY_BYTES_MAX => break,
+                Gathered::Partial(_) => {
                     self.state
                         .end(context, "ERR Protocol error: the request is too long");
                 }
-                Err(error) => {
+                Gathered::Broken(error) => {
                     self.state
                         .end(context, &format!("ERR Protocol error: {error}"));
                 }
@@ -143,16 +160,17 @@ impl RespSession {
 }
 
 impl State {
-    fn execute(&mut self, mut call: Call<'_>) {
+    #[inline]
+    fn execute(&mut self, mut call: Call<'_>, command: &Result<&'static Command, String>) {
         if self.reply_mode == ReplyMode::SkipNext {
             self.reply_mode = ReplyMode::Skip;
         }
-        match resolve(call.arguments) {
+        match command {
             Ok(command) => {
                 self.last_command = Some(command);
                 self.run(&mut call, command);
             }
-            Err(text) => self.refuse(&mut call, &text),
+            Err(text) => self.refuse(&mut call, text),
         }
         if self.reply_mode == ReplyMode::Skip {
             self.reply_mode = ReplyMode::On;

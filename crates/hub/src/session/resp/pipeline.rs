@@ -1,0 +1,191 @@
+//! A pipeline's requests, found ahead of their execution so that their cache misses overlap.
+
+use tidewire_keyspace::{Command, KeyHash, Keyspace, resolve};
+use tidewire_resp::{Arguments, Limits, Progress, ProtocolError, RequestParser};
+
+/// Requests that wait to be executed, of whatever connection is being read. One a lane.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    requests: Vec<Request>,
+    /// How many of `requests` are in use.
+    count: usize,
+}
+
+/// A request that is whole.
+#[derive(Debug)]
+pub(super) struct Request {
+    parser: RequestParser,
+    /// Where it begins in the input, and how long it is.
+    start: usize,
+    length: usize,
+    /// What it asks for, or the error reply; nothing for an empty request.
+    pub(super) command: Option<Result<&'static Command, String>>,
+    key: Option<KeyHash>,
+}
+
+/// Why gathering ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gathered {
+    /// The pipeline is full; there may be more.
+    Full,
+    /// The rest of the input is the beginning of a request, of this many bytes so far.
+    Partial(usize),
+    /// What follows is no request.
+    Broken(ProtocolError),
+}
+
+impl Pipeline {
+    pub(crate) fn new() -> Self {
+        let request = || Request {
+            parser: RequestParser::new(Limits::default()),
+            start: 0,
+            length: 0,
+            command: None,
+            key: None,
+        };
+        Self {
+            requests: (0..DEPTH).map(|_| request()).collect(),
+            count: 0,
+        }
+    }
+
+    /// Finds the requests at the front of `input`, and begins to fetch what they will read.
+    ///
+    /// `unfinished` is the connection's own parser: it holds the state of a request that has only
+    /// partly come, before the call and after it.
+    pub(super) fn gather(
+        &mut self,
+        unfinished: &mut RequestParser,
+        keyspace: &Keyspace,
+        database: usize,
+        input: &[u8],
+    ) -> Gathered {
+        self.count = 0;
+        let mut start = 0;
+        while self.count < DEPTH {
+            let rest = &input[start..];
+            if rest.is_empty() {
+                return self.finish(keyspace, database, Gathered::Partial(0));
+            }
+            let request = &mut self.requests[self.count];
+            // The parser of the unfinished request goes on; the slot's own is idle and takes its
+            // place.
+            std::mem::swap(&mut request.parser, unfinished);
+            match request.parser.parse(rest) {
+                Ok(Progress::Complete { consumed }) => {
+                    (request.start, request.length) = (start, consumed);
+                    let alone = self.count == 0 && rest.len() == consumed;
+                    request.prepare(keyspace, database, rest, alone);
+                    start += consumed;
+                    self.count += 1;
+                }
+                Ok(Progress::Incomplete { .. }) => {
+                    std::mem::swap(&mut request.parser, unfinished);
+                    return self.finish(keyspace, database, Gathered::Partial(rest.len()));
+                }
+                Err(error) => {
+                    request.parser = RequestParser::new(Limits::default());
+                    return self.finish(keyspace, database, Gathered::Broken(error));
+                }
+            }
+        }
+        self.finish(keyspace, database, Gathered::Full)
+    }
+
+    pub(super) fn requests(&self) -> &[Request] {
+        &self.requests[..self.count]
+    }
+
+    fn finish(&self, keyspace: &Keyspace, database: usize, gathered: Gathered) -> Gathered {
+        // A single request has nothing to overlap with.
+        if self.count > 1 {
+            for key in self.requests().iter().filter_map(|request| request.key) {
+                keyspace.prefetch_entry(database, key);
+            }
+        }
+        gathered
+    }
+}
+
+impl Request {
+    /// Its arguments, as slices of the input it was found in.
+    #[inline]
+    pub(super) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
+        self.parser.arguments(&input[self.start..])
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    #[inline]
+    fn prepare(&mut self, keyspace: &Keyspace, database: usize, input: &[u8], alone: bool) {
+        let arguments = self.parser.arguments(input);
+        self.key = None;
+        if arguments.is_empty() {
+            self.command = None;
+            return;
+        }
+        let command = resolve(arguments);
+        if !alone
+            && let Ok(command) = &command
+            && let Some(spec) = command.keys.first()
+            && let Some(key) = arguments.get(usize::from(spec.first))
+        {
+            self.key = Some(keyspace.prefetch(database, key));
+        }
+        self.command = Some(command);
+    }
+}
+
+/// Requests found ahead: enough for their misses to overlap, few enough for what was fetched to
+/// stay in the first-level cache.
+const DEPTH: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_keyspace::Options;
+
+    fn names(pipeline: &Pipeline) -> Vec<&'static str> {
+        let name = |request: &Request| match &request.command {
+            Some(Ok(command)) => command.name,
+            Some(Err(_)) => "error",
+            None => "empty",
+        };
+        pipeline.requests().iter().map(name).collect()
+    }
+
+    #[test]
+    fn requests_are_found_in_order_and_a_partial_one_is_kept() {
+        let keyspace = Keyspace::new(Options::default());
+        let (mut pipeline, mut unfinished) =
+            (Pipeline::new(), RequestParser::new(Limits::default()));
+        let input = b"PING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n\r\nNOSUCH\r\n*2\r\n$3\r\nGE";
+        let gathered = pipeline.gather(&mut unfinished, &keyspace, 0, input);
+        assert_eq!(names(&pipeline), ["ping", "get", "empty", "error"]);
+        assert_eq!(gathered, Gathered::Partial(10));
+        let taken: usize = pipeline.requests().iter().map(Request::length).sum();
+        let rest = [&input[taken..], b"T\r\n$1\r\nb\r\nPING\r\n"].concat();
+        let gathered = pipeline.gather(&mut unfinished, &keyspace, 0, &rest);
+        assert_eq!(names(&pipeline), ["get", "ping"]);
+        assert_eq!(
+            pipeline.requests()[0].arguments(&rest).get(1),
+            Some(&b"b"[..])
+        );
+        assert_eq!(gathered, Gathered::Partial(0));
+    }
+
+    #[test]
+    fn what_stands_before_an_error_is_still_executed() {
+        let keyspace = Keyspace::new(Options::default());
+        let (mut pipeline, mut unfinished) =
+            (Pipeline::new(), RequestParser::new(Limits::default()));
+        let gathered = pipeline.gather(&mut unfinished, &keyspace, 0, b"PING\r\n*1\r\n#1\r\n");
+        assert_eq!(names(&pipeline), ["ping"]);
+        assert_eq!(
+            gathered,
+            Gathered::Broken(ProtocolError::ExpectedBulk(b'#'))
+        );
+    }
+}
