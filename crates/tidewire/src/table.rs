@@ -98,7 +98,7 @@ impl View {
     pub(crate) fn figures(&self) -> String {
         let [p50, p99, p999] = self.latency.map(latency);
         format!(
-            "{}/s · {} messages · {} lost · latency p50 {p50} p99 {p99} p99.9 {p999} · up {}",
+            "{}/s · {} messages · {} lost · p50 {p50} p99 {p99} p99.9 {p999} · up {}",
             grouped(self.rate),
             grouped(self.applied),
             grouped(self.lost),
