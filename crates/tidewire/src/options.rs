@@ -15,7 +15,13 @@ use crate::units::{parse_count, parse_duration};
 /// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
 /// ZeroMQ and a native feed.
 #[derive(Debug, Parser)]
-#[command(name = "tidewire", bin_name = "tidewire", version, about, max_term_width = 100)]
+#[command(
+    name = "tidewire",
+    bin_name = "tidewire",
+    version,
+    about,
+    max_term_width = 100
+)]
 pub(crate) struct Options {
     /// What to log, as `LEVEL` or `MODULE=LEVEL,...`.
     #[arg(long, global = true, default_value = "warn", env = "TIDEWIRE_LOG")]
