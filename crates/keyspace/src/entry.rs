@@ -9,8 +9,8 @@
 //!                                                 LONG_KEY only EXPIRES only
 //! ```
 //!
-//! The value is the bytes of a string, the 8 bytes of an integer, the packed fields of a small hash,
-//! or the pointer of a boxed [`Object`]. Everything behind the header is unaligned.
+//! The value is the bytes of a string, the 8 bytes of an integer, the packed fields of a small
+//! hash, or the pointer of a boxed [`Object`]. Everything behind the header is unaligned.
 //!
 //! The upper 16 bits of the pointer carry hash bits, so that the table moves and compares entries
 //! without touching their memory. User addresses have 47 bits on every 64-bit system we run on
@@ -152,7 +152,8 @@ impl Entry {
         self.timer_parts().map(|(_, timer)| timer)
     }
 
-    /// Sets or clears the deadline. The room stays once it is there: SET and EXPIRE often alternate.
+    /// Sets or clears the deadline. The room stays once it is there: SET and EXPIRE often
+    /// alternate.
     pub(crate) fn set_deadline(&mut self, deadline: Option<(i64, u32)>) {
         match deadline {
             None if self.header().flags & EXPIRES == 0 => {}
@@ -398,8 +399,8 @@ impl Entry {
         let mut header = old;
         header.flags |= EXPIRES;
         let block = allocate(header, key_length);
-        // SAFETY: both blocks hold key and value behind their own key offset, and they are distinct;
-        // the old block is freed with the layout it was allocated with.
+        // SAFETY: both blocks hold key and value behind their own key offset, and they are
+        // distinct; the old block is freed with the layout it was allocated with.
         unsafe {
             let start = block.as_ptr();
             start.cast::<Header>().write(header);

@@ -196,7 +196,8 @@ impl Keyspace {
         set
     }
 
-    /// The shards that a command needs when it runs together with others under one lock, as in MULTI
+    /// The shards that a command needs when it runs together with others under one lock, as in
+    /// MULTI
     /// and scripts, which lock the union: one that would walk the shards one by one needs them all.
     pub fn shards_of_queued(
         &self,
@@ -308,8 +309,8 @@ impl Keyspace {
         }
     }
 
-    /// When [`expire_due`](Self::expire_due) next has something to do, ms since the UNIX epoch; never
-    /// later than the earliest deadline. `None` without deadlines. One atomic load.
+    /// When [`expire_due`](Self::expire_due) next has something to do, ms since the UNIX epoch;
+    /// never later than the earliest deadline. `None` without deadlines. One atomic load.
     #[inline]
     pub fn next_deadline_ms(&self) -> Option<i64> {
         let earliest = self.earliest_ms.load(Ordering::Acquire);

@@ -542,7 +542,8 @@ fn reply_lcs_ranges(
     a: &[u8],
     b: &[u8],
 ) {
-    // Runs of bytes that are common and adjacent in both, last first: start in a, start in b, length.
+    // Runs of bytes that are common and adjacent in both, last first: start in a, start in b,
+    // length.
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     lengths.walk(a, b, |i, j| match runs.last_mut() {
         Some(run) if run.0 == i + 1 && run.1 == j + 1 => *run = (i, j, run.2 + 1),

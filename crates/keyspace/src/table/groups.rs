@@ -4,8 +4,8 @@ use std::ops::{Index, IndexMut};
 
 use crate::entry::Entry;
 
-/// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that growing
-/// and shrinking leaves no holes of odd sizes in the allocator.
+/// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that
+/// growing and shrinking leaves no holes of odd sizes in the allocator.
 pub(super) struct Groups {
     /// Those behind the last group are empty and own nothing.
     chunks: [Box<[Group]>; CHUNKS_MAX],
