@@ -91,8 +91,8 @@ impl Subscriptions {
     /// How often something has been subscribed to.
     ///
     /// A publisher stores a value, looks at the topic's interest, and at the end of its batch,
-    /// after a full fence, at this number. A subscriber sets the interest, bumps this number, and reads
-    /// the value. One of the two always sees the other, so no update falls between a
+    /// after a full fence, at this number. A subscriber sets the interest, bumps this number, and
+    /// reads the value. One of the two always sees the other, so no update falls between a
     /// subscription's first value and its first news.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
