@@ -241,7 +241,8 @@ impl<M> Context<M> {
         } = self;
         let Some(connection) = connections
             .get_mut(id.index())
-            .and_then(|s| s.connection.as_mut())
+            .filter(|slot| slot.generation == id.generation)
+            .and_then(|slot| slot.connection.as_mut())
         else {
             return;
         };
@@ -284,6 +285,8 @@ impl<M> Context<M> {
                 self.dirty.push(id);
             }
             self.closing.push(id);
+            // From now on it is not read from: input that stays must not wake the lane.
+            self.update_watch(id);
         }
     }
 }

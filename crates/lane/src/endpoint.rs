@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rustix::io::Errno;
@@ -166,19 +167,27 @@ fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn bind_ipc(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
+fn bind_ipc(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let open = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let address = SocketAddrUnix::new(path)?;
     let socket = open()?;
     match rustix::net::bind(&socket, &address) {
-        Err(Errno::ADDRINUSE) if rustix::net::connect(open()?, &address).is_err() => {
+        Err(Errno::ADDRINUSE)
+            if is_socket(path)
+                && rustix::net::connect(open()?, &address) == Err(Errno::CONNREFUSED) =>
+        {
             let _ = std::fs::remove_file(path);
             rustix::net::bind(&socket, &address)?;
         }
         other => other?,
     }
     Ok(socket)
+}
+
+/// A file of any other kind is somebody's, and not to be removed.
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 /// An endpoint could not be listened on.
@@ -262,5 +271,15 @@ mod tests {
         assert!(path.exists());
         drop(Listener::bind(&endpoint, 0).unwrap());
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_not_removed() {
+        let path = std::env::temp_dir().join(format!("tidewire-notes-{}", std::process::id()));
+        std::fs::write(&path, "notes").unwrap();
+        let error = Listener::bind(&Endpoint::Ipc(path.clone()), 0).unwrap_err();
+        assert!(error.is_in_use());
+        assert_eq!(std::fs::read(&path).unwrap(), b"notes");
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -100,7 +101,10 @@ impl<A: Application> Lane<A> {
             }
             deadline_ns = self.application.turn(&mut self.context);
             self.flush();
-            self.finish_closing();
+            if self.finish_closing() {
+                // What the application said or planned when it heard of it waits for a turn.
+                deadline_ns = Some(0);
+            }
             let counters = &self.context.counters;
             counters.turns.fetch_add(1, Ordering::Relaxed);
             counters
@@ -202,7 +206,7 @@ impl<A: Application> Lane<A> {
         let lanes = self.context.mailboxes.len();
         let peer = match address.and_then(|address| address.try_into().ok()) {
             Some(address) => {
-                let _ = sockopt::set_tcp_nodelay(&socket, true);
+                let _ = set_tcp_options(&socket);
                 Peer::Tcp(address)
             }
             None => Peer::Local,
@@ -338,7 +342,7 @@ impl<A: Application> Lane<A> {
             let kept = self
                 .context
                 .connection(id)
-                .is_some_and(|c| !c.input.is_empty());
+                .is_some_and(|c| c.closing == Closing::No && !c.input.is_empty());
             if resumed && kept {
                 self.deliver(id, 0);
             }
@@ -386,7 +390,9 @@ impl<A: Application> Lane<A> {
             .fetch_add(count.bytes, Ordering::Relaxed);
     }
 
-    fn finish_closing(&mut self) {
+    /// Ends the connections whose time has come; whether there were any.
+    fn finish_closing(&mut self) -> bool {
+        let mut ended = false;
         let mut waiting = std::mem::take(&mut self.context.closing);
         waiting.retain(|&id| {
             let Some(connection) = self.context.connection(id) else {
@@ -407,11 +413,13 @@ impl<A: Application> Lane<A> {
             };
             self.context.remove(id);
             self.application.closed(&mut self.context, id, reason);
+            ended = true;
             false
         });
         // A close inside `closed` may have listed others.
         waiting.append(&mut self.context.closing);
         self.context.closing = waiting;
+        ended
     }
 
     fn close_all(&mut self) {
@@ -437,6 +445,16 @@ impl<A: Application> Lane<A> {
     }
 }
 
+/// Small replies leave at once, and a peer whose machine is gone is noticed although nothing is
+/// sent to it.
+fn set_tcp_options(socket: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_IDLE / KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)
+}
+
 /// Connection tokens have a generation from 1 in the upper half, so 0 is free for the mailbox, and
 /// generations near the top are never reached.
 const TOKEN_MAILBOX: u64 = 0;
@@ -453,5 +471,9 @@ const READ_BYTES_MAX: usize = 1024 * 1024;
 const DRAINED_BYTES: usize = 32 * 1024;
 /// Pause after the descriptor table was found full.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
+/// Silence after which the kernel asks whether a peer is still there, as Redis's `tcp-keepalive`.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
+/// Questions without an answer that end a connection, over the same time once more.
+const KEEPALIVE_PROBES: u32 = 3;
 /// How often connections that close with bytes to send are looked at.
 const CLOSE_CHECK_NS: u64 = 200_000_000;

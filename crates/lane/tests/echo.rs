@@ -192,3 +192,87 @@ fn a_requested_close_sends_what_was_written_first() {
     assert_eq!(answer, b"last words\n");
     server.lanes.stop();
 }
+
+#[test]
+fn a_peer_that_says_goodbye_and_does_not_read_leaves_the_lane_asleep() {
+    let server = start(1);
+    let mut deaf = TcpStream::connect(server.address).unwrap();
+    echo(&mut deaf, b"hello\n");
+    server.lanes.mail()[0].send(vec![b'x'; 32 << 20]);
+    let mut other = TcpStream::connect(server.address).unwrap();
+    echo(&mut other, b"begin\n");
+    // Its outbox is blocked now; what comes next wakes the lane once.
+    deaf.shutdown(Shutdown::Write).unwrap();
+    let turns = || server.lanes.counters()[0].turns.load(Ordering::Relaxed);
+    let before = turns();
+    for _ in 0..20 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        echo(&mut other, b"again\n");
+    }
+    assert!(turns() - before < 200, "{} turns", turns() - before);
+    drop(deaf);
+    server.lanes.stop();
+}
+
+/// Tells everybody else when somebody leaves.
+#[derive(Debug, Default)]
+struct Farewell(Vec<ConnectionId>);
+
+impl Application for Farewell {
+    type Mail = ();
+
+    fn accepted(&mut self, context: &mut Context<()>, id: ConnectionId, _: u16, _: &Peer) {
+        self.0.push(id);
+        if let Some(out) = context.out(id) {
+            out.buffer().extend_from_slice(b"welcome");
+        }
+    }
+
+    fn connected(&mut self, _: &mut Context<()>, _: ConnectionId, _: u16) {}
+
+    fn received(&mut self, _: &mut Context<()>, _: ConnectionId, input: &[u8]) -> usize {
+        input.len()
+    }
+
+    fn drained(&mut self, _: &mut Context<()>, _: ConnectionId) {}
+
+    fn closed(&mut self, context: &mut Context<()>, id: ConnectionId, _: CloseReason) {
+        self.0.retain(|&other| other != id);
+        for &other in &self.0 {
+            if let Some(out) = context.out(other) {
+                out.buffer().extend_from_slice(b"goodbye");
+            }
+        }
+    }
+
+    fn mail(&mut self, _: &mut Context<()>, (): ()) {}
+
+    fn turn(&mut self, _: &mut Context<()>) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn what_is_written_when_a_connection_ends_is_sent_at_once() {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 7).unwrap();
+    let address = listener.endpoint().tcp().unwrap();
+    let lanes = Lanes::start(
+        &LaneConfig::default(),
+        Lanes::mailboxes(1).unwrap(),
+        vec![listener],
+        vec![Arc::default()],
+        |_| Farewell::default(),
+    )
+    .unwrap();
+    let mut word = [0; 7];
+    let mut stays = TcpStream::connect(address).unwrap();
+    stays.read_exact(&mut word).unwrap();
+    let mut leaves = TcpStream::connect(address).unwrap();
+    leaves.read_exact(&mut word).unwrap();
+    drop(leaves);
+    let patience = std::time::Duration::from_secs(10);
+    stays.set_read_timeout(Some(patience)).unwrap();
+    stays.read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"goodbye");
+    lanes.stop();
+}
