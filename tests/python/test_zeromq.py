@@ -7,7 +7,7 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from support import PATIENCE_S, Order, eventually, same_value
+from support import PATIENCE_S, Order, eventually, same_value, wait_for_values
 
 
 def settled(hub, **counts):
@@ -311,3 +311,26 @@ def test_messages_of_another_form_are_counted_and_left_out(simulated):
     settled(simulated, zmq_pushed_messages=1, zmq_rejected_messages=5)
     assert client.exists("only a topic", "topic", "t" * 5000) == 0
     assert float(client.hget("md:RELIANCE", "bid")) > 0
+
+
+def test_each_of_several_subscribers_to_one_prefix_gets_values_and_updates(
+    start_simulator, start_hub
+):
+    simulator = start_simulator("--rate", "2000", "--symbols", "5")
+    hub = start_hub("--source", simulator.source, "--lanes", "1")
+    wait_for_values(hub, 5)
+    subs = []
+    for _ in range(3):
+        sub = hub.sub("md:RELIANCE")
+        subs.append(sub)
+        assert json.loads(sub.recv_multipart()[1])["snapshot"] is True
+        for one in subs:
+            for _ in range(3):
+                one.recv_multipart()
+    # One that leaves takes nothing from the others.
+    subs[0].close()
+    subs[1].unsubscribe(b"md:RELIANCE")
+    while subs[1].poll(200):
+        subs[1].recv_multipart()
+    for _ in range(5):
+        assert "snapshot" not in json.loads(subs[2].recv_multipart()[1])

@@ -342,8 +342,8 @@ impl Application for HubLane {
                 self.hub.news_taken(self.lane, &publication);
                 self.fanout.deliver(context, &publication);
             }
-            // Being woken is all: `turn` looks at the journal.
-            Mail::FeedAdvanced => {}
+            // Being woken is all: `turn` looks at the journal, and at what was left out.
+            Mail::FeedAdvanced | Mail::Lagging => {}
             Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
         }
     }

@@ -5,18 +5,16 @@
 //! when it is ready again, and of plain messages it is cut off (Redis) or misses some (ZeroMQ);
 //! all of it is counted.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldhash::fast::RandomState;
 use tidewire_keyspace::glob;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
-use tidewire_zmtp::prefixes::PrefixTable;
 
 use crate::board::write_json;
 use crate::frames::{Frames, How};
 use crate::hub::{Hub, Mail};
+use crate::listeners::{Change, Listeners, Target};
 use crate::outlet::{Outlet, Verdict};
 use crate::pending::PendingTopic;
 use crate::publication::{News, Origin, Publication};
@@ -29,18 +27,12 @@ pub(crate) use crate::frames::Dialect;
 pub(crate) struct Fanout {
     hub: Arc<Hub>,
     lane: usize,
-    channels: HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState>,
-    patterns: Vec<Pattern>,
-    prefixes: PrefixTable<ConnectionId>,
-    /// Who gets the news of a market topic, by its number; `None` until somebody asks.
-    routes: Vec<Option<Vec<Target>>>,
+    listeners: Listeners,
     /// By the connection's index.
     outlets: Vec<Option<Outlet>>,
     frames: Frames,
     targets: Vec<Target>,
     json: Vec<u8>,
-    /// What the subscriptions are counted with.
-    subscription_bytes: usize,
     /// Connections that were written a current value lately.
     current_written: Vec<ConnectionId>,
     /// When that is next looked through, monotonic ns.
@@ -50,19 +42,6 @@ pub(crate) struct Fanout {
 /// The lane has its maximum of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubscriptionsFull;
-
-#[derive(Debug)]
-struct Pattern {
-    text: Arc<[u8]>,
-    subscribers: Vec<ConnectionId>,
-}
-
-/// One delivery of one message: a client with two matching subscriptions is two targets.
-#[derive(Clone, Debug)]
-struct Target {
-    connection: ConnectionId,
-    how: How,
-}
 
 /// What fan-out has done since the start, over all lanes.
 #[derive(Debug, Default)]
@@ -82,21 +61,17 @@ impl Fanout {
         Self {
             hub,
             lane,
-            channels: HashMap::default(),
-            patterns: Vec::new(),
-            prefixes: PrefixTable::new(),
-            routes: Vec::new(),
+            listeners: Listeners::new(),
             outlets: Vec::new(),
             frames: Frames::default(),
             targets: Vec::new(),
             json: Vec::new(),
-            subscription_bytes: 0,
             current_written: Vec::new(),
             forget_at_ns: 0,
         }
     }
 
-    /// Subscribes `connection`; false if it was subscribed already.
+    /// Subscribes `connection`, if it was not subscribed already.
     ///
     /// The current values of the topics it names are owed from now on: call [`Fanout::pump`] once
     /// the confirmation is written.
@@ -106,71 +81,50 @@ impl Fanout {
         dialect: Dialect,
         kind: Kind,
         name: &[u8],
-    ) -> Result<bool, SubscriptionsFull> {
-        let cost_bytes = subscription_cost_bytes(name);
-        if self.subscription_bytes + cost_bytes > SUBSCRIPTION_BYTES_MAX {
+    ) -> Result<(), SubscriptionsFull> {
+        let is_full = self.listeners.is_full(name);
+        let outlet = self.outlet(connection, dialect);
+        if is_full || outlet.pending.is_full() {
             return Err(SubscriptionsFull);
         }
-        let outlet = self.outlet(connection, dialect);
-        match kind {
-            Kind::Channel => {
-                if !outlet.channels.insert(name.into()) {
-                    return Ok(false);
-                }
-                self.channels
-                    .entry(name.into())
-                    .or_default()
-                    .push(connection);
-            }
-            Kind::Pattern => {
-                if !outlet.patterns.insert(name.into()) {
-                    return Ok(false);
-                }
-                self.add_pattern(connection, name);
-            }
-            Kind::Prefix => {
-                if !self.prefixes.insert(name, connection).is_first() {
-                    return Ok(false);
-                }
-            }
+        let is_new = match kind {
+            Kind::Channel => outlet.channels.insert(name.into()),
+            Kind::Pattern => outlet.patterns.insert(name.into()),
+            Kind::Prefix => true,
+        };
+        if !is_new {
+            return Ok(());
         }
-        self.subscription_bytes += cost_bytes;
         let topics = self.matching_topics(kind, name);
-        for &number in &topics {
-            if let Some(topic) = self.hub.board.topic(number) {
-                topic.add_interest(self.lane);
+        match self.listeners.add(connection, kind, name, &topics) {
+            Change::None => return Ok(()),
+            Change::Connection => {}
+            Change::Lane => {
+                for &number in &topics {
+                    if let Some(topic) = self.hub.board.topic(number) {
+                        topic.add_interest(self.lane);
+                    }
+                }
+                self.hub.subscriptions.add(self.lane, kind, name);
             }
         }
-        self.forget_routes(kind, &topics);
-        self.hub.subscriptions.add(self.lane, kind, name);
         self.owe_current_values(connection, kind, name, &topics);
-        Ok(true)
+        Ok(())
     }
 
-    /// Ends a subscription; false if there was none.
-    pub(crate) fn unsubscribe(
-        &mut self,
-        connection: ConnectionId,
-        kind: Kind,
-        name: &[u8],
-    ) -> bool {
-        let Some(outlet) = self
-            .outlets
-            .get_mut(connection.index())
-            .and_then(Option::as_mut)
-        else {
-            return false;
+    /// Ends a subscription, if there is one.
+    pub(crate) fn unsubscribe(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
+        let Some(outlet) = self.outlet_of(connection) else {
+            return;
         };
         let existed = match kind {
             Kind::Channel => outlet.channels.remove(name),
             Kind::Pattern => outlet.patterns.remove(name),
-            // A libzmq subscriber says SUBSCRIBE each time but CANCEL once, when the last is gone.
-            Kind::Prefix => self.prefixes.remove_pair(name, connection).is_last(),
+            Kind::Prefix => true,
         };
         if existed {
             self.remove_subscriber(connection, kind, name);
         }
-        existed
     }
 
     /// Number of channels and patterns a connection is subscribed to.
@@ -227,37 +181,36 @@ impl Fanout {
         for text in &outlet.patterns {
             self.remove_subscriber(connection, Kind::Pattern, text);
         }
-        let mut ended = Vec::new();
-        self.prefixes
-            .remove_subscriber(connection, &mut |prefix| ended.push(prefix.to_vec()));
-        for prefix in ended {
-            self.remove_subscriber(connection, Kind::Prefix, &prefix);
+        for prefix in self.listeners.remove_prefixes(connection) {
+            let shared = &self.hub.subscriptions;
+            shared.remove(self.lane, Kind::Prefix, &prefix);
         }
     }
 
     /// Gives each of this lane's subscribers its share of `publication`.
     pub(crate) fn deliver(&mut self, context: &mut Context<Mail>, publication: &Publication) {
+        let mut delivered = 0;
         for news in publication.news() {
             let targets = match news.origin {
                 Origin::Market(number) => self.take_route(number, news.name),
                 Origin::Live | Origin::Channel => {
                     let mut targets = std::mem::take(&mut self.targets);
-                    self.collect_targets(news.name, &mut targets);
+                    targets.clear();
+                    self.listeners.collect(news.name, &mut targets);
                     targets
                 }
             };
             self.frames.begin();
             for target in &targets {
-                self.offer(context, target, &news);
+                delivered += u64::from(self.offer(context, target, &news));
             }
             match news.origin {
-                Origin::Market(number) => self.routes[number as usize] = Some(targets),
-                _ => {
-                    self.targets = targets;
-                    self.targets.clear();
-                }
+                Origin::Market(number) => self.put_route(number, targets),
+                Origin::Live | Origin::Channel => self.targets = targets,
             }
         }
+        let counter = &self.hub.fanout.delivered;
+        counter.fetch_add(delivered, Ordering::Relaxed);
     }
 
     /// Writes the current values that a connection is owed, as far as its outbox takes them.
@@ -307,19 +260,19 @@ impl Fanout {
     /// This lane missed updates because its mailbox was full: every subscriber of a last-value
     /// topic is owed the current value.
     pub(crate) fn owe_everything(&mut self, context: &mut Context<Mail>) {
-        let topics = self.hub.board.topics();
         let mut owed = Vec::new();
-        for topic in topics {
+        for topic in self.hub.board.topics() {
             let targets = self.take_route(topic.number, &topic.channel);
-            for target in &targets {
-                if let Some(outlet) = self.outlet_of(target.connection) {
-                    outlet
-                        .pending
-                        .push((PendingTopic::Market(topic.number), target.how.clone()));
-                    owed.push(target.connection);
-                }
-            }
-            self.routes[topic.number as usize] = Some(targets);
+            self.owe(&targets, &PendingTopic::Market(topic.number), &mut owed);
+            self.put_route(topic.number, targets);
+        }
+        let mut live = Vec::new();
+        let listeners = &self.listeners;
+        self.hub.live_names(&|key| listeners.hear(key), &mut live);
+        for name in live {
+            let mut targets = Vec::new();
+            self.listeners.collect(&name, &mut targets);
+            self.owe(&targets, &PendingTopic::Live(name), &mut owed);
         }
         owed.sort_unstable();
         owed.dedup();
@@ -327,7 +280,17 @@ impl Fanout {
             .for_each(|connection| self.pump(context, connection));
     }
 
-    fn offer(&mut self, context: &mut Context<Mail>, target: &Target, news: &News<'_>) {
+    fn owe(&mut self, targets: &[Target], topic: &PendingTopic, owed: &mut Vec<ConnectionId>) {
+        for target in targets {
+            if let Some(outlet) = self.outlet_of(target.connection) {
+                outlet.pending.push((topic.clone(), target.how.clone()));
+                owed.push(target.connection);
+            }
+        }
+    }
+
+    /// Offers a message to one subscriber; whether it was written.
+    fn offer(&mut self, context: &mut Context<Mail>, target: &Target, news: &News<'_>) -> bool {
         let hub = &self.hub;
         let counters = &hub.fanout;
         let Some(outlet) = self
@@ -336,7 +299,7 @@ impl Fanout {
             .and_then(Option::as_mut)
             .filter(|outlet| outlet.connection == target.connection)
         else {
-            return;
+            return false;
         };
         let waiting_bytes = context.out_bytes(target.connection);
         let how = &target.how;
@@ -353,25 +316,27 @@ impl Fanout {
         };
         match verdict {
             Verdict::Send => {}
-            Verdict::Outdated => return,
+            Verdict::Outdated => return false,
             Verdict::Conflate => {
                 context.watch_drain(target.connection);
                 counters.conflated.fetch_add(1, Ordering::Relaxed);
-                return;
+                return false;
             }
             Verdict::Drop => {
                 counters.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
+                return false;
             }
             Verdict::CutOff => {
                 counters.cut_off.fetch_add(1, Ordering::Relaxed);
-                return context.close(target.connection, CloseReason::Requested);
+                context.close(target.connection, CloseReason::Requested);
+                return false;
             }
         }
-        if let Some(out) = context.out(target.connection) {
-            self.frames.write(out, outlet.dialect, &target.how, news);
-            counters.delivered.fetch_add(1, Ordering::Relaxed);
-        }
+        let Some(out) = context.out(target.connection) else {
+            return false;
+        };
+        self.frames.write(out, outlet.dialect, how, news);
+        true
     }
 
     fn write_current(
@@ -483,17 +448,11 @@ impl Fanout {
         }
     }
 
-    /// The route of a market topic, taken out so that it can be walked; put it back afterwards.
+    /// The targets of a market topic's news. Where there are none, the other lanes need not send
+    /// any more of them.
     fn take_route(&mut self, number: u32, name: &[u8]) -> Vec<Target> {
-        let index = number as usize;
-        if index >= self.routes.len() {
-            self.routes.resize(index + 1, None);
-        }
-        if let Some(route) = self.routes[index].take() {
-            return route;
-        }
-        let mut targets = Vec::new();
-        self.collect_targets(name, &mut targets);
+        let spare = std::mem::take(&mut self.targets);
+        let targets = self.listeners.take_route(number, name, spare);
         if targets.is_empty()
             && let Some(topic) = self.hub.board.topic(number)
         {
@@ -502,85 +461,19 @@ impl Fanout {
         targets
     }
 
-    fn collect_targets(&self, name: &[u8], targets: &mut Vec<Target>) {
-        if let Some(subscribers) = self.channels.get(name) {
-            let target = |&connection| Target {
-                connection,
-                how: How::Channel,
-            };
-            targets.extend(subscribers.iter().map(target));
-        }
-        for pattern in &self.patterns {
-            if glob::matches(&pattern.text, name) {
-                let how = || How::Pattern(pattern.text.clone());
-                let target = |&connection| Target {
-                    connection,
-                    how: how(),
-                };
-                targets.extend(pattern.subscribers.iter().map(target));
-            }
-        }
-        self.prefixes.matches(name, &mut |connection| {
-            targets.push(Target {
-                connection,
-                how: How::Prefix,
-            })
-        });
-    }
-
-    fn add_pattern(&mut self, connection: ConnectionId, text: &[u8]) {
-        match self
-            .patterns
-            .iter_mut()
-            .find(|pattern| &*pattern.text == text)
-        {
-            Some(pattern) => pattern.subscribers.push(connection),
-            None => self.patterns.push(Pattern {
-                text: text.into(),
-                subscribers: vec![connection],
-            }),
+    fn put_route(&mut self, number: u32, targets: Vec<Target>) {
+        if let Some(spare) = self.listeners.put_route(number, targets) {
+            self.targets = spare;
         }
     }
 
     fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
-        self.subscription_bytes -= subscription_cost_bytes(name);
-        match kind {
-            Kind::Channel => {
-                if let Some(subscribers) = self.channels.get_mut(name) {
-                    subscribers.retain(|&other| other != connection);
-                    if subscribers.is_empty() {
-                        self.channels.remove(name);
-                    }
-                }
-            }
-            Kind::Pattern => {
-                for pattern in &mut self.patterns {
-                    if &*pattern.text == name {
-                        pattern.subscribers.retain(|&other| other != connection);
-                    }
-                }
-                self.patterns
-                    .retain(|pattern| !pattern.subscribers.is_empty());
-            }
-            Kind::Prefix => {}
-        }
         let topic = match kind {
             Kind::Channel => self.hub.board.find_channel(name).map(|topic| topic.number),
-            _ => None,
+            Kind::Pattern | Kind::Prefix => None,
         };
-        self.forget_routes(kind, topic.as_slice());
-        self.hub.subscriptions.remove(self.lane, kind, name);
-    }
-
-    fn forget_routes(&mut self, kind: Kind, topics: &[u32]) {
-        if kind != Kind::Channel {
-            self.routes.clear();
-            return;
-        }
-        for &number in topics {
-            if let Some(route) = self.routes.get_mut(number as usize) {
-                *route = None;
-            }
+        if self.listeners.remove(connection, kind, name, topic) == Change::Lane {
+            self.hub.subscriptions.remove(self.lane, kind, name);
         }
     }
 
@@ -605,13 +498,3 @@ impl Fanout {
 
 /// How long news may take from their source's lane to a subscriber's: generously.
 const NEWS_ON_THEIR_WAY_NS: u64 = 10_000_000_000;
-
-/// What a subscription is counted with: its name in this lane's tables and in the shared ones.
-fn subscription_cost_bytes(name: &[u8]) -> usize {
-    2 * name.len() + SUBSCRIPTION_OVERHEAD_BYTES
-}
-
-/// Memory of one lane's subscriptions: five million of short names.
-const SUBSCRIPTION_BYTES_MAX: usize = 1 << 30;
-/// A subscription's share of the tables beside its name.
-const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;

@@ -138,6 +138,8 @@ pub enum Mail {
     News(Arc<Publication>),
     /// The journal has grown.
     FeedAdvanced,
+    /// News were left out because the mailbox was full.
+    Lagging,
     /// End a connection of that lane.
     Kill(ConnectionId),
 }
@@ -199,6 +201,8 @@ impl Hub {
             let mailbox = &self.mailboxes[lane];
             if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
                 if !self.lagging[lane].swap(true, Ordering::AcqRel) {
+                    // It may have taken its last mail meanwhile, and sleep.
+                    mailbox.send(Mail::Lagging);
                     tracing::warn!(
                         lane,
                         "the lane is behind its mail: its topics are conflated"
@@ -249,8 +253,14 @@ impl Hub {
     }
 
     /// `lane` is about to look at the journal.
+    ///
+    /// Exchanged rather than stored: whoever still finds the old mark and sends no mail has his
+    /// growth of the journal seen by the look that follows.
     pub(crate) fn feed_seen(&self, lane: usize) {
-        self.feed_told[lane].store(false, Ordering::Release);
+        let told = &self.feed_told[lane];
+        if told.load(Ordering::Relaxed) {
+            told.swap(false, Ordering::AcqRel);
+        }
     }
 
     /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane

@@ -36,6 +36,8 @@ pub use hub::{Hub, HubConfig, Mail, unix_ns};
 mod ingest;
 pub use ingest::IngestCounters;
 
+mod listeners;
+
 mod outlet;
 
 mod pending;

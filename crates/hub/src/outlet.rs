@@ -76,6 +76,9 @@ impl Outlet {
             None => {}
         }
         if slow || self.pending.contains(&key) {
+            if self.pending.is_full() {
+                return Verdict::CutOff;
+            }
             self.pending.push(key);
             return Verdict::Conflate;
         }

@@ -42,7 +42,16 @@ impl Pending {
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+
+    /// Whether no more ought to be owed to one subscriber. A push is still possible, so that what
+    /// one subscription owes is never torn.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() >= OWED_MAX
+    }
 }
+
+/// Values owed to one subscriber: each topic there can be, a few times over.
+const OWED_MAX: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {

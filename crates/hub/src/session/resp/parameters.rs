@@ -106,7 +106,7 @@ const PARAMETERS: &[(&str, Value)] = &[
     ("requirepass", Value::Fixed("")),
     ("save", Value::Fixed("")),
     ("tcp-backlog", Value::Fixed("511")),
-    ("tcp-keepalive", Value::Fixed("0")),
+    ("tcp-keepalive", Value::Fixed("300")),
     ("timeout", Value::Fixed("0")),
 ];
 

@@ -1,0 +1,251 @@
+//! Who on one lane listens to what, and which topics' listeners are known already.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tidewire_keyspace::glob;
+use tidewire_lane::ConnectionId;
+use tidewire_zmtp::prefixes::{Insertion, PrefixTable, Removal};
+
+use crate::frames::How;
+use crate::subscriptions::Kind;
+
+/// The subscriptions of one lane, by name.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    channels: HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState>,
+    patterns: HashMap<Arc<[u8]>, Vec<ConnectionId>, RandomState>,
+    prefixes: PrefixTable<ConnectionId>,
+    /// What channels, patterns and distinct prefixes are counted with.
+    name_bytes: usize,
+    /// Who gets the news of a market topic, by its number; `None` until somebody asks.
+    routes: Vec<Option<Vec<Target>>>,
+    /// Sum of the lengths of `routes`.
+    routed: usize,
+}
+
+/// One delivery of one message: a client with two matching subscriptions is two targets.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) connection: ConnectionId,
+    pub(crate) how: How,
+}
+
+/// What a subscription has changed on the lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Nothing: the connection had it, or did not have it.
+    None,
+    /// The connection's part only: others of the lane share a count with it.
+    Connection,
+    /// Something that the other lanes count as well.
+    Lane,
+}
+
+impl Listeners {
+    pub(crate) fn new() -> Self {
+        Self {
+            channels: HashMap::default(),
+            patterns: HashMap::default(),
+            prefixes: PrefixTable::new(),
+            name_bytes: 0,
+            routes: Vec::new(),
+            routed: 0,
+        }
+    }
+
+    /// Whether one more subscription to `name` would be one too many.
+    pub(crate) fn is_full(&self, name: &[u8]) -> bool {
+        let pair_bytes = self.prefixes.len() * SUBSCRIPTION_OVERHEAD_BYTES;
+        self.name_bytes + pair_bytes + cost_bytes(name) > SUBSCRIPTION_BYTES_MAX
+    }
+
+    /// Adds a subscription that reaches these market topics. Channels and patterns must be new to
+    /// the connection. A prefix is counted by the lane once, however many connections have it.
+    pub(crate) fn add(
+        &mut self,
+        connection: ConnectionId,
+        kind: Kind,
+        name: &[u8],
+        topics: &[u32],
+    ) -> Change {
+        let change = match kind {
+            Kind::Channel => {
+                let subscribers = self.channels.entry(name.into()).or_default();
+                subscribers.push(connection);
+                Change::Lane
+            }
+            Kind::Pattern => {
+                match self.patterns.get_mut(name) {
+                    Some(subscribers) => subscribers.push(connection),
+                    None => {
+                        self.patterns.insert(name.into(), vec![connection]);
+                    }
+                }
+                Change::Lane
+            }
+            Kind::Prefix => match self.prefixes.insert(name, connection) {
+                Insertion::Again => return Change::None,
+                Insertion::FirstOfSubscriber => Change::Connection,
+                Insertion::FirstOfPrefix => Change::Lane,
+            },
+        };
+        if change == Change::Lane {
+            self.name_bytes += cost_bytes(name);
+        }
+        self.forget_routes(kind, topics);
+        change
+    }
+
+    /// Takes a subscription out. Channels and patterns must have been added. `topic` is the market
+    /// topic that a channel names.
+    pub(crate) fn remove(
+        &mut self,
+        connection: ConnectionId,
+        kind: Kind,
+        name: &[u8],
+        topic: Option<u32>,
+    ) -> Change {
+        let change = match kind {
+            Kind::Channel => {
+                if let Some(subscribers) = self.channels.get_mut(name)
+                    && leave(subscribers, connection)
+                {
+                    self.channels.remove(name);
+                }
+                Change::Lane
+            }
+            Kind::Pattern => {
+                if let Some(subscribers) = self.patterns.get_mut(name)
+                    && leave(subscribers, connection)
+                {
+                    self.patterns.remove(name);
+                }
+                Change::Lane
+            }
+            // A libzmq subscriber says SUBSCRIBE each time but CANCEL once, when the last is gone.
+            Kind::Prefix => match self.prefixes.remove_pair(name, connection) {
+                Removal::NotFound | Removal::StillCounted => return Change::None,
+                Removal::LastOfSubscriber => Change::Connection,
+                Removal::LastOfPrefix => Change::Lane,
+            },
+        };
+        if change == Change::Lane {
+            self.name_bytes -= cost_bytes(name);
+        }
+        self.forget_routes(kind, topic.as_slice());
+        change
+    }
+
+    /// Takes out all prefixes of a connection; returns those that nobody of the lane has any more.
+    pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId) -> Vec<Vec<u8>> {
+        let pairs = self.prefixes.len();
+        let mut ended = Vec::new();
+        self.prefixes
+            .remove_subscriber(connection, &mut |prefix| ended.push(prefix.to_vec()));
+        if self.prefixes.len() < pairs {
+            self.forget_routes(Kind::Prefix, &[]);
+        }
+        self.name_bytes -= ended.iter().map(|prefix| cost_bytes(prefix)).sum::<usize>();
+        ended
+    }
+
+    /// Appends everybody who gets a message named `name`.
+    pub(crate) fn collect(&self, name: &[u8], targets: &mut Vec<Target>) {
+        if let Some(subscribers) = self.channels.get(name) {
+            let target = |&connection| Target {
+                connection,
+                how: How::Channel,
+            };
+            targets.extend(subscribers.iter().map(target));
+        }
+        for (text, subscribers) in &self.patterns {
+            if glob::matches(text, name) {
+                let target = |&connection| Target {
+                    connection,
+                    how: How::Pattern(text.clone()),
+                };
+                targets.extend(subscribers.iter().map(target));
+            }
+        }
+        self.prefixes.matches(name, &mut |connection| {
+            targets.push(Target {
+                connection,
+                how: How::Prefix,
+            })
+        });
+    }
+
+    /// Whether anybody gets a message named `name`.
+    pub(crate) fn hear(&self, name: &[u8]) -> bool {
+        self.channels.contains_key(name)
+            || self.prefixes.covers(name)
+            || self.patterns.keys().any(|text| glob::matches(text, name))
+    }
+
+    /// The targets of a market topic, taken out so that they can be walked; give them back with
+    /// [`Listeners::put_route`]. `spare` is what they are collected into if they are not known.
+    pub(crate) fn take_route(
+        &mut self,
+        number: u32,
+        name: &[u8],
+        mut spare: Vec<Target>,
+    ) -> Vec<Target> {
+        if let Some(route) = self.routes.get_mut(number as usize).and_then(Option::take) {
+            self.routed -= route.len();
+            return route;
+        }
+        spare.clear();
+        self.collect(name, &mut spare);
+        spare
+    }
+
+    /// Remembers the targets of a market topic, as long as all that is remembered has its bound;
+    /// otherwise they come back and are collected again with the topic's next news.
+    pub(crate) fn put_route(&mut self, number: u32, route: Vec<Target>) -> Option<Vec<Target>> {
+        if self.routed + route.len() > ROUTED_MAX {
+            return Some(route);
+        }
+        let index = number as usize;
+        if index >= self.routes.len() {
+            self.routes.resize(index + 1, None);
+        }
+        self.routed += route.len();
+        self.routes[index] = Some(route);
+        None
+    }
+
+    fn forget_routes(&mut self, kind: Kind, topics: &[u32]) {
+        if kind != Kind::Channel {
+            self.routes.clear();
+            self.routed = 0;
+            return;
+        }
+        for &number in topics {
+            let route = self.routes.get_mut(number as usize).and_then(Option::take);
+            self.routed -= route.map_or(0, |route| route.len());
+        }
+    }
+}
+
+/// Takes `connection` out; whether nobody is left.
+fn leave(subscribers: &mut Vec<ConnectionId>, connection: ConnectionId) -> bool {
+    if let Some(position) = subscribers.iter().position(|&other| other == connection) {
+        subscribers.swap_remove(position);
+    }
+    subscribers.is_empty()
+}
+
+/// What a subscription is counted with: its name in this lane's tables and in the shared ones.
+fn cost_bytes(name: &[u8]) -> usize {
+    2 * name.len() + SUBSCRIPTION_OVERHEAD_BYTES
+}
+
+/// Memory of one lane's subscriptions: five million of short names.
+const SUBSCRIPTION_BYTES_MAX: usize = 1 << 30;
+/// A subscription's share of the tables beside its name.
+const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;
+/// Targets remembered for market topics: 32 MiB. A thousand subscribers to all of a hundred
+/// thousand topics would be gigabytes.
+const ROUTED_MAX: usize = 1 << 20;
