@@ -36,7 +36,8 @@ pub(crate) struct Entry {
 pub(crate) enum NewValue<'a> {
     Integer(i64),
     Bytes(&'a [u8]),
-    Packed(&'a [u8]),
+    /// A small collection of a kind that [`Kind::is_compact`].
+    Compact(Kind, &'a [u8]),
     Object(Box<Object>),
 }
 
@@ -45,9 +46,27 @@ pub(crate) enum NewValue<'a> {
 pub(crate) enum Kind {
     Integer = 0,
     Bytes = 1,
-    /// Field/value pairs, see `packed`.
-    Packed = 2,
+    /// A small hash: field/value pairs, see `packed`.
+    PackedHash = 2,
     Object = 3,
+    /// A small set of integers in ascending order, see `integers`.
+    Integers = 4,
+    /// A small set of anything, see `elements`.
+    PackedSet = 5,
+}
+
+impl Kind {
+    /// Whether the value is a small collection in one run of bytes.
+    #[inline]
+    pub(crate) fn is_compact(self) -> bool {
+        matches!(self, Kind::PackedHash | Kind::Integers | Kind::PackedSet)
+    }
+
+    /// Whether the value is a run of bytes that may be of any length.
+    #[inline]
+    fn is_bytes(self) -> bool {
+        !matches!(self, Kind::Integer | Kind::Object)
+    }
 }
 
 impl Entry {
@@ -175,11 +194,11 @@ impl Entry {
             .then(|| unsafe { self.value().cast::<i64>().read_unaligned() })
     }
 
-    /// The value bytes of a string or packed hash.
+    /// The value bytes of a string or small collection.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let header = self.header();
-        debug_assert!(matches!(header.kind, Kind::Bytes | Kind::Packed));
+        debug_assert!(header.kind.is_bytes());
         // SAFETY: the value lies there, initialised (`resize` fills what it adds).
         unsafe { slice::from_raw_parts(self.value(), header.value_length as usize) }
     }
@@ -187,7 +206,7 @@ impl Entry {
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let header = self.header();
-        assert!(matches!(header.kind, Kind::Bytes | Kind::Packed));
+        assert!(header.kind.is_bytes());
         // SAFETY: as in `bytes`, and the entry is borrowed exclusively.
         unsafe { slice::from_raw_parts_mut(self.value(), header.value_length as usize) }
     }
@@ -215,10 +234,23 @@ impl Entry {
         self.write_value(value);
     }
 
+    /// Takes over the value of an entry that was made apart from the table.
+    pub(crate) fn take_value(&mut self, mut from: Entry) {
+        match from.kind() {
+            Kind::Object => {
+                let object = from.give_object();
+                self.set_value(NewValue::Object(object));
+            }
+            Kind::Integer => self.set_value(NewValue::Integer(from.integer().unwrap_or(0))),
+            Kind::Bytes => self.set_value(NewValue::Bytes(from.bytes())),
+            compact => self.set_value(NewValue::Compact(compact, from.bytes())),
+        }
+    }
+
     /// Makes the value bytes `length` long with some room to grow; new bytes are zero.
     pub(crate) fn resize(&mut self, length: usize) {
         let mut header = self.header();
-        assert!(matches!(header.kind, Kind::Bytes | Kind::Packed));
+        assert!(header.kind.is_bytes());
         let old = header.value_length as usize;
         header.value_length = u32::try_from(length).expect("a value is shorter than 4 GiB");
         header.flags |= ROOMY;
@@ -254,11 +286,7 @@ impl Entry {
         let raw = self.is_raw();
         let mut entry = match self.kind() {
             Kind::Object => {
-                // SAFETY: the box is owned by this entry, which forgets it in the next line.
-                let object = unsafe { Box::from_raw(self.object_pointer()) };
-                let mut header = self.header();
-                header.kind = Kind::Integer;
-                self.set_header(header);
+                let object = self.give_object();
                 Entry::new(hash, key, NewValue::Object(object), false)
             }
             _ => self.duplicate(hash, key),
@@ -274,12 +302,12 @@ impl Entry {
         let value = match self.kind() {
             Kind::Integer => NewValue::Integer(self.integer().unwrap_or(0)),
             Kind::Bytes => NewValue::Bytes(self.bytes()),
-            Kind::Packed => NewValue::Packed(self.bytes()),
             Kind::Object => NewValue::Object(Box::new(
                 self.object()
                     .expect("an object entry has an object")
                     .duplicate(),
             )),
+            compact => NewValue::Compact(compact, self.bytes()),
         };
         let mut entry = Entry::new(hash, key, value, false);
         if self.is_raw() {
@@ -451,7 +479,7 @@ impl Entry {
         unsafe {
             match value {
                 NewValue::Integer(integer) => to.cast::<i64>().write_unaligned(integer),
-                NewValue::Bytes(bytes) | NewValue::Packed(bytes) => {
+                NewValue::Bytes(bytes) | NewValue::Compact(_, bytes) => {
                     to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
                 }
                 NewValue::Object(object) => {
@@ -466,13 +494,18 @@ impl Entry {
     #[inline]
     fn drop_object(&mut self) {
         if self.kind() == Kind::Object {
-            let pointer = self.object_pointer();
-            let mut header = self.header();
-            header.kind = Kind::Integer;
-            self.set_header(header);
-            // SAFETY: the entry owned the box and no longer says that it has one.
-            drop(unsafe { Box::from_raw(pointer) });
+            drop(self.give_object());
         }
+    }
+
+    /// Gives the object away; what is left is an integer without meaning.
+    fn give_object(&mut self) -> Box<Object> {
+        let pointer = self.object_pointer();
+        let mut header = self.header();
+        header.kind = Kind::Integer;
+        self.set_header(header);
+        // SAFETY: the entry owned the box and no longer says that it has one.
+        unsafe { Box::from_raw(pointer) }
     }
 }
 
@@ -509,7 +542,10 @@ impl NewValue<'_> {
         match self {
             NewValue::Integer(_) => (Kind::Integer, 8),
             NewValue::Bytes(bytes) => (Kind::Bytes, length(bytes)),
-            NewValue::Packed(bytes) => (Kind::Packed, length(bytes)),
+            NewValue::Compact(kind, bytes) => {
+                debug_assert!(kind.is_compact());
+                (*kind, length(bytes))
+            }
             NewValue::Object(_) => (Kind::Object, size_of::<*mut Object>() as u32),
         }
     }

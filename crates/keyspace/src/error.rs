@@ -94,6 +94,14 @@ errors! {
     /// A count whose sign could not be turned.
     CountOutOfRange = "ERR value is out of range, value must between \
                        -9223372036854775807 and 9223372036854775807",
+    /// A count below 0.
+    NotPositive = "ERR value is out of range, must be positive",
+    /// A number of keys that is none.
+    KeyCountNotPositive = "ERR numkeys should be greater than 0",
+    /// More keys announced than given.
+    TooFewKeys = "ERR Number of keys can't be greater than number of args",
+    /// SINTERCARD up to fewer than none.
+    NegativeLimit = "ERR LIMIT can't be negative",
     /// A number that must have 32 bits.
     IntegerOutOfRange = "ERR value is out of range, value must between -2147483648 and 2147483647",
     /// LCS of other than strings.
@@ -111,6 +119,8 @@ errors! {
     InvalidCommand = "ERR Invalid command specified",
     /// COMMAND GETKEYS with a wrong number of arguments.
     InvalidArity = "ERR Invalid number of arguments specified for command",
+    /// COMMAND GETKEYS where the number of keys makes no sense.
+    InvalidKeyCount = "ERR Invalid arguments specified for command",
     /// COMMAND GETKEYS of a command without keys.
     NoKeyArguments = "ERR The command has no key arguments",
     /// The command belongs to the connection, not to the keyspace.

@@ -9,6 +9,9 @@ pub fn fuzz_commands(data: &[u8]) {
     let keyspace = Keyspace::new(Options {
         hash_listpack_entries_max: 4,
         hash_listpack_value_bytes_max: 16,
+        set_intset_entries_max: 3,
+        set_listpack_entries_max: 4,
+        set_listpack_value_bytes_max: 16,
         string_bytes_max: 1 << 16,
         ..Options::default()
     });

@@ -14,6 +14,7 @@ use crate::hash;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::mount::Mount;
 use crate::observer::{Event, Observer};
+use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
@@ -27,6 +28,12 @@ pub struct Options {
     pub hash_listpack_entries_max: usize,
     /// A hash with a longer field or value becomes a table.
     pub hash_listpack_value_bytes_max: usize,
+    /// A set of integers with more members is kept otherwise.
+    pub set_intset_entries_max: usize,
+    /// A set with more members becomes a table.
+    pub set_listpack_entries_max: usize,
+    /// A set with a longer member becomes a table.
+    pub set_listpack_value_bytes_max: usize,
     /// The longest string that APPEND and SETRANGE make, as `proto-max-bulk-len`.
     pub string_bytes_max: usize,
 }
@@ -37,6 +44,9 @@ impl Default for Options {
             live_prefixes: vec![b"live:".to_vec()],
             hash_listpack_entries_max: 512,
             hash_listpack_value_bytes_max: 64,
+            set_intset_entries_max: 512,
+            set_listpack_entries_max: 128,
+            set_listpack_value_bytes_max: 64,
             string_bytes_max: 512 << 20,
         }
     }
@@ -61,6 +71,9 @@ pub struct Keyspace {
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
+    set_integers_max: AtomicUsize,
+    set_packed_max: AtomicUsize,
+    set_packed_bytes_max: AtomicUsize,
     pub(crate) string_bytes_max: usize,
 }
 
@@ -102,11 +115,19 @@ impl Keyspace {
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),
+            set_integers_max: AtomicUsize::new(0),
+            set_packed_max: AtomicUsize::new(0),
+            set_packed_bytes_max: AtomicUsize::new(0),
             string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
         };
         keyspace.set_hash_limits(
             options.hash_listpack_entries_max,
             options.hash_listpack_value_bytes_max,
+        );
+        keyspace.set_set_limits(
+            options.set_intset_entries_max,
+            options.set_listpack_entries_max,
+            options.set_listpack_value_bytes_max,
         );
         keyspace.live_prefixes.iter().for_each(|prefix| {
             let first = prefix.first().copied();
@@ -139,6 +160,18 @@ impl Keyspace {
         let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
         self.hash_entries_max.store(entries_max, Ordering::Relaxed);
         self.hash_value_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// Changes up to how many members, and how long ones, sets are kept small: the settings
+    /// `set-max-intset-entries`, `set-max-listpack-entries` and `set-max-listpack-value`.
+    pub fn set_set_limits(&self, integers_max: usize, entries_max: usize, value_bytes_max: usize) {
+        let integers_max = integers_max.min(crate::integers::COUNT_MAX);
+        let entries_max = entries_max.min(crate::elements::COUNT_MAX);
+        let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
+        self.set_integers_max.store(integers_max, Ordering::Relaxed);
+        self.set_packed_max.store(entries_max, Ordering::Relaxed);
+        self.set_packed_bytes_max
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
@@ -402,6 +435,15 @@ impl Keyspace {
         )
     }
 
+    /// Up to where a set stays small.
+    pub(crate) fn set_limits(&self) -> SetLimits {
+        SetLimits {
+            integers_max: self.set_integers_max.load(Ordering::Relaxed),
+            packed_max: self.set_packed_max.load(Ordering::Relaxed),
+            packed_bytes_max: self.set_packed_bytes_max.load(Ordering::Relaxed),
+        }
+    }
+
     /// Says that a shard has a deadline; its lock is held.
     pub(crate) fn note_deadline(&self, shard: usize, deadline_ms: i64) {
         if deadline_ms < self.next_ms[shard].load(Ordering::Relaxed) {
@@ -546,8 +588,12 @@ fn check_writable(
 ) -> Result<(), CommandError> {
     match hint {
         Some((only, _)) => view.check_writable(&arguments[only]),
+        // Keys that are only read, as the sources of SUNIONSTORE, may be mounted.
         None => command
-            .key_positions(arguments)
+            .keys
+            .iter()
+            .filter(|spec| !spec.flags.starts_with("RO"))
+            .flat_map(|spec| spec.positions(arguments))
             .try_for_each(|at| view.check_writable(&arguments[at])),
     }
 }

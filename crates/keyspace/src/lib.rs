@@ -51,7 +51,7 @@ mod observer;
 pub use observer::{Event, NullObserver, Observer};
 
 mod value;
-pub use value::{Fields, FieldsIter, Text, ValueRef, ValueType};
+pub use value::{Fields, FieldsIter, Items, ItemsIter, Text, ValueRef, ValueType};
 
 mod shard;
 pub use shard::DATABASES;
@@ -60,10 +60,13 @@ pub mod fuzzing;
 pub mod glob;
 
 mod decimal;
+mod elements;
 #[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
 mod entry;
 mod hash;
+mod integers;
 mod packed;
+mod set;
 #[allow(unsafe_code, reason = "tags are compared sixteen at a time")]
 mod table;
 mod view;

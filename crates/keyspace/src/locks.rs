@@ -137,6 +137,15 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// The same to read, next to others.
+    pub(crate) fn shard_ref(&self, shard: usize) -> &Shard {
+        match &self.guards {
+            Guards::One(held, guard) if *held == shard => guard,
+            Guards::Many(set, guards) if set.contains(shard) => &guards[set.rank(shard)],
+            _ => panic!("shard {shard} is not locked"),
+        }
+    }
+
     /// Keeps a dictionary until the locks are released.
     pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
         self.emptied.push(dictionary);

@@ -59,7 +59,19 @@ events! {
     HashIncrBy = "hincrby",
     /// HINCRBYFLOAT.
     HashIncrByFloat = "hincrbyfloat",
-    /// DEL, UNLINK, GETDEL, a hash's last field, a deadline in the past.
+    /// SADD, SMOVE.
+    SetAdd = "sadd",
+    /// SREM, SMOVE.
+    SetRemove = "srem",
+    /// SPOP.
+    SetPop = "spop",
+    /// SINTERSTORE.
+    SetIntersectStore = "sinterstore",
+    /// SUNIONSTORE.
+    SetUnionStore = "sunionstore",
+    /// SDIFFSTORE.
+    SetDifferenceStore = "sdiffstore",
+    /// DEL, UNLINK, GETDEL, a collection's last element, a deadline in the past.
     Delete = "del",
     /// The deadline came.
     Expired = "expired",

@@ -178,11 +178,11 @@ const LONG: usize = 255;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::NewValue;
+    use crate::entry::{Kind, NewValue};
 
     #[test]
     fn pairs_keep_their_order_through_replacing_and_removing() {
-        let mut entry = Entry::new(1, b"k", NewValue::Packed(EMPTY), false);
+        let mut entry = Entry::new(1, b"k", NewValue::Compact(Kind::PackedHash, EMPTY), false);
         let long = vec![b'v'; 300];
         append(&mut entry, b"a", b"1");
         append(&mut entry, b"b", &long);

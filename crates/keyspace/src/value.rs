@@ -5,28 +5,34 @@ use std::fmt;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
 use crate::packed::{self, Packed, Pairs};
+use crate::set::Members;
 use crate::table::Table;
 
-/// A value too big for its entry. Lists, sets, sorted sets and streams will stand here as well.
+/// A value too big for its entry. Sorted sets and streams will stand here as well.
 #[derive(Debug)]
 pub(crate) enum Object {
     /// Fields as keys of a table of their own.
     Hash(Table),
+    /// Members as keys of a table of their own, without values.
+    Set(Table),
 }
 
 impl Object {
     pub(crate) fn duplicate(&self) -> Object {
         match self {
-            Object::Hash(fields) => {
-                let mut copy = Table::new();
-                for entry in fields.iter() {
-                    let hash = hash::of(entry.key());
-                    copy.insert(hash, entry.duplicate(hash, entry.key()));
-                }
-                Object::Hash(copy)
-            }
+            Object::Hash(fields) => Object::Hash(duplicate(fields)),
+            Object::Set(members) => Object::Set(duplicate(members)),
         }
     }
+}
+
+fn duplicate(table: &Table) -> Table {
+    let mut copy = Table::new();
+    for entry in table.iter() {
+        let hash = hash::of(entry.key());
+        copy.insert(hash, entry.duplicate(hash, entry.key()));
+    }
+    copy
 }
 
 /// The data types, named as TYPE names them.
@@ -37,6 +43,8 @@ pub enum ValueType {
     String,
     /// Fields with values.
     Hash,
+    /// Members, each once, in no order.
+    Set,
 }
 
 impl ValueType {
@@ -45,6 +53,7 @@ impl ValueType {
         match self {
             ValueType::String => "string",
             ValueType::Hash => "hash",
+            ValueType::Set => "set",
         }
     }
 }
@@ -65,9 +74,11 @@ impl<'a> ValueRef<'a> {
     pub fn value_type(self) -> ValueType {
         match self.entry.kind() {
             Kind::Integer | Kind::Bytes => ValueType::String,
-            Kind::Packed => ValueType::Hash,
+            Kind::PackedHash => ValueType::Hash,
+            Kind::Integers | Kind::PackedSet => ValueType::Set,
             Kind::Object => match self.entry.object() {
                 Some(Object::Hash(_)) | None => ValueType::Hash,
+                Some(Object::Set(_)) => ValueType::Set,
             },
         }
     }
@@ -79,7 +90,8 @@ impl<'a> ValueRef<'a> {
             Kind::Bytes if self.entry.is_raw() => "raw",
             Kind::Bytes if self.entry.bytes().len() <= EMBEDDED_BYTES_MAX => "embstr",
             Kind::Bytes => "raw",
-            Kind::Packed => "listpack",
+            Kind::Integers => "intset",
+            Kind::PackedHash | Kind::PackedSet => "listpack",
             Kind::Object => "hashtable",
         }
     }
@@ -99,33 +111,44 @@ impl<'a> ValueRef<'a> {
         match self.entry.kind() {
             Kind::Bytes => Some(Text(TextKind::Bytes(self.entry.bytes()))),
             Kind::Integer => self.entry.integer().map(Text::integer),
-            Kind::Packed | Kind::Object => None,
+            _ => None,
         }
     }
 
     /// The fields of a hash; `None` of other types.
     pub fn fields(self) -> Option<Fields<'a>> {
         match self.entry.kind() {
-            Kind::Packed => Some(Fields(FieldsKind::Packed(Packed::new(self.entry.bytes())))),
+            Kind::PackedHash => Some(Fields(FieldsKind::Packed(Packed::new(self.entry.bytes())))),
             Kind::Object => match self.entry.object()? {
                 Object::Hash(table) => Some(Fields(FieldsKind::Table(table))),
+                Object::Set(_) => None,
             },
-            Kind::Integer | Kind::Bytes => None,
+            _ => None,
         }
+    }
+
+    /// The members of a set; `None` of other types.
+    pub fn items(self) -> Option<Items<'a>> {
+        self.members().map(|members| Items(ItemsKind::Set(members)))
+    }
+
+    pub(crate) fn members(self) -> Option<Members<'a>> {
+        Members::of(self.entry)
     }
 }
 
 impl fmt::Debug for ValueRef<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.text(), self.fields()) {
-            (Some(text), _) => text.fmt(formatter),
-            (_, Some(fields)) => fields.fmt(formatter),
+        match (self.text(), self.fields(), self.items()) {
+            (Some(text), ..) => text.fmt(formatter),
+            (_, Some(fields), _) => fields.fmt(formatter),
+            (.., Some(items)) => items.fmt(formatter),
             _ => formatter.write_str("?"),
         }
     }
 }
 
-/// The text of a string value; an integer is printed into it.
+/// The text of a string value or an element; an integer is printed into it.
 #[derive(Clone)]
 pub struct Text<'a>(TextKind<'a>);
 
@@ -136,6 +159,10 @@ enum TextKind<'a> {
 }
 
 impl<'a> Text<'a> {
+    pub(crate) fn bytes(bytes: &'a [u8]) -> Self {
+        Text(TextKind::Bytes(bytes))
+    }
+
     pub(crate) fn integer(value: i64) -> Text<'static> {
         let mut buffer = itoa::Buffer::new();
         let text = buffer.format(value).as_bytes();
@@ -261,6 +288,68 @@ impl fmt::Debug for FieldsIter<'_> {
     }
 }
 
+/// The members of a set.
+#[derive(Clone, Copy)]
+pub struct Items<'a>(ItemsKind<'a>);
+
+#[derive(Clone, Copy)]
+enum ItemsKind<'a> {
+    Set(Members<'a>),
+}
+
+impl<'a> Items<'a> {
+    /// How many there are.
+    pub fn len(self) -> usize {
+        match self.0 {
+            ItemsKind::Set(members) => members.len(),
+        }
+    }
+
+    /// Never true of a value in the keyspace.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The members in no order that means anything.
+    pub fn iter(self) -> ItemsIter<'a> {
+        ItemsIter(match self.0 {
+            ItemsKind::Set(members) => Box::new(members.iter()),
+        })
+    }
+}
+
+impl<'a> IntoIterator for Items<'a> {
+    type Item = Text<'a>;
+    type IntoIter = ItemsIter<'a>;
+
+    fn into_iter(self) -> ItemsIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Items<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Iterator over [`Items`].
+pub struct ItemsIter<'a>(Box<dyn Iterator<Item = Text<'a>> + 'a>);
+
+impl<'a> Iterator for ItemsIter<'a> {
+    type Item = Text<'a>;
+
+    fn next(&mut self) -> Option<Text<'a>> {
+        self.0.next()
+    }
+}
+
+impl fmt::Debug for ItemsIter<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ItemsIter")
+    }
+}
+
 /// A mounted topic's fields as an entry, so that every command reads it like a hash.
 pub(crate) fn materialise(
     key: &[u8],
@@ -276,7 +365,7 @@ pub(crate) fn materialise(
             count += 1;
         }
     });
-    found.then(|| Entry::new(0, key, NewValue::Packed(scratch), false))
+    found.then(|| Entry::new(0, key, NewValue::Compact(Kind::PackedHash, scratch), false))
 }
 
 /// The value that SET stores for these bytes: an integer where it reads back as the same text.

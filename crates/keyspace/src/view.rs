@@ -9,6 +9,7 @@ use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::locks::{Locked, SHARDS};
 use crate::observer::{Event, Observer};
+use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
 use crate::table::Place;
 use crate::value::{Fields, Text, ValueRef, materialise};
@@ -96,6 +97,26 @@ impl<'c, 'k> View<'c, 'k> {
             None => Ok(None),
             Some(value) => value.fields().map(Some).ok_or(CommandError::WrongType),
         }
+    }
+
+    /// The members of a set; an error of another type.
+    pub(crate) fn read_members(
+        &mut self,
+        key: Key<'_>,
+    ) -> Result<Option<Members<'_>>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.members().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// The members of a set, next to those of others: nothing that has expired is removed.
+    pub(crate) fn members(&self, key: Key<'_>) -> Option<Members<'_>> {
+        let table = &self.locked.shard_ref(shard_of(key.hash)).databases[self.database].table;
+        let entry = table.entry(table.find(key.hash, key.bytes)?);
+        let deadline_ms = entry.deadline_ms();
+        let there = deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.now_ms);
+        there.then(|| Members::of(entry)).flatten()
     }
 
     /// Whether the key is there. Cheaper than `read` of a mounted topic.
@@ -206,6 +227,21 @@ impl<'c, 'k> View<'c, 'k> {
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.after_insert(key, place);
         place
+    }
+
+    /// Puts the value of an entry made for this key in the place of what is there. No deadline
+    /// stays, the live flag does.
+    pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry) -> Place {
+        match self.find(key) {
+            Some(place) => {
+                self.entry_mut(key, place).take_value(entry);
+                if self.entry(key, place).deadline_ms().is_some() {
+                    self.set_deadline(key, place, None);
+                }
+                place
+            }
+            None => self.insert_entry(key, entry),
+        }
     }
 
     /// Sets or clears the deadline, without a word to the observer.

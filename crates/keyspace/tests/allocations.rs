@@ -87,6 +87,17 @@ fn the_hot_commands_do_not_allocate() {
     assert_eq!(run(&[b"HSET", b"hash", b"g", b"one"]), 0);
     assert_eq!(run(&[b"HGETALL", b"hash"]), 0);
     assert_eq!(run(&[b"HINCRBY", b"hash", b"f", b"1"]), 0);
+    run(&[b"SADD", b"integers", b"1", b"2", b"3"]);
+    run(&[b"SADD", b"members", b"one", b"2", b"three"]);
+    for key in [&b"integers"[..], b"members"] {
+        assert_eq!(run(&[b"SISMEMBER", key, b"2"]), 0);
+        assert_eq!(run(&[b"SADD", key, b"2"]), 0);
+        assert_eq!(run(&[b"SCARD", key]), 0);
+        assert_eq!(run(&[b"SMEMBERS", key]), 0);
+        assert_eq!(run(&[b"SRANDMEMBER", key]), 0);
+        assert!(run(&[b"SADD", key, b"4"]) <= 1);
+        assert!(run(&[b"SREM", key, b"4"]) <= 1);
+    }
     assert!(run(&[b"SET", b"key", b"a value of quite another length"]) <= 1);
     assert!(run(&[b"SET", b"key", b"7"]) <= 1);
     assert!(run(&[b"HSET", b"hash", b"new", b"field"]) <= 1);
@@ -126,6 +137,33 @@ fn a_new_key_is_one_allocation_and_its_share_of_the_table() {
 }
 
 #[test]
+fn members_take_little_more_than_their_bytes() {
+    let keyspace = Keyspace::new(Options::default());
+    let mut out = Vec::with_capacity(4096);
+    let mut bytes_a_member = |count: usize, text: fn(usize) -> String| {
+        let before = LIVE_BYTES.get();
+        for index in 0..count {
+            let member = text(index);
+            allocations(&keyspace, &mut out, &[b"SADD", b"s", member.as_bytes()]);
+        }
+        let bytes = (LIVE_BYTES.get() - before) as f64 / count as f64;
+        allocations(&keyspace, &mut out, &[b"DEL", b"s"]);
+        bytes
+    };
+    let text = |index| format!("member{index:04}");
+    let figures = [
+        bytes_a_member(100, text),
+        bytes_a_member(512, |index| index.to_string()),
+        bytes_a_member(10_000, text),
+    ];
+    println!("bytes a member: {figures:?}");
+    assert!(
+        figures[0] < 16.0 && figures[1] < 4.0 && figures[2] < 40.0,
+        "{figures:?}"
+    );
+}
+
+#[test]
 fn everything_is_given_back() {
     let before = LIVE_BYTES.get();
     {
@@ -138,7 +176,15 @@ fn everything_is_given_back() {
             let long = "v".repeat(random.below(400));
             let field = format!("field:{}", random.below(700));
             let other = format!("key:{}", random.below(3_000));
-            let words: &[&str] = match random.below(14) {
+            let number = random.below(100_000).to_string();
+            let set = format!("set:{}", random.below(40));
+            let words: &[&str] = match random.below(20) {
+                14 => &["SADD", &set, &number, &field],
+                15 => &["SADD", &set, &number],
+                16 => &["SREM", &set, &number, &field],
+                17 => &["SUNIONSTORE", &key, &set, "set:1"],
+                18 => &["SINTERSTORE", &set, &set, "set:2"],
+                19 => &["SPOP", &set, "2"],
                 0 | 1 => &["SET", &key, &long],
                 2 => &["SET", &key, "12", "PX", "50"],
                 3 => &["DEL", &key],

@@ -258,9 +258,13 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// Positions below `count`: at most `wanted` different ones, or exactly `-wanted` of any.
-fn choose(count: usize, wanted: i64, mut random: impl FnMut(usize) -> usize) -> Vec<usize> {
+pub(crate) fn choose(
+    count: usize,
+    wanted: i64,
+    mut random: impl FnMut(usize) -> usize,
+) -> Vec<usize> {
     if wanted < 0 {
-        let wanted = wanted.unsigned_abs().min(RANDOM_FIELDS_MAX) as usize;
+        let wanted = wanted.unsigned_abs().min(RANDOM_COUNT_MAX) as usize;
         return (0..wanted).map(|_| random(count)).collect();
     }
     let wanted = usize::try_from(wanted).unwrap_or(count).min(count);
@@ -293,11 +297,13 @@ fn find_or_insert(
     key: Key<'_>,
 ) -> std::result::Result<Place, CommandError> {
     match call.view.find(key) {
-        None => Ok(call
-            .view
-            .insert(key, NewValue::Packed(packed::EMPTY), Expiry::Clear)),
+        None => Ok(call.view.insert(
+            key,
+            NewValue::Compact(Kind::PackedHash, packed::EMPTY),
+            Expiry::Clear,
+        )),
         Some(place) => match call.view.entry(key, place).kind() {
-            Kind::Packed => Ok(place),
+            Kind::PackedHash => Ok(place),
             Kind::Object
                 if matches!(call.view.entry(key, place).object(), Some(Object::Hash(_))) =>
             {
@@ -325,7 +331,7 @@ fn store_field(
 /// Sets a field of a hash entry; true if it is new. A packed hash that outgrows the limits
 /// (fields, bytes of one) becomes a table and stays one.
 fn set_field(entry: &mut Entry, field: &[u8], value: &[u8], limits: (usize, usize)) -> bool {
-    if entry.kind() == Kind::Packed {
+    if entry.kind() == Kind::PackedHash {
         let packed = Packed::new(entry.bytes());
         let span = packed.find(field);
         let fits =
@@ -366,7 +372,7 @@ fn unpack(entry: &mut Entry) {
 }
 
 fn remove_field(entry: &mut Entry, field: &[u8]) -> bool {
-    if entry.kind() == Kind::Packed {
+    if entry.kind() == Kind::PackedHash {
         let span = Packed::new(entry.bytes()).find(field);
         if let Some(span) = span {
             packed::remove(entry, span);
@@ -382,11 +388,11 @@ fn remove_field(entry: &mut Entry, field: &[u8]) -> bool {
 
 fn count(entry: &Entry) -> usize {
     match (entry.kind(), entry.object()) {
-        (Kind::Packed, _) => Packed::new(entry.bytes()).len(),
+        (Kind::PackedHash, _) => Packed::new(entry.bytes()).len(),
         (_, Some(Object::Hash(table))) => table.len(),
         _ => 0,
     }
 }
 
-/// More repeated fields than this in one reply would be an attack on memory.
-const RANDOM_FIELDS_MAX: u64 = 1 << 24;
+/// More repeated fields or members than this in one reply would be an attack on memory.
+pub(super) const RANDOM_COUNT_MAX: u64 = 1 << 24;

@@ -174,10 +174,16 @@ fn keys_of(
         return Err(CommandError::NoKeyArguments);
     }
     check_arity(command, request).map_err(|_| CommandError::InvalidArity)?;
+    for spec in command.keys.iter().filter(|spec| spec.count_at != 0) {
+        let count = spec.key_count(request).unwrap_or(usize::MAX);
+        if count > request.len() - usize::from(spec.first) {
+            return Err(CommandError::InvalidKeyCount);
+        }
+    }
     let positions = command
         .keys
         .iter()
-        .flat_map(|spec| spec.positions(request.len()).map(move |at| (at + 2, spec)));
+        .flat_map(|spec| spec.positions(request).map(move |at| (at + 2, spec)));
     Ok(positions.collect())
 }
 
@@ -221,19 +227,32 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
     reply.bulk(b"spec");
     reply.map(1);
     reply.bulk(b"index");
-    reply.integer(i64::from(spec.first));
+    let counted = spec.count_at != 0;
+    let begin = if counted { spec.count_at } else { spec.first };
+    reply.integer(i64::from(begin));
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"range");
+    reply.bulk(if counted { b"keynum" } else { b"range" });
     reply.bulk(b"spec");
-    reply.map(3);
-    reply.bulk(b"lastkey");
-    reply.integer(i64::from(spec.last));
-    reply.bulk(b"keystep");
-    reply.integer(i64::from(spec.step));
-    reply.bulk(b"limit");
-    reply.integer(0);
+    let numbers = if counted {
+        [
+            ("keynumidx", 0),
+            ("firstkey", i64::from(spec.first - spec.count_at)),
+            ("keystep", i64::from(spec.step)),
+        ]
+    } else {
+        [
+            ("lastkey", i64::from(spec.last)),
+            ("keystep", i64::from(spec.step)),
+            ("limit", 0),
+        ]
+    };
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.integer(number);
+    }
 }
 
 /// One pair of COMMAND DOCS.
@@ -279,11 +298,19 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     let [first, others @ ..] = command.keys else {
         return (0, 0, 0);
     };
+    if first.count_at != 0 {
+        return (0, 0, 0);
+    }
     let end = |spec: &KeySpec| match spec.last {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),
     };
-    let last = others.iter().map(end).fold(end(first), i64::max);
+    // An end counted from the last argument lies behind all others.
+    let later = |one: i64, other: i64| match one.min(other) {
+        from_last if from_last < 0 => from_last,
+        _ => one.max(other),
+    };
+    let last = others.iter().map(end).fold(end(first), later);
     (i64::from(first.first), last, i64::from(first.step))
 }
 

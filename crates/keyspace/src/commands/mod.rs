@@ -6,8 +6,11 @@ mod introspection;
 mod keys;
 mod options;
 mod scan;
+mod sets;
 mod strings;
 pub mod table;
+
+pub(crate) use hashes::choose;
 
 use std::fmt;
 use std::ops::Range;
@@ -80,7 +83,8 @@ pub enum Locks {
     All,
 }
 
-/// Where some of a command's keys are: every `step`th argument from `first` to `last`.
+/// Where some of a command's keys are: every `step`th argument from `first` to `last`, or as many
+/// as an argument before them says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// Number of the first key's argument.
@@ -90,20 +94,35 @@ pub struct KeySpec {
     pub last: i16,
     /// Distance from key to key.
     pub step: u16,
+    /// Number of the argument that says how many keys there are; 0 if `last` tells where they end.
+    pub count_at: u16,
     /// What is done to them, as COMMAND replies it, separated by blanks.
     pub flags: &'static str,
 }
 
 impl KeySpec {
-    /// Positions of the keys among `count` arguments, which may be too few.
+    /// Positions of the keys among these arguments, which may be too few: then a key that is
+    /// missing, or whose number is not told, has no position.
     #[inline]
-    pub fn positions(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+    pub fn positions(&self, arguments: Arguments<'_>) -> impl Iterator<Item = usize> + use<> {
         let first = usize::from(self.first);
+        let count = arguments.len();
         let end = match usize::try_from(self.last) {
+            _ if self.count_at != 0 => {
+                let keys = self.key_count(arguments).unwrap_or(0);
+                first.saturating_add(keys.saturating_mul(usize::from(self.step)))
+            }
             Ok(last) => first + last + 1,
             Err(_) => (count + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
         };
         (first..end.min(count)).step_by(usize::from(self.step))
+    }
+
+    /// How many keys the argument at `count_at` says that there are, if it makes sense.
+    pub(crate) fn key_count(&self, arguments: Arguments<'_>) -> Option<usize> {
+        let text = arguments.get(usize::from(self.count_at))?;
+        let count = tidewire_resp::number::parse_integer(text)?;
+        usize::try_from(count).ok().filter(|&count| count > 0)
     }
 }
 
@@ -117,6 +136,8 @@ pub enum Group {
     String,
     /// Of hashes.
     Hash,
+    /// Of sets.
+    Set,
     /// Publishing and subscribing.
     PubSub,
     /// The connection's own.
@@ -132,6 +153,7 @@ impl Group {
             Group::Generic => "generic",
             Group::String => "string",
             Group::Hash => "hash",
+            Group::Set => "set",
             Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Server => "server",
@@ -190,19 +212,30 @@ impl Command {
     }
 
     /// Positions of its keys among these arguments, which may be too few.
-    pub fn key_positions(
+    pub fn key_positions<'a>(
         &'static self,
-        arguments: Arguments<'_>,
-    ) -> impl Iterator<Item = usize> + use<> {
-        let count = arguments.len();
-        self.keys.iter().flat_map(move |spec| spec.positions(count))
+        arguments: Arguments<'a>,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        self.keys
+            .iter()
+            .flat_map(move |spec| spec.positions(arguments))
     }
 
     /// The position of its only key, if its declaration alone says that there is one.
     #[inline]
     pub(crate) fn single_key(&self, arguments: Arguments<'_>) -> Option<usize> {
         match (self.locks, self.keys) {
-            (Locks::Keys, [KeySpec { first, last: 0, .. }]) => {
+            (
+                Locks::Keys,
+                [
+                    KeySpec {
+                        first,
+                        last: 0,
+                        count_at: 0,
+                        ..
+                    },
+                ],
+            ) => {
                 let first = usize::from(*first);
                 (first < arguments.len()).then_some(first)
             }
@@ -293,5 +326,10 @@ impl<'c> Call<'c, '_, '_> {
 
 /// A random number below `count`; `None` if there is none.
 pub(crate) fn random_from(keyspace: &Keyspace, count: usize) -> Option<usize> {
-    (count > 0).then(|| ((u128::from(keyspace.random()) * count as u128) >> 64) as usize)
+    (count > 0).then(|| random_below(keyspace.random(), count))
+}
+
+/// A random number below `count`, which is not 0, made of any random number.
+pub(crate) fn random_below(random: u64, count: usize) -> usize {
+    ((u128::from(random) * count as u128) >> 64) as usize
 }

@@ -8,6 +8,13 @@ pub(crate) fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
 
+/// A count that may be 0 but not less.
+pub(crate) fn positive(argument: &[u8]) -> Result<u64, CommandError> {
+    tidewire_resp::number::parse_integer(argument)
+        .and_then(|count| u64::try_from(count).ok())
+        .ok_or(CommandError::NotPositive)
+}
+
 /// How a deadline is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeForm {

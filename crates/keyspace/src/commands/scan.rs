@@ -1,11 +1,15 @@
-//! Commands that walk names or fields: KEYS, SCAN, HSCAN.
+//! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN.
+
+use tidewire_resp::{Mark, Writer};
 
 use super::Call;
 use super::options::is;
+use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::glob;
 use crate::locks::SHARDS;
-use crate::table::ScanPosition;
+use crate::set::Members;
+use crate::table::{ScanPosition, Table};
 use crate::value::{FieldsKind, ValueRef};
 
 type Result = std::result::Result<(), CommandError>;
@@ -55,57 +59,117 @@ pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(2))?;
     let key = call.key(1);
-    let options = ScanOptions::parse(call, 3)?;
-    let fields = call.view.read_fields(key)?;
-    call.reply.array(2);
-    let mark;
-    let mut count = 0;
-    let mut show = |reply: &mut tidewire_resp::Writer<'_>, field: &[u8], value: &[u8]| {
-        if options
-            .pattern
-            .is_none_or(|pattern| glob::matches(pattern, field))
-        {
-            reply.bulk(field);
-            count += 1;
-            if !options.no_values {
-                reply.bulk(value);
-                count += 1;
-            }
-        }
-    };
-    match fields.map(|fields| fields.kind()) {
-        Some(FieldsKind::Table(table)) => {
-            let mut at = Some(Cursor::parse(cursor).position);
-            // The cursor comes first in the reply, so the walk is taken twice: once to count.
-            let (mut seen, mut steps) = (0, 0);
-            while let Some(position) = at
-                && seen < options.count
-            {
-                at = table.scan_step(position, |_| seen += 1);
-                steps += 1;
-            }
-            let next = at.map_or(0, |position| Cursor { shard: 0, position }.text());
-            call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-            mark = call.reply.array_later();
-            let mut at = Cursor::parse(cursor).position;
-            for _ in 0..steps {
-                let reply = &mut *call.reply;
-                let next = table.scan_step(at, |entry| show(reply, entry.key(), entry.bytes()));
-                at = next.unwrap_or_default();
-            }
-        }
-        packed => {
-            call.reply.bulk(b"0");
-            mark = call.reply.array_later();
-            if let Some(FieldsKind::Packed(packed)) = packed {
-                packed
-                    .iter()
-                    .for_each(|(field, value)| show(call.reply, field, value));
-            }
-        }
+    if call.view.read_fields(key)?.is_none() {
+        reply_empty(call.reply);
+        return Ok(());
     }
-    call.reply.finish(mark, count);
+    let options = ScanOptions::parse(call, 3)?;
+    let show = |reply: &mut Writer<'_>, field: &[u8], value: &[u8]| {
+        if !options.accepts_name(field) {
+            return 0;
+        }
+        reply.bulk(field);
+        if options.no_values {
+            return 1;
+        }
+        reply.bulk(value);
+        2
+    };
+    match call.view.read_fields(key)?.map(|fields| fields.kind()) {
+        Some(FieldsKind::Table(table)) => {
+            walk_table(call.reply, table, cursor, options.count, |reply, entry| {
+                show(reply, entry.key(), entry.bytes())
+            });
+        }
+        Some(FieldsKind::Packed(packed)) => {
+            let mark = begin_whole(call.reply);
+            let pairs = packed.iter();
+            let count = pairs
+                .map(|(field, value)| show(call.reply, field, value))
+                .sum();
+            call.reply.finish(mark, count);
+        }
+        None => {}
+    }
     Ok(())
+}
+
+pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
+    let cursor = parse_cursor(call.argument(2))?;
+    let key = call.key(1);
+    if call.view.read_members(key)?.is_none() {
+        reply_empty(call.reply);
+        return Ok(());
+    }
+    let options = ScanOptions::parse(call, 3)?;
+    let show = |reply: &mut Writer<'_>, member: &[u8]| {
+        let accepted = options.accepts_name(member);
+        if accepted {
+            reply.bulk(member);
+        }
+        usize::from(accepted)
+    };
+    match call.view.read_members(key)? {
+        Some(Members::Table(table)) => {
+            walk_table(call.reply, table, cursor, options.count, |reply, entry| {
+                show(reply, entry.key())
+            });
+        }
+        Some(members) => {
+            let mark = begin_whole(call.reply);
+            let members = members.iter();
+            let count = members
+                .map(|member| show(call.reply, member.as_bytes()))
+                .sum();
+            call.reply.finish(mark, count);
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+fn reply_empty(reply: &mut Writer<'_>) {
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array(0);
+}
+
+/// Begins the reply of a scan that shows a small collection whole.
+fn begin_whole(reply: &mut Writer<'_>) -> Mark {
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array_later()
+}
+
+/// Replies the next cursor and what `show` writes of the entries that the walk comes by; `show`
+/// tells how many elements it wrote.
+fn walk_table(
+    reply: &mut Writer<'_>,
+    table: &Table,
+    cursor: u64,
+    count_wanted: usize,
+    mut show: impl FnMut(&mut Writer<'_>, &Entry) -> usize,
+) {
+    reply.array(2);
+    // The cursor comes first in the reply, so the walk is taken twice: once to count.
+    let mut at = Some(Cursor::parse(cursor).position);
+    let (mut seen, mut steps) = (0, 0);
+    while let Some(position) = at
+        && seen < count_wanted
+    {
+        at = table.scan_step(position, |_| seen += 1);
+        steps += 1;
+    }
+    let next = at.map_or(0, |position| Cursor { shard: 0, position }.text());
+    reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    let mark = reply.array_later();
+    let mut count = 0;
+    let mut at = Cursor::parse(cursor).position;
+    for _ in 0..steps {
+        let next = table.scan_step(at, |entry| count += show(reply, entry));
+        at = next.unwrap_or_default();
+    }
+    reply.finish(mark, count);
 }
 
 #[derive(Default)]
@@ -123,6 +187,7 @@ impl<'a> ScanOptions<'a> {
             ..ScanOptions::default()
         };
         let of_hash = call.command.name == "hscan";
+        let of_keys = call.command.name == "scan";
         let mut at = from;
         while at < call.arguments.len() {
             let option = call.argument(at);
@@ -138,7 +203,7 @@ impl<'a> ScanOptions<'a> {
                 let pattern = call.argument(at + 1);
                 options.pattern = (pattern != b"*").then_some(pattern);
                 at += 1;
-            } else if is(option, "type") && more && !of_hash {
+            } else if is(option, "type") && more && of_keys {
                 let name = call.argument(at + 1);
                 if !TYPES.iter().any(|known| is(name, known)) {
                     return Err(CommandError::unknown_type(name));

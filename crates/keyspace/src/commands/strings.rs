@@ -423,7 +423,7 @@ fn add(call: &mut Call<'_, '_, '_>, amount: i64) -> Result {
             match entry.kind() {
                 Kind::Integer => entry.integer().unwrap_or(0),
                 Kind::Bytes => parse_integer(entry.bytes()).ok_or(CommandError::NotInteger)?,
-                Kind::Packed | Kind::Object => return Err(CommandError::WrongType),
+                _ => return Err(CommandError::WrongType),
             }
         }
     };

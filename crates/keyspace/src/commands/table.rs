@@ -5,6 +5,9 @@ use super::{
     strings,
 };
 
+mod sets;
+use sets::SETS;
+
 /// All commands, group by group.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     GROUPS.iter().flat_map(|group| group.iter())
@@ -24,7 +27,9 @@ pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-static GROUPS: [&[Command]; 6] = [STRINGS, HASHES, GENERIC, CONNECTION, PUBSUB, SERVER];
+static GROUPS: [&[Command]; 7] = GROUP_LIST;
+
+const GROUP_LIST: [&[Command]; 7] = [STRINGS, HASHES, SETS, GENERIC, CONNECTION, PUBSUB, SERVER];
 
 const GENERIC: &[Command] = &[
     command(
@@ -1374,6 +1379,18 @@ const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeyS
         first,
         last,
         step,
+        count_at: 0,
+        flags,
+    }
+}
+
+/// Keys from `first` on, as many as the argument at `count_at` says.
+const fn counted_keys(count_at: u16, first: u16, flags: &'static str) -> KeySpec {
+    KeySpec {
+        first,
+        last: 0,
+        step: 1,
+        count_at,
         flags,
     }
 }
@@ -1436,7 +1453,7 @@ const fn starts_with(text: &str, start: &str) -> bool {
 static SLOTS: [Option<(u8, u8)>; 1024] = lay_out();
 
 const fn lay_out() -> [Option<(u8, u8)>; 1024] {
-    let groups = [STRINGS, HASHES, GENERIC, CONNECTION, PUBSUB, SERVER];
+    let groups = GROUP_LIST;
     let mut slots = [None; 1024];
     let mut group = 0;
     while group < groups.len() {

@@ -1,0 +1,410 @@
+//! Commands on sets.
+
+use std::ops::Range;
+
+use tidewire_resp::Arguments;
+use tidewire_resp::number::parse_integer;
+
+use super::Call;
+use super::hashes::RANDOM_COUNT_MAX;
+use super::options::is;
+use crate::entry::{Entry, Kind, NewValue};
+use crate::error::CommandError;
+use crate::integers;
+use crate::observer::Event;
+use crate::set::{self, Members};
+use crate::table::Place;
+use crate::value::Text;
+use crate::view::{Expiry, Key, View};
+
+type Result<T = ()> = std::result::Result<T, CommandError>;
+
+pub(super) fn sadd(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let limits = call.view.keyspace.set_limits();
+    let members = call.rest(2);
+    let place = match find(call, key)? {
+        Some(place) => {
+            set::expect(call.view.entry_mut(key, place), members.len(), limits);
+            place
+        }
+        None => {
+            let empty = set::empty(call.argument(2), members.len(), limits);
+            call.view.insert(key, empty, Expiry::Clear)
+        }
+    };
+    let mut added = 0;
+    for at in members {
+        let member = call.argument(at);
+        added += i64::from(set::add(call.view.entry_mut(key, place), member, limits));
+    }
+    if added > 0 {
+        call.view.changed(key, place, Event::SetAdd);
+    }
+    call.reply.integer(added);
+    Ok(())
+}
+
+pub(super) fn srem(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let mut removed = 0;
+    if let Some(place) = find(call, key)? {
+        for at in call.rest(2) {
+            let member = call.argument(at);
+            removed += i64::from(set::remove(call.view.entry_mut(key, place), member));
+        }
+        if removed > 0 {
+            after_removal(call, key, place, Event::SetRemove);
+        }
+    }
+    call.reply.integer(removed);
+    Ok(())
+}
+
+pub(super) fn sismember(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let member = call.argument(2);
+    let members = call.view.read_members(key)?;
+    let there = members.is_some_and(|members| members.contains(member));
+    call.reply.integer(i64::from(there));
+    Ok(())
+}
+
+pub(super) fn smismember(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let wanted = call.arguments.tail(2);
+    let members = call.view.read_members(key)?;
+    call.reply.array(wanted.len());
+    for member in wanted {
+        let there = members.is_some_and(|members| members.contains(member));
+        call.reply.integer(i64::from(there));
+    }
+    Ok(())
+}
+
+pub(super) fn smembers(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let members = call.view.read_members(key)?;
+    call.reply.set(members.map_or(0, Members::len));
+    for member in members.into_iter().flat_map(Members::iter) {
+        call.reply.bulk(member.as_bytes());
+    }
+    Ok(())
+}
+
+pub(super) fn scard(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let count = call.view.read_members(key)?.map_or(0, Members::len);
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
+    let wanted = match call.arguments.len() {
+        2 => None,
+        3 => Some(super::options::positive(call.argument(2))?),
+        _ => return Err(CommandError::Syntax),
+    };
+    let key = call.key(1);
+    let place = find(call, key)?;
+    let count = place.map_or(0, |place| set::len(call.view.entry(key, place)));
+    let taken = wanted.map_or(1, |wanted| wanted as usize).min(count);
+    if wanted.is_some() {
+        call.reply.set(taken);
+    }
+    let Some(place) = place.filter(|_| taken > 0) else {
+        if wanted.is_none() {
+            call.reply.null();
+        }
+        return Ok(());
+    };
+    let keyspace = call.view.keyspace;
+    if taken == count {
+        let members = call.view.read_members(key)?;
+        for member in members.into_iter().flat_map(Members::iter) {
+            call.reply.bulk(member.as_bytes());
+        }
+        call.view.changed(key, place, Event::SetPop);
+        call.view.remove(key, place, Event::Delete);
+        return Ok(());
+    }
+    let mut popped = Vec::new();
+    for _ in 0..taken {
+        let entry = call.view.entry_mut(key, place);
+        let members = Members::of(entry).expect("the type was checked");
+        let member = members
+            .random(|| keyspace.random())
+            .expect("members are left");
+        popped.clear();
+        popped.extend_from_slice(member.as_bytes());
+        set::remove(entry, &popped);
+        call.reply.bulk(&popped);
+    }
+    call.view.changed(key, place, Event::SetPop);
+    Ok(())
+}
+
+pub(super) fn srandmember(call: &mut Call<'_, '_, '_>) -> Result {
+    let keyspace = call.view.keyspace;
+    let key = call.key(1);
+    if call.arguments.len() == 2 {
+        let members = call.view.read_members(key)?;
+        match members.and_then(|members| members.random(|| keyspace.random())) {
+            Some(member) => call.reply.bulk(member.as_bytes()),
+            None => call.reply.null(),
+        }
+        return Ok(());
+    }
+    if call.arguments.len() > 3 {
+        return Err(CommandError::Syntax);
+    }
+    let wanted = call.integer(2)?;
+    if wanted == i64::MIN {
+        return Err(CommandError::CountOutOfRange);
+    }
+    let wanted = wanted.max(-(RANDOM_COUNT_MAX as i64));
+    let Some(members) = call.view.read_members(key)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let shown = match usize::try_from(wanted) {
+        Ok(wanted) => wanted.min(members.len()),
+        Err(_) => wanted.unsigned_abs() as usize,
+    };
+    call.reply.array(shown);
+    let reply = &mut *call.reply;
+    members.sample(wanted, || keyspace.random(), |member| reply.bulk(member));
+    Ok(())
+}
+
+pub(super) fn smove(call: &mut Call<'_, '_, '_>) -> Result {
+    let (from, to) = (call.key(1), call.key(2));
+    let member = call.argument(3);
+    let moved = match call.view.find(from) {
+        None => false,
+        Some(_) => {
+            let there = call
+                .view
+                .read_members(from)?
+                .is_some_and(|members| members.contains(member));
+            call.view.read_members(to)?;
+            there
+        }
+    };
+    if moved && from.bytes != to.bytes {
+        move_member(call, from, to, member)?;
+    }
+    call.reply.integer(i64::from(moved));
+    Ok(())
+}
+
+pub(super) fn sinter(call: &mut Call<'_, '_, '_>) -> Result {
+    let keys = call.rest(1);
+    let sets = sets(&mut call.view, call.arguments, keys)?;
+    let mark = call.reply.set_later();
+    let mut count = 0;
+    let reply = &mut *call.reply;
+    intersect(sets, &mut |member| {
+        reply.bulk(member.as_bytes());
+        count += 1;
+        true
+    });
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+pub(super) fn sintercard(call: &mut Call<'_, '_, '_>) -> Result {
+    let keys = parse_integer(call.argument(1))
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|&count| count > 0)
+        .ok_or(CommandError::KeyCountNotPositive)?;
+    if keys > call.arguments.len() - 2 {
+        return Err(CommandError::TooFewKeys);
+    }
+    let mut limit = 0;
+    let mut at = 2 + keys;
+    while at < call.arguments.len() {
+        if !is(call.argument(at), "limit") || at + 1 == call.arguments.len() {
+            return Err(CommandError::Syntax);
+        }
+        limit = parse_integer(call.argument(at + 1))
+            .filter(|&limit| limit >= 0)
+            .ok_or(CommandError::NegativeLimit)?;
+        at += 2;
+    }
+    let mut count = 0;
+    intersect(
+        sets(&mut call.view, call.arguments, 2..2 + keys)?,
+        &mut |_| {
+            count += 1;
+            count != limit
+        },
+    );
+    call.reply.integer(count);
+    Ok(())
+}
+
+pub(super) fn sunion(call: &mut Call<'_, '_, '_>) -> Result {
+    let keys = call.rest(1);
+    let limits = call.view.keyspace.set_limits();
+    let sets = sets(&mut call.view, call.arguments, keys)?;
+    let all_integers = |set: &Members<'_>| matches!(set, Members::Integers(_));
+    let empty = if sets.iter().flatten().all(all_integers) {
+        NewValue::Compact(Kind::Integers, integers::EMPTY)
+    } else {
+        set::empty_table()
+    };
+    let mut union = Entry::new(0, b"", empty, false);
+    for member in sets.into_iter().flatten().flat_map(Members::iter) {
+        set::add(&mut union, member.as_bytes(), limits);
+    }
+    let members = Members::of(&union).expect("a set was made");
+    call.reply.set(members.len());
+    members
+        .iter()
+        .for_each(|member| call.reply.bulk(member.as_bytes()));
+    Ok(())
+}
+
+pub(super) fn sdiff(call: &mut Call<'_, '_, '_>) -> Result {
+    let keys = call.rest(1);
+    let sets = sets(&mut call.view, call.arguments, keys)?;
+    let mark = call.reply.set_later();
+    let mut count = 0;
+    for member in difference(&sets) {
+        call.reply.bulk(member.as_bytes());
+        count += 1;
+    }
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+pub(super) fn sinterstore(call: &mut Call<'_, '_, '_>) -> Result {
+    store(call, Event::SetIntersectStore, |sets, add| {
+        intersect(sets, &mut |member| {
+            add(member);
+            true
+        });
+    })
+}
+
+pub(super) fn sunionstore(call: &mut Call<'_, '_, '_>) -> Result {
+    store(call, Event::SetUnionStore, |sets, add| {
+        sets.into_iter()
+            .flatten()
+            .flat_map(Members::iter)
+            .for_each(add);
+    })
+}
+
+pub(super) fn sdiffstore(call: &mut Call<'_, '_, '_>) -> Result {
+    store(call, Event::SetDifferenceStore, |sets, add| {
+        difference(&sets).for_each(add);
+    })
+}
+
+/// The set to write to; an error of another type.
+fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
+    match call.view.find(key) {
+        Some(place) if Members::of(call.view.entry(key, place)).is_none() => {
+            Err(CommandError::WrongType)
+        }
+        place => Ok(place),
+    }
+}
+
+fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event: Event) {
+    call.view.changed(key, place, event);
+    if set::len(call.view.entry(key, place)) == 0 {
+        call.view.remove(key, place, Event::Delete);
+    }
+}
+
+/// Moves a member that is in one set to another one, both of which have been checked.
+fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: &[u8]) -> Result {
+    if let Some(place) = find(call, from)? {
+        set::remove(call.view.entry_mut(from, place), member);
+        after_removal(call, from, place, Event::SetRemove);
+    }
+    let limits = call.view.keyspace.set_limits();
+    let place = match find(call, to)? {
+        Some(place) => place,
+        None => call
+            .view
+            .insert(to, set::empty(member, 1, limits), Expiry::Clear),
+    };
+    if set::add(call.view.entry_mut(to, place), member, limits) {
+        call.view.changed(to, place, Event::SetAdd);
+    }
+    Ok(())
+}
+
+/// The sets of these keys, `None` for those that do not exist; an error if any is another type.
+fn sets<'v>(
+    view: &'v mut View<'_, '_>,
+    arguments: Arguments<'_>,
+    keys: Range<usize>,
+) -> Result<Vec<Option<Members<'v>>>> {
+    // First each alone, which removes what has expired and checks the types.
+    for at in keys.clone() {
+        view.read_members(view.key(&arguments[at]))?;
+    }
+    let view = &*view;
+    Ok(keys
+        .map(|at| view.members(view.key(&arguments[at])))
+        .collect())
+}
+
+/// Shows what is in all sets, until `show` says that it is enough.
+fn intersect(sets: Vec<Option<Members<'_>>>, show: &mut dyn FnMut(Text<'_>) -> bool) {
+    let Some(mut sets) = sets.into_iter().collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    sets.sort_by_key(|members| members.len());
+    let Some((smallest, others)) = sets.split_first() else {
+        return;
+    };
+    for member in smallest.iter() {
+        let everywhere = others.iter().all(|other| other.contains(member.as_bytes()));
+        if everywhere && !show(member) {
+            return;
+        }
+    }
+}
+
+/// What is in the first set and in none of the others.
+fn difference<'v>(sets: &[Option<Members<'v>>]) -> impl Iterator<Item = Text<'v>> {
+    let (first, others) = sets.split_first().expect("the arity promises a key");
+    let mut members = first.iter().flat_map(|first| first.iter());
+    std::iter::from_fn(move || {
+        members.find(|member| {
+            let mut others = others.iter().flatten();
+            !others.any(|other| other.contains(member.as_bytes()))
+        })
+    })
+}
+
+/// Stores what `gather` makes of the sets from the third argument on under the first key.
+fn store(
+    call: &mut Call<'_, '_, '_>,
+    event: Event,
+    gather: impl FnOnce(Vec<Option<Members<'_>>>, &mut dyn FnMut(Text<'_>)),
+) -> Result {
+    let to = call.key(1);
+    let limits = call.view.keyspace.set_limits();
+    let empty = NewValue::Compact(Kind::Integers, integers::EMPTY);
+    let mut result = Entry::new(to.hash, to.bytes, empty, false);
+    let keys = call.rest(2);
+    gather(sets(&mut call.view, call.arguments, keys)?, &mut |member| {
+        set::add(&mut result, member.as_bytes(), limits);
+    });
+    let count = set::len(&result);
+    if count == 0 {
+        call.view.delete(to, Event::Delete);
+    } else {
+        let place = call.view.replace(to, result);
+        call.view.changed(to, place, event);
+    }
+    call.reply.integer(count as i64);
+    Ok(())
+}

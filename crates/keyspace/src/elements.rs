@@ -1,0 +1,421 @@
+//! Elements in one run of bytes, encoded as Redis's listpacks encode them, so that a run is as long
+//! as a listpack's and turns from a small collection into a large one where Redis's would.
+//!
+//! ```text
+//!  element                                        a small set or list
+//!  ┌──────────┬──────┬───────────────────┐        ┌───────────┬─────────┬─────────┬───
+//!  │ encoding │ text │ length of both,   │        │ count u16 │ element │ element │ …
+//!  │          │      │ read from the end │        └───────────┴─────────┴─────────┴───
+//!  └──────────┴──────┴───────────────────┘
+//!
+//!  0vvvvvvv                  integer 0 to 127      1111 0001, 0010, 0011, 0100   integer of 2, 3,
+//!  110vvvvv v                integer of 13 bits                                  4, 8 bytes
+//!  10llllll                  text below 64 bytes   1111 0000 l l l l             text
+//!  1110llll l                text below 4 KiB
+//! ```
+//!
+//! Text that is an integer's is always kept as one: equal elements are equal bytes.
+
+use std::ops::Range;
+
+use tidewire_resp::number::parse_integer;
+
+use crate::entry::Entry;
+use crate::value::Text;
+
+/// The bytes of a small collection without elements.
+pub(crate) const EMPTY: &[u8] = &[0, 0];
+/// Most elements that a small collection's count can tell.
+pub(crate) const COUNT_MAX: usize = u16::MAX as usize;
+
+/// A small set or list to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packed<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Packed { bytes }
+    }
+
+    pub(crate) fn len(self) -> usize {
+        usize::from(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))
+    }
+
+    pub(crate) fn iter(self) -> Elements<'a> {
+        Elements::new(self.run())
+    }
+
+    /// The elements alone.
+    pub(crate) fn run(self) -> &'a [u8] {
+        &self.bytes[COUNT..]
+    }
+
+    /// Where in the run the element equal to this one lies.
+    pub(crate) fn find(self, text: &[u8]) -> Option<Range<usize>> {
+        find(self.run(), &Encoded::new(text))
+    }
+}
+
+/// Replaces `removed`, a part of the run, by these elements.
+pub(crate) fn splice(
+    entry: &mut Entry,
+    removed: Range<usize>,
+    count_removed: usize,
+    added: &[Encoded<'_>],
+) {
+    let at = COUNT + removed.start;
+    match added {
+        [] => entry.splice(at, removed.len(), &[]),
+        [one] => entry.splice(at, removed.len(), &one.parts()),
+        many => {
+            let parts: Vec<&[u8]> = many.iter().flat_map(Encoded::parts).collect();
+            entry.splice(at, removed.len(), &parts);
+        }
+    }
+    let count = Packed::new(entry.bytes()).len() + added.len() - count_removed;
+    let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
+    entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
+}
+
+/// Appends an element to a small collection.
+pub(crate) fn append(entry: &mut Entry, text: &[u8]) {
+    let end = entry.bytes().len() - COUNT;
+    splice(entry, end..end, 0, &[Encoded::new(text)]);
+}
+
+/// Where in a run the first element equal to this one lies.
+pub(crate) fn find(run: &[u8], wanted: &Encoded<'_>) -> Option<Range<usize>> {
+    let mut at = 0;
+    while at < run.len() {
+        let end = end_of(run, at);
+        if wanted.is_at(run, at..end) {
+            return Some(at..end);
+        }
+        at = end;
+    }
+    None
+}
+
+/// Where the element that begins at `at` ends.
+pub(crate) fn end_of(run: &[u8], at: usize) -> usize {
+    let length = match Head::read(run, at) {
+        Head::Integer(_, length) => length,
+        Head::Text(head, text) => head + text,
+    };
+    at + length + back_length(length)
+}
+
+/// Where the element that ends at `end` begins.
+pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
+    let (mut length, mut shift, mut at) = (0, 0, end);
+    loop {
+        at -= 1;
+        length |= usize::from(run[at] & 127) << shift;
+        shift += 7;
+        if run[at] & 128 == 0 {
+            return at - length;
+        }
+    }
+}
+
+/// The element that begins at `at`.
+pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
+    match Head::read(run, at) {
+        Head::Integer(value, _) => Text::integer(value),
+        Head::Text(head, length) => Text::bytes(&run[at + head..at + head + length]),
+    }
+}
+
+/// An element as it stands in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoded<'a> {
+    head: [u8; 9],
+    head_length: u8,
+    text: &'a [u8],
+    back: [u8; 5],
+    back_length: u8,
+}
+
+impl<'a> Encoded<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        let integer = match text {
+            [b'-' | b'0'..=b'9', ..] => parse_integer(text),
+            _ => None,
+        };
+        let mut head = [0; 9];
+        let head_length = match integer {
+            Some(value) => write_integer(&mut head, value),
+            None => write_length(&mut head, text.len()),
+        };
+        let text = if integer.is_some() { &[] } else { text };
+        let length = head_length + text.len();
+        let mut back = [0; 5];
+        let back_length = back_length(length);
+        for (place, byte) in back[..back_length].iter_mut().rev().enumerate() {
+            *byte = (length >> (7 * place)) as u8 & 127 | 128;
+        }
+        back[0] &= 127;
+        Encoded {
+            head,
+            head_length: head_length as u8,
+            text,
+            back,
+            back_length: back_length as u8,
+        }
+    }
+
+    /// Bytes that it takes in a run.
+    pub(crate) fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
+    }
+
+    /// What follows one another in a run.
+    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+        [
+            &self.head[..usize::from(self.head_length)],
+            self.text,
+            &self.back[..usize::from(self.back_length)],
+        ]
+    }
+
+    /// Whether the element at this span of a run is equal.
+    pub(crate) fn is_at(&self, run: &[u8], span: Range<usize>) -> bool {
+        let element = &run[span];
+        let head = usize::from(self.head_length);
+        element.len() == self.len()
+            && element[..head] == self.head[..head]
+            && element[head..head + self.text.len()] == *self.text
+    }
+}
+
+/// Elements of a run, from either end.
+#[derive(Clone, Debug)]
+pub(crate) struct Elements<'a> {
+    run: &'a [u8],
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Elements<'a> {
+    pub(crate) fn new(run: &'a [u8]) -> Self {
+        Elements {
+            run,
+            start: 0,
+            end: run.len(),
+        }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Text<'a>;
+
+    fn next(&mut self) -> Option<Text<'a>> {
+        (self.start < self.end).then(|| {
+            let at = self.start;
+            self.start = end_of(self.run, at);
+            read(self.run, at)
+        })
+    }
+}
+
+impl DoubleEndedIterator for Elements<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        (self.start < self.end).then(|| {
+            self.end = start_of(self.run, self.end);
+            read(self.run, self.end)
+        })
+    }
+}
+
+/// What an element's first bytes say.
+enum Head {
+    /// The integer and the length of its encoding.
+    Integer(i64, usize),
+    /// The lengths of the encoding and of the text behind it.
+    Text(usize, usize),
+}
+
+impl Head {
+    #[inline]
+    fn read(run: &[u8], at: usize) -> Head {
+        let first = run[at];
+        let next = |count: usize| {
+            let mut bytes = [0; 8];
+            bytes[..count].copy_from_slice(&run[at + 1..at + 1 + count]);
+            let shift = 64 - 8 * count as u32;
+            (u64::from_le_bytes(bytes), shift)
+        };
+        let signed = |count: usize| {
+            let (value, shift) = next(count);
+            Head::Integer(((value << shift) as i64) >> shift, 1 + count)
+        };
+        match first {
+            0..0x80 => Head::Integer(i64::from(first), 1),
+            0x80..0xC0 => Head::Text(1, usize::from(first & 0x3F)),
+            0xC0..0xE0 => {
+                let value = u16::from(first & 0x1F) << 8 | u16::from(run[at + 1]);
+                Head::Integer(i64::from((value << 3) as i16 >> 3), 2)
+            }
+            0xE0..0xF0 => Head::Text(2, usize::from(first & 0x0F) << 8 | usize::from(run[at + 1])),
+            0xF0 => Head::Text(5, next(4).0 as usize),
+            0xF1 => signed(2),
+            0xF2 => signed(3),
+            0xF3 => signed(4),
+            _ => signed(8),
+        }
+    }
+}
+
+fn write_integer(head: &mut [u8; 9], value: i64) -> usize {
+    let (first, count) = match value {
+        0..=127 => {
+            head[0] = value as u8;
+            return 1;
+        }
+        -4096..=4095 => {
+            head[0] = 0xC0 | (value >> 8) as u8 & 0x1F;
+            head[1] = value as u8;
+            return 2;
+        }
+        -0x8000..=0x7FFF => (0xF1, 2),
+        -0x80_0000..=0x7F_FFFF => (0xF2, 3),
+        -0x8000_0000..=0x7FFF_FFFF => (0xF3, 4),
+        _ => (0xF4, 8),
+    };
+    head[0] = first;
+    head[1..=count].copy_from_slice(&value.to_le_bytes()[..count]);
+    count + 1
+}
+
+fn write_length(head: &mut [u8; 9], length: usize) -> usize {
+    match length {
+        0..64 => {
+            head[0] = 0x80 | length as u8;
+            1
+        }
+        64..4096 => {
+            head[0] = 0xE0 | (length >> 8) as u8;
+            head[1] = length as u8;
+            2
+        }
+        _ => {
+            head[0] = 0xF0;
+            head[1..5].copy_from_slice(&(length as u32).to_le_bytes());
+            5
+        }
+    }
+}
+
+/// Bytes of the length that stands behind an element: seven bits a byte.
+fn back_length(length: usize) -> usize {
+    match length {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        0x4000..0x20_0000 => 3,
+        0x20_0000..0x1000_0000 => 4,
+        _ => 5,
+    }
+}
+
+const COUNT: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Kind, NewValue};
+
+    fn encoded(text: &[u8]) -> Vec<u8> {
+        Encoded::new(text).parts().concat()
+    }
+
+    #[test]
+    fn elements_are_encoded_as_in_a_listpack() {
+        assert_eq!(encoded(b"7"), [7, 1]);
+        assert_eq!(encoded(b"127"), [127, 1]);
+        assert_eq!(encoded(b"-1"), [0xDF, 0xFF, 2]);
+        assert_eq!(encoded(b"4095"), [0xCF, 0xFF, 2]);
+        assert_eq!(encoded(b"4096"), [0xF1, 0x00, 0x10, 3]);
+        assert_eq!(encoded(b"-32769"), [0xF2, 0xFF, 0x7F, 0xFF, 4]);
+        assert_eq!(encoded(b"2147483647"), [0xF3, 255, 255, 255, 127, 5]);
+        assert_eq!(encoded(b"2147483648"), [0xF4, 0, 0, 0, 128, 0, 0, 0, 0, 9]);
+        assert_eq!(encoded(b""), [0x80, 1]);
+        assert_eq!(encoded(b"007"), [0x83, b'0', b'0', b'7', 4]);
+        let long = encoded(&[b'x'; 300]);
+        assert_eq!(
+            (&long[..2], &long[302..]),
+            (&[0xE1, 0x2C][..], &[0x02, 0xAE][..])
+        );
+        assert_eq!(encoded(&[b'x'; 5000])[..5], [0xF0, 0x88, 0x13, 0, 0]);
+    }
+
+    #[test]
+    fn runs_are_read_from_both_ends() {
+        let mut texts: Vec<Vec<u8>> = [
+            0,
+            1,
+            127,
+            128,
+            -1,
+            4095,
+            4096,
+            -4096,
+            -4097,
+            32767,
+            32768,
+            -32768,
+            -32769,
+            8_388_607,
+            8_388_608,
+            -8_388_609,
+            2_147_483_648,
+            -2_147_483_649,
+            i64::MAX,
+            i64::MIN,
+        ]
+        .iter()
+        .map(|value: &i64| value.to_string().into_bytes())
+        .collect();
+        for length in [
+            0, 1, 62, 63, 64, 125, 126, 127, 4095, 4096, 16_376, 16_384, 2_097_152,
+        ] {
+            texts.push(vec![b'x'; length]);
+        }
+        let run: Vec<u8> = texts.iter().flat_map(|text| encoded(text)).collect();
+        let read: Vec<_> = Elements::new(&run).map(|t| t.as_bytes().to_vec()).collect();
+        assert!(read == texts);
+        let mut back: Vec<_> = Elements::new(&run)
+            .rev()
+            .map(|t| t.as_bytes().to_vec())
+            .collect();
+        back.reverse();
+        assert!(back == texts);
+        for text in &texts {
+            let span = find(&run, &Encoded::new(text)).unwrap();
+            assert!(super::read(&run, span.start).as_bytes() == text);
+        }
+        assert_eq!(find(&run, &Encoded::new(b"missing")), None);
+    }
+
+    #[test]
+    fn a_small_collection_counts_its_elements() {
+        let mut entry = Entry::new(1, b"k", NewValue::Compact(Kind::PackedSet, EMPTY), false);
+        for text in [&b"one"[..], b"2", b"three"] {
+            append(&mut entry, text);
+        }
+        let span = Packed::new(entry.bytes()).find(b"2").unwrap();
+        splice(
+            &mut entry,
+            span,
+            1,
+            &[Encoded::new(b"two"), Encoded::new(b"2.5")],
+        );
+        let packed = Packed::new(entry.bytes());
+        let texts: Vec<_> = packed.iter().map(|t| t.as_bytes().to_vec()).collect();
+        assert_eq!(
+            (packed.len(), texts.concat()),
+            (4, b"onetwo2.5three".to_vec())
+        );
+    }
+}
