@@ -8,8 +8,9 @@ from decimal import Decimal
 import pytest
 
 from feed_client import (
-    CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, FeedClient, Skip, crc32c, definition,
-    encode, login, messages_of, quote, request, snapshot_request, subscribe, trade, unsubscribe,
+    CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, SNAPSHOT, Definition, FeedClient, Skip,
+    crc32c, definition, encode, login, messages_of, quote, request, snapshot_request, subscribe,
+    trade, unsubscribe,
 )
 from support import eventually, free_ports, wait_for_values
 
@@ -287,3 +288,52 @@ def test_a_hub_feeds_another_hub(simulated, start_hub):
             lambda: all(second.hash(name)[f] == simulated.hash(name)[f] for f in prices),
             f"the same values of {name}",
         )
+
+
+def publisher(hub, session):
+    client = FeedClient(hub.connect(hub.feed_port))
+    client.send(CONTROL, 0, login(0, next_sequence=1, session=session, role=1))
+    return client
+
+
+def test_a_publisher_that_comes_again_before_its_end_was_noticed_goes_on(start_hub):
+    hub = start_hub("--lanes", "2")
+    now_ns = time.time_ns()
+    first = publisher(hub, 90)
+    first.until(lambda: first.accepted)
+    first.send(LIVE, 1, definition(4, "TWICE"), trade(4, 10**9, 1, now_ns), session=90)
+    eventually(lambda: hub.hash("md:TWICE").get("volume") == "1", "the first trade")
+    # Its network has failed: the hub has not noticed, and the first connection stands.
+    for _ in range(10):
+        again = publisher(hub, 90)
+        try:
+            again.until(lambda: again.accepted)
+            break
+        except ConnectionError:
+            continue
+    assert again.accepted.next == 3, "nothing is asked for twice"
+    again.send(LIVE, 3, trade(4, 2 * 10**9, 2, now_ns), session=90)
+    fields = eventually(
+        lambda: (found := hub.hash("md:TWICE"))["volume"] == "3" and found, "the second trade"
+    )
+    assert fields["last"] == "2" and fields["stale"] == "0"
+
+
+def test_a_refused_source_changes_nothing_of_a_topic(hub):
+    owner, other = publisher(hub, 91), publisher(hub, 92)
+    for client in (owner, other):
+        client.until(lambda: client.accepted)
+    now_ns = time.time_ns()
+    owner.send(LIVE, 1, definition(0, "MINE", 10**9), trade(0, 2 * 10**9, 1, now_ns), session=91)
+    eventually(lambda: hub.hash("md:MINE").get("last") == "2", "the owner's trade")
+    other.send(LIVE, 1, definition(0, "MINE", 7), trade(0, 5, 1, now_ns), session=92)
+    eventually(lambda: hub.info("feed")["feed_refused_messages"] == 1, "the refusal")
+    reader = FeedClient(hub.connect(hub.feed_port))
+    reader.join("MINE")
+    opens = []
+    while not reader.snapshots:
+        packet = reader.step()
+        if packet.flags & SNAPSHOT:
+            messages = messages_of(packet)
+            opens += [message.open for message in messages if isinstance(message, Definition)]
+    assert opens == [10**9] and hub.hash("md:MINE")["last"] == "2"

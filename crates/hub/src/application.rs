@@ -151,14 +151,11 @@ impl HubLane {
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
             if let Some(Some(Session::Feed(session))) = self.sessions.get_mut(id.index()) {
-                if grown
-                    || session
-                        .resume_ns()
-                        .is_some_and(|time_ns| time_ns <= context.now_ns())
-                {
+                let resume_ns = session.resume_ns(&self.hub, context);
+                if grown || resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
                     session.produce(&self.hub, context);
                 }
-                deadline_ns = earlier(deadline_ns, session.resume_ns());
+                deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
             }
         }
         deadline_ns

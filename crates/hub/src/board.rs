@@ -86,12 +86,12 @@ impl Board {
         Some(self.slots.slot(number)?.snapshot())
     }
 
-    /// The topic that `definition` names, added if it is new; its definition is replaced.
+    /// The topic that `definition` names, added with it if it is new. A known topic keeps the
+    /// definition it has: whoever may write the topic replaces it ([`Topic::redefine`]).
     ///
     /// The number in the definition is the source's own and is not looked at.
     pub fn define(&self, definition: &Definition) -> Result<Arc<Topic>, BoardFull> {
         if let Some(topic) = self.find(definition.name.as_bytes()) {
-            topic.replace_definition(definition);
             return Ok(topic);
         }
         let mut numbers = self.numbers.write();
@@ -142,7 +142,8 @@ impl Topic {
         *self.definition.read()
     }
 
-    fn replace_definition(&self, definition: &Definition) {
+    /// The topic's source says something new of the symbol.
+    pub fn redefine(&self, definition: &Definition) {
         *self.definition.write() = Definition {
             symbol: self.number,
             ..*definition

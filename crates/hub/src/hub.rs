@@ -1,6 +1,5 @@
 //! What all lanes share.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -14,8 +13,9 @@ use tidewire_lastvalue::LatencyTracker;
 use crate::board::{Board, MARKET_PREFIX, write_json_text};
 use crate::clients::Clients;
 use crate::fanout::FanoutCounters;
-use crate::ingest::{IngestCounters, ParkedPublisher};
+use crate::ingest::IngestCounters;
 use crate::publication::{Origin, Publication};
+use crate::publishers::Publishers;
 use crate::subscriptions::Subscriptions;
 
 /// Limits and switches of a hub. Every queue has its bound here.
@@ -114,8 +114,8 @@ pub struct Hub {
     pub command_errors: AtomicU64,
     /// Keys whose time came.
     pub expired_keys: AtomicU64,
-    /// Publishers whose connection broke before their session ended, newest last.
-    parked: Mutex<VecDeque<(u32, ParkedPublisher)>>,
+    /// Sessions of publishers into the hub.
+    pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
     live_version: AtomicU64,
     /// Numbers for sources, so that each has its own name as a writer.
@@ -175,7 +175,7 @@ impl Hub {
             commands: AtomicU64::new(0),
             command_errors: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
-            parked: Mutex::default(),
+            publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
             mailboxes,
@@ -309,31 +309,11 @@ impl Hub {
         self.source_numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Keeps what a publisher's session has come to, for its next connection.
-    pub(crate) fn park_publisher(&self, session: u32, publisher: ParkedPublisher) {
-        let mut parked = self.parked.lock();
-        parked.retain(|(other, _)| *other != session);
-        if parked.len() >= PARKED_PUBLISHERS_MAX {
-            parked.pop_front();
-        }
-        parked.push_back((session, publisher));
-    }
-
-    /// What was kept of a publisher's session.
-    pub(crate) fn unpark_publisher(&self, session: u32) -> Option<ParkedPublisher> {
-        let mut parked = self.parked.lock();
-        let position = parked.iter().position(|(other, _)| *other == session)?;
-        parked.remove(position).map(|(_, publisher)| publisher)
-    }
-
     /// Whether clients may not publish under this name because a live source does.
     pub(crate) fn is_mounted(&self, name: &[u8]) -> bool {
         name.starts_with(MARKET_PREFIX)
     }
 }
-
-/// Publishers without a connection that are remembered.
-const PARKED_PUBLISHERS_MAX: usize = 16;
 
 /// Publishes writes to live keys.
 ///

@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use crate::board::write_json;
 use crate::hub::Hub;
 use crate::publication::{Origin, Publication};
+use crate::publishers::ParkedPublisher;
 use crate::symbols::SymbolMap;
 
 /// One source's way into the hub. Its topics are its own until it ends.
@@ -30,13 +31,6 @@ pub(crate) struct Ingest {
     generation: u64,
     /// Made with the first message: a feed client that only listens needs none.
     latency: Option<LatencyRecorder>,
-}
-
-/// A publisher's session between two connections: what it has delivered, and its symbols.
-#[derive(Debug)]
-pub(crate) struct ParkedPublisher {
-    pub(crate) receiver: Box<Client>,
-    pub(crate) symbols: SymbolMap,
 }
 
 /// What ingest has done since the start, over all sources.
@@ -174,7 +168,10 @@ impl Batch<'_> {
             return;
         }
         *self.generation = generation;
-        for number in std::mem::take(self.unheard) {
+        let mut unheard = std::mem::take(self.unheard);
+        unheard.sort_unstable();
+        unheard.dedup();
+        for number in unheard {
             self.publish_current(number);
         }
     }
@@ -201,17 +198,19 @@ impl Batch<'_> {
             return;
         };
         let interest = topic.interest();
-        if interest != 0 {
-            self.lanes |= interest;
-            self.publication.push_with(
-                &topic.channel,
-                Origin::Market(number),
-                value.updates,
-                |out| {
-                    write_json(out, topic.symbol(), &value, false);
-                },
-            );
+        if interest == 0 {
+            self.unheard.push(number);
+            return;
         }
+        self.lanes |= interest;
+        self.publication.push_with(
+            &topic.channel,
+            Origin::Market(number),
+            value.updates,
+            |out| {
+                write_json(out, topic.symbol(), &value, false);
+            },
+        );
     }
 
     fn update(&mut self, message: &Message) {
@@ -341,6 +340,7 @@ impl Sink for Batch<'_> {
                 return;
             }
         }
+        topic.redefine(definition);
         if let Some(mut slot) = self.writer.slot(topic.number) {
             let value = self
                 .hub
@@ -364,11 +364,22 @@ impl Sink for Batch<'_> {
         let _ = self.symbols.set(symbol, Some(topic));
     }
 
+    /// Symbol numbers are the session's own: what they stood for is over, and a topic is stale until
+    /// the new session defines it.
+    fn session_changed(&mut self, old: u32, new: u32) {
+        debug!(
+            source = self.source,
+            old, new, "the feed began another session"
+        );
+        *self.symbols = SymbolMap::default();
+        self.mark_stale(true);
+    }
+
     fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
         let ParkedPublisher {
             receiver,
             mut symbols,
-        } = self.hub.unpark_publisher(login.session)?;
+        } = self.hub.publishers.unpark(login.session)?;
         // Another source may have taken a topic meanwhile.
         symbols.retain(|topic| self.writer.claim(topic.number).is_ok());
         *self.symbols = symbols;

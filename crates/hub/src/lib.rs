@@ -45,6 +45,8 @@ mod pending;
 mod publication;
 pub use publication::{News, Origin, Publication};
 
+mod publishers;
+
 mod session;
 
 mod subscriptions;

@@ -13,8 +13,9 @@ use tracing::{debug, info, warn};
 
 use crate::application::port;
 use crate::hub::{Hub, Mail};
-use crate::ingest::{Ingest, ParkedPublisher};
+use crate::ingest::Ingest;
 use crate::publication::Publication;
+use crate::publishers::{Busy, ParkedPublisher};
 
 /// News that a batch of ingest leaves: what to publish, and on which lanes (one bit each).
 type News = (Publication, u64);
@@ -26,6 +27,8 @@ pub(crate) struct FeedSession {
     session: ServerSession,
     /// Where a publisher's messages go.
     ingest: Ingest,
+    /// The publisher's session that is received here.
+    publishes: Option<u32>,
     faults: Option<Box<Faults>>,
 }
 
@@ -58,6 +61,7 @@ impl FeedSession {
             id,
             session: ServerSession::new(SessionConfig::default(), now_ns),
             ingest: Ingest::new(hub, source),
+            publishes: None,
             faults,
         }
     }
@@ -71,6 +75,10 @@ impl FeedSession {
         let mut batch = self.ingest.begin(crate::hub::unix_ns());
         let result = self.session.receive(input, context.now_ns(), &mut batch);
         let news = batch.finish();
+        if !self.is_sole_receiver(hub, context) {
+            context.close(self.id, CloseReason::Requested);
+            return (input.len(), news);
+        }
         self.produce(hub, context);
         match result {
             Ok(consumed) => (consumed, news),
@@ -82,6 +90,31 @@ impl FeedSession {
         }
     }
 
+    /// Whether nobody else receives the publisher's session. A publisher that comes again before
+    /// the hub has noticed the end of its last connection ends that one, and comes once more.
+    fn is_sole_receiver(&mut self, hub: &Hub, context: &Context<Mail>) -> bool {
+        let Some(receiver) = self.session.receiver() else {
+            return true;
+        };
+        if self.publishes.is_some() {
+            return true;
+        }
+        let session = receiver.session();
+        match hub.publishers.connect(session, context.lane(), self.id) {
+            Ok(()) => {
+                self.publishes = Some(session);
+                return true;
+            }
+            Err(Busy::Connected(lane, other)) => hub.mailboxes()[lane].send(Mail::Kill(other)),
+            Err(Busy::Parked) => {}
+        }
+        debug!(
+            session,
+            "a publisher's session has another connection still"
+        );
+        false
+    }
+
     /// Writes what the client is to be told, as far as its outbox takes it.
     pub(crate) fn produce(&mut self, hub: &Hub, context: &mut Context<Mail>) {
         loop {
@@ -91,6 +124,8 @@ impl FeedSession {
             }
             let now_ns = context.now_ns();
             let Some(out) = context.out(self.id) else {
+                // The connection is ending: what faults held back of it will not leave any more.
+                self.faults = None;
                 return;
             };
             let journal = hub.journal.lock();
@@ -138,19 +173,23 @@ impl FeedSession {
         news
     }
 
-    /// When bytes held back by a fault go on.
-    pub(crate) fn resume_ns(&self) -> Option<u64> {
+    /// When bytes held back by a fault go on; `None` if nothing is, or if they wait for the peer.
+    pub(crate) fn resume_ns(&self, hub: &Hub, context: &Context<Mail>) -> Option<u64> {
         let faults = self.faults.as_ref()?;
-        faults.is_holding().then_some(faults.resume_ns)
+        let waits = context.out_bytes(self.id) > hub.config.conflate_bytes;
+        (faults.is_holding() && !waits).then_some(faults.resume_ns)
     }
 
     /// The connection has ended: a publisher's topics are stale from now on.
     pub(crate) fn closed(mut self, hub: &Hub, unix_ns: u64) -> News {
         let news = self.ingest.lose(unix_ns);
-        if let Some(receiver) = self.session.into_receiver().filter(|r| !r.is_ended()) {
-            let symbols = self.ingest.take_symbols();
-            let session = receiver.session();
-            hub.park_publisher(session, ParkedPublisher { receiver, symbols });
+        let symbols = self.ingest.take_symbols();
+        // Its topics are free before the next connection can claim them.
+        drop(self.ingest);
+        if let Some(session) = self.publishes {
+            let receiver = self.session.into_receiver().filter(|r| !r.is_ended());
+            let parked = receiver.map(|receiver| ParkedPublisher { receiver, symbols });
+            hub.publishers.disconnect(session, parked);
         }
         news
     }
@@ -248,7 +287,6 @@ impl Source {
     pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
         info!(source = %self.endpoint, "connected");
         self.standing = true;
-        self.failures = 0;
         self.client.connected(Side::A, context.now_ns());
         self.flush(context, id);
     }
@@ -269,7 +307,11 @@ impl Source {
         let news = batch.finish();
         self.flush(context, id);
         match result {
-            Ok(consumed) => (consumed, news),
+            Ok(consumed) => {
+                // Only now it is a feed that answers; a wrong port is not asked without a pause.
+                self.failures *= u32::from(consumed == 0);
+                (consumed, news)
+            }
             Err(error) => {
                 warn!(source = %self.endpoint, %error, "reconnecting");
                 context.close(id, CloseReason::Requested);
@@ -327,6 +369,8 @@ impl Source {
 
     fn connect(&mut self, context: &mut Context<Mail>) {
         let Some(address): Option<SocketAddr> = self.endpoint.tcp() else {
+            warn!(source = %self.endpoint, "left out: only TCP feeds can be read");
+            self.retry_at_ns = u64::MAX;
             return;
         };
         match context.connect(address, port::SOURCE) {

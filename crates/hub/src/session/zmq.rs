@@ -35,6 +35,10 @@ impl ZmqSession {
     /// Sends what the protocol itself has to say.
     pub(crate) fn flush(&mut self, context: &mut Context<Mail>) {
         let outgoing = self.connection.outgoing();
+        if context.out_bytes(self.id) > UNREAD_BYTES_MAX {
+            // It asks and does not read: answers must not pile up.
+            outgoing.clear();
+        }
         if !outgoing.is_empty()
             && let Some(out) = context.out(self.id)
         {
@@ -158,3 +162,6 @@ fn reject(hub: &Hub, reason: &str) {
     hub.ingest.push_rejected.fetch_add(1, Ordering::Relaxed);
     debug!(reason, "a ZeroMQ message was left out");
 }
+
+/// A peer that leaves so many bytes unread gets no more PONGs.
+const UNREAD_BYTES_MAX: usize = 32 << 20;

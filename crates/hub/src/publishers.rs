@@ -1,0 +1,82 @@
+//! Publishers' sessions: which have a connection, and what is kept of those that have lost theirs.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidewire_feed::client::Client;
+use tidewire_lane::ConnectionId;
+
+use crate::symbols::SymbolMap;
+
+/// All publishers' sessions, by session id.
+#[derive(Debug, Default)]
+pub(crate) struct Publishers {
+    state: Mutex<State>,
+}
+
+/// A publisher's session between two connections: what it has delivered, and its symbols.
+#[derive(Debug)]
+pub(crate) struct ParkedPublisher {
+    pub(crate) receiver: Box<Client>,
+    pub(crate) symbols: SymbolMap,
+}
+
+/// A session cannot be received on this connection now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Another connection, of this lane, has it.
+    Connected(usize, ConnectionId),
+    /// Another connection has just left it.
+    Parked,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    connected: HashMap<u32, (usize, ConnectionId), RandomState>,
+    /// Newest last.
+    parked: VecDeque<(u32, ParkedPublisher)>,
+}
+
+impl Publishers {
+    /// What was kept of a session.
+    pub(crate) fn unpark(&self, session: u32) -> Option<ParkedPublisher> {
+        let parked = &mut self.state.lock().parked;
+        let position = parked.iter().position(|(other, _)| *other == session)?;
+        parked.remove(position).map(|(_, publisher)| publisher)
+    }
+
+    /// A connection receives the session from now on. A session is received once at a time: of two
+    /// receivers neither would know what the other has applied.
+    pub(crate) fn connect(
+        &self,
+        session: u32,
+        lane: usize,
+        connection: ConnectionId,
+    ) -> Result<(), Busy> {
+        let mut state = self.state.lock();
+        if state.parked.iter().any(|(other, _)| *other == session) {
+            return Err(Busy::Parked);
+        }
+        if let Some(&(lane, connection)) = state.connected.get(&session) {
+            return Err(Busy::Connected(lane, connection));
+        }
+        state.connected.insert(session, (lane, connection));
+        Ok(())
+    }
+
+    /// The connection that received the session has ended; what it has come to is kept for the
+    /// next one unless the session is over.
+    pub(crate) fn disconnect(&self, session: u32, publisher: Option<ParkedPublisher>) {
+        let mut state = self.state.lock();
+        state.connected.remove(&session);
+        let Some(publisher) = publisher else { return };
+        if state.parked.len() >= PARKED_MAX {
+            state.parked.pop_front();
+        }
+        state.parked.push_back((session, publisher));
+    }
+}
+
+/// Publishers without a connection that are remembered.
+const PARKED_MAX: usize = 16;
