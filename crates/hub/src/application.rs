@@ -193,7 +193,7 @@ impl HubLane {
         for index in 0..self.sources.len() {
             let news = self.sources[index].turn(context);
             self.distribute(context, news);
-            deadline_ns = earlier(deadline_ns, self.sources[index].deadline_ns());
+            deadline_ns = earlier(deadline_ns, Some(self.sources[index].deadline_ns()));
         }
         deadline_ns
     }

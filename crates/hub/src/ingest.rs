@@ -364,8 +364,8 @@ impl Sink for Batch<'_> {
         let _ = self.symbols.set(symbol, Some(topic));
     }
 
-    /// Symbol numbers are the session's own: what they stood for is over, and a topic is stale until
-    /// the new session defines it.
+    /// Symbol numbers are the session's own: what they stood for is over, and a topic is stale
+    /// until the new session defines it.
     fn session_changed(&mut self, old: u32, new: u32) {
         debug!(
             source = self.source,
@@ -458,5 +458,81 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
         receive_time_ns: stamp.receive_time_ns,
         sequence: stamp.sequence,
         ..MarketValue::EMPTY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubConfig;
+    use crate::subscriptions::Kind;
+    use tidewire_feed::wire::{Name, Trade as TradeMessage};
+    use tidewire_lane::Lanes;
+
+    fn names(news: &(Publication, u64)) -> Vec<Vec<u8>> {
+        news.0.news().map(|news| news.name.to_vec()).collect()
+    }
+
+    fn definition(symbol: u32, name: &str) -> Definition {
+        Definition {
+            symbol,
+            source: 0,
+            source_time_ns: 0,
+            open: PRICE_UNDEFINED,
+            price_tick: PRICE_UNDEFINED,
+            lot_size: 0,
+            currency: [0; 4],
+            name: Name::new(name).unwrap(),
+        }
+    }
+
+    #[test]
+    fn who_subscribes_while_a_batch_runs_gets_its_update_once() {
+        let hub = Hub::new(HubConfig::default(), Lanes::mailboxes(1).unwrap());
+        let mut ingest = Ingest::new(hub.clone(), 1);
+        let mut batch = ingest.begin(1);
+        batch.definition(1, &definition(5, "A"));
+        batch.finish();
+        let topic = hub.board.find(b"A").unwrap();
+        topic.clear_interest(0);
+        let trade = Message::Trade(TradeMessage {
+            symbol: 5,
+            price: 1_000_000_000,
+            size: 1,
+            ..TradeMessage::default()
+        });
+        let mut batch = ingest.begin(2);
+        batch.message(2, &trade);
+        batch.message(3, &trade);
+        assert!(names(&batch.finish()).is_empty(), "nobody listens");
+        let mut batch = ingest.begin(3);
+        batch.message(4, &trade);
+        batch.message(5, &trade);
+        topic.add_interest(0);
+        hub.subscriptions.add(0, Kind::Channel, b"md:A");
+        let news = batch.finish();
+        assert_eq!((names(&news), news.1), (vec![b"md:A".to_vec()], 1));
+        // A topic that was not touched by the batch has nothing to say.
+        hub.subscriptions.add(0, Kind::Channel, b"other");
+        assert!(names(&ingest.begin(4).finish()).is_empty());
+    }
+
+    #[test]
+    fn a_session_that_begins_anew_leaves_its_topics_stale_until_it_defines_them() {
+        let hub = Hub::new(HubConfig::default(), Lanes::mailboxes(1).unwrap());
+        let mut ingest = Ingest::new(hub.clone(), 1);
+        let mut batch = ingest.begin(1);
+        batch.definition(1, &definition(0, "A"));
+        batch.definition(2, &definition(1, "B"));
+        batch.session_changed(7, 8);
+        batch.definition(1, &definition(1, "A"));
+        batch.finish();
+        let flags = |number| hub.board.value(number).unwrap().flags & FLAG_STALE;
+        assert_eq!((flags(0), flags(1)), (0, FLAG_STALE));
+        assert!(
+            ingest.symbols.get(0).is_none(),
+            "numbers are the session's own"
+        );
+        assert_eq!(ingest.symbols.get(1).unwrap().number, 0);
     }
 }

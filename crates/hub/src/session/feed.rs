@@ -245,6 +245,7 @@ pub(crate) struct Source {
     standing: bool,
     /// Its topics are marked stale.
     stale: bool,
+    /// When to connect; while a connection is being made, when to give it up.
     retry_at_ns: u64,
     failures: u32,
 }
@@ -345,7 +346,13 @@ impl Source {
             }
             return nothing;
         };
-        if !self.standing || self.client.deadline_ns() > now_ns {
+        if !self.standing {
+            if now_ns >= self.retry_at_ns {
+                context.close(id, CloseReason::ConnectFailed);
+            }
+            return nothing;
+        }
+        if self.client.deadline_ns() > now_ns {
             return nothing;
         }
         let mut batch = self.ingest.begin(context.unix_ns());
@@ -359,11 +366,10 @@ impl Source {
         news
     }
 
-    pub(crate) fn deadline_ns(&self) -> Option<u64> {
-        match (self.connection, self.standing) {
-            (None, _) => Some(self.retry_at_ns),
-            (Some(_), false) => None,
-            (Some(_), true) => Some(self.client.deadline_ns()),
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        match self.standing {
+            true => self.client.deadline_ns(),
+            false => self.retry_at_ns,
         }
     }
 
@@ -374,7 +380,10 @@ impl Source {
             return;
         };
         match context.connect(address, port::SOURCE) {
-            Ok(id) => self.connection = Some(id),
+            Ok(id) => {
+                self.connection = Some(id);
+                self.retry_at_ns = context.now_ns() + CONNECT_NS_MAX;
+            }
             Err(error) => {
                 debug!(source = %self.endpoint, %error, "cannot connect");
                 self.retry_at_ns = context.now_ns() + RETRY_NS_MAX;
@@ -403,5 +412,7 @@ impl Source {
 
 /// Bytes produced at a time, between two looks at the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;
+/// The kernel alone would ask a machine that is off for two minutes, at ever longer intervals.
+const CONNECT_NS_MAX: u64 = 5_000_000_000;
 const RETRY_NS_MIN: u64 = 2_000_000;
 const RETRY_NS_MAX: u64 = 2_000_000_000;

@@ -181,7 +181,7 @@ fn lanes(hub: &Hub, _: u64, out: &mut String) {
 
 fn topics(hub: &Hub, _: u64, out: &mut String) {
     let fanout = &hub.fanout;
-    line(out, "market_topics", hub.board.topics().len());
+    line(out, "market_topics", hub.board.slots().len());
     line(out, "delivered_messages", read(&fanout.delivered));
     line(out, "conflated_messages", read(&fanout.conflated));
     line(out, "dropped_messages", read(&fanout.dropped));
