@@ -58,23 +58,19 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Replaces `removed`, a part of the run, by these elements.
+/// Replaces a part of the run, which has `count` elements, by an element or by nothing.
 pub(crate) fn splice(
     entry: &mut Entry,
-    removed: Range<usize>,
-    count_removed: usize,
-    added: &[Encoded<'_>],
+    part: Range<usize>,
+    count: usize,
+    added: Option<&Encoded<'_>>,
 ) {
-    let at = COUNT + removed.start;
+    let at = COUNT + part.start;
     match added {
-        [] => entry.splice(at, removed.len(), &[]),
-        [one] => entry.splice(at, removed.len(), &one.parts()),
-        many => {
-            let parts: Vec<&[u8]> = many.iter().flat_map(Encoded::parts).collect();
-            entry.splice(at, removed.len(), &parts);
-        }
+        None => entry.splice(at, part.len(), &[]),
+        Some(added) => entry.splice(at, part.len(), &added.parts()),
     }
-    let count = Packed::new(entry.bytes()).len() + added.len() - count_removed;
+    let count = Packed::new(entry.bytes()).len() + usize::from(added.is_some()) - count;
     let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
@@ -82,7 +78,7 @@ pub(crate) fn splice(
 /// Appends an element to a small collection.
 pub(crate) fn append(entry: &mut Entry, text: &[u8]) {
     let end = entry.bytes().len() - COUNT;
-    splice(entry, end..end, 0, &[Encoded::new(text)]);
+    splice(entry, end..end, 0, Some(&Encoded::new(text)));
 }
 
 /// Where in a run the first element equal to this one lies.
@@ -118,6 +114,16 @@ pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
             return at - length;
         }
     }
+}
+
+/// Where the element at a position lies in a run of `count`, which has it.
+pub(crate) fn nth_span(run: &[u8], count: usize, position: usize) -> Range<usize> {
+    if position <= count / 2 {
+        let start = (0..position).fold(0, |at, _| end_of(run, at));
+        return start..end_of(run, start);
+    }
+    let end = (position + 1..count).fold(run.len(), |end, _| start_of(run, end));
+    start_of(run, end)..end
 }
 
 /// The element that begins at `at`.
@@ -405,17 +411,9 @@ mod tests {
             append(&mut entry, text);
         }
         let span = Packed::new(entry.bytes()).find(b"2").unwrap();
-        splice(
-            &mut entry,
-            span,
-            1,
-            &[Encoded::new(b"two"), Encoded::new(b"2.5")],
-        );
+        splice(&mut entry, span, 1, Some(&Encoded::new(b"two")));
         let packed = Packed::new(entry.bytes());
         let texts: Vec<_> = packed.iter().map(|t| t.as_bytes().to_vec()).collect();
-        assert_eq!(
-            (packed.len(), texts.concat()),
-            (4, b"onetwo2.5three".to_vec())
-        );
+        assert_eq!((packed.len(), texts.concat()), (3, b"onetwothree".to_vec()));
     }
 }

@@ -53,13 +53,15 @@ pub(crate) enum Kind {
     Integers = 4,
     /// A small set of anything, see `elements`.
     PackedSet = 5,
+    /// A small list, see `elements`.
+    PackedList = 6,
 }
 
 impl Kind {
     /// Whether the value is a small collection in one run of bytes.
     #[inline]
     pub(crate) fn is_compact(self) -> bool {
-        matches!(self, Kind::PackedHash | Kind::Integers | Kind::PackedSet)
+        self.is_bytes() && self != Kind::Bytes
     }
 
     /// Whether the value is a run of bytes that may be of any length.

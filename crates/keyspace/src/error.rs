@@ -100,6 +100,17 @@ errors! {
     KeyCountNotPositive = "ERR numkeys should be greater than 0",
     /// More keys announced than given.
     TooFewKeys = "ERR Number of keys can't be greater than number of args",
+    /// LMPOP of fewer than one.
+    CountNotPositive = "ERR count should be greater than 0",
+    /// LSET of an element that is not there.
+    IndexOutOfRange = "ERR index out of range",
+    /// LPOS from no match on.
+    ZeroRank = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second \
+                ... or use negative to start from the end of the list",
+    /// LPOS of fewer than none.
+    NegativeCount = "ERR COUNT can't be negative",
+    /// LPOS among fewer than none.
+    NegativeMaxLength = "ERR MAXLEN can't be negative",
     /// SINTERCARD up to fewer than none.
     NegativeLimit = "ERR LIMIT can't be negative",
     /// A number that must have 32 bits.

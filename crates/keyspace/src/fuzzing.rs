@@ -12,6 +12,7 @@ pub fn fuzz_commands(data: &[u8]) {
         set_intset_entries_max: 3,
         set_listpack_entries_max: 4,
         set_listpack_value_bytes_max: 16,
+        list_listpack_size: 3,
         string_bytes_max: 1 << 16,
         ..Options::default()
     });

@@ -14,6 +14,7 @@ use crate::hash;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::mount::Mount;
 use crate::observer::{Event, Observer};
+use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
 use crate::value::{ValueRef, string_value};
@@ -34,6 +35,9 @@ pub struct Options {
     pub set_listpack_entries_max: usize,
     /// A set with a longer member becomes a table.
     pub set_listpack_value_bytes_max: usize,
+    /// How much a list's chunk holds, and a list that is one: so many elements, or, if it is -1
+    /// to -5, 4, 8, 16, 32 or 64 KiB.
+    pub list_listpack_size: i32,
     /// The longest string that APPEND and SETRANGE make, as `proto-max-bulk-len`.
     pub string_bytes_max: usize,
 }
@@ -47,6 +51,7 @@ impl Default for Options {
             set_intset_entries_max: 512,
             set_listpack_entries_max: 128,
             set_listpack_value_bytes_max: 64,
+            list_listpack_size: -2,
             string_bytes_max: 512 << 20,
         }
     }
@@ -74,6 +79,8 @@ pub struct Keyspace {
     set_integers_max: AtomicUsize,
     set_packed_max: AtomicUsize,
     set_packed_bytes_max: AtomicUsize,
+    list_bytes_max: AtomicUsize,
+    list_count_max: AtomicUsize,
     pub(crate) string_bytes_max: usize,
 }
 
@@ -118,6 +125,8 @@ impl Keyspace {
             set_integers_max: AtomicUsize::new(0),
             set_packed_max: AtomicUsize::new(0),
             set_packed_bytes_max: AtomicUsize::new(0),
+            list_bytes_max: AtomicUsize::new(0),
+            list_count_max: AtomicUsize::new(0),
             string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
         };
         keyspace.set_hash_limits(
@@ -129,6 +138,7 @@ impl Keyspace {
             options.set_listpack_entries_max,
             options.set_listpack_value_bytes_max,
         );
+        keyspace.set_list_limit(options.list_listpack_size);
         keyspace.live_prefixes.iter().for_each(|prefix| {
             let first = prefix.first().copied();
             mark_first_byte(&mut keyspace.first_bytes, first, LIVE);
@@ -173,6 +183,20 @@ impl Keyspace {
         self.set_packed_max.store(entries_max, Ordering::Relaxed);
         self.set_packed_bytes_max
             .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// Changes how much a list's chunk holds: the setting `list-max-listpack-size`, elements or,
+    /// if it is negative, a size class.
+    pub fn set_list_limit(&self, listpack_size: i32) {
+        let (bytes_max, count_max) = match usize::try_from(listpack_size) {
+            Ok(count) => (LIST_BYTES_MAX, count.max(1)),
+            Err(_) => {
+                let class = listpack_size.unsigned_abs().min(5);
+                (2048 << class, usize::MAX)
+            }
+        };
+        self.list_bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.list_count_max.store(count_max, Ordering::Relaxed);
     }
 
     /// Runs a data command and writes its reply, error or not. The number of arguments must have
@@ -444,6 +468,14 @@ impl Keyspace {
         }
     }
 
+    /// How much a list's chunk holds.
+    pub(crate) fn list_limits(&self) -> ListLimits {
+        ListLimits {
+            bytes_max: self.list_bytes_max.load(Ordering::Relaxed),
+            count_max: self.list_count_max.load(Ordering::Relaxed),
+        }
+    }
+
     /// Says that a shard has a deadline; its lock is held.
     pub(crate) fn note_deadline(&self, shard: usize, deadline_ms: i64) {
         if deadline_ms < self.next_ms[shard].load(Ordering::Relaxed) {
@@ -614,6 +646,8 @@ fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
 
 /// Longer fields and values are never packed, whatever the settings say.
 const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a list's chunk where the setting counts elements.
+const LIST_BYTES_MAX: usize = 8 << 10;
 /// Longer strings are never made, whatever the settings say: an entry tells lengths in 32 bits.
 const STRING_BYTES_MAX: usize = 2 << 30;
 

@@ -65,7 +65,9 @@ mod elements;
 mod entry;
 mod hash;
 mod integers;
+mod list;
 mod packed;
+mod quicklist;
 mod set;
 #[allow(unsafe_code, reason = "tags are compared sixteen at a time")]
 mod table;

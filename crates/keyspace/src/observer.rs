@@ -71,6 +71,22 @@ events! {
     SetUnionStore = "sunionstore",
     /// SDIFFSTORE.
     SetDifferenceStore = "sdiffstore",
+    /// LPUSH, LPUSHX, LMOVE, RPOPLPUSH.
+    ListPushFirst = "lpush",
+    /// RPUSH, RPUSHX, LMOVE.
+    ListPushLast = "rpush",
+    /// LPOP, LMOVE, LMPOP.
+    ListPopFirst = "lpop",
+    /// RPOP, LMOVE, RPOPLPUSH, LMPOP.
+    ListPopLast = "rpop",
+    /// LSET.
+    ListSet = "lset",
+    /// LINSERT.
+    ListInsert = "linsert",
+    /// LREM.
+    ListRemove = "lrem",
+    /// LTRIM.
+    ListTrim = "ltrim",
     /// DEL, UNLINK, GETDEL, a collection's last element, a deadline in the past.
     Delete = "del",
     /// The deadline came.

@@ -222,7 +222,7 @@ pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> bool {
             let found = Packed::new(entry.bytes()).find(member);
             let there = found.is_some();
             if let Some(span) = found {
-                elements::splice(entry, span, 1, &[]);
+                elements::splice(entry, span, 1, None);
             }
             there
         }

@@ -4,7 +4,9 @@ use std::fmt;
 
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
+use crate::list::List;
 use crate::packed::{self, Packed, Pairs};
+use crate::quicklist::Quicklist;
 use crate::set::Members;
 use crate::table::Table;
 
@@ -15,6 +17,8 @@ pub(crate) enum Object {
     Hash(Table),
     /// Members as keys of a table of their own, without values.
     Set(Table),
+    /// Chunks of elements.
+    List(Quicklist),
 }
 
 impl Object {
@@ -22,6 +26,7 @@ impl Object {
         match self {
             Object::Hash(fields) => Object::Hash(duplicate(fields)),
             Object::Set(members) => Object::Set(duplicate(members)),
+            Object::List(list) => Object::List(list.clone()),
         }
     }
 }
@@ -45,6 +50,8 @@ pub enum ValueType {
     Hash,
     /// Members, each once, in no order.
     Set,
+    /// Elements in order.
+    List,
 }
 
 impl ValueType {
@@ -54,6 +61,7 @@ impl ValueType {
             ValueType::String => "string",
             ValueType::Hash => "hash",
             ValueType::Set => "set",
+            ValueType::List => "list",
         }
     }
 }
@@ -79,7 +87,9 @@ impl<'a> ValueRef<'a> {
             Kind::Object => match self.entry.object() {
                 Some(Object::Hash(_)) | None => ValueType::Hash,
                 Some(Object::Set(_)) => ValueType::Set,
+                Some(Object::List(_)) => ValueType::List,
             },
+            Kind::PackedList => ValueType::List,
         }
     }
 
@@ -91,8 +101,11 @@ impl<'a> ValueRef<'a> {
             Kind::Bytes if self.entry.bytes().len() <= EMBEDDED_BYTES_MAX => "embstr",
             Kind::Bytes => "raw",
             Kind::Integers => "intset",
-            Kind::PackedHash | Kind::PackedSet => "listpack",
-            Kind::Object => "hashtable",
+            Kind::PackedHash | Kind::PackedSet | Kind::PackedList => "listpack",
+            Kind::Object => match self.entry.object() {
+                Some(Object::List(_)) => "quicklist",
+                _ => "hashtable",
+            },
         }
     }
 
@@ -121,15 +134,22 @@ impl<'a> ValueRef<'a> {
             Kind::PackedHash => Some(Fields(FieldsKind::Packed(Packed::new(self.entry.bytes())))),
             Kind::Object => match self.entry.object()? {
                 Object::Hash(table) => Some(Fields(FieldsKind::Table(table))),
-                Object::Set(_) => None,
+                Object::Set(_) | Object::List(_) => None,
             },
             _ => None,
         }
     }
 
-    /// The members of a set; `None` of other types.
+    /// The members of a set or the elements of a list; `None` of other types.
     pub fn items(self) -> Option<Items<'a>> {
-        self.members().map(|members| Items(ItemsKind::Set(members)))
+        let members = self.members().map(ItemsKind::Set);
+        members
+            .or_else(|| self.list().map(ItemsKind::List))
+            .map(Items)
+    }
+
+    pub(crate) fn list(self) -> Option<List<'a>> {
+        List::of(self.entry)
     }
 
     pub(crate) fn members(self) -> Option<Members<'a>> {
@@ -288,13 +308,14 @@ impl fmt::Debug for FieldsIter<'_> {
     }
 }
 
-/// The members of a set.
+/// The members of a set or the elements of a list.
 #[derive(Clone, Copy)]
 pub struct Items<'a>(ItemsKind<'a>);
 
 #[derive(Clone, Copy)]
 enum ItemsKind<'a> {
     Set(Members<'a>),
+    List(List<'a>),
 }
 
 impl<'a> Items<'a> {
@@ -302,6 +323,7 @@ impl<'a> Items<'a> {
     pub fn len(self) -> usize {
         match self.0 {
             ItemsKind::Set(members) => members.len(),
+            ItemsKind::List(list) => list.len(),
         }
     }
 
@@ -310,10 +332,11 @@ impl<'a> Items<'a> {
         self.len() == 0
     }
 
-    /// The members in no order that means anything.
+    /// The elements in their order, or the members in no order that means anything.
     pub fn iter(self) -> ItemsIter<'a> {
         ItemsIter(match self.0 {
             ItemsKind::Set(members) => Box::new(members.iter()),
+            ItemsKind::List(list) => Box::new(list.iter_from(0, false)),
         })
     }
 }

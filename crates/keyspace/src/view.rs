@@ -7,6 +7,7 @@ use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
+use crate::list::List;
 use crate::locks::{Locked, SHARDS};
 use crate::observer::{Event, Observer};
 use crate::set::Members;
@@ -107,6 +108,14 @@ impl<'c, 'k> View<'c, 'k> {
         match self.read(key) {
             None => Ok(None),
             Some(value) => value.members().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// The elements of a list; an error of another type.
+    pub(crate) fn read_list(&mut self, key: Key<'_>) -> Result<Option<List<'_>>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.list().map(Some).ok_or(CommandError::WrongType),
         }
     }
 

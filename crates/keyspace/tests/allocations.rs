@@ -98,6 +98,24 @@ fn the_hot_commands_do_not_allocate() {
         assert!(run(&[b"SADD", key, b"4"]) <= 1);
         assert!(run(&[b"SREM", key, b"4"]) <= 1);
     }
+    run(&[b"RPUSH", b"short", b"one", b"2", b"three"]);
+    for index in 0..2_000 {
+        run(&[b"RPUSH", b"long", format!("element{index}").as_bytes()]);
+    }
+    for key in [&b"short"[..], b"long"] {
+        assert_eq!(run(&[b"LLEN", key]), 0);
+        assert_eq!(run(&[b"LINDEX", key, b"1"]), 0);
+        assert_eq!(run(&[b"LRANGE", key, b"0", b"2"]), 0);
+        assert_eq!(run(&[b"LPOS", key, b"element1000"]), 0);
+        // A block is made larger or smaller once in a while.
+        let mut sum = 0;
+        for _ in 0..100 {
+            sum += run(&[b"RPUSH", key, b"element10000"]);
+            sum += run(&[b"LPOP", key]);
+        }
+        let most = if key == b"short" { 400 } else { 10 };
+        assert!(sum <= most, "{sum} allocations of {}", key.escape_ascii());
+    }
     assert!(run(&[b"SET", b"key", b"a value of quite another length"]) <= 1);
     assert!(run(&[b"SET", b"key", b"7"]) <= 1);
     assert!(run(&[b"HSET", b"hash", b"new", b"field"]) <= 1);
@@ -164,6 +182,26 @@ fn members_take_little_more_than_their_bytes() {
 }
 
 #[test]
+fn elements_take_little_more_than_their_bytes() {
+    let keyspace = Keyspace::new(Options::default());
+    let mut out = Vec::with_capacity(4096);
+    let mut bytes_an_element = |count: usize, command: &[u8]| {
+        let before = LIVE_BYTES.get();
+        for index in 0..count {
+            let element = format!("element{index:03}");
+            allocations(&keyspace, &mut out, &[command, b"l", element.as_bytes()]);
+        }
+        let bytes = (LIVE_BYTES.get() - before) as f64 / count as f64;
+        allocations(&keyspace, &mut out, &[b"DEL", b"l"]);
+        bytes
+    };
+    let figures = [(100, b"RPUSH"), (1_000, b"RPUSH"), (1_000, b"LPUSH")]
+        .map(|(count, command)| bytes_an_element(count, command));
+    println!("bytes an element: {figures:?}");
+    assert!(figures.iter().all(|&bytes| bytes < 16.0), "{figures:?}");
+}
+
+#[test]
 fn everything_is_given_back() {
     let before = LIVE_BYTES.get();
     {
@@ -178,7 +216,13 @@ fn everything_is_given_back() {
             let other = format!("key:{}", random.below(3_000));
             let number = random.below(100_000).to_string();
             let set = format!("set:{}", random.below(40));
-            let words: &[&str] = match random.below(20) {
+            let words: &[&str] = match random.below(26) {
+                20 => &["RPUSH", &key, &number, &long],
+                21 => &["LPUSH", "list", &long, &number],
+                22 => &["LMOVE", "list", &key, "RIGHT", "LEFT"],
+                23 => &["LINSERT", "list", "AFTER", &number, &long],
+                24 => &["LREM", "list", "2", &long],
+                25 => &["LTRIM", "list", "1", "2000"],
                 14 => &["SADD", &set, &number, &field],
                 15 => &["SADD", &set, &number],
                 16 => &["SREM", &set, &number, &field],

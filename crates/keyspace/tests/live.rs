@@ -127,6 +127,9 @@ fn no_command_writes_to_a_mount() {
         "UNLINK md:TCS",
         "APPEND md:TCS x",
         "SADD md:TCS x",
+        "RPUSH md:TCS x",
+        "LMOVE plain md:NEW LEFT LEFT",
+        "LMPOP 2 plain md:TCS LEFT",
         "SMOVE md:TCS plain x",
         "SMOVE plain md:NEW x",
         "SUNIONSTORE md:NEW plain",
@@ -257,6 +260,27 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
         ("SREM live:s x", &[]),
         ("SREM live:s 1", &["0 live:s srem []", "0 live:s del -"]),
         ("SPOP live:t", &["0 live:t spop [\"2\"]", "0 live:t del -"]),
+        (
+            "RPUSH live:l a b c",
+            &["0 live:l rpush [\"a\", \"b\", \"c\"]"],
+        ),
+        ("LPUSHX live:m a", &[]),
+        ("LPOP live:l", &["0 live:l lpop [\"b\", \"c\"]"]),
+        ("LSET live:l 0 7", &["0 live:l lset [\"7\", \"c\"]"]),
+        (
+            "LINSERT live:l AFTER 7 d",
+            &["0 live:l linsert [\"7\", \"d\", \"c\"]"],
+        ),
+        ("LREM live:l 0 7", &["0 live:l lrem [\"d\", \"c\"]"]),
+        (
+            "LMOVE live:l live:m RIGHT LEFT",
+            &["0 live:m lpush [\"c\"]", "0 live:l rpop [\"d\"]"],
+        ),
+        (
+            "LMPOP 2 plain2 live:m RIGHT",
+            &["0 live:m rpop []", "0 live:m del -"],
+        ),
+        ("LTRIM live:l 1 0", &["0 live:l ltrim []", "0 live:l del -"]),
         ("MSET plain 1 live:b 2", &["0 live:b set \"2\""]),
         (
             "RENAME live:b live:c",

@@ -4,6 +4,7 @@ mod expiry;
 mod hashes;
 mod introspection;
 mod keys;
+mod lists;
 mod options;
 mod scan;
 mod sets;
@@ -138,6 +139,8 @@ pub enum Group {
     Hash,
     /// Of sets.
     Set,
+    /// Of lists.
+    List,
     /// Publishing and subscribing.
     PubSub,
     /// The connection's own.
@@ -154,6 +157,7 @@ impl Group {
             Group::String => "string",
             Group::Hash => "hash",
             Group::Set => "set",
+            Group::List => "list",
             Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Server => "server",

@@ -5,6 +5,9 @@ use super::{
     strings,
 };
 
+mod lists;
+use lists::LISTS;
+
 mod sets;
 use sets::SETS;
 
@@ -27,9 +30,11 @@ pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-static GROUPS: [&[Command]; 7] = GROUP_LIST;
+static GROUPS: [&[Command]; 8] = GROUP_LIST;
 
-const GROUP_LIST: [&[Command]; 7] = [STRINGS, HASHES, SETS, GENERIC, CONNECTION, PUBSUB, SERVER];
+const GROUP_LIST: [&[Command]; 8] = [
+    STRINGS, HASHES, SETS, LISTS, GENERIC, CONNECTION, PUBSUB, SERVER,
+];
 
 const GENERIC: &[Command] = &[
     command(

@@ -1,0 +1,472 @@
+//! Commands on lists.
+
+use tidewire_resp::number::parse_integer;
+
+use super::Call;
+use super::options::{is, positive};
+use crate::error::CommandError;
+use crate::list::{self, List};
+use crate::observer::Event;
+use crate::table::Place;
+use crate::view::{Expiry, Key};
+
+type Result<T = ()> = std::result::Result<T, CommandError>;
+
+pub(super) fn lpush(call: &mut Call<'_, '_, '_>) -> Result {
+    push_all(call, true, true)
+}
+
+pub(super) fn rpush(call: &mut Call<'_, '_, '_>) -> Result {
+    push_all(call, false, true)
+}
+
+pub(super) fn lpushx(call: &mut Call<'_, '_, '_>) -> Result {
+    push_all(call, true, false)
+}
+
+pub(super) fn rpushx(call: &mut Call<'_, '_, '_>) -> Result {
+    push_all(call, false, false)
+}
+
+pub(super) fn lpop(call: &mut Call<'_, '_, '_>) -> Result {
+    pop(call, true)
+}
+
+pub(super) fn rpop(call: &mut Call<'_, '_, '_>) -> Result {
+    pop(call, false)
+}
+
+pub(super) fn llen(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let count = call.view.read_list(key)?.map_or(0, List::len);
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+pub(super) fn lrange(call: &mut Call<'_, '_, '_>) -> Result {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let key = call.key(1);
+    let list = call.view.read_list(key)?;
+    let (start, count) = range(start, end, list.map_or(0, List::len));
+    call.reply.array(count);
+    if let Some(list) = list {
+        for element in list.iter_from(start, false).take(count) {
+            call.reply.bulk(element.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn lindex(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let index = call.integer(2);
+    let element = match call.view.read_list(key)? {
+        None => None,
+        Some(list) => position(index?, list.len()).and_then(|index| list.get(index)),
+    };
+    match element {
+        Some(element) => call.reply.bulk(element.as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn lset(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let place = find(call, key)?.ok_or(CommandError::NoSuchKey)?;
+    let index = call.integer(2)?;
+    let element = call.argument(3);
+    let limits = call.view.keyspace.list_limits();
+    let entry = call.view.entry_mut(key, place);
+    list::expect(entry, element.len(), 1, limits);
+    let list = List::of(entry).expect("the type was checked");
+    let spot = position(index, list.len()).and_then(|index| list.locate(index));
+    let Some(spot) = spot else {
+        list::settle(entry, false, limits);
+        return Err(CommandError::IndexOutOfRange);
+    };
+    list::replace(entry, &spot, element, limits);
+    list::settle(entry, false, limits);
+    call.view.changed(key, place, Event::ListSet);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn linsert(call: &mut Call<'_, '_, '_>) -> Result {
+    let behind = is(call.argument(2), "after");
+    if !behind && !is(call.argument(2), "before") {
+        return Err(CommandError::Syntax);
+    }
+    let key = call.key(1);
+    let (pivot, element) = (call.argument(3), call.argument(4));
+    let Some(place) = find(call, key)? else {
+        call.reply.integer(0);
+        return Ok(());
+    };
+    let limits = call.view.keyspace.list_limits();
+    let entry = call.view.entry_mut(key, place);
+    list::expect(entry, element.len(), 1, limits);
+    let spot = List::of(entry).and_then(|list| list.find(pivot));
+    let Some(spot) = spot else {
+        call.reply.integer(-1);
+        return Ok(());
+    };
+    list::insert(entry, &spot, behind, element, limits);
+    let count = list::len(entry);
+    call.view.changed(key, place, Event::ListInsert);
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+pub(super) fn lrem(call: &mut Call<'_, '_, '_>) -> Result {
+    let count = call.integer(2)?;
+    let key = call.key(1);
+    let element = call.argument(3);
+    let mut removed = 0;
+    if let Some(place) = find(call, key)? {
+        let most = match usize::try_from(count.unsigned_abs()) {
+            Ok(0) | Err(_) => usize::MAX,
+            Ok(most) => most,
+        };
+        let limits = call.view.keyspace.list_limits();
+        let entry = call.view.entry_mut(key, place);
+        removed = list::remove_equal(entry, element, count < 0, most, limits);
+        if removed > 0 {
+            after_removal(call, key, place, Event::ListRemove);
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+pub(super) fn ltrim(call: &mut Call<'_, '_, '_>) -> Result {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let key = call.key(1);
+    if let Some(place) = find(call, key)? {
+        let limits = call.view.keyspace.list_limits();
+        let entry = call.view.entry_mut(key, place);
+        let length = list::len(entry);
+        let (start, count) = range(start, end, length);
+        list::remove_range(entry, start + count, length - start - count, limits);
+        list::remove_range(entry, 0, start, limits);
+        after_removal(call, key, place, Event::ListTrim);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn lpos(call: &mut Call<'_, '_, '_>) -> Result {
+    let search = Search::parse(call)?;
+    let key = call.key(1);
+    let element = call.argument(2);
+    let list = call.view.read_list(key)?;
+    let length = list.map_or(0, List::len);
+    let backwards = search.rank < 0;
+    let mut skipped = search.rank.unsigned_abs() - 1;
+    let first = if backwards {
+        length.saturating_sub(1)
+    } else {
+        0
+    };
+    let mut found = list
+        .into_iter()
+        .flat_map(|list| list.iter_from(first, backwards))
+        .take(search.looked_at_max)
+        .enumerate()
+        .filter(|(_, text)| text.as_bytes() == element)
+        .filter(|_| {
+            let counts = skipped == 0;
+            skipped = skipped.saturating_sub(1);
+            counts
+        })
+        .map(|(at, _)| if backwards { length - 1 - at } else { at } as i64);
+    match search.count {
+        None => match found.next() {
+            Some(position) => call.reply.integer(position),
+            None => call.reply.null(),
+        },
+        Some(most) => {
+            let mark = call.reply.array_later();
+            let mut count = 0;
+            for position in found.take(most) {
+                call.reply.integer(position);
+                count += 1;
+            }
+            call.reply.finish(mark, count);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn lmove(call: &mut Call<'_, '_, '_>) -> Result {
+    let (from_front, to_front) = (end(call.argument(3))?, end(call.argument(4))?);
+    move_element(call, from_front, to_front)
+}
+
+pub(super) fn rpoplpush(call: &mut Call<'_, '_, '_>) -> Result {
+    move_element(call, false, true)
+}
+
+pub(super) fn lmpop(call: &mut Call<'_, '_, '_>) -> Result {
+    let keys = parse_integer(call.argument(1))
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|&count| count > 0)
+        .ok_or(CommandError::KeyCountNotPositive)?;
+    if keys > call.arguments.len() - 3 {
+        return Err(CommandError::Syntax);
+    }
+    let front = end(call.argument(2 + keys))?;
+    let mut wanted = 1;
+    match call.arguments.len() - (3 + keys) {
+        0 => {}
+        2 if is(call.argument(3 + keys), "count") => {
+            wanted = parse_integer(call.argument(4 + keys))
+                .and_then(|count| usize::try_from(count).ok())
+                .filter(|&count| count > 0)
+                .ok_or(CommandError::CountNotPositive)?;
+        }
+        _ => return Err(CommandError::Syntax),
+    }
+    for at in 2..2 + keys {
+        let key = call.key(at);
+        if let Some(place) = find(call, key)? {
+            call.reply.array(2);
+            call.reply.bulk(key.bytes);
+            take(call, key, place, front, wanted);
+            return Ok(());
+        }
+    }
+    call.reply.null_array();
+    Ok(())
+}
+
+/// The list to write to; an error of another type.
+fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
+    match call.view.find(key) {
+        Some(place) if List::of(call.view.entry(key, place)).is_none() => {
+            Err(CommandError::WrongType)
+        }
+        place => Ok(place),
+    }
+}
+
+fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -> Result {
+    let key = call.key(1);
+    let place = match find(call, key)? {
+        Some(place) => place,
+        None if create => call.view.insert(key, list::empty(), Expiry::Clear),
+        None => {
+            call.reply.integer(0);
+            return Ok(());
+        }
+    };
+    let limits = call.view.keyspace.list_limits();
+    let added = call.arguments.tail(2);
+    let bytes = added.iter().map(<[u8]>::len).sum();
+    let entry = call.view.entry_mut(key, place);
+    list::expect(entry, bytes, added.len(), limits);
+    for element in added {
+        list::push(entry, front, element, limits);
+    }
+    let count = list::len(entry);
+    call.view.changed(key, place, pushed(front));
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
+    let wanted = match call.arguments.len() {
+        2 => None,
+        3 => Some(positive(call.argument(2))?),
+        _ => return Err(CommandError::WrongArity(call.command.full_name)),
+    };
+    let key = call.key(1);
+    match (find(call, key)?, wanted) {
+        (None, None) => call.reply.null(),
+        (None, Some(_)) => call.reply.null_array(),
+        (Some(_), Some(0)) => call.reply.array(0),
+        (Some(place), None) => {
+            let entry = call.view.entry(key, place);
+            let list = List::of(entry).expect("the type was checked");
+            let index = if front { 0 } else { list.len() - 1 };
+            if let Some(element) = list.get(index) {
+                call.reply.bulk(element.as_bytes());
+            }
+            remove_at_end(call, key, place, front, 1);
+        }
+        (Some(place), Some(wanted)) => {
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+            take(call, key, place, front, wanted);
+        }
+    }
+    Ok(())
+}
+
+/// Replies up to `wanted` elements from one end of a list, and removes them.
+fn take(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, front: bool, wanted: usize) {
+    let entry = call.view.entry(key, place);
+    let list = List::of(entry).expect("the type was checked");
+    let count = wanted.min(list.len());
+    let first = if front { 0 } else { list.len() - 1 };
+    call.reply.array(count);
+    for element in list.iter_from(first, !front).take(count) {
+        call.reply.bulk(element.as_bytes());
+    }
+    remove_at_end(call, key, place, front, count);
+}
+
+fn remove_at_end(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    front: bool,
+    count: usize,
+) {
+    let limits = call.view.keyspace.list_limits();
+    let entry = call.view.entry_mut(key, place);
+    let start = if front { 0 } else { list::len(entry) - count };
+    list::remove_range(entry, start, count, limits);
+    let event = if front {
+        Event::ListPopFirst
+    } else {
+        Event::ListPopLast
+    };
+    after_removal(call, key, place, event);
+}
+
+fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event: Event) {
+    let limits = call.view.keyspace.list_limits();
+    list::settle(call.view.entry_mut(key, place), true, limits);
+    call.view.changed(key, place, event);
+    if list::len(call.view.entry(key, place)) == 0 {
+        call.view.remove(key, place, Event::Delete);
+    }
+}
+
+fn move_element(call: &mut Call<'_, '_, '_>, from_front: bool, to_front: bool) -> Result {
+    let (from, to) = (call.key(1), call.key(2));
+    if find(call, from)?.is_none() {
+        call.reply.null();
+        return Ok(());
+    }
+    let limits = call.view.keyspace.list_limits();
+    let target = match find(call, to)? {
+        Some(place) => place,
+        None => call.view.insert(to, list::empty(), Expiry::Clear),
+    };
+    // Inserting may have moved it.
+    let Some(source) = find(call, from)? else {
+        return Ok(());
+    };
+    let list = List::of(call.view.entry(from, source)).expect("the type was checked");
+    let index = if from_front { 0 } else { list.len() - 1 };
+    let Some(element) = list.get(index) else {
+        return Ok(());
+    };
+    let moved = element.as_bytes().to_vec();
+    call.reply.bulk(&moved);
+    let same = from.bytes == to.bytes;
+    if same {
+        // The element goes first, so that the list never has it twice.
+        list::remove_range(call.view.entry_mut(from, source), index, 1, limits);
+    }
+    let entry = call.view.entry_mut(to, target);
+    list::expect(entry, moved.len(), 1, limits);
+    list::push(entry, to_front, &moved, limits);
+    call.view.changed(to, target, pushed(to_front));
+    if same {
+        let event = if from_front {
+            Event::ListPopFirst
+        } else {
+            Event::ListPopLast
+        };
+        after_removal(call, from, source, event);
+    } else {
+        remove_at_end(call, from, source, from_front, 1);
+    }
+    Ok(())
+}
+
+/// What LPOS looks for.
+struct Search {
+    /// Which match is the first; negative: counted from the end.
+    rank: i64,
+    count: Option<usize>,
+    looked_at_max: usize,
+}
+
+impl Search {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
+        let unlimited = |count: usize| if count == 0 { usize::MAX } else { count };
+        let number = |at: usize, error: CommandError| {
+            let count = parse_integer(call.argument(at));
+            let count = count.and_then(|count| usize::try_from(count).ok());
+            count.map(unlimited).ok_or(error)
+        };
+        let mut search = Search {
+            rank: 1,
+            count: None,
+            looked_at_max: usize::MAX,
+        };
+        for at in call.rest(3).step_by(2) {
+            let option = call.argument(at);
+            if at + 1 == call.arguments.len() {
+                return Err(CommandError::Syntax);
+            } else if is(option, "rank") {
+                search.rank = call.integer(at + 1)?;
+                if search.rank == i64::MIN {
+                    return Err(CommandError::CountOutOfRange);
+                }
+                if search.rank == 0 {
+                    return Err(CommandError::ZeroRank);
+                }
+            } else if is(option, "count") {
+                search.count = Some(number(at + 1, CommandError::NegativeCount)?);
+            } else if is(option, "maxlen") {
+                search.looked_at_max = number(at + 1, CommandError::NegativeMaxLength)?;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(search)
+    }
+}
+
+fn pushed(front: bool) -> Event {
+    if front {
+        Event::ListPushFirst
+    } else {
+        Event::ListPushLast
+    }
+}
+
+/// Whether LEFT is meant, or RIGHT.
+fn end(argument: &[u8]) -> Result<bool> {
+    match argument {
+        _ if is(argument, "left") => Ok(true),
+        _ if is(argument, "right") => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// The position that an index means, which counts from the end if it is negative.
+fn position(index: i64, length: usize) -> Option<usize> {
+    let index = if index < 0 {
+        index + length as i64
+    } else {
+        index
+    };
+    usize::try_from(index).ok().filter(|&index| index < length)
+}
+
+/// First position and number of the elements from `start` to `end`, which count from the end if
+/// they are negative.
+fn range(start: i64, end: i64, length: usize) -> (usize, usize) {
+    let length = length as i64;
+    let absolute = |index: i64| if index < 0 { index + length } else { index };
+    let (start, end) = (absolute(start).max(0), absolute(end).min(length - 1));
+    if start > end {
+        return (0, 0);
+    }
+    (start as usize, (end - start + 1) as usize)
+}

@@ -1,0 +1,255 @@
+//! Lists: a few elements in one run of bytes, or a quicklist.
+
+use crate::elements::{self, Elements, Encoded, Packed, nth_span};
+use crate::entry::{Entry, Kind, NewValue};
+use crate::quicklist::{ListLimits, Quicklist, Spot, matches, without};
+use crate::value::{Object, Text};
+
+/// A list to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum List<'a> {
+    Packed(Packed<'a>),
+    Quick(&'a Quicklist),
+}
+
+impl<'a> List<'a> {
+    /// The elements of an entry that is a list.
+    pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
+        match entry.kind() {
+            Kind::PackedList => Some(List::Packed(Packed::new(entry.bytes()))),
+            Kind::Object => match entry.object()? {
+                Object::List(list) => Some(List::Quick(list)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn len(self) -> usize {
+        match self {
+            List::Packed(packed) => packed.len(),
+            List::Quick(list) => list.len(),
+        }
+    }
+
+    /// Elements from a position on, towards the end or, `backwards`, towards the beginning.
+    pub(crate) fn iter_from(self, index: usize, backwards: bool) -> ListIter<'a> {
+        let Some(spot) = self.locate(index) else {
+            return ListIter {
+                list: self,
+                chunk: if backwards { 0 } else { self.chunks() },
+                elements: Elements::new(&[]),
+                backwards,
+            };
+        };
+        let run = self.run(spot.chunk);
+        let elements = if backwards {
+            Elements::new(&run[..spot.span.end])
+        } else {
+            Elements::new(&run[spot.span.start..])
+        };
+        ListIter {
+            list: self,
+            chunk: spot.chunk,
+            elements,
+            backwards,
+        }
+    }
+
+    pub(crate) fn get(self, index: usize) -> Option<Text<'a>> {
+        let spot = self.locate(index)?;
+        Some(elements::read(self.run(spot.chunk), spot.span.start))
+    }
+
+    /// Where the first element equal to this one lies.
+    pub(crate) fn find(self, text: &[u8]) -> Option<Spot> {
+        let wanted = Encoded::new(text);
+        (0..self.chunks()).find_map(|chunk| {
+            let span = elements::find(self.run(chunk), &wanted)?;
+            Some(Spot { chunk, span })
+        })
+    }
+
+    pub(crate) fn locate(self, index: usize) -> Option<Spot> {
+        match self {
+            List::Packed(packed) => (index < packed.len()).then(|| Spot {
+                chunk: 0,
+                span: nth_span(packed.run(), packed.len(), index),
+            }),
+            List::Quick(list) => list.locate(index),
+        }
+    }
+
+    fn chunks(self) -> usize {
+        match self {
+            List::Packed(_) => 1,
+            List::Quick(list) => list.chunks(),
+        }
+    }
+
+    fn run(self, chunk: usize) -> &'a [u8] {
+        match self {
+            List::Packed(packed) => packed.run(),
+            List::Quick(list) => list.run(chunk),
+        }
+    }
+}
+
+/// Iterator over a [`List`], in one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct ListIter<'a> {
+    list: List<'a>,
+    chunk: usize,
+    elements: Elements<'a>,
+    backwards: bool,
+}
+
+impl<'a> Iterator for ListIter<'a> {
+    type Item = Text<'a>;
+
+    fn next(&mut self) -> Option<Text<'a>> {
+        loop {
+            let next = match self.backwards {
+                true => self.elements.next_back(),
+                false => self.elements.next(),
+            };
+            if next.is_some() {
+                return next;
+            }
+            if self.backwards {
+                self.chunk = self.chunk.checked_sub(1)?;
+            } else {
+                self.chunk += 1;
+                if self.chunk >= self.list.chunks() {
+                    return None;
+                }
+            }
+            self.elements = Elements::new(self.list.run(self.chunk));
+        }
+    }
+}
+
+/// An empty list.
+pub(crate) fn empty() -> NewValue<'static> {
+    NewValue::Compact(Kind::PackedList, elements::EMPTY)
+}
+
+/// How many elements the list has.
+pub(crate) fn len(entry: &Entry) -> usize {
+    List::of(entry).map_or(0, List::len)
+}
+
+/// Makes a quicklist of a small list that would outgrow the limits by `count` more elements of so
+/// many bytes together. To be called before elements are added.
+pub(crate) fn expect(entry: &mut Entry, bytes: usize, count: usize, limits: ListLimits) {
+    if entry.kind() != Kind::PackedList {
+        return;
+    }
+    let packed = Packed::new(entry.bytes());
+    let (run, len) = (packed.run(), packed.len());
+    if !limits.allow(run.len() + bytes, len + count) || len + count > elements::COUNT_MAX {
+        let list = Quicklist::from_run(run, len);
+        entry.set_value(NewValue::Object(Box::new(Object::List(list))));
+    }
+}
+
+/// Makes a small list of a quicklist that has become one; one that was just made smaller must be
+/// half as small, so that a few elements more or less do not change it to and fro.
+pub(crate) fn settle(entry: &mut Entry, shrunk: bool, limits: ListLimits) {
+    let Some(Object::List(list)) = entry.object() else {
+        expect(entry, 0, 0, limits);
+        return;
+    };
+    let Some(run) = list.only_run() else {
+        return;
+    };
+    let limits = if shrunk { limits.half() } else { limits };
+    if limits.allow(run.len(), list.len()) && list.len() <= elements::COUNT_MAX {
+        let packed = [&(list.len() as u16).to_le_bytes(), run].concat();
+        entry.set_value(NewValue::Compact(Kind::PackedList, &packed));
+    }
+}
+
+pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimits) {
+    let element = Encoded::new(text);
+    if entry.kind() == Kind::PackedList {
+        let at = if front {
+            0
+        } else {
+            Packed::new(entry.bytes()).run().len()
+        };
+        elements::splice(entry, at..at, 0, Some(&element));
+    } else if let Some(Object::List(list)) = entry.object_mut() {
+        match front {
+            true => list.push_front(&element, limits),
+            false => list.push_back(&element, limits),
+        }
+    }
+}
+
+/// Puts an element before or behind the one at a spot.
+pub(crate) fn insert(
+    entry: &mut Entry,
+    spot: &Spot,
+    behind: bool,
+    text: &[u8],
+    limits: ListLimits,
+) {
+    let element = Encoded::new(text);
+    if entry.kind() == Kind::PackedList {
+        let at = if behind {
+            spot.span.end
+        } else {
+            spot.span.start
+        };
+        elements::splice(entry, at..at, 0, Some(&element));
+    } else if let Some(Object::List(list)) = entry.object_mut() {
+        list.insert(spot, behind, &element, limits);
+    }
+}
+
+pub(crate) fn replace(entry: &mut Entry, spot: &Spot, text: &[u8], limits: ListLimits) {
+    let element = Encoded::new(text);
+    if entry.kind() == Kind::PackedList {
+        elements::splice(entry, spot.span.clone(), 1, Some(&element));
+    } else if let Some(Object::List(list)) = entry.object_mut() {
+        list.replace(spot, &element, limits);
+    }
+}
+
+/// Removes `count` elements from a position on, which must be there.
+pub(crate) fn remove_range(entry: &mut Entry, start: usize, count: usize, limits: ListLimits) {
+    if count == 0 {
+        return;
+    }
+    if entry.kind() == Kind::PackedList {
+        let packed = Packed::new(entry.bytes());
+        let first = nth_span(packed.run(), packed.len(), start);
+        let last = nth_span(packed.run(), packed.len(), start + count - 1);
+        elements::splice(entry, first.start..last.end, count, None);
+    } else if let Some(Object::List(list)) = entry.object_mut() {
+        list.remove_range(start, count, limits);
+    }
+}
+
+/// Removes up to `most` elements equal to this one, the last ones if `backwards`; returns how many.
+pub(crate) fn remove_equal(
+    entry: &mut Entry,
+    text: &[u8],
+    backwards: bool,
+    most: usize,
+    limits: ListLimits,
+) -> usize {
+    let element = Encoded::new(text);
+    if let Some(Object::List(list)) = entry.object_mut() {
+        return list.remove_equal(&element, backwards, most, limits);
+    }
+    let packed = Packed::new(entry.bytes());
+    let found = matches(packed.run(), &element, backwards, most);
+    if !found.is_empty() {
+        let count = (packed.len() - found.len()) as u16;
+        let left = [&count.to_le_bytes()[..], &without(packed.run(), &found)].concat();
+        entry.set_value(NewValue::Compact(Kind::PackedList, &left));
+    }
+    found.len()
+}
