@@ -334,3 +334,13 @@ def test_each_of_several_subscribers_to_one_prefix_gets_values_and_updates(
         subs[1].recv_multipart()
     for _ in range(5):
         assert "snapshot" not in json.loads(subs[2].recv_multipart()[1])
+
+
+def test_a_live_list_and_a_live_set_are_published_as_json(hub):
+    sub = hub.sub("live:")
+    joined(hub, sub, "live:")
+    client = hub.redis()
+    client.rpush("live:queue", "one", 'two "2"')
+    assert sub.recv_multipart() == [b"live:queue", b'["one","two \\"2\\""]']
+    client.sadd("live:numbers", 7)
+    assert sub.recv_multipart() == [b"live:numbers", b'["7"]']

@@ -339,7 +339,8 @@ impl Observer for LiveObserver<'_> {
     }
 }
 
-/// A live key's value as it is published: a string as it is, a hash as a JSON object of its fields.
+/// A live key's value as it is published: a string as it is, a hash as a JSON object of its fields,
+/// a list or a set as a JSON array.
 fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
     if let Some(text) = value.text() {
         out.extend_from_slice(text.as_bytes());
@@ -354,6 +355,15 @@ fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
             write_json_text(out, value);
         }
         out.push(b'}');
+    } else if let Some(items) = value.items() {
+        out.push(b'[');
+        for (number, item) in items.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_json_text(out, item.as_bytes());
+        }
+        out.push(b']');
     }
 }
 
