@@ -216,7 +216,8 @@ impl Table {
     /// Shows the entries of one group's worth of positions; returns where to go on.
     ///
     /// Whoever starts at the default position and goes on to the end sees every entry that was
-    /// there all the time at least once, whatever happens between the steps.
+    /// there all the time at least once, whatever happens between the steps. It ends unless the
+    /// table keeps on splitting and merging a segment in less time than the segment is walked.
     pub(crate) fn scan_step<'t>(
         &'t self,
         at: ScanPosition,
@@ -226,9 +227,14 @@ impl Table {
             return None;
         }
         let segment = &self.segments[self.segment_of_prefix(at.prefix)];
-        // Two segments became one: what was seen of the one says nothing about the other.
+        // Segments became one. If the one last seen was the last of them, those before it have been
+        // seen whole, and its position holds for all. Else nothing is known of those behind it.
         let merged = segment.depth < u32::from(at.depth);
-        let from = if merged {
+        let last_of_them = || {
+            let end = at.prefix + (1 << (DEPTH_MAX - u32::from(at.depth)));
+            end == segment.end_prefix()
+        };
+        let from = if merged && !last_of_them() {
             0
         } else {
             usize::from(at.position) % POSITIONS
@@ -675,7 +681,12 @@ mod tests {
                 };
                 at = position;
                 step += 1;
-                // Waves: grow for a while, then take everything away again.
+                assert!(step < 200_000, "seed {seed}: the scan does not end");
+                // Waves: grow for a while, then take everything away again. They end some time, as a
+                // scan needs it: waves shorter than the walk of a segment can hold it up for ever.
+                if step > 4_000 {
+                    continue;
+                }
                 if step / 40 % 2 == seed % 2 {
                     for _ in 0..100 {
                         add(&mut table, next);
@@ -689,7 +700,6 @@ mod tests {
                         }
                     }
                 }
-                assert!(step < 200_000);
             }
             assert!(
                 (0..stays).all(|index| seen.contains(&name(index))),
