@@ -682,8 +682,8 @@ mod tests {
                 at = position;
                 step += 1;
                 assert!(step < 200_000, "seed {seed}: the scan does not end");
-                // Waves: grow for a while, then take everything away again. They end some time, as a
-                // scan needs it: waves shorter than the walk of a segment can hold it up for ever.
+                // Waves: grow for a while, then take everything away again. They end some time, as
+                // a scan needs it: waves shorter than a segment's walk can hold it up for ever.
                 if step > 4_000 {
                     continue;
                 }
