@@ -230,9 +230,12 @@ impl Table {
         // Segments became one. If the one last seen was the last of them, those before it have been
         // seen whole, and its position holds for all. Else nothing is known of those behind it.
         let merged = segment.depth < u32::from(at.depth);
+        // A client may send any cursor: no depth and no prefix is taken for granted.
         let last_of_them = || {
-            let end = at.prefix + (1 << (DEPTH_MAX - u32::from(at.depth)));
-            end == segment.end_prefix()
+            let width = DEPTH_MAX
+                .checked_sub(u32::from(at.depth))
+                .map(|bits| 1 << bits);
+            width.is_some_and(|width| at.prefix.checked_add(width) == Some(segment.end_prefix()))
         };
         let from = if merged && !last_of_them() {
             0
