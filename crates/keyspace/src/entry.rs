@@ -55,6 +55,8 @@ pub(crate) enum Kind {
     PackedSet = 5,
     /// A small list, see `elements`.
     PackedList = 6,
+    /// A small sorted set, see `sorted_set`.
+    PackedSortedSet = 7,
 }
 
 impl Kind {

@@ -23,6 +23,10 @@ macro_rules! errors {
             UnknownType(Box<str>),
             /// The key belongs to a mount; holds the mount's own text.
             Mounted(&'static str),
+            /// Said by one command alone; holds the whole text.
+            Refused(&'static str),
+            /// The same, of a text that tells of the arguments; it is one line.
+            RefusedWith(Box<str>),
         }
 
         impl fmt::Display for CommandError {
@@ -41,7 +45,10 @@ macro_rules! errors {
                     CommandError::UnknownType(name) => {
                         write!(formatter, "ERR unknown type name '{name}'")
                     }
-                    CommandError::Mounted(text) => formatter.write_str(text),
+                    CommandError::Mounted(text) | CommandError::Refused(text) => {
+                        formatter.write_str(text)
+                    }
+                    CommandError::RefusedWith(text) => formatter.write_str(text),
                 }
             }
         }

@@ -48,7 +48,7 @@ mod mount;
 pub use mount::Mount;
 
 mod observer;
-pub use observer::{Event, NullObserver, Observer};
+pub use observer::{Event, EventClasses, NullObserver, Observer};
 
 mod value;
 pub use value::{Fields, FieldsIter, Items, ItemsIter, Text, ValueRef, ValueType};
@@ -69,6 +69,8 @@ mod list;
 mod packed;
 mod quicklist;
 mod set;
+mod sorted_set;
+mod stream;
 #[allow(unsafe_code, reason = "tags are compared sixteen at a time")]
 mod table;
 mod view;

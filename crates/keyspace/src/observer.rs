@@ -21,7 +21,7 @@ impl Observer for NullObserver {
 }
 
 macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $class:ident $variant:ident = $name:literal,)*) => {
         /// What happened to a key, named as Redis's keyspace events are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
@@ -36,83 +36,319 @@ macro_rules! events {
                     $(Event::$variant => $name,)*
                 }
             }
+
+            /// The class that `notify-keyspace-events` switches.
+            #[inline]
+            pub fn class(self) -> EventClasses {
+                match self {
+                    $(Event::$variant => class!($class),)*
+                }
+            }
         }
+    };
+}
+
+macro_rules! class {
+    (String) => {
+        EventClasses::STRING
+    };
+    (Hash) => {
+        EventClasses::HASH
+    };
+    (Set) => {
+        EventClasses::SET
+    };
+    (List) => {
+        EventClasses::LIST
+    };
+    (SortedSet) => {
+        EventClasses::SORTED_SET
+    };
+    (Stream) => {
+        EventClasses::STREAM
+    };
+    (Generic) => {
+        EventClasses::GENERIC
+    };
+    (Expired) => {
+        EventClasses::EXPIRED
+    };
+    (New) => {
+        EventClasses::NEW
+    };
+    (Miss) => {
+        EventClasses::MISS
+    };
+    (None) => {
+        EventClasses::NONE
     };
 }
 
 events! {
     /// SET and its relatives.
-    Set = "set",
+    String Set = "set",
     /// APPEND.
-    Append = "append",
+    String Append = "append",
     /// SETRANGE.
-    SetRange = "setrange",
+    String SetRange = "setrange",
     /// INCR, DECR, INCRBY, DECRBY.
-    IncrBy = "incrby",
+    String IncrBy = "incrby",
     /// INCRBYFLOAT.
-    IncrByFloat = "incrbyfloat",
-    /// HSET, HMSET, HSETNX.
-    HashSet = "hset",
-    /// HDEL.
-    HashDelete = "hdel",
+    String IncrByFloat = "incrbyfloat",
+    /// SETBIT, BITFIELD.
+    String SetBit = "setbit",
+    /// PFADD, PFMERGE.
+    String HyperLogLogAdd = "pfadd",
+    /// HSET, HMSET, HSETNX, HSETEX.
+    Hash HashSet = "hset",
+    /// HDEL, HGETDEL, a field's deadline in the past.
+    Hash HashDelete = "hdel",
     /// HINCRBY.
-    HashIncrBy = "hincrby",
+    Hash HashIncrBy = "hincrby",
     /// HINCRBYFLOAT.
-    HashIncrByFloat = "hincrbyfloat",
+    Hash HashIncrByFloat = "hincrbyfloat",
+    /// A field's deadline was set.
+    Hash HashExpire = "hexpire",
+    /// A field's deadline was taken away.
+    Hash HashPersist = "hpersist",
+    /// A field's deadline came.
+    Hash HashExpired = "hexpired",
     /// SADD, SMOVE.
-    SetAdd = "sadd",
+    Set SetAdd = "sadd",
     /// SREM, SMOVE.
-    SetRemove = "srem",
+    Set SetRemove = "srem",
     /// SPOP.
-    SetPop = "spop",
+    Set SetPop = "spop",
     /// SINTERSTORE.
-    SetIntersectStore = "sinterstore",
+    Set SetIntersectStore = "sinterstore",
     /// SUNIONSTORE.
-    SetUnionStore = "sunionstore",
+    Set SetUnionStore = "sunionstore",
     /// SDIFFSTORE.
-    SetDifferenceStore = "sdiffstore",
+    Set SetDifferenceStore = "sdiffstore",
     /// LPUSH, LPUSHX, LMOVE, RPOPLPUSH.
-    ListPushFirst = "lpush",
+    List ListPushFirst = "lpush",
     /// RPUSH, RPUSHX, LMOVE.
-    ListPushLast = "rpush",
+    List ListPushLast = "rpush",
     /// LPOP, LMOVE, LMPOP.
-    ListPopFirst = "lpop",
+    List ListPopFirst = "lpop",
     /// RPOP, LMOVE, RPOPLPUSH, LMPOP.
-    ListPopLast = "rpop",
+    List ListPopLast = "rpop",
     /// LSET.
-    ListSet = "lset",
+    List ListSet = "lset",
     /// LINSERT.
-    ListInsert = "linsert",
+    List ListInsert = "linsert",
     /// LREM.
-    ListRemove = "lrem",
+    List ListRemove = "lrem",
     /// LTRIM.
-    ListTrim = "ltrim",
+    List ListTrim = "ltrim",
+    /// SORT with STORE.
+    List SortStore = "sortstore",
+    /// ZADD, GEOADD.
+    SortedSet SortedSetAdd = "zadd",
+    /// ZINCRBY, ZADD INCR.
+    SortedSet SortedSetIncrement = "zincr",
+    /// ZREM.
+    SortedSet SortedSetRemove = "zrem",
+    /// ZREMRANGEBYRANK.
+    SortedSet SortedSetRemoveByRank = "zremrangebyrank",
+    /// ZREMRANGEBYSCORE.
+    SortedSet SortedSetRemoveByScore = "zremrangebyscore",
+    /// ZREMRANGEBYLEX.
+    SortedSet SortedSetRemoveByText = "zremrangebylex",
+    /// ZPOPMIN, ZMPOP, BZPOPMIN.
+    SortedSet SortedSetPopMin = "zpopmin",
+    /// ZPOPMAX, ZMPOP, BZPOPMAX.
+    SortedSet SortedSetPopMax = "zpopmax",
+    /// ZRANGESTORE.
+    SortedSet SortedSetRangeStore = "zrangestore",
+    /// ZINTERSTORE.
+    SortedSet SortedSetIntersectStore = "zinterstore",
+    /// ZUNIONSTORE.
+    SortedSet SortedSetUnionStore = "zunionstore",
+    /// ZDIFFSTORE.
+    SortedSet SortedSetDifferenceStore = "zdiffstore",
+    /// GEORADIUS with STORE.
+    SortedSet GeoRadiusStore = "georadiusstore",
+    /// GEOSEARCHSTORE.
+    SortedSet GeoSearchStore = "geosearchstore",
+    /// XADD.
+    Stream StreamAdd = "xadd",
+    /// XTRIM, XADD that trims.
+    Stream StreamTrim = "xtrim",
+    /// XDEL, XDELEX, XACKDEL.
+    Stream StreamDelete = "xdel",
+    /// XSETID.
+    Stream StreamSetId = "xsetid",
+    /// XGROUP CREATE.
+    Stream GroupCreate = "xgroup-create",
+    /// XGROUP SETID.
+    Stream GroupSetId = "xgroup-setid",
+    /// XGROUP DESTROY.
+    Stream GroupDestroy = "xgroup-destroy",
+    /// XGROUP CREATECONSUMER, or the first read by a name.
+    Stream GroupCreateConsumer = "xgroup-createconsumer",
+    /// XGROUP DELCONSUMER.
+    Stream GroupDeleteConsumer = "xgroup-delconsumer",
     /// DEL, UNLINK, GETDEL, a collection's last element, a deadline in the past.
-    Delete = "del",
+    Generic Delete = "del",
     /// The deadline came.
-    Expired = "expired",
+    Expired Expired = "expired",
     /// A deadline was set.
-    Expire = "expire",
+    Generic Expire = "expire",
     /// The deadline was taken away.
-    Persist = "persist",
+    Generic Persist = "persist",
     /// RENAME, the old name.
-    RenameFrom = "rename_from",
+    Generic RenameFrom = "rename_from",
     /// RENAME, the new name.
-    RenameTo = "rename_to",
+    Generic RenameTo = "rename_to",
     /// COPY, the copy.
-    CopyTo = "copy_to",
+    Generic CopyTo = "copy_to",
     /// MOVE, the old place.
-    MoveFrom = "move_from",
+    Generic MoveFrom = "move_from",
     /// MOVE, the new place.
-    MoveTo = "move_to",
+    Generic MoveTo = "move_to",
+    /// RESTORE.
+    Generic Restore = "restore",
+    /// The key was not there before; told ahead of the write's own event.
+    New New = "new",
+    /// A key was read that is not there.
+    Miss Miss = "keymiss",
     /// FLUSHDB, FLUSHALL; Redis has no event for it.
-    Flush = "flushdb",
+    None Flush = "flushdb",
     /// SWAPDB; Redis has no event for it.
-    Swap = "swapdb",
+    None Swap = "swapdb",
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
+    }
+}
+
+/// Classes of events and the channels that tell of them: the setting `notify-keyspace-events`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventClasses(u32);
+
+impl EventClasses {
+    /// Nothing.
+    pub const NONE: EventClasses = EventClasses(0);
+    /// `K`: channels `__keyspace@<database>__:<key>`.
+    pub const KEYSPACE_CHANNELS: EventClasses = EventClasses(1);
+    /// `E`: channels `__keyevent@<database>__:<event>`.
+    pub const KEYEVENT_CHANNELS: EventClasses = EventClasses(1 << 1);
+    /// `g`: of any type.
+    pub const GENERIC: EventClasses = EventClasses(1 << 2);
+    /// `$`: of strings.
+    pub const STRING: EventClasses = EventClasses(1 << 3);
+    /// `l`: of lists.
+    pub const LIST: EventClasses = EventClasses(1 << 4);
+    /// `s`: of sets.
+    pub const SET: EventClasses = EventClasses(1 << 5);
+    /// `h`: of hashes.
+    pub const HASH: EventClasses = EventClasses(1 << 6);
+    /// `z`: of sorted sets.
+    pub const SORTED_SET: EventClasses = EventClasses(1 << 7);
+    /// `x`: deadlines that came.
+    pub const EXPIRED: EventClasses = EventClasses(1 << 8);
+    /// `e`: keys that had to give way.
+    pub const EVICTED: EventClasses = EventClasses(1 << 9);
+    /// `t`: of streams.
+    pub const STREAM: EventClasses = EventClasses(1 << 10);
+    /// `m`: reads of keys that are not there.
+    pub const MISS: EventClasses = EventClasses(1 << 11);
+    /// `d`: of modules, which there are none of.
+    pub const MODULE: EventClasses = EventClasses(1 << 12);
+    /// `n`: new keys.
+    pub const NEW: EventClasses = EventClasses(1 << 13);
+
+    /// `A`: every class but `m` and `n`.
+    pub const ALL: EventClasses = EventClasses(0x17FC);
+
+    /// Reads the setting; `None` if a letter means nothing.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut classes = Self::NONE;
+        for &letter in text {
+            let known = LETTERS.iter().find(|(known, _)| *known == letter);
+            classes = classes.union(match letter {
+                b'A' => Self::ALL,
+                _ => known?.1,
+            });
+        }
+        Some(classes)
+    }
+
+    /// The setting's text, as CONFIG GET shows it.
+    pub fn text(self) -> String {
+        let all = self.contains(Self::ALL);
+        let mut text = String::from(if all { "A" } else { "" });
+        for (letter, class) in LETTERS {
+            let shown = self.contains(class) && !(all && Self::ALL.contains(class));
+            text.extend(shown.then_some(char::from(letter)));
+        }
+        text
+    }
+
+    /// Both sets' classes.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        EventClasses(self.0 | other.0)
+    }
+
+    /// Whether all of the other's classes are in it.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of the other's classes is in it.
+    #[inline]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        EventClasses(bits)
+    }
+}
+
+/// In the order in which CONFIG GET shows them.
+const LETTERS: [(u8, EventClasses); 14] = [
+    (b'g', EventClasses::GENERIC),
+    (b'$', EventClasses::STRING),
+    (b'l', EventClasses::LIST),
+    (b's', EventClasses::SET),
+    (b'h', EventClasses::HASH),
+    (b'z', EventClasses::SORTED_SET),
+    (b'x', EventClasses::EXPIRED),
+    (b'e', EventClasses::EVICTED),
+    (b't', EventClasses::STREAM),
+    (b'd', EventClasses::MODULE),
+    (b'K', EventClasses::KEYSPACE_CHANNELS),
+    (b'E', EventClasses::KEYEVENT_CHANNELS),
+    (b'm', EventClasses::MISS),
+    (b'n', EventClasses::NEW),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_reads_back_as_redis_shows_it() {
+        for (text, shown) in [
+            ("", ""),
+            ("KEA", "AKE"),
+            ("AKEmn", "AKEmn"),
+            ("g$lshzxetd", "A"),
+            ("Kg", "gK"),
+            ("El", "lE"),
+        ] {
+            let classes = EventClasses::parse(text.as_bytes()).expect(text);
+            assert_eq!(classes.text(), shown);
+        }
+        assert_eq!(EventClasses::parse(b"Kq"), None);
     }
 }

@@ -8,9 +8,11 @@ use crate::list::List;
 use crate::packed::{self, Packed, Pairs};
 use crate::quicklist::Quicklist;
 use crate::set::Members;
+use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
 use crate::table::Table;
 
-/// A value too big for its entry. Sorted sets and streams will stand here as well.
+/// A value too big for its entry.
 #[derive(Debug)]
 pub(crate) enum Object {
     /// Fields as keys of a table of their own.
@@ -19,6 +21,10 @@ pub(crate) enum Object {
     Set(Table),
     /// Chunks of elements.
     List(Quicklist),
+    /// Members by name and by rank.
+    SortedSet(SortedSet),
+    /// Packed blocks of entries, and groups that read them.
+    Stream(Stream),
 }
 
 impl Object {
@@ -27,6 +33,8 @@ impl Object {
             Object::Hash(fields) => Object::Hash(duplicate(fields)),
             Object::Set(members) => Object::Set(duplicate(members)),
             Object::List(list) => Object::List(list.clone()),
+            Object::SortedSet(sorted_set) => Object::SortedSet(sorted_set.clone()),
+            Object::Stream(stream) => Object::Stream(stream.clone()),
         }
     }
 }
@@ -52,6 +60,10 @@ pub enum ValueType {
     Set,
     /// Elements in order.
     List,
+    /// Members, each once, in the order of their scores.
+    SortedSet,
+    /// Entries in the order of their ids.
+    Stream,
 }
 
 impl ValueType {
@@ -62,6 +74,8 @@ impl ValueType {
             ValueType::Hash => "hash",
             ValueType::Set => "set",
             ValueType::List => "list",
+            ValueType::SortedSet => "zset",
+            ValueType::Stream => "stream",
         }
     }
 }
@@ -88,8 +102,11 @@ impl<'a> ValueRef<'a> {
                 Some(Object::Hash(_)) | None => ValueType::Hash,
                 Some(Object::Set(_)) => ValueType::Set,
                 Some(Object::List(_)) => ValueType::List,
+                Some(Object::SortedSet(_)) => ValueType::SortedSet,
+                Some(Object::Stream(_)) => ValueType::Stream,
             },
             Kind::PackedList => ValueType::List,
+            Kind::PackedSortedSet => ValueType::SortedSet,
         }
     }
 
@@ -101,9 +118,13 @@ impl<'a> ValueRef<'a> {
             Kind::Bytes if self.entry.bytes().len() <= EMBEDDED_BYTES_MAX => "embstr",
             Kind::Bytes => "raw",
             Kind::Integers => "intset",
-            Kind::PackedHash | Kind::PackedSet | Kind::PackedList => "listpack",
+            Kind::PackedHash | Kind::PackedSet | Kind::PackedList | Kind::PackedSortedSet => {
+                "listpack"
+            }
             Kind::Object => match self.entry.object() {
                 Some(Object::List(_)) => "quicklist",
+                Some(Object::SortedSet(_)) => "skiplist",
+                Some(Object::Stream(_)) => "stream",
                 _ => "hashtable",
             },
         }
@@ -134,7 +155,7 @@ impl<'a> ValueRef<'a> {
             Kind::PackedHash => Some(Fields(FieldsKind::Packed(Packed::new(self.entry.bytes())))),
             Kind::Object => match self.entry.object()? {
                 Object::Hash(table) => Some(Fields(FieldsKind::Table(table))),
-                Object::Set(_) | Object::List(_) => None,
+                _ => None,
             },
             _ => None,
         }

@@ -1,13 +1,22 @@
 //! Commands: what they are, how they are found, and what a handler gets.
 
+mod bits;
+mod blocking_lists;
+mod dump;
 mod expiry;
+mod geo;
+mod hash_expiry;
 mod hashes;
+mod hyperloglog;
 mod introspection;
 mod keys;
 mod lists;
 mod options;
 mod scan;
 mod sets;
+mod sort;
+mod sorted_sets;
+mod streams;
 mod strings;
 pub mod table;
 
@@ -141,6 +150,18 @@ pub enum Group {
     Set,
     /// Of lists.
     List,
+    /// Of sorted sets.
+    SortedSet,
+    /// Of places, kept in sorted sets.
+    Geo,
+    /// Of streams.
+    Stream,
+    /// Of bits in strings.
+    Bitmap,
+    /// Counting distinct things.
+    HyperLogLog,
+    /// Several commands as one.
+    Transactions,
     /// Publishing and subscribing.
     PubSub,
     /// The connection's own.
@@ -158,6 +179,12 @@ impl Group {
             Group::Hash => "hash",
             Group::Set => "set",
             Group::List => "list",
+            Group::SortedSet => "sorted-set",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Server => "server",

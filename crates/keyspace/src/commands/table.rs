@@ -5,11 +5,41 @@ use super::{
     strings,
 };
 
+mod bits;
+use bits::BITS;
+
+mod blocking_lists;
+use blocking_lists::BLOCKING_LISTS;
+
+mod dump;
+use dump::DUMP;
+
+mod geo;
+use geo::GEO;
+
+mod hash_expiry;
+use hash_expiry::HASH_EXPIRY;
+
+mod hyperloglog;
+use hyperloglog::HYPERLOGLOG;
+
 mod lists;
 use lists::LISTS;
 
 mod sets;
 use sets::SETS;
+
+mod sort;
+use sort::SORT;
+
+mod sorted_sets;
+use sorted_sets::SORTED_SETS;
+
+mod streams;
+use streams::STREAMS;
+
+mod transactions;
+use transactions::TRANSACTIONS;
 
 /// All commands, group by group.
 pub fn all() -> impl Iterator<Item = &'static Command> {
@@ -30,10 +60,27 @@ pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-static GROUPS: [&[Command]; 8] = GROUP_LIST;
+static GROUPS: [&[Command]; GROUP_LIST.len()] = GROUP_LIST;
 
-const GROUP_LIST: [&[Command]; 8] = [
-    STRINGS, HASHES, SETS, LISTS, GENERIC, CONNECTION, PUBSUB, SERVER,
+const GROUP_LIST: [&[Command]; 18] = [
+    STRINGS,
+    BITS,
+    HYPERLOGLOG,
+    HASHES,
+    HASH_EXPIRY,
+    SETS,
+    LISTS,
+    BLOCKING_LISTS,
+    SORTED_SETS,
+    GEO,
+    STREAMS,
+    GENERIC,
+    SORT,
+    DUMP,
+    TRANSACTIONS,
+    CONNECTION,
+    PUBSUB,
+    SERVER,
 ];
 
 const GENERIC: &[Command] = &[

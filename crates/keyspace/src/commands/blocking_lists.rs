@@ -1,0 +1,1 @@
+//! Commands that wait for an element of a list.

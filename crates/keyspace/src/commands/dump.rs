@@ -1,0 +1,1 @@
+//! DUMP and RESTORE.

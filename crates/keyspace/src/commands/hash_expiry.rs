@@ -1,0 +1,1 @@
+//! Commands on deadlines of hash fields.

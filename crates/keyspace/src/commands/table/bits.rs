@@ -1,0 +1,5 @@
+//! Commands on bits.
+
+use super::Command;
+
+pub(super) const BITS: &[Command] = &[];

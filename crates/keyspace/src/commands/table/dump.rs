@@ -1,0 +1,5 @@
+//! DUMP and RESTORE.
+
+use super::Command;
+
+pub(super) const DUMP: &[Command] = &[];

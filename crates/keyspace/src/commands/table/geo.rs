@@ -1,0 +1,5 @@
+//! Commands on places.
+
+use super::Command;
+
+pub(super) const GEO: &[Command] = &[];

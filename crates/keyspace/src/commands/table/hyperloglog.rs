@@ -1,0 +1,5 @@
+//! Commands that count distinct things.
+
+use super::Command;
+
+pub(super) const HYPERLOGLOG: &[Command] = &[];

@@ -1,0 +1,5 @@
+//! SORT.
+
+use super::Command;
+
+pub(super) const SORT: &[Command] = &[];

@@ -1,0 +1,5 @@
+//! Commands on sorted sets.
+
+use super::Command;
+
+pub(super) const SORTED_SETS: &[Command] = &[];

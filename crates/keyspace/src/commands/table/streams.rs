@@ -1,0 +1,5 @@
+//! Commands on streams.
+
+use super::Command;
+
+pub(super) const STREAMS: &[Command] = &[];

@@ -1,0 +1,5 @@
+//! Transactions.
+
+use super::Command;
+
+pub(super) const TRANSACTIONS: &[Command] = &[];
