@@ -141,6 +141,14 @@ errors! {
     InvalidKeyCount = "ERR Invalid arguments specified for command",
     /// COMMAND GETKEYS of a command without keys.
     NoKeyArguments = "ERR The command has no key arguments",
+    /// A time to wait that is no number.
+    TimeoutNotFloat = "ERR timeout is not a float or out of range",
+    /// A time to wait in ms that is no integer.
+    TimeoutNotInteger = "ERR timeout is not an integer or out of range",
+    /// A time to wait below 0.
+    TimeoutNegative = "ERR timeout is negative",
+    /// A time to wait beyond all time.
+    TimeoutOutOfRange = "ERR timeout is out of range",
     /// The command belongs to the connection, not to the keyspace.
     NotData = "ERR command is not allowed here",
 }

@@ -3,17 +3,18 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_resp::{Arguments, Writer};
 
+use crate::commands::waiting::{Ready, Wait, Waiter};
 use crate::commands::{Call, Command, Locks, Run};
 use crate::error::CommandError;
 use crate::hash;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::mount::Mount;
-use crate::observer::{Event, Observer};
+use crate::observer::{Event, EventClasses, Observer};
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
@@ -73,6 +74,7 @@ pub struct Keyspace {
     live_prefixes: Vec<Vec<u8>>,
     /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
     first_bytes: [u8; 256],
+    notifications: AtomicU32,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -89,13 +91,15 @@ pub struct Keyspace {
 pub struct KeyHash(u64);
 
 /// How a command ended. Its reply is written in either case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub enum Outcome {
     /// The reply is the command's.
     Done,
     /// The reply is this error.
     Failed(CommandError),
+    /// There is no reply yet: the client waits for a key.
+    Waiting(Arc<Waiter>),
 }
 
 /// What [`Keyspace::expire_due`] did.
@@ -119,6 +123,7 @@ impl Keyspace {
             mounts: Vec::new(),
             live_prefixes: options.live_prefixes,
             first_bytes: [0; 256],
+            notifications: AtomicU32::new(0),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),
@@ -185,6 +190,17 @@ impl Keyspace {
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
+    /// Changes of which classes of events [`Observer::notified`] hears.
+    pub fn set_notifications(&self, classes: EventClasses) {
+        self.notifications.store(classes.bits(), Ordering::Relaxed);
+    }
+
+    /// The classes of events that [`Observer::notified`] hears of.
+    #[inline]
+    pub fn notifications(&self) -> EventClasses {
+        EventClasses::from_bits(self.notifications.load(Ordering::Relaxed))
+    }
+
     /// Changes how much a list's chunk holds: the setting `list-max-listpack-size`, elements or,
     /// if it is negative, a size class.
     pub fn set_list_limit(&self, listpack_size: i32) {
@@ -214,7 +230,7 @@ impl Keyspace {
     ) -> Outcome {
         let Some(first) = command.single_key(arguments) else {
             let mut locked = self.lock(self.shards_of(command, arguments));
-            return self.run_locked(
+            let outcome = self.run_locked(
                 &mut locked,
                 command,
                 arguments,
@@ -223,20 +239,25 @@ impl Keyspace {
                 reply,
                 observer,
             );
+            self.release(locked, now_ms, observer);
+            return outcome;
         };
         let hash = hash::of(&arguments[first]);
         let mut locked = Locked::one(self, shard_of(hash));
         let hint = Some((first, hash));
-        self.run(
+        let outcome = self.run(
             &mut locked,
             command,
             arguments,
             hint,
+            None,
             database,
             now_ms,
             reply,
             observer,
-        )
+        );
+        self.release(locked, now_ms, observer);
+        outcome
     }
 
     /// The shards that a command needs when it runs alone.
@@ -245,7 +266,8 @@ impl Keyspace {
         match command.locks {
             Locks::None | Locks::Sweep => {}
             Locks::All => set = ShardSet::all(),
-            Locks::Keys => {
+            Locks::AllIf(all) if all(arguments) => set = ShardSet::all(),
+            Locks::Keys | Locks::AllIf(_) => {
                 let keys = command.key_positions(arguments);
                 keys.for_each(|at| set.insert(shard_of(hash::of(&arguments[at]))));
             }
@@ -285,7 +307,7 @@ impl Keyspace {
         observer: &mut dyn Observer,
     ) -> Outcome {
         self.run(
-            locked, command, arguments, None, database, now_ms, reply, observer,
+            locked, command, arguments, None, None, database, now_ms, reply, observer,
         )
     }
 
@@ -313,6 +335,7 @@ impl Keyspace {
         let place = view.set(key, string_value(payload), Expiry::Clear);
         view.make_live(key, place);
         view.changed(key, place, Event::Set);
+        self.release(locked, now_ms, observer);
         Ok(())
     }
 
@@ -494,13 +517,15 @@ impl Keyspace {
         word ^ word >> 31
     }
 
+    /// Runs a command on locked shards; `wait` takes what it waits for, where it may wait.
     #[inline]
-    fn run(
+    pub(crate) fn run(
         &self,
         locked: &mut Locked<'_>,
         command: &'static Command,
         arguments: Arguments<'_>,
         hint: Option<(usize, u64)>,
+        wait: Option<&mut Option<Wait>>,
         database: usize,
         now_ms: i64,
         reply: &mut Writer<'_>,
@@ -512,21 +537,30 @@ impl Keyspace {
         if database >= DATABASES {
             return fail(reply, CommandError::DatabaseOutOfRange);
         }
-        let view = View::new(self, locked, database, now_ms, observer);
+        let mut view = View::new(self, locked, database, now_ms, observer);
+        view.counts_reads = !command.writes_keys;
         if command.writes_keys
             && !self.mounts.is_empty()
             && let Err(error) = check_writable(&view, command, arguments, hint)
         {
             return fail(reply, error);
         }
-        match handler(&mut Call {
+        let mut call = Call {
             arguments,
             reply,
             view,
             command,
             hint,
-        }) {
-            Ok(()) => Outcome::Done,
+            waiting: wait.is_some(),
+            wait: None,
+        };
+        match handler(&mut call) {
+            Ok(()) => {
+                if let (Some(wait), Some(wanted)) = (wait, call.wait) {
+                    *wait = Some(wanted);
+                }
+                Outcome::Done
+            }
             Err(error) => fail(reply, error),
         }
     }
@@ -539,6 +573,7 @@ impl Keyspace {
         observer: &mut dyn Observer,
     ) -> ExpiredKeys {
         let mut expired = ExpiredKeys::default();
+        let mut ready = Vec::new();
         // Whoever adds a deadline stores the shard's time first and lowers this one second: it is
         // seen in the walk below, or it lowers this again after the walk began.
         self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
@@ -547,7 +582,7 @@ impl Keyspace {
             if next.load(Ordering::SeqCst) <= now_ms && expired.count < budget {
                 let mut shard = self.shards[index].lock();
                 let left = budget - expired.count;
-                expired.count += expire_shard(&mut shard, now_ms, left, observer);
+                expired.count += self.expire_shard(&mut shard, now_ms, left, observer, &mut ready);
                 next.store(shard.next_ms(), Ordering::SeqCst);
             }
             let next = next.load(Ordering::SeqCst);
@@ -555,7 +590,45 @@ impl Keyspace {
             earliest = earliest.min(next);
         }
         self.earliest_ms.fetch_min(earliest, Ordering::AcqRel);
+        if !ready.is_empty() {
+            let mut locked = self.lock(ShardSet::empty());
+            ready.into_iter().for_each(|ready| locked.add_ready(ready));
+            self.release(locked, now_ms, observer);
+        }
         expired
+    }
+
+    fn expire_shard(
+        &self,
+        shard: &mut Shard,
+        now_ms: i64,
+        budget: usize,
+        observer: &mut dyn Observer,
+        ready: &mut Vec<Ready>,
+    ) -> usize {
+        let mut count = 0;
+        for database in 0..DATABASES {
+            while count < budget {
+                let Some((hash, entry)) = shard.databases[database].pop_due(now_ms) else {
+                    break;
+                };
+                count += 1;
+                shard.changes += 1;
+                if entry.is_live() {
+                    shard.live.remove(entry.key());
+                    observer.changed(database, entry.key(), Event::Expired, None);
+                }
+                if self.notifications().intersects(Event::Expired.class()) {
+                    observer.notified(database, entry.key(), Event::Expired);
+                }
+                if let Some(interests) = &mut shard.interests[database]
+                    && interests.touch(entry.key())
+                {
+                    ready.push(Ready::new(database, hash, entry.key()));
+                }
+            }
+        }
+        count
     }
 }
 
@@ -586,28 +659,6 @@ impl<T> Deref for Padded<T> {
     fn deref(&self) -> &T {
         &self.0
     }
-}
-
-fn expire_shard(
-    shard: &mut Shard,
-    now_ms: i64,
-    budget: usize,
-    observer: &mut dyn Observer,
-) -> usize {
-    let mut count = 0;
-    for database in 0..DATABASES {
-        while count < budget {
-            let Some((_, entry)) = shard.databases[database].pop_due(now_ms) else {
-                break;
-            };
-            count += 1;
-            if entry.is_live() {
-                shard.live.remove(entry.key());
-                observer.changed(database, entry.key(), Event::Expired, None);
-            }
-        }
-    }
-    count
 }
 
 /// Refuses a command that would write to a mount, before it has changed anything.

@@ -33,6 +33,7 @@
 #![deny(unsafe_code)]
 
 pub mod commands;
+pub use commands::waiting::{ClientTag, Waiter};
 pub use commands::{Command, Locks, Run, SessionCommand, lookup, resolve};
 
 mod keyspace;
@@ -65,6 +66,7 @@ mod elements;
 mod entry;
 mod hash;
 mod integers;
+mod interest;
 mod list;
 mod packed;
 mod quicklist;
@@ -74,4 +76,7 @@ mod stream;
 #[allow(unsafe_code, reason = "tags are compared sixteen at a time")]
 mod table;
 mod view;
+mod watch;
+pub use watch::WatchedKey;
+
 mod wheel;

@@ -1,9 +1,12 @@
 //! Which shards a command holds.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
+use crate::commands::waiting::{Ready, Waiter};
 use crate::keyspace::Keyspace;
 use crate::shard::{Dictionary, Shard};
 
@@ -29,6 +32,13 @@ impl ShardSet {
         ShardSet {
             bits: [u64::MAX; SHARDS / 64],
         }
+    }
+
+    /// One shard, below [`SHARDS`].
+    pub(crate) fn only(shard: usize) -> Self {
+        let mut set = ShardSet::empty();
+        set.insert(shard);
+        set
     }
 
     /// Adds a shard, below [`SHARDS`].
@@ -90,6 +100,8 @@ impl ShardSet {
 pub struct Locked<'k> {
     keyspace: &'k Keyspace,
     guards: Guards<'k>,
+    /// Keys that were changed and that somebody waits for.
+    ready: VecDeque<Ready>,
     /// What FLUSHALL emptied. Fields are dropped in order: freeing it holds no lock any more.
     emptied: Vec<Dictionary>,
 }
@@ -106,6 +118,7 @@ impl<'k> Locked<'k> {
         Locked {
             keyspace,
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
+            ready: VecDeque::new(),
             emptied: Vec::new(),
         }
     }
@@ -122,6 +135,7 @@ impl<'k> Locked<'k> {
         Locked {
             keyspace,
             guards,
+            ready: VecDeque::new(),
             emptied: Vec::new(),
         }
     }
@@ -149,6 +163,86 @@ impl<'k> Locked<'k> {
     /// Keeps a dictionary until the locks are released.
     pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
         self.emptied.push(dictionary);
+    }
+
+    /// Notes a key that somebody waits for; once, however often it is changed.
+    pub(crate) fn add_ready(&mut self, ready: Ready) {
+        if !self.ready.contains(&ready) {
+            self.ready.push_back(ready);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+        self.ready.pop_front()
+    }
+
+    pub(crate) fn waiters(
+        &mut self,
+        shard: usize,
+        database: usize,
+        key: &[u8],
+    ) -> Vec<Arc<Waiter>> {
+        let interests = &self.shard_ref(shard).interests[database];
+        interests
+            .as_ref()
+            .map_or(Vec::new(), |interests| interests.waiters(key))
+    }
+
+    /// Puts a waiting client into the shards of its keys, which are held.
+    pub(crate) fn park(&mut self, waiter: &Arc<Waiter>) {
+        for (shard, key) in waiter.keys() {
+            self.shard(shard)
+                .interests(waiter.database)
+                .park(key, waiter);
+        }
+    }
+
+    /// Takes a waiting client out of the shards of its keys, which are held.
+    pub(crate) fn unpark(&mut self, waiter: &Waiter) {
+        for (shard, key) in waiter.keys() {
+            let shard = self.shard(shard);
+            if let Some(interests) = &mut shard.interests[waiter.database] {
+                interests.unpark(key, waiter);
+            }
+            shard.tidy_interests(waiter.database);
+        }
+    }
+
+    /// Locks more shards, if that needs no waiting: then the order does not matter.
+    pub(crate) fn extend(&mut self, wanted: &ShardSet) -> bool {
+        let mut held = match &self.guards {
+            Guards::None => ShardSet::empty(),
+            Guards::One(shard, _) => ShardSet::only(*shard),
+            Guards::Many(set, _) => *set,
+        };
+        let missing: Vec<usize> = wanted
+            .iter()
+            .filter(|&shard| !held.contains(shard))
+            .collect();
+        let mut more = Vec::new();
+        for &shard in &missing {
+            match self.keyspace.shards[shard].try_lock() {
+                Some(guard) => more.push((shard, guard)),
+                None => return false,
+            }
+        }
+        if more.is_empty() {
+            return true;
+        }
+        match std::mem::replace(&mut self.guards, Guards::None) {
+            Guards::None => {}
+            Guards::One(shard, guard) => more.push((shard, guard)),
+            Guards::Many(set, guards) => more.extend(set.iter().zip(guards)),
+        }
+        more.sort_unstable_by_key(|(shard, _)| *shard);
+        missing.iter().for_each(|&shard| held.insert(shard));
+        self.guards = Guards::Many(held, more.into_iter().map(|(_, guard)| guard).collect());
+        true
     }
 
     /// Runs `visit` on a shard: one that is held, or, if none at all is, one locked for this alone.

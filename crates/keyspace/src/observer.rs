@@ -1,7 +1,10 @@
-//! Who hears of changes to live topics.
+//! Who hears of changes to keys.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::commands::waiting::Waiter;
+use crate::keyspace::Outcome;
 use crate::value::ValueRef;
 
 /// Hears of every change to a live topic, in the order of the writes.
@@ -10,6 +13,18 @@ use crate::value::ValueRef;
 pub trait Observer {
     /// `key` of `database` changed; `value` is what it holds now, `None` if it is gone.
     fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>);
+
+    /// Something of a class that [`Keyspace::set_notifications`] asks for happened to a key.
+    ///
+    /// [`Keyspace::set_notifications`]: crate::Keyspace::set_notifications
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        let _ = (database, key, event);
+    }
+
+    /// A client that waited has its reply.
+    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
+        let _ = (waiter, reply, outcome);
+    }
 }
 
 /// Hears nothing.

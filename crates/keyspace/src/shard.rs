@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use foldhash::quality::RandomState;
 
 use crate::entry::{Entry, NewValue};
+use crate::interest::Interests;
 use crate::table::{Place, Table};
 use crate::wheel::Wheel;
 
@@ -17,6 +18,15 @@ pub(crate) struct Shard {
     pub(crate) databases: [Dictionary; DATABASES],
     /// Names of live topics in database 0, so that snapshots need not walk all keys.
     pub(crate) live: HashSet<Box<[u8]>, RandomState>,
+    /// Whether any of `interests` is there.
+    pub(crate) is_observed: bool,
+    /// Keys of each database that somebody waits for or watches.
+    pub(crate) interests: [Option<Box<Interests>>; DATABASES],
+    /// Changes since the start.
+    pub(crate) changes: u64,
+    /// Reads of keys that were there, and of keys that were not.
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
 }
 
 impl Shard {
@@ -24,6 +34,28 @@ impl Shard {
         Shard {
             databases: [const { Dictionary::new() }; DATABASES],
             live: HashSet::default(),
+            is_observed: false,
+            interests: [const { None }; DATABASES],
+            changes: 0,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// The keys of a database that somebody looks at, to add one.
+    pub(crate) fn interests(&mut self, database: usize) -> &mut Interests {
+        self.is_observed = true;
+        self.interests[database].get_or_insert_default()
+    }
+
+    /// Drops what nobody is interested in any more.
+    pub(crate) fn tidy_interests(&mut self, database: usize) {
+        if self.interests[database]
+            .as_ref()
+            .is_some_and(|interests| interests.is_empty())
+        {
+            self.interests[database] = None;
+            self.is_observed = self.interests.iter().any(Option::is_some);
         }
     }
 

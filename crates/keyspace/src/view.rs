@@ -3,13 +3,14 @@
 use std::fmt;
 
 use crate::commands::random_from;
+use crate::commands::waiting::Ready;
 use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::list::List;
 use crate::locks::{Locked, SHARDS};
-use crate::observer::{Event, Observer};
+use crate::observer::{Event, EventClasses, Observer};
 use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
 use crate::table::Place;
@@ -40,6 +41,10 @@ pub(crate) struct View<'c, 'k> {
     pub(crate) database: usize,
     pub(crate) now_ms: i64,
     observer: &'c mut dyn Observer,
+    /// Classes of events that are told of ordinary keys.
+    notifications: EventClasses,
+    /// Reads are counted, and missing keys told of: the command only reads.
+    pub(crate) counts_reads: bool,
     /// The mounted topic that was read last.
     topic: Option<Entry>,
     scratch: Vec<u8>,
@@ -60,6 +65,8 @@ impl<'c, 'k> View<'c, 'k> {
             database,
             now_ms,
             observer,
+            notifications: keyspace.notifications(),
+            counts_reads: false,
             topic: None,
             scratch: Vec::new(),
         }
@@ -79,8 +86,21 @@ impl<'c, 'k> View<'c, 'k> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.read_topic(key.bytes);
         }
-        let place = self.find(key)?;
-        Some(ValueRef::new(self.entry(key, place)))
+        let place = self.find(key);
+        if self.counts_reads {
+            self.count_read(key, place.is_some());
+        }
+        Some(ValueRef::new(self.entry(key, place?)))
+    }
+
+    #[inline]
+    fn count_read(&mut self, key: Key<'_>, hit: bool) {
+        let shard = self.locked.shard(shard_of(key.hash));
+        shard.hits += u64::from(hit);
+        shard.misses += u64::from(!hit);
+        if !hit {
+            self.notify(key, Event::Miss);
+        }
     }
 
     /// The value of a string; an error of another type.
@@ -268,9 +288,15 @@ impl<'c, 'k> View<'c, 'k> {
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let entry = shard.databases[database].remove(place);
+        shard.changes += 1;
+        let observed = shard.is_observed;
         if entry.is_live() {
             shard.live.remove(key.bytes);
             self.observer.changed(database, key.bytes, event, None);
+        }
+        self.notify(key, event);
+        if observed {
+            self.touch(key);
         }
         entry
     }
@@ -292,11 +318,89 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn changed(&mut self, key: Key<'_>, place: Place, event: Event) {
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
+        shard.changes += 1;
+        let observed = shard.is_observed;
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() {
             let value = Some(ValueRef::new(entry));
             self.observer.changed(database, key.bytes, event, value);
         }
+        self.notify(key, event);
+        if observed {
+            self.touch(key);
+        }
+    }
+
+    /// Tells of an event of an ordinary key, if anybody wants to know of its class.
+    #[inline]
+    pub(crate) fn notify(&mut self, key: Key<'_>, event: Event) {
+        if self.notifications.intersects(event.class()) {
+            self.observer.notified(self.database, key.bytes, event);
+        }
+    }
+
+    /// Lets those know who watch the key or wait for it.
+    #[cold]
+    fn touch(&mut self, key: Key<'_>) {
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        let interests = shard.interests[database].as_mut();
+        if interests.is_some_and(|interests| interests.touch(key.bytes)) {
+            self.locked
+                .add_ready(Ready::new(database, key.hash, key.bytes));
+        }
+    }
+
+    /// Lets those know who look at keys of this database in a shard whose keys change all at once:
+    /// the ones that `there` accepts.
+    pub(crate) fn touch_all(&mut self, shard: usize, there: impl Fn(&Shard, Key<'_>) -> bool) {
+        let database = self.database;
+        let names = self.locked.visit(shard, |shard| {
+            let interests = shard.interests[database].as_ref();
+            let names = interests.map_or(Vec::new(), |interests| interests.names());
+            let key = |name: &[u8]| hash::of(name);
+            let mut touched = Vec::new();
+            for name in names {
+                let hash = key(&name);
+                if there(shard, Key { bytes: &name, hash })
+                    && let Some(interests) = &mut shard.interests[database]
+                    && interests.touch(&name)
+                {
+                    touched.push((hash, name));
+                }
+            }
+            touched
+        });
+        for (hash, name) in names {
+            self.locked.add_ready(Ready::new(database, hash, &name));
+        }
+    }
+
+    /// Begins to watch a key; returns its version.
+    pub(crate) fn watch(&mut self, key: Key<'_>) -> u64 {
+        // What has expired is gone before, not a change to come.
+        self.find(key);
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        shard.interests(database).watch(key.bytes)
+    }
+
+    /// The version of a key that is watched.
+    pub(crate) fn version(&mut self, key: Key<'_>) -> u64 {
+        self.find(key);
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        let interests = shard.interests[database].as_ref();
+        interests.map_or(0, |interests| interests.version(key.bytes))
+    }
+
+    pub(crate) fn unwatch(&mut self, key: Key<'_>) {
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        if let Some(interests) = &mut shard.interests[database] {
+            interests.unwatch(key.bytes);
+        }
+        shard.tidy_interests(database);
     }
 
     /// Makes a key of database 0 a live topic.
@@ -397,6 +501,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     #[inline]
     fn after_insert(&mut self, key: Key<'_>, place: Place) {
+        self.notify(key, Event::New);
         if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
             self.make_live(key, place);
         }

@@ -221,15 +221,25 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
     reply.bulk(b"flags");
     reply_words(reply, spec.flags);
     reply.bulk(b"begin_search");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"index");
-    reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
     let counted = spec.count_at != 0;
     let begin = if counted { spec.count_at } else { spec.first };
-    reply.integer(i64::from(begin));
+    reply.map(2);
+    reply.bulk(b"type");
+    if spec.keyword.is_empty() {
+        reply.bulk(b"index");
+        reply.bulk(b"spec");
+        reply.map(1);
+        reply.bulk(b"index");
+        reply.integer(i64::from(begin));
+    } else {
+        reply.bulk(b"keyword");
+        reply.bulk(b"spec");
+        reply.map(2);
+        reply.bulk(b"keyword");
+        reply.bulk(spec.keyword.as_bytes());
+        reply.bulk(b"startfrom");
+        reply.integer(i64::from(begin));
+    }
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
@@ -245,7 +255,7 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
         [
             ("lastkey", i64::from(spec.last)),
             ("keystep", i64::from(spec.step)),
-            ("limit", 0),
+            ("limit", if spec.half { 2 } else { 0 }),
         ]
     };
     reply.map(numbers.len());
@@ -298,9 +308,10 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     let [first, others @ ..] = command.keys else {
         return (0, 0, 0);
     };
-    if first.count_at != 0 {
+    if first.count_at != 0 || !first.keyword.is_empty() {
         return (0, 0, 0);
     }
+    let others = others.iter().filter(|spec| spec.keyword.is_empty());
     let end = |spec: &KeySpec| match spec.last {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),
@@ -310,7 +321,7 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
         from_last if from_last < 0 => from_last,
         _ => one.max(other),
     };
-    let last = others.iter().map(end).fold(end(first), later);
+    let last = others.map(end).fold(end(first), later);
     (i64::from(first.first), last, i64::from(first.step))
 }
 

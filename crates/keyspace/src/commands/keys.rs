@@ -180,6 +180,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
         let keyspace = call.view.keyspace;
         let live_names = |key: &[u8]| keyspace.has_live_name(key);
         for shard in 0..SHARDS {
+            touch_all(call, shard, &[first, second]);
             call.view.visit_shard(shard, |shard, observer| {
                 shard.databases.swap(first, second);
                 if first == 0 || second == 0 {
@@ -299,7 +300,9 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
     for (shard, database) in
         (0..SHARDS).flat_map(|shard| databases.clone().map(move |d| (shard, d)))
     {
+        touch_all(call, shard, &[database]);
         let emptied = call.view.visit_shard(shard, |shard, observer| {
+            shard.changes += shard.databases[database].table.len() as u64;
             if database == 0 {
                 for name in std::mem::take(&mut shard.live) {
                     observer.changed(0, &name, Event::Flush, None);
@@ -311,6 +314,19 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
             call.view.drop_later(emptied);
         }
     }
+}
+
+/// Tells those who watch or wait for keys of these databases that are in any of them.
+fn touch_all(call: &mut Call<'_, '_, '_>, shard: usize, databases: &[usize]) {
+    let home = call.view.database;
+    for &database in databases {
+        call.view.database = database;
+        call.view.touch_all(shard, |shard, key| {
+            let there = |&other: &usize| shard.databases[other].table.find(key.hash, key.bytes);
+            databases.iter().filter_map(there).next().is_some()
+        });
+    }
+    call.view.database = home;
 }
 
 /// After database 0 was exchanged with another one: which keys of it are live is found anew.

@@ -19,6 +19,7 @@ mod sorted_sets;
 mod streams;
 mod strings;
 pub mod table;
+pub(crate) mod waiting;
 
 pub(crate) use hashes::choose;
 
@@ -30,6 +31,7 @@ use tidewire_resp::{Arguments, Writer};
 use crate::error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
 use crate::keyspace::Keyspace;
 use crate::view::{Key, View};
+use waiting::Wait;
 
 /// One command or subcommand, as the one table declares it. It drives dispatch, locking, the
 /// refusal of writes to mounts, COMMAND and the documentation.
@@ -63,6 +65,8 @@ pub struct Command {
     pub locks: Locks,
     /// Whether the dispatcher refuses it on keys of a mount.
     pub(crate) writes_keys: bool,
+    /// Whether it may wait for a key: [`Keyspace::execute_waiting`] runs it where it may.
+    pub may_wait: bool,
 }
 
 /// Who runs a command.
@@ -81,12 +85,14 @@ pub enum Run {
 pub type Handler = fn(&mut Call<'_, '_, '_>) -> Result<(), CommandError>;
 
 /// What is locked while a data command runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Locks {
     /// Nothing.
     None,
     /// The shards of its keys.
     Keys,
+    /// Every shard if the arguments name keys that cannot be told ahead, else those of its keys.
+    AllIf(fn(Arguments<'_>) -> bool),
     /// Nothing at first: it visits the shards one by one, and others may run in between.
     Sweep,
     /// Every shard.
@@ -106,6 +112,11 @@ pub struct KeySpec {
     pub step: u16,
     /// Number of the argument that says how many keys there are; 0 if `last` tells where they end.
     pub count_at: u16,
+    /// The word that the keys follow, in upper case, looked for from `first` on; empty if they
+    /// stand at `first` itself.
+    pub keyword: &'static str,
+    /// Only the first half of the arguments are keys; as many of another kind follow.
+    pub half: bool,
     /// What is done to them, as COMMAND replies it, separated by blanks.
     pub flags: &'static str,
 }
@@ -115,9 +126,14 @@ impl KeySpec {
     /// missing, or whose number is not told, has no position.
     #[inline]
     pub fn positions(&self, arguments: Arguments<'_>) -> impl Iterator<Item = usize> + use<> {
-        let first = usize::from(self.first);
+        let mut first = usize::from(self.first);
         let count = arguments.len();
+        if !self.keyword.is_empty() {
+            let is_word = |at: &usize| arguments[*at].eq_ignore_ascii_case(self.keyword.as_bytes());
+            first = (first..count).find(is_word).map_or(count, |at| at + 1);
+        }
         let end = match usize::try_from(self.last) {
+            _ if self.half => first + count.saturating_sub(first) / 2,
             _ if self.count_at != 0 => {
                 let keys = self.key_count(arguments).unwrap_or(0);
                 first.saturating_add(keys.saturating_mul(usize::from(self.step)))
@@ -263,6 +279,7 @@ impl Command {
                         first,
                         last: 0,
                         count_at: 0,
+                        keyword: "",
                         ..
                     },
                 ],
@@ -326,6 +343,10 @@ pub struct Call<'c, 'k, 'w> {
     pub(crate) command: &'static Command,
     /// The hash of one argument that the dispatcher computed to find the shard.
     pub(crate) hint: Option<(usize, u64)>,
+    /// Whether the client can be parked.
+    pub(crate) waiting: bool,
+    /// What the handler wants to wait for.
+    pub(crate) wait: Option<Wait>,
 }
 
 impl<'c> Call<'c, '_, '_> {

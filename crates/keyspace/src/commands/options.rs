@@ -1,5 +1,6 @@
 //! Options that several commands share: deadlines, and words in any case.
 
+use super::Call;
 use crate::error::CommandError;
 
 /// Whether an argument is this word, which is given in lower case.
@@ -13,6 +14,42 @@ pub(crate) fn positive(argument: &[u8]) -> Result<u64, CommandError> {
     tidewire_resp::number::parse_integer(argument)
         .and_then(|count| u64::try_from(count).ok())
         .ok_or(CommandError::NotPositive)
+}
+
+/// When a client that waits gives up, ms since the UNIX epoch: the argument is in seconds, 0 means
+/// never.
+pub(crate) fn timeout_deadline_ms(
+    call: &Call<'_, '_, '_>,
+    index: usize,
+) -> Result<Option<i64>, CommandError> {
+    let seconds = tidewire_resp::number::parse_double(call.argument(index))
+        .filter(|seconds| !seconds.is_nan())
+        .ok_or(CommandError::TimeoutNotFloat)?;
+    let timeout_ms = (seconds * 1000.0).ceil();
+    if timeout_ms > i64::MAX as f64 {
+        return Err(CommandError::TimeoutOutOfRange);
+    }
+    deadline_after(call, timeout_ms as i64)
+}
+
+/// The same of an argument in milliseconds.
+pub(crate) fn timeout_ms_deadline_ms(
+    call: &Call<'_, '_, '_>,
+    index: usize,
+) -> Result<Option<i64>, CommandError> {
+    let timeout_ms = tidewire_resp::number::parse_integer(call.argument(index));
+    deadline_after(call, timeout_ms.ok_or(CommandError::TimeoutNotInteger)?)
+}
+
+fn deadline_after(call: &Call<'_, '_, '_>, timeout_ms: i64) -> Result<Option<i64>, CommandError> {
+    match timeout_ms {
+        0 => Ok(None),
+        1.. => {
+            let deadline_ms = call.view.now_ms.checked_add(timeout_ms);
+            deadline_ms.map(Some).ok_or(CommandError::TimeoutOutOfRange)
+        }
+        _ => Err(CommandError::TimeoutNegative),
+    }
 }
 
 /// How a deadline is given.

@@ -1423,6 +1423,7 @@ const fn command(
         run,
         locks: Locks::None,
         writes_keys: false,
+        may_wait: contains_word(flags, "blocking"),
     }
 }
 
@@ -1432,6 +1433,36 @@ const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeyS
         last,
         step,
         count_at: 0,
+        keyword: "",
+        half: false,
+        flags,
+    }
+}
+
+/// The key that follows a keyword, looked for from argument `from` on.
+#[allow(dead_code, reason = "commands to come have it")]
+const fn keyword_key(keyword: &'static str, from: u16, flags: &'static str) -> KeySpec {
+    KeySpec {
+        first: from,
+        last: 0,
+        step: 1,
+        count_at: 0,
+        keyword,
+        half: false,
+        flags,
+    }
+}
+
+/// The keys that follow a keyword, half of what is left.
+#[allow(dead_code, reason = "commands to come have it")]
+const fn keyword_keys(keyword: &'static str, from: u16, flags: &'static str) -> KeySpec {
+    KeySpec {
+        first: from,
+        last: -1,
+        step: 1,
+        count_at: 0,
+        keyword,
+        half: true,
         flags,
     }
 }
@@ -1443,6 +1474,8 @@ const fn counted_keys(count_at: u16, first: u16, flags: &'static str) -> KeySpec
         last: 0,
         step: 1,
         count_at,
+        keyword: "",
+        half: false,
         flags,
     }
 }
@@ -1491,9 +1524,24 @@ const fn own_part(full_name: &'static str) -> &'static str {
 }
 
 const fn starts_with(text: &str, start: &str) -> bool {
+    is_at(text, 0, start)
+}
+
+const fn contains_word(text: &str, word: &str) -> bool {
     let mut at = 0;
-    while at < start.len() {
-        if at == text.len() || text.as_bytes()[at] != start.as_bytes()[at] {
+    while at < text.len() {
+        if is_at(text, at, word) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn is_at(text: &str, from: usize, part: &str) -> bool {
+    let mut at = 0;
+    while at < part.len() {
+        if from + at >= text.len() || text.as_bytes()[from + at] != part.as_bytes()[at] {
             return false;
         }
         at += 1;

@@ -1,0 +1,301 @@
+//! Clients that wait for a key: parked in its shard, and served by whoever changes the key, under
+//! the same lock, in the order in which they came.
+//!
+//! A waiting client's command is run again when one of its keys has changed. Until then its
+//! [`Waiter`] stands in the shard of each of its keys. Everything about it happens while all of
+//! those shards are locked: so it is served once, or given up once, and never both.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
+
+use super::{Call, Command};
+use crate::error::CommandError;
+use crate::hash;
+use crate::keyspace::{Keyspace, Outcome, shard_of};
+use crate::locks::{Locked, ShardSet};
+use crate::observer::Observer;
+use crate::value::ValueType;
+use crate::view::View;
+
+/// Who waits: the caller's own names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientTag {
+    /// The lane that owns the client's connection.
+    pub lane: usize,
+    /// The client's number.
+    pub client: u64,
+}
+
+/// A client that waits for a key.
+pub struct Waiter {
+    /// Who waits.
+    pub client: ClientTag,
+    /// The command that is run again.
+    pub command: &'static Command,
+    /// When it gives up, ms since the UNIX epoch; `None` for never.
+    pub deadline_ms: Option<i64>,
+    /// The database of its keys.
+    pub database: usize,
+    arguments: ArgumentList,
+    protocol: Protocol,
+    keys: Vec<Box<[u8]>>,
+    shards: ShardSet,
+    value_type: ValueType,
+    wakes_on_loss: bool,
+    over: AtomicBool,
+}
+
+/// What a handler waits for.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    /// Positions of the keys among the arguments.
+    pub(crate) keys: Vec<usize>,
+    /// When the client gives up, ms since the UNIX epoch; `None` for never.
+    pub(crate) deadline_ms: Option<i64>,
+    /// What a key must hold for the command to be run again.
+    pub(crate) value_type: ValueType,
+    /// It is also run again when a key is gone, or holds something else.
+    pub(crate) wakes_on_loss: bool,
+    /// The request to run again, if it is not the one that came: its ids are those of now.
+    pub(crate) arguments: Option<ArgumentList>,
+}
+
+impl Call<'_, '_, '_> {
+    /// Whether the client can be parked; in a transaction it cannot.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.waiting
+    }
+
+    /// Parks the client, where [`may_wait`](Self::may_wait) holds. Nothing is to be replied.
+    pub(crate) fn wait(&mut self, wait: Wait) -> Result<(), CommandError> {
+        self.wait = Some(wait);
+        Ok(())
+    }
+}
+
+/// A key that has changed and that somebody waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    database: usize,
+    hash: u64,
+    key: Box<[u8]>,
+}
+
+impl Ready {
+    pub(crate) fn new(database: usize, hash: u64, key: &[u8]) -> Self {
+        Ready {
+            database,
+            hash,
+            key: key.into(),
+        }
+    }
+}
+
+impl Keyspace {
+    /// Runs a data command that may wait, as [`execute`](Self::execute) runs the others. With
+    /// [`Outcome::Waiting`] there is no reply yet: [`Observer::served`] will bring it, unless
+    /// [`give_up`](Self::give_up) comes first.
+    pub fn execute_waiting(
+        &self,
+        client: ClientTag,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+        now_ms: i64,
+        reply: &mut Writer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        let mut locked = self.lock(self.shards_of(command, arguments));
+        let mut wait = None;
+        let outcome = self.run(
+            &mut locked,
+            command,
+            arguments,
+            None,
+            Some(&mut wait),
+            database,
+            now_ms,
+            reply,
+            observer,
+        );
+        let outcome = match wait {
+            Some(wait) => {
+                let waiter =
+                    Waiter::new(client, command, arguments, database, reply.protocol(), wait);
+                locked.park(&waiter);
+                Outcome::Waiting(waiter)
+            }
+            None => outcome,
+        };
+        self.release(locked, now_ms, observer);
+        outcome
+    }
+
+    /// Serves those who wait for what was changed under these locks, and unlocks. To be called
+    /// after the last [`run_locked`](Self::run_locked).
+    #[inline]
+    pub fn release(&self, locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
+        if locked.has_ready() {
+            self.serve_all(locked, now_ms, observer);
+        }
+    }
+
+    /// Takes a waiting client out; false if it has been served, and its reply is on its way.
+    pub fn give_up(&self, waiter: &Waiter) -> bool {
+        let mut locked = self.lock(waiter.shards);
+        let waited = !waiter.over.swap(true, Ordering::Relaxed);
+        if waited {
+            locked.unpark(waiter);
+        }
+        waited
+    }
+
+    #[cold]
+    fn serve_all(&self, mut locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
+        let mut deferred = self.serve(&mut locked, now_ms, observer);
+        drop(locked);
+        // Shards that could not be had at once: everything is looked at again under all locks.
+        while let Some((ready, shards)) = deferred.pop() {
+            let mut locked = self.lock(shards);
+            locked.add_ready(ready);
+            deferred.append(&mut self.serve(&mut locked, now_ms, observer));
+        }
+    }
+
+    /// Serves whom it can. What is left needs more shards, which are named with it.
+    fn serve(
+        &self,
+        locked: &mut Locked<'_>,
+        now_ms: i64,
+        observer: &mut dyn Observer,
+    ) -> Vec<(Ready, ShardSet)> {
+        let mut deferred = Vec::new();
+        while let Some(ready) = locked.next_ready() {
+            let shard = ShardSet::only(shard_of(ready.hash));
+            if !locked.extend(&shard) {
+                deferred.push((ready, shard));
+                continue;
+            }
+            // Those who come while these are served are looked at with the next change.
+            for waiter in locked.waiters(shard_of(ready.hash), ready.database, &ready.key) {
+                if waiter.over.load(Ordering::Relaxed) {
+                    continue;
+                }
+                if !locked.extend(&waiter.shards) {
+                    let mut shards = waiter.shards;
+                    shards.insert(shard_of(ready.hash));
+                    deferred.push((ready, shards));
+                    break;
+                }
+                if self.is_awaited(locked, &waiter, &ready, now_ms) {
+                    self.serve_waiter(locked, &waiter, now_ms, observer);
+                }
+            }
+        }
+        deferred
+    }
+
+    /// Whether the key holds what the client waits for.
+    fn is_awaited(
+        &self,
+        locked: &mut Locked<'_>,
+        waiter: &Waiter,
+        ready: &Ready,
+        now_ms: i64,
+    ) -> bool {
+        let mut observer = crate::observer::NullObserver;
+        let mut view = View::new(self, locked, ready.database, now_ms, &mut observer);
+        let key = view.key(&ready.key);
+        let value_type = view.peek(key).map(|(value, _)| value.value_type());
+        waiter.wakes_on_loss || value_type == Some(waiter.value_type)
+    }
+
+    fn serve_waiter(
+        &self,
+        locked: &mut Locked<'_>,
+        waiter: &std::sync::Arc<Waiter>,
+        now_ms: i64,
+        observer: &mut dyn Observer,
+    ) {
+        let mut reply = Vec::new();
+        let mut wait = None;
+        let outcome = self.run(
+            locked,
+            waiter.command,
+            waiter.arguments.as_arguments(),
+            None,
+            Some(&mut wait),
+            waiter.database,
+            now_ms,
+            &mut Writer::new(&mut reply, waiter.protocol),
+            observer,
+        );
+        if wait.is_none() {
+            waiter.over.store(true, Ordering::Relaxed);
+            locked.unpark(waiter);
+            observer.served(waiter, reply, &outcome);
+        }
+    }
+}
+
+impl Waiter {
+    fn new(
+        client: ClientTag,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+        protocol: Protocol,
+        wait: Wait,
+    ) -> std::sync::Arc<Self> {
+        let arguments = wait.arguments.unwrap_or_else(|| {
+            let mut list = ArgumentList::new();
+            arguments.iter().for_each(|argument| list.push(argument));
+            list
+        });
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let mut shards = ShardSet::empty();
+        for at in wait.keys {
+            let key = arguments.as_arguments().get(at).unwrap_or_default();
+            // A key that is named twice is waited for once.
+            if !keys.iter().any(|known| **known == *key) {
+                keys.push(key.into());
+            }
+        }
+        // The command is run again: it needs all its shards, not only those it waits for.
+        let positions = command.key_positions(arguments.as_arguments());
+        positions.for_each(|at| shards.insert(shard_of(hash::of(&arguments.as_arguments()[at]))));
+        std::sync::Arc::new(Waiter {
+            client,
+            command,
+            deadline_ms: wait.deadline_ms,
+            database,
+            arguments,
+            protocol,
+            keys,
+            shards,
+            value_type: wait.value_type,
+            wakes_on_loss: wait.wakes_on_loss,
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// The keys, each with its shard.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.keys
+            .iter()
+            .map(|key| (shard_of(hash::of(key)), &**key))
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Waiter")
+            .field("client", &self.client)
+            .field("command", &self.command.full_name)
+            .field("deadline_ms", &self.deadline_ms)
+            .finish_non_exhaustive()
+    }
+}

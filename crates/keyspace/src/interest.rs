@@ -1,0 +1,105 @@
+//! Keys that somebody looks at: clients that wait for them, and transactions that want to know of
+//! changes. A shard without any pays with one look at a flag for each write.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+
+use crate::commands::waiting::Waiter;
+
+/// The keys of one database of one shard that somebody looks at.
+#[derive(Debug, Default)]
+pub(crate) struct Interests {
+    keys: HashMap<Box<[u8]>, Interest, RandomState>,
+}
+
+#[derive(Debug, Default)]
+struct Interest {
+    /// Grows with each change, never starts over while the key is watched.
+    version: u64,
+    watchers: u32,
+    waiters: VecDeque<Arc<Waiter>>,
+}
+
+impl Interest {
+    fn is_idle(&self) -> bool {
+        self.watchers == 0 && self.waiters.is_empty()
+    }
+}
+
+impl Interests {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The key has changed; whether somebody waits for it.
+    pub(crate) fn touch(&mut self, key: &[u8]) -> bool {
+        match self.keys.get_mut(key) {
+            Some(interest) => {
+                interest.version += 1;
+                !interest.waiters.is_empty()
+            }
+            None => false,
+        }
+    }
+
+    /// The names, for changes of all keys at once.
+    pub(crate) fn names(&self) -> Vec<Box<[u8]>> {
+        self.keys.keys().cloned().collect()
+    }
+
+    pub(crate) fn park(&mut self, key: &[u8], waiter: &Arc<Waiter>) {
+        self.interest(key).waiters.push_back(waiter.clone());
+    }
+
+    pub(crate) fn unpark(&mut self, key: &[u8], waiter: &Waiter) {
+        if let Some(interest) = self.keys.get_mut(key) {
+            interest
+                .waiters
+                .retain(|other| !std::ptr::eq(&**other, waiter));
+            self.forget_idle(key);
+        }
+    }
+
+    /// Who waits for the key, in the order in which they came.
+    pub(crate) fn waiters(&self, key: &[u8]) -> Vec<Arc<Waiter>> {
+        let interest = self.keys.get(key);
+        interest.map_or(Vec::new(), |interest| {
+            interest.waiters.iter().cloned().collect()
+        })
+    }
+
+    /// Begins to watch; returns the version that the key has now.
+    pub(crate) fn watch(&mut self, key: &[u8]) -> u64 {
+        let interest = self.interest(key);
+        interest.watchers += 1;
+        interest.version
+    }
+
+    pub(crate) fn unwatch(&mut self, key: &[u8]) {
+        if let Some(interest) = self.keys.get_mut(key) {
+            interest.watchers = interest.watchers.saturating_sub(1);
+            self.forget_idle(key);
+        }
+    }
+
+    /// The version of a key that is watched.
+    pub(crate) fn version(&self, key: &[u8]) -> u64 {
+        self.keys.get(key).map_or(0, |interest| interest.version)
+    }
+
+    fn interest(&mut self, key: &[u8]) -> &mut Interest {
+        if !self.keys.contains_key(key) {
+            self.keys.insert(key.into(), Interest::default());
+        }
+        self.keys.get_mut(key).expect("it was just put there")
+    }
+
+    fn forget_idle(&mut self, key: &[u8]) {
+        if self.keys.get(key).is_some_and(Interest::is_idle) {
+            self.keys.remove(key);
+        }
+    }
+}

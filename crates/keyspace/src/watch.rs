@@ -1,0 +1,143 @@
+//! WATCH: whether a key has changed since, told by its version and not by its value.
+
+use crate::hash;
+use crate::keyspace::{Keyspace, shard_of};
+use crate::locks::{Locked, ShardSet};
+use crate::observer::Observer;
+use crate::view::View;
+
+/// A key that a transaction depends on. Give it back with [`Keyspace::unwatch`].
+#[derive(Debug)]
+pub struct WatchedKey {
+    database: usize,
+    key: Box<[u8]>,
+    hash: u64,
+    version: u64,
+}
+
+impl WatchedKey {
+    /// Whether it is this key of this database.
+    pub fn is(&self, database: usize, key: &[u8]) -> bool {
+        self.database == database && *self.key == *key
+    }
+
+    /// Bytes that it takes, about.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.key.len()
+    }
+}
+
+impl ShardSet {
+    /// Adds the shard of a watched key.
+    pub fn insert_watched(&mut self, watched: &WatchedKey) {
+        self.insert(shard_of(watched.hash));
+    }
+}
+
+impl Keyspace {
+    /// Begins to watch a key of a database below [`DATABASES`](crate::DATABASES).
+    pub fn watch(
+        &self,
+        database: usize,
+        key: &[u8],
+        now_ms: i64,
+        observer: &mut dyn Observer,
+    ) -> WatchedKey {
+        let hash = hash::of(key);
+        let mut locked = Locked::one(self, shard_of(hash));
+        let mut view = View::new(self, &mut locked, database, now_ms, observer);
+        let version = view.watch(view.key(key));
+        self.release(locked, now_ms, observer);
+        WatchedKey {
+            database,
+            key: key.into(),
+            hash,
+            version,
+        }
+    }
+
+    /// Whether a watched key, whose shard is locked, is as it was. One whose time has come is not.
+    pub fn is_unchanged(
+        &self,
+        locked: &mut Locked<'_>,
+        watched: &WatchedKey,
+        now_ms: i64,
+        observer: &mut dyn Observer,
+    ) -> bool {
+        let mut view = View::new(self, locked, watched.database, now_ms, observer);
+        view.version(view.key(&watched.key)) == watched.version
+    }
+
+    /// Ends the watch on a key.
+    pub fn unwatch(&self, watched: WatchedKey) {
+        let mut locked = Locked::one(self, shard_of(watched.hash));
+        let mut observer = crate::observer::NullObserver;
+        let mut view = View::new(self, &mut locked, watched.database, 0, &mut observer);
+        view.unwatch(view.key(&watched.key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::{Options, Outcome};
+    use crate::observer::NullObserver;
+    use tidewire_resp::{ArgumentList, Protocol, Writer};
+
+    fn run(keyspace: &Keyspace, words: &[&str], now_ms: i64) -> String {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let request = ArgumentList::from_slices(&words);
+        let command = crate::resolve(request.as_arguments()).expect("a command");
+        let mut reply = Vec::new();
+        let mut writer = Writer::new(&mut reply, Protocol::Resp2);
+        let observer = &mut NullObserver;
+        let arguments = request.as_arguments();
+        match keyspace.execute(command, arguments, 0, now_ms, &mut writer, observer) {
+            Outcome::Waiting(_) => panic!("nobody waits here"),
+            _ => String::from_utf8(reply).expect("text"),
+        }
+    }
+
+    fn unchanged_after(words: &[&[&str]], now_ms: i64) -> bool {
+        let keyspace = Keyspace::new(Options::default());
+        run(&keyspace, &["SET", "k", "1"], 0);
+        run(&keyspace, &["PEXPIRE", "k", "5000"], 0);
+        run(&keyspace, &["SET", "other", "1"], 0);
+        let watched = keyspace.watch(0, b"k", 1, &mut NullObserver);
+        for command in words {
+            run(&keyspace, command, 2);
+        }
+        let mut shards = ShardSet::empty();
+        shards.insert_watched(&watched);
+        let mut locked = keyspace.lock(shards);
+        let same = keyspace.is_unchanged(&mut locked, &watched, now_ms, &mut NullObserver);
+        drop(locked);
+        keyspace.unwatch(watched);
+        let left = keyspace.shards.iter().any(|shard| shard.lock().is_observed);
+        assert!(!left, "an ended watch leaves nothing behind");
+        same
+    }
+
+    #[test]
+    fn a_write_counts_even_if_the_value_is_the_same_again() {
+        assert!(unchanged_after(&[], 3));
+        assert!(unchanged_after(&[&["GET", "k"], &["SET", "other", "2"]], 3));
+        assert!(!unchanged_after(&[&["SET", "k", "1"]], 3));
+        assert!(!unchanged_after(&[&["INCR", "k"], &["DECR", "k"]], 3));
+        assert!(!unchanged_after(&[&["PEXPIRE", "k", "9000"]], 3));
+        assert!(!unchanged_after(&[&["DEL", "k"], &["SET", "k", "1"]], 3));
+    }
+
+    #[test]
+    fn commands_on_all_keys_count_for_those_that_are_there() {
+        assert!(!unchanged_after(&[&["FLUSHALL"]], 3));
+        assert!(!unchanged_after(&[&["FLUSHDB"]], 3));
+        assert!(!unchanged_after(&[&["SWAPDB", "0", "1"]], 3));
+        assert!(unchanged_after(&[&["SWAPDB", "2", "1"]], 3));
+    }
+
+    #[test]
+    fn a_deadline_that_came_counts() {
+        assert!(!unchanged_after(&[], 6000));
+    }
+}
