@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     pub(crate) connecting: bool,
     /// The application takes no input until the outbox has drained.
     pub(crate) paused: bool,
+    /// The application takes no input until it says so.
+    pub(crate) held: bool,
     /// The application wants to hear when the outbox has drained.
     pub(crate) wants_drained: bool,
     /// The kernel took less than all: wait until the socket is writable.
@@ -97,6 +99,7 @@ impl Connection {
             watched: EventFlags::empty(),
             connecting,
             paused: false,
+            held: false,
             wants_drained: false,
             blocked: false,
             dirty: false,
@@ -110,9 +113,19 @@ impl Connection {
         if self.connecting || self.blocked {
             wanted |= EventFlags::OUT;
         }
-        if !self.connecting && !self.paused && self.closing == Closing::No {
-            wanted |= EventFlags::IN;
+        if !self.connecting && self.closing == Closing::No {
+            if self.is_reading() {
+                wanted |= EventFlags::IN;
+            } else if self.held {
+                // It may wait for long: its peer's leaving is all there is to hear of.
+                wanted |= EventFlags::RDHUP;
+            }
         }
         wanted
+    }
+
+    /// Whether the application takes input now.
+    pub(crate) fn is_reading(&self) -> bool {
+        !self.paused && !self.held && self.closing == Closing::No
     }
 }

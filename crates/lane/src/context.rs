@@ -29,6 +29,8 @@ pub struct Context<M> {
     pub(crate) closing: Vec<ConnectionId>,
     /// Drained connections whose application waits to hear of it.
     pub(crate) drained: Vec<ConnectionId>,
+    /// Connections that were held: what they have sent meanwhile waits to be given.
+    pub(crate) released: Vec<ConnectionId>,
     pub(crate) spares: Vec<Vec<u8>>,
     pub(crate) now_ns: u64,
     pub(crate) unix_ns: u64,
@@ -128,6 +130,26 @@ impl<M> Context<M> {
         if let Some(connection) = self.connection_mut(id) {
             connection.paused = true;
             connection.wants_drained = true;
+        }
+    }
+
+    /// Takes no more input from a peer until [`release`](Self::release); if the peer leaves
+    /// meanwhile, the connection ends.
+    pub fn hold(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.held = true;
+            self.update_watch(id);
+        }
+    }
+
+    /// Ends [`hold`](Self::hold). What was left of the input is given again in this turn or the
+    /// next.
+    pub fn release(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id)
+            && std::mem::take(&mut connection.held)
+        {
+            self.released.push(id);
+            self.update_watch(id);
         }
     }
 

@@ -59,6 +59,7 @@ impl<A: Application> Lane<A> {
             dirty: Vec::new(),
             closing: Vec::new(),
             drained: Vec::new(),
+            released: Vec::new(),
             spares: Vec::new(),
             now_ns: 0,
             unix_ns: 0,
@@ -96,6 +97,7 @@ impl<A: Application> Lane<A> {
                     .any(|event| event.data.u64() == TOKEN_MAILBOX),
             );
             self.tell_drained();
+            self.give_kept();
             for event in &events[..ready] {
                 self.dispatch(event);
             }
@@ -126,7 +128,7 @@ impl<A: Application> Lane<A> {
         if !self.context.closing.is_empty() {
             sooner(self.context.now_ns + CLOSE_CHECK_NS);
         }
-        if !self.context.drained.is_empty() {
+        if !self.context.drained.is_empty() || !self.context.released.is_empty() {
             sooner(0);
         }
         let timeout = deadline_ns.map(|time_ns| {
@@ -164,7 +166,8 @@ impl<A: Application> Lane<A> {
             self.finish_connect(id);
             return;
         }
-        let reading = connection.closing == Closing::No && !connection.paused;
+        let reading = connection.is_reading();
+        let left = connection.held && flags.contains(EventFlags::RDHUP);
         if flags.contains(EventFlags::OUT) && connection.blocked {
             connection.blocked = false;
             if !connection.dirty {
@@ -174,6 +177,8 @@ impl<A: Application> Lane<A> {
         }
         if reading && flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             self.read(id);
+        } else if left {
+            self.context.close(id, CloseReason::PeerClosed);
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             // Nothing is read from it now, and it will never read what waits for it.
             self.context.close(id, CloseReason::Broken);
@@ -339,14 +344,25 @@ impl<A: Application> Lane<A> {
             connection.wants_drained = false;
             let resumed = std::mem::take(&mut connection.paused);
             self.application.drained(&mut self.context, id);
-            let kept = self
-                .context
-                .connection(id)
-                .is_some_and(|c| c.closing == Closing::No && !c.input.is_empty());
-            if resumed && kept {
-                self.deliver(id, 0);
+            if resumed {
+                self.deliver_kept(id);
             }
             self.context.update_watch(id);
+        }
+    }
+
+    /// Gives connections that were held what they had sent before.
+    fn give_kept(&mut self) {
+        for id in std::mem::take(&mut self.context.released) {
+            self.deliver_kept(id);
+            self.context.update_watch(id);
+        }
+    }
+
+    fn deliver_kept(&mut self, id: ConnectionId) {
+        let connection = self.context.connection(id);
+        if connection.is_some_and(|c| c.is_reading() && !c.input.is_empty()) {
+            self.deliver(id, 0);
         }
     }
 

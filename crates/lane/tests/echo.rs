@@ -11,7 +11,7 @@ use tidewire_lane::{
     Peer,
 };
 
-/// Echoes whole lines; takes no more input while a peer leaves 256 KiB unread.
+/// Echoes whole lines; holds a peer that says so, until there is mail; takes no more input while a peer leaves 256 KiB unread.
 #[derive(Debug, Default)]
 struct Echo {
     open: HashMap<ConnectionId, u16>,
@@ -43,6 +43,10 @@ impl Application for Echo {
                 context.close_after_flush(id, CloseReason::Requested);
                 return input.len();
             }
+            if line == b"hold\n" {
+                context.hold(id);
+                return consumed + line.len();
+            }
             if context.out_bytes(id) > 256 * 1024 {
                 context.pause(id);
                 break;
@@ -68,6 +72,7 @@ impl Application for Echo {
             if let Some(out) = context.out(id) {
                 out.buffer().extend_from_slice(&mail);
             }
+            context.release(id);
         }
     }
 
@@ -190,6 +195,35 @@ fn a_requested_close_sends_what_was_written_first() {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     assert_eq!(answer, b"last words\n");
+    server.lanes.stop();
+}
+
+#[test]
+fn a_peer_that_is_held_gets_its_answers_when_it_is_released() {
+    let server = start(1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(b"one\nhold\ntwo\n").unwrap();
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).unwrap();
+    stream.write_all(b"three\n").unwrap();
+    echo(&mut TcpStream::connect(server.address).unwrap(), b"other\n");
+    server.lanes.mail()[0].send(b"news\n".to_vec());
+    let mut answers = [0; 15];
+    stream.read_exact(&mut answers).unwrap();
+    assert_eq!(&answers, b"news\ntwo\nthree\n");
+    server.lanes.stop();
+}
+
+#[test]
+fn a_peer_that_leaves_while_it_is_held_is_gone() {
+    let server = start(1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(b"one\nhold\n").unwrap();
+    stream.read_exact(&mut [0; 4]).unwrap();
+    drop(stream);
+    while server.closed.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
     server.lanes.stop();
 }
 
