@@ -314,13 +314,14 @@ fn write_length(head: &mut [u8; 9], length: usize) -> usize {
     }
 }
 
-/// Bytes of the length that stands behind an element: seven bits a byte.
+/// Bytes of the length that stands behind an element: seven bits a byte. The bounds are Redis's,
+/// which leave out the last number that would fit.
 fn back_length(length: usize) -> usize {
     match length {
         0..0x80 => 1,
-        0x80..0x4000 => 2,
-        0x4000..0x20_0000 => 3,
-        0x20_0000..0x1000_0000 => 4,
+        0x80..0x3FFF => 2,
+        0x3FFF..0x1F_FFFF => 3,
+        0x1F_FFFF..0xFFF_FFFF => 4,
         _ => 5,
     }
 }
@@ -384,7 +385,8 @@ mod tests {
         .map(|value: &i64| value.to_string().into_bytes())
         .collect();
         for length in [
-            0, 1, 62, 63, 64, 125, 126, 127, 4095, 4096, 16_376, 16_384, 2_097_152,
+            0, 1, 62, 63, 64, 125, 126, 127, 4095, 4096, 16_377, 16_378, 16_379, 16_384, 2_097_146,
+            2_097_152,
         ] {
             texts.push(vec![b'x'; length]);
         }

@@ -32,6 +32,11 @@ impl<'a> Integers<'a> {
         self.bytes.len() / self.width
     }
 
+    /// Bytes of an integer: 2, 4 or 8.
+    pub(crate) fn width(self) -> usize {
+        self.width
+    }
+
     /// The integer at a position, which exists.
     pub(crate) fn get(self, position: usize) -> i64 {
         let bytes = &self.bytes[position * self.width..][..self.width];

@@ -70,6 +70,7 @@ mod interest;
 mod list;
 mod packed;
 mod quicklist;
+mod serial;
 mod set;
 mod sorted_set;
 mod stream;

@@ -1,1 +1,110 @@
 //! DUMP and RESTORE.
+
+use tidewire_resp::number::parse_integer;
+
+use super::Call;
+use super::options::is;
+use crate::error::CommandError;
+use crate::observer::Event;
+use crate::serial::{self, SerialError};
+
+type Result<T = ()> = std::result::Result<T, CommandError>;
+
+pub(super) fn dump(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    match call.view.read(key) {
+        Some(value) => call.reply.bulk(&serial::dump(value)),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
+    let options = RestoreOptions::parse(call)?;
+    let key = call.key(1);
+    let old = call.view.find(key);
+    if old.is_some() && !options.replace {
+        return Err(BUSY_KEY);
+    }
+    let deadline_ms = deadline_ms(call, options.absolute)?;
+    let limits = serial::Limits::of(call.view.keyspace);
+    let entry = serial::body(call.argument(3))
+        .and_then(|body| serial::restore(body, key, limits))
+        .map_err(|error| match error {
+            SerialError::Footer => WRONG_FOOTER,
+            SerialError::Format => BAD_FORMAT,
+        })?;
+    if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= call.view.now_ms) {
+        call.view.delete(key, Event::Delete);
+    } else {
+        let place = call.view.replace(key, entry);
+        if deadline_ms.is_some() {
+            call.view.set_deadline(key, place, deadline_ms);
+        }
+        call.view.changed(key, place, Event::Restore);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Where the key ends, if the second argument is not 0.
+fn deadline_ms(call: &Call<'_, '_, '_>, absolute: bool) -> Result<Option<i64>> {
+    let amount_ms = call.integer(2)?;
+    let from_ms = if absolute { 0 } else { call.view.now_ms };
+    match amount_ms {
+        0 => Ok(None),
+        1.. => amount_ms.checked_add(from_ms).map(Some).ok_or(INVALID_TTL),
+        _ => Err(INVALID_TTL),
+    }
+}
+
+#[derive(Default)]
+struct RestoreOptions {
+    replace: bool,
+    absolute: bool,
+}
+
+impl RestoreOptions {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
+        let mut options = RestoreOptions::default();
+        let (mut idle, mut frequency) = (false, false);
+        let mut at = 4;
+        while at < call.arguments.len() {
+            let option = call.argument(at);
+            let more = at + 1 < call.arguments.len();
+            if is(option, "replace") {
+                options.replace = true;
+            } else if is(option, "absttl") {
+                options.absolute = true;
+            } else if is(option, "idletime") && more && !frequency {
+                at += 1;
+                let seconds = parse_integer(call.argument(at)).ok_or(CommandError::NotInteger)?;
+                if seconds < 0 {
+                    return Err(INVALID_IDLE_TIME);
+                }
+                idle = true;
+            } else if is(option, "freq") && more && !idle {
+                at += 1;
+                let count = parse_integer(call.argument(at)).ok_or(CommandError::NotInteger)?;
+                if !(0..=255).contains(&count) {
+                    return Err(INVALID_FREQUENCY);
+                }
+                frequency = true;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+const BUSY_KEY: CommandError = CommandError::Refused("BUSYKEY Target key name already exists.");
+const INVALID_TTL: CommandError = CommandError::Refused("ERR Invalid TTL value, must be >= 0");
+const INVALID_IDLE_TIME: CommandError =
+    CommandError::Refused("ERR Invalid IDLETIME value, must be >= 0");
+const INVALID_FREQUENCY: CommandError =
+    CommandError::Refused("ERR Invalid FREQ value, must be >= 0 and <= 255");
+const WRONG_FOOTER: CommandError =
+    CommandError::Refused("ERR DUMP payload version or checksum are wrong");
+const BAD_FORMAT: CommandError = CommandError::Refused("ERR Bad data format");

@@ -1,0 +1,152 @@
+//! Listpacks: elements as ours are, between a header and an end.
+//!
+//! ```text
+//!  ┌─────────────────┬───────────┬─────────┬─────────┬───┬──────┐
+//!  │ total bytes u32 │ count u16 │ element │ element │ … │ 0xFF │     count 65535: too many to tell
+//!  └─────────────────┴───────────┴─────────┴─────────┴───┴──────┘
+//! ```
+
+use super::{Result, SerialError};
+use crate::elements::{self, Elements, Encoded};
+
+/// The elements of a listpack, and how many there are. All of it has been checked, but text that
+/// is an integer's may stand as text.
+pub(super) fn read(listpack: &[u8]) -> Result<(Elements<'_>, usize)> {
+    let run = check_frame(listpack).ok_or(SerialError::Format)?;
+    let (mut at, mut count) = (0, 0usize);
+    while at < run.len() {
+        at = checked_end_of(run, at).ok_or(SerialError::Format)?;
+        count += 1;
+    }
+    let told = u16::from_le_bytes([listpack[4], listpack[5]]);
+    if told != COUNT_UNKNOWN && usize::from(told) != count {
+        return Err(SerialError::Format);
+    }
+    Ok((Elements::new(run), count))
+}
+
+/// A listpack of `count` elements that stand in a run.
+pub(super) fn of_run(run: &[u8], count: usize) -> Vec<u8> {
+    let mut listpack = begin(run.len());
+    listpack.extend_from_slice(run);
+    finish(listpack, count)
+}
+
+/// A listpack of texts.
+pub(super) fn of_texts<T: AsRef<[u8]>>(texts: impl Iterator<Item = T>) -> Vec<u8> {
+    let mut listpack = begin(0);
+    let mut count = 0;
+    for text in texts {
+        let element = Encoded::new(text.as_ref());
+        for part in element.parts() {
+            listpack.extend_from_slice(part);
+        }
+        count += 1;
+    }
+    finish(listpack, count)
+}
+
+fn begin(run_bytes: usize) -> Vec<u8> {
+    let mut listpack = Vec::with_capacity(run_bytes + HEADER + 1);
+    listpack.extend_from_slice(&[0; HEADER]);
+    listpack
+}
+
+fn finish(mut listpack: Vec<u8>, count: usize) -> Vec<u8> {
+    listpack.push(END);
+    let total = u32::try_from(listpack.len()).expect("a value is shorter than 4 GiB");
+    let count = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
+    listpack[..4].copy_from_slice(&total.to_le_bytes());
+    listpack[4..HEADER].copy_from_slice(&count.to_le_bytes());
+    listpack
+}
+
+fn check_frame(listpack: &[u8]) -> Option<&[u8]> {
+    let (total, _) = listpack.split_first_chunk()?;
+    let end = listpack.len().checked_sub(1)?;
+    let sound = u32::from_le_bytes(*total) as usize == listpack.len() && listpack[end] == END;
+    listpack.get(HEADER..end).filter(|_| sound)
+}
+
+/// Where the element at `at` ends; `None` if it is none, or does not end within the run.
+fn checked_end_of(run: &[u8], at: usize) -> Option<usize> {
+    let head = match run[at] {
+        0..0xC0 => 1,
+        0xC0..0xF0 => 2,
+        0xF0 => 5,
+        0xF1 => 3,
+        0xF2 => 4,
+        0xF3 => 5,
+        0xF4 => 9,
+        _ => return None,
+    };
+    if at + head > run.len() {
+        return None;
+    }
+    let end = elements::end_of(run, at);
+    // The length behind it must lead back.
+    let leads_back = end <= run.len() && checked_start_of(run, end, at) == Some(at);
+    leads_back.then_some(end)
+}
+
+/// Where the element begins that ends at `end`, if it does not begin before `from`.
+fn checked_start_of(run: &[u8], end: usize, from: usize) -> Option<usize> {
+    let (mut length, mut at) = (0, end);
+    for byte in 0..LENGTH_BYTES_MAX {
+        at = at.checked_sub(1).filter(|&at| at > from)?;
+        length |= usize::from(run[at] & 127) << (7 * byte);
+        if run[at] & 128 == 0 {
+            return at.checked_sub(length);
+        }
+    }
+    None
+}
+
+const HEADER: usize = 6;
+const END: u8 = 0xFF;
+const COUNT_UNKNOWN: u16 = u16::MAX;
+const LENGTH_BYTES_MAX: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listpack_reads_back_whole_and_is_refused_cut_or_damaged() {
+        let long = "x".repeat(5000);
+        let texts = ["", "1", "-70000", "9223372036854775807", "text", &long];
+        let listpack = of_texts(texts.iter());
+        assert_eq!(
+            listpack.len(),
+            usize::from(listpack[0]) | usize::from(listpack[1]) << 8
+        );
+        let (elements, count) = read(&listpack).expect("it is sound");
+        assert_eq!(count, texts.len());
+        assert!(
+            elements
+                .map(|text| text.as_bytes().to_vec())
+                .eq(texts.map(Vec::from))
+        );
+        for cut in 0..listpack.len() {
+            assert!(read(&listpack[..cut]).is_err());
+        }
+        let mut damaged = listpack.clone();
+        for at in 0..60 {
+            for bit in 0..8 {
+                damaged[at] ^= 1 << bit;
+                if let Ok((elements, count)) = read(&damaged) {
+                    assert_eq!(elements.count(), count);
+                }
+                damaged[at] ^= 1 << bit;
+            }
+        }
+    }
+
+    #[test]
+    fn an_element_may_claim_no_more_than_there_is() {
+        // Text of 4 GiB.
+        let mut listpack = vec![0, 0, 0, 0, 1, 0, 0xF0, 0xFF, 0xFF, 0xFF, 0xFF, b'x', END];
+        listpack[0] = listpack.len() as u8;
+        assert!(read(&listpack).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! Values as Redis serialises them: what DUMP replies and RESTORE takes, and what snapshots hold.
+//!
+//! ```text
+//!  ┌─────────┬───────┬─────────────┬────────────┐
+//!  │ form u8 │ value │ version u16 │ CRC-64 u64 │      the CRC is that of all before it
+//!  └─────────┴───────┴─────────────┴────────────┘
+//! ```
+//!
+//! Each data type has several forms; all that Redis has ever written are read. What is written is
+//! the form that the oldest version reads which knows all of the value, with that version's
+//! number: so values move to Redis 7 as well as to Redis 8.
+//!
+//! What is read comes from clients. Every length is checked against what is left, nothing is
+//! allocated by a length that is only claimed, and what makes no value of ours (members that are
+//! there twice, counts that do not hold, bytes left over) is refused whole.
+
+mod crc64;
+mod listpack;
+mod lzf;
+mod reader;
+mod writer;
+mod ziplist;
+
+mod load;
+mod save;
+
+use crate::entry::Entry;
+use crate::keyspace::Keyspace;
+use crate::quicklist::ListLimits;
+use crate::set::SetLimits;
+use crate::value::ValueRef;
+use crate::view::Key;
+
+/// What is wrong with a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SerialError {
+    /// The version is from the future, or the checksum is wrong.
+    Footer,
+    /// The value is in no form that is known, or contradicts itself.
+    Format,
+}
+
+type Result<T> = std::result::Result<T, SerialError>;
+
+/// Up to where values stay small, and how long a string may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    hash: (usize, usize),
+    set: SetLimits,
+    list: ListLimits,
+    text_bytes_max: usize,
+}
+
+impl Limits {
+    pub(crate) fn of(keyspace: &Keyspace) -> Self {
+        Limits {
+            hash: keyspace.hash_limits(),
+            set: keyspace.set_limits(),
+            list: keyspace.list_limits(),
+            text_bytes_max: keyspace.string_bytes_max,
+        }
+    }
+}
+
+/// A value with its footer.
+pub(crate) fn dump(value: ValueRef<'_>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let version = save::write(&mut payload, value);
+    payload.extend_from_slice(&version.to_le_bytes());
+    let checksum = crc64::of(&payload);
+    payload.extend_from_slice(&checksum.to_le_bytes());
+    payload
+}
+
+/// The value in a payload whose footer is right.
+pub(crate) fn body(payload: &[u8]) -> Result<&[u8]> {
+    let (checked, checksum) = payload.split_last_chunk().ok_or(SerialError::Footer)?;
+    let (body, version) = checked.split_last_chunk().ok_or(SerialError::Footer)?;
+    let sound = u16::from_le_bytes(*version) <= VERSION_MAX
+        && u64::from_le_bytes(*checksum) == crc64::of(checked);
+    if sound {
+        Ok(body)
+    } else {
+        Err(SerialError::Footer)
+    }
+}
+
+/// The entry that a value without footer makes under a key.
+pub(crate) fn restore(body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
+    let mut reader = reader::Reader::new(body, limits.text_bytes_max);
+    let form = reader.byte()?;
+    let entry = load::read(form, &mut reader, key, limits)?;
+    if reader.is_empty() {
+        Ok(entry)
+    } else {
+        Err(SerialError::Format)
+    }
+}
+
+/// Redis 8's.
+const VERSION_MAX: u16 = 12;
+
+/// The forms' numbers.
+mod form {
+    pub(super) const STRING: u8 = 0;
+    pub(super) const LIST: u8 = 1;
+    pub(super) const SET: u8 = 2;
+    pub(super) const HASH: u8 = 4;
+    pub(super) const HASH_ZIPMAP: u8 = 9;
+    pub(super) const LIST_ZIPLIST: u8 = 10;
+    pub(super) const SET_INTEGERS: u8 = 11;
+    pub(super) const HASH_ZIPLIST: u8 = 13;
+    /// Chunks that are ziplists.
+    pub(super) const LIST_ZIPLISTS: u8 = 14;
+    pub(super) const HASH_LISTPACK: u8 = 16;
+    /// Chunks that are listpacks, or one element alone.
+    pub(super) const LIST_CHUNKS: u8 = 18;
+    pub(super) const SET_LISTPACK: u8 = 20;
+}
+
+/// What the chunks of a list are.
+mod chunk {
+    pub(super) const ONE_ELEMENT: u64 = 1;
+    pub(super) const LISTPACK: u64 = 2;
+}

@@ -1,0 +1,99 @@
+//! Values, written.
+
+use super::{chunk, form, listpack, writer};
+use crate::elements::Elements;
+use crate::integers::Integers;
+use crate::list::List;
+use crate::set::Members;
+use crate::value::{Fields, FieldsKind, ValueRef};
+
+/// Writes a value behind the number of its form; returns the version that has it.
+pub(super) fn write(out: &mut Vec<u8>, value: ValueRef<'_>) -> u16 {
+    if let Some(text) = value.text() {
+        out.push(form::STRING);
+        writer::text(out, text.as_bytes());
+    } else if let Some(list) = value.list() {
+        write_list(out, list);
+    } else if let Some(members) = value.members() {
+        write_set(out, members);
+    } else if let Some(fields) = value.fields() {
+        write_hash(out, fields);
+    }
+    VERSION_REDIS_7_0
+}
+
+fn write_list(out: &mut Vec<u8>, list: List<'_>) {
+    out.push(form::LIST_CHUNKS);
+    match list {
+        List::Packed(packed) => {
+            writer::number(out, 1);
+            write_chunk(out, packed.run());
+        }
+        List::Quick(list) => {
+            writer::number(out, list.chunks() as u64);
+            (0..list.chunks()).for_each(|chunk| write_chunk(out, list.run(chunk)));
+        }
+    }
+}
+
+fn write_chunk(out: &mut Vec<u8>, run: &[u8]) {
+    let mut elements = Elements::new(run);
+    let first = elements.next();
+    let others = elements.count();
+    match first {
+        Some(only) if others == 0 && only.as_bytes().len() > ALONE_BYTES_MIN => {
+            writer::number(out, chunk::ONE_ELEMENT);
+            // No integer is so long, so it is written as it is, or compressed.
+            writer::text(out, only.as_bytes());
+        }
+        _ => {
+            writer::number(out, chunk::LISTPACK);
+            let count = others + usize::from(!run.is_empty());
+            writer::text(out, &listpack::of_run(run, count));
+        }
+    }
+}
+
+fn write_set(out: &mut Vec<u8>, members: Members<'_>) {
+    if let Members::Integers(integers) = members {
+        out.push(form::SET_INTEGERS);
+        writer::text(out, &integer_set(integers));
+        return;
+    }
+    // Redis before 7.2 knows of no sets in listpacks; later ones pack a small set again.
+    out.push(form::SET);
+    writer::number(out, members.len() as u64);
+    for member in members.iter() {
+        writer::text(out, member.as_bytes());
+    }
+}
+
+fn integer_set(integers: Integers<'_>) -> Vec<u8> {
+    let width = integers.width();
+    let mut bytes = Vec::with_capacity(8 + integers.len() * width);
+    bytes.extend_from_slice(&(width as u32).to_le_bytes());
+    bytes.extend_from_slice(&(integers.len() as u32).to_le_bytes());
+    for integer in integers.iter() {
+        bytes.extend_from_slice(&integer.to_le_bytes()[..width]);
+    }
+    bytes
+}
+
+fn write_hash(out: &mut Vec<u8>, fields: Fields<'_>) {
+    if matches!(fields.kind(), FieldsKind::Packed(_)) {
+        out.push(form::HASH_LISTPACK);
+        let texts = fields.iter().flat_map(|(field, value)| [field, value]);
+        writer::text(out, &listpack::of_texts(texts));
+        return;
+    }
+    out.push(form::HASH);
+    writer::number(out, fields.len() as u64);
+    for (field, value) in fields {
+        writer::text(out, field);
+        writer::text(out, value);
+    }
+}
+
+const VERSION_REDIS_7_0: u16 = 10;
+/// A list's element that is longer is a chunk without a listpack around it.
+const ALONE_BYTES_MIN: usize = 8 << 10;
