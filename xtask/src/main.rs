@@ -1,9 +1,12 @@
 //! Project chores. `cargo xtask test` is everything that a change must pass, in order.
 
+mod arguments;
 mod check;
+mod conformance;
 mod counts;
 mod dependencies;
 mod python;
+mod server;
 mod shell;
 mod spdx;
 mod tidy;
@@ -20,6 +23,17 @@ usage: cargo xtask <chore>
   test          every check and test that a change must pass, in order
   tidy          the style rules that rustfmt and clippy do not know
   dependencies  licences, sources and versions of all crates
+  conformance redis --suite PATH
+                Redis's own test suite against Tidewire; PATH is Redis's tree, built
+    --unit NAME            only this file, such as type/string; may be given several times
+    --lanes N              lanes of the server [2]
+    --binary FILE          a tidewire that is already built
+    --redis FILE           a redis-server to count beside, instead of the counts kept
+    --failures FILE        writes what fails to a file, refreshed as files of the suite end
+    --patience S           a test that takes longer hangs [120]
+    --scratch FOLDER       where the copy of the suite is made [target/conformance/redis]
+    --verify-exceptions    runs the exceptions: each must fail
+    --baseline             measures Redis itself, and keeps its counts
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +42,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test(&root),
         ["tidy"] => outcome(tidy::run(&root)),
+        ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -1,0 +1,265 @@
+//! Redis's own test suite, run file by file from a copy of its tree.
+
+use super::output::Outcome;
+use crate::server::{Kind, Server, pid};
+use crate::shell::Failure;
+use rustix::process::{Signal, kill_process_group};
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a file of the suite gets its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// We start the server, the harness connects.
+    External,
+    /// The file refuses servers that the harness did not start itself: it is given a program
+    /// named `redis-server` that starts ours.
+    Spawned,
+}
+
+/// The files that judge Tidewire: every data type, and what goes across types.
+pub(crate) const UNITS: &[(&str, Mode)] = &[
+    ("unit/type/string", Mode::External),
+    ("unit/type/incr", Mode::External),
+    ("unit/type/list", Mode::External),
+    ("unit/type/list-2", Mode::External),
+    ("unit/type/list-3", Mode::External),
+    // One test ends its server's child, and leaves settings behind where it cannot.
+    ("unit/type/set", Mode::Spawned),
+    ("unit/type/zset", Mode::External),
+    ("unit/type/hash", Mode::External),
+    ("unit/type/hash-field-expire", Mode::Spawned),
+    ("unit/type/stream", Mode::External),
+    ("unit/type/stream-cgroups", Mode::External),
+    ("unit/expire", Mode::External),
+    ("unit/keyspace", Mode::External),
+    ("unit/scan", Mode::External),
+    ("unit/multi", Mode::External),
+    ("unit/pubsub", Mode::External),
+    ("unit/pubsubshard", Mode::Spawned),
+    ("unit/protocol", Mode::External),
+    ("unit/bitops", Mode::External),
+    ("unit/bitfield", Mode::External),
+    ("unit/hyperloglog", Mode::External),
+    ("unit/geo", Mode::External),
+    ("unit/sort", Mode::External),
+    ("unit/dump", Mode::External),
+    ("unit/other", Mode::External),
+    ("unit/pause", Mode::External),
+    ("unit/wait", Mode::External),
+    ("unit/quit", Mode::External),
+];
+
+/// A copy of the suite's tree, in which it may write.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    folder: PathBuf,
+    version: String,
+}
+
+impl Suite {
+    /// Copies what the harness needs from the built tree at `source` to `folder`.
+    pub(crate) fn copy(source: &Path, folder: &Path) -> Result<Self, Failure> {
+        let version = version(source)?;
+        let failed = |error: std::io::Error| {
+            Failure::new(format!("copying {} failed: {error}", source.display()))
+        };
+        if folder.exists() {
+            fs::remove_dir_all(folder).map_err(failed)?;
+        }
+        for name in ["tests", "utils"] {
+            copy_folder(&source.join(name), &folder.join(name)).map_err(failed)?;
+        }
+        for name in ["runtest", "redis.conf"] {
+            fs::copy(source.join(name), folder.join(name)).map_err(failed)?;
+        }
+        fs::create_dir_all(folder.join("src")).map_err(failed)?;
+        fs::create_dir_all(folder.join("server")).map_err(failed)?;
+        let source = source.canonicalize().map_err(failed)?;
+        for name in ["redis-cli", "redis-benchmark"] {
+            symlink(source.join("src").join(name), folder.join("src").join(name))
+                .map_err(failed)?;
+        }
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            version,
+        })
+    }
+
+    /// Redis's version.
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Runs one file against a server of its own, but for the tests to skip.
+    pub(crate) fn run(
+        &self,
+        (unit, mode): (&str, Mode),
+        kind: &Kind,
+        skip: &[&str],
+        patience_s: u64,
+    ) -> Result<Outcome, Failure> {
+        self.link_server(kind)?;
+        let mut arguments: Vec<String> = ["--durable", "--single", unit, "--baseport"]
+            .map(str::to_owned)
+            .to_vec();
+        arguments.push(BASE_PORT.to_string());
+        arguments.extend(["--timeout".into(), patience_s.to_string()]);
+        for name in skip {
+            arguments.extend(["--skiptest".into(), (*name).to_owned()]);
+        }
+        let mut server = None;
+        if mode == Mode::External {
+            let folder = self.folder.join("server");
+            let started = Server::start(kind, &folder)?;
+            arguments.extend(["--host".into(), "127.0.0.1".into()]);
+            arguments.extend(["--port".into(), started.port().to_string()]);
+            server = Some(started);
+        } else {
+            arguments.extend(["--clients".into(), "1".into()]);
+        }
+        let text = self.harness(unit, &arguments)?;
+        let mut outcome = Outcome::parse(&text);
+        if let Some(mut server) = server
+            && let Some(status) = server.ended()
+        {
+            let said = server.last_words();
+            outcome.ended_early = Some(format!("the server ended ({status}):\n{said}"));
+        }
+        Ok(outcome)
+    }
+
+    /// Runs the harness and returns what it printed. Whatever it started ends with it.
+    fn harness(&self, unit: &str, arguments: &[String]) -> Result<String, Failure> {
+        let failed = |error: std::io::Error| Failure::new(format!("runtest: {error}"));
+        let path = self
+            .folder
+            .join(format!("{}.output", unit.replace('/', "-")));
+        let output = File::create(&path).map_err(failed)?;
+        let mut child = Command::new("./runtest")
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env("TERM", "dumb")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(failed)?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let is_in_time = wait(&mut child)?;
+        // Nobody is left where it ended well.
+        let _ = kill_process_group(pid(&child)?, Signal::KILL);
+        child.wait().map_err(failed)?;
+        let text = fs::read(&path).map_err(failed)?;
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        if !is_in_time {
+            text.push_str("\n[TIMEOUT]: the whole file took too long\n");
+        }
+        Ok(text)
+    }
+
+    /// Puts the server where the harness starts one.
+    fn link_server(&self, kind: &Kind) -> Result<(), Failure> {
+        let failed = |error| Failure::new(format!("src/redis-server: {error}"));
+        let folder = self.folder.join("src");
+        let place = folder.join("redis-server");
+        let ours = folder.join("tidewire");
+        for old in [&place, &ours] {
+            if old.symlink_metadata().is_ok() {
+                fs::remove_file(old).map_err(failed)?;
+            }
+        }
+        let binary = kind.binary().canonicalize().map_err(failed)?;
+        if matches!(kind, Kind::Redis { .. }) {
+            return symlink(binary, place).map_err(failed);
+        }
+        symlink(binary, ours).map_err(failed)?;
+        fs::write(&place, wrapper(kind)).map_err(failed)?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(failed)
+    }
+}
+
+/// A script with the manners of `redis-server`: it takes the file of settings that the harness
+/// writes, and says in the words that the harness waits for that the server runs.
+fn wrapper(kind: &Kind) -> String {
+    let options: Vec<String> = kind
+        .options("$port")
+        .iter()
+        .map(|option| format!("\"{option}\""))
+        .collect();
+    let options = options.join(" ");
+    format!(
+        r#"#!/usr/bin/env bash
+here=$(cd "$(dirname "$0")" && pwd)
+settings=$(realpath "$1")
+port=$(awk '$1 == "port" {{ print $2 }}' "$settings")
+cd "$(awk '$1 == "dir" {{ print $2 }}' "$settings")" || exit 1
+(
+    while kill -0 $$ 2>/dev/null; do
+        if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+            grep -vE '^(#|$|port |dir |unixsocket )' "$settings" | sed 's/^/CONFIG SET /' |
+                "$here/redis-cli" -p "$port" >/dev/null 2>&1
+            echo " PID: $$ Server initialized"
+            echo "Ready to accept connections"
+            exit
+        fi
+        sleep 0.05
+    done
+) &
+exec "$here/tidewire" {options}
+"#
+    )
+}
+
+/// Waits for the end; whether it came in time.
+fn wait(child: &mut Child) -> Result<bool, Failure> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => return Ok(true),
+            Ok(None) if begin.elapsed() > UNIT_TIME_MAX => return Ok(false),
+            Ok(None) => std::thread::sleep(POLL_INTERVAL),
+            Err(error) => return Err(Failure::new(format!("runtest: {error}"))),
+        }
+    }
+}
+
+fn version(source: &Path) -> Result<String, Failure> {
+    let place = source.join("src/version.h");
+    let text = fs::read_to_string(&place)
+        .map_err(|error| Failure::new(format!("{}: {error}", place.display())))?;
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("#define REDIS_VERSION \""))
+        .and_then(|rest| rest.split('"').next());
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::new(format!("{}: no version", place.display())))
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&from, &to)?;
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(&from)?, &to)?;
+        } else if kind.is_file() {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the harness looks for free ports.
+const BASE_PORT: u16 = 27_111;
+/// The slowest file takes five minutes on a small machine.
+const UNIT_TIME_MAX: Duration = Duration::from_secs(3_600);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,0 +1,200 @@
+//! Servers that speak Redis's protocol, started on a free port and ended with the chore.
+
+use crate::shell::{Failure, Shell};
+use rustix::process::Pid;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Builds Tidewire as it is released.
+pub(crate) fn build(shell: &Shell) -> Result<PathBuf, Failure> {
+    shell
+        .cargo(["build", "--release", "-p", "tidewire"])
+        .run()?;
+    Ok(shell.target().join("release/tidewire"))
+}
+
+/// What to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A program of ours with so many lanes.
+    Tidewire { binary: PathBuf, lanes: u16 },
+    /// A `redis-server`.
+    Redis { binary: PathBuf },
+}
+
+/// A running server. It is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+    log: PathBuf,
+}
+
+impl Kind {
+    pub(crate) fn tidewire(binary: &Path, lanes: u16) -> Self {
+        Self::Tidewire {
+            binary: binary.to_path_buf(),
+            lanes,
+        }
+    }
+
+    pub(crate) fn redis(binary: impl Into<PathBuf>) -> Self {
+        Self::Redis {
+            binary: binary.into(),
+        }
+    }
+
+    /// What it is started with: everything allowed that tests need, and nothing kept on disk.
+    pub(crate) fn options(&self, port: &str) -> Vec<String> {
+        let (fixed, of_port): (&[&str], _) = match self {
+            Self::Tidewire { lanes, .. } => {
+                let resp = format!("127.0.0.1:{port}");
+                (
+                    &TIDEWIRE_OPTIONS,
+                    vec!["--lanes".into(), lanes.to_string(), "--resp".into(), resp],
+                )
+            }
+            Self::Redis { .. } => (&REDIS_OPTIONS, vec!["--port".into(), port.into()]),
+        };
+        fixed
+            .iter()
+            .map(|&option| option.to_owned())
+            .chain(of_port)
+            .collect()
+    }
+
+    pub(crate) fn binary(&self) -> &Path {
+        match self {
+            Self::Tidewire { binary, .. } | Self::Redis { binary } => binary,
+        }
+    }
+}
+
+impl Server {
+    /// Starts it in `folder` and waits until it answers.
+    pub(crate) fn start(kind: &Kind, folder: &Path) -> Result<Self, Failure> {
+        for _ in 0..PORT_ATTEMPTS {
+            let port = free_port()?;
+            let mut server = Self::spawn(kind, port, folder)?;
+            let begin = Instant::now();
+            while begin.elapsed() < START_TIME_MAX {
+                if server.ended().is_some() {
+                    break;
+                }
+                if answers(port) {
+                    return Ok(server);
+                }
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            let said = server.last_words();
+            if server.ended().is_none() || !said.to_lowercase().contains("in use") {
+                let name = kind.binary().display();
+                return Err(Failure::new(format!("{name} does not start:\n{said}")));
+            }
+        }
+        Err(Failure::new("no free port"))
+    }
+
+    fn spawn(kind: &Kind, port: u16, folder: &Path) -> Result<Self, Failure> {
+        let log = folder.join("server.log");
+        let failed = |error| Failure::new(format!("{}: {error}", kind.binary().display()));
+        let file = File::create(&log).map_err(failed)?;
+        let mut command = Command::new(kind.binary());
+        for (name, _) in std::env::vars_os() {
+            // Settings of somebody's own hub are not what is tested.
+            if name.to_string_lossy().starts_with("TIDEWIRE_") {
+                command.env_remove(name);
+            }
+        }
+        let child = command
+            .args(kind.options(&port.to_string()))
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().map_err(failed)?)
+            .stderr(file)
+            .spawn()
+            .map_err(failed)?;
+        Ok(Self { child, port, log })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// The end of what it logged.
+    pub(crate) fn last_words(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already ended, or ending: both are what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The process as the system calls it.
+pub(crate) fn pid(child: &Child) -> Result<Pid, Failure> {
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| Failure::new("a process without a number"))
+}
+
+/// A port that nobody uses now.
+pub(crate) fn free_port() -> Result<u16, Failure> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| Failure::new(format!("no free port: {error}")))
+}
+
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let mut reply = [0; 7];
+    stream.set_read_timeout(Some(START_TIME_MAX)).is_ok()
+        && stream.write_all(b"PING\r\n").is_ok()
+        && stream.read_exact(&mut reply).is_ok()
+        && &reply == b"+PONG\r\n"
+}
+
+/// Other faces take any port.
+const TIDEWIRE_OPTIONS: [&str; 7] = [
+    "serve",
+    "--zmq-pub",
+    "tcp://127.0.0.1:0",
+    "--zmq-pull",
+    "tcp://127.0.0.1:0",
+    "--feed",
+    "127.0.0.1:0",
+];
+const REDIS_OPTIONS: [&str; 8] = [
+    "--save",
+    "",
+    "--enable-debug-command",
+    "yes",
+    "--enable-protected-configs",
+    "yes",
+    "--enable-module-command",
+    "yes",
+];
+const PORT_ATTEMPTS: usize = 5;
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const LAST_LINES: usize = 20;
