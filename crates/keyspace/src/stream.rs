@@ -1,5 +1,99 @@
-//! Streams: packed blocks of entries in the order of their ids.
+//! Streams: packed blocks of entries in the order of their ids, and groups that read them.
+//!
+//! A [`Stream`] is a [`Log`] and its [`Groups`], apart so that a group can change while entries
+//! are read. What another form of a stream is made from, and made into, as DUMP and RESTORE do:
+//!
+//! * Entries: [`Log::range`] from [`StreamId::MIN`] to [`StreamId::MAX`] shows each with its id
+//!   and its names and values, in order; [`Log::append`] adds them again in that order. Deleted
+//!   entries are not shown. [`Log::len`] and [`Log::first_id`] follow from the entries;
+//!   [`Log::state`] and [`Log::set_state`] (after the entries) are the rest.
+//! * Groups: the map's keys are their names, in order; [`Group::new`] makes one, its `last_id`
+//!   and `entries_read` (`None` is Redis's -1) can be read and set.
+//! * Consumers: [`Group::consumers`] shows them in the order of their names, with the slots that
+//!   pending entries name them by; [`Group::add_consumer`] makes one, whose `seen_ms` and
+//!   `active_ms` (`None` is Redis's -1) can be set through [`Group::consumer_mut`].
+//! * Pending entries: [`Group::pending`] shows those of the group, [`Group::pending_of`] those of
+//!   a consumer, both in the order of their ids; [`Group::set_pending`] adds them, in any order.
+
+mod block;
+pub(crate) use block::BlockLimits;
+
+mod groups;
+pub(crate) use groups::{Consumer, ConsumerSlot, Group, Groups, Pending};
+
+mod id;
+pub(crate) use id::StreamId;
+
+mod log;
+pub(crate) use log::{Entry, Log, LogState, Trim, TrimTo};
+
+mod pages;
 
 /// A stream and the groups that read it.
-#[derive(Clone, Debug)]
-pub(crate) struct Stream {}
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stream {
+    pub(crate) log: Log,
+    pub(crate) groups: Groups,
+}
+
+impl Stream {
+    /// Whether a group still wants this entry: one that has not come to it, or has not
+    /// acknowledged it.
+    pub(crate) fn is_wanted(&self, id: StreamId) -> bool {
+        is_wanted(&self.groups, id)
+    }
+
+    /// Takes an entry out of what is pending in every group.
+    pub(crate) fn forget(&mut self, id: StreamId) {
+        forget(&mut self.groups, id);
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let groups = self.groups.iter();
+        let of_groups: usize = groups
+            .map(|(name, group)| name.len() + group.memory_bytes())
+            .sum();
+        size_of::<Stream>() + self.log.memory_bytes() + of_groups
+    }
+}
+
+/// What becomes of the references that groups have to entries that are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum References {
+    /// They stay.
+    Keep,
+    /// They go with the entry.
+    Delete,
+    /// An entry that a group still wants stays.
+    Heed,
+}
+
+impl Stream {
+    /// Removes entries from the head; returns how many.
+    pub(crate) fn trim(&mut self, trim: Trim, references: References) -> u64 {
+        let groups = &mut self.groups;
+        match references {
+            References::Keep => self.log.trim(trim),
+            References::Delete => self.log.trim_each(trim, |id| {
+                forget(groups, id);
+                true
+            }),
+            References::Heed => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
+        }
+    }
+}
+
+fn is_wanted(groups: &Groups, id: StreamId) -> bool {
+    let mut groups = groups.values();
+    groups.any(|group| group.last_id < id || group.find_pending(id).is_some())
+}
+
+fn forget(groups: &mut Groups, id: StreamId) {
+    for group in groups.values_mut() {
+        group.acknowledge(id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

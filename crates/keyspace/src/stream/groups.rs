@@ -1,0 +1,245 @@
+//! Groups that read a stream: who has which entries, and since when.
+
+use std::collections::BTreeMap;
+
+use super::id::StreamId;
+use super::log::Log;
+use super::pages::{Identified, Pages, PagesIter};
+
+/// Groups by name.
+pub(crate) type Groups = BTreeMap<Box<[u8]>, Group>;
+
+/// A group of consumers, each of which gets some of the entries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    /// The last entry that was delivered to any of the consumers.
+    pub(crate) last_id: StreamId,
+    /// How many entries of the stream were delivered or passed over, if that is known.
+    pub(crate) entries_read: Option<u64>,
+    pending: Pages<Pending>,
+    /// By slot; a slot that is free is used again.
+    consumers: Vec<Option<Consumer>>,
+    /// The slots that are taken, in the order of their consumers' names.
+    by_name: Vec<u32>,
+}
+
+/// An entry that was delivered and has not been acknowledged. There is one of it; its consumer
+/// knows its id alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) id: StreamId,
+    /// When it was delivered last, ms since the UNIX epoch.
+    pub(crate) delivered_ms: i64,
+    /// How often it was delivered.
+    pub(crate) deliveries: u64,
+    pub(crate) consumer: ConsumerSlot,
+}
+
+/// Names a consumer within its group, for as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConsumerSlot(u32);
+
+/// One of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Consumer {
+    name: Box<[u8]>,
+    /// When it last asked for entries, ms since the UNIX epoch.
+    pub(crate) seen_ms: i64,
+    /// When it last got one, ms since the UNIX epoch.
+    pub(crate) active_ms: Option<i64>,
+    pending: Pages<StreamId>,
+}
+
+impl Identified for Pending {
+    fn id(&self) -> StreamId {
+        self.id
+    }
+}
+
+impl Consumer {
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// How many entries it has to acknowledge.
+    pub(crate) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+impl Group {
+    pub(crate) fn new(last_id: StreamId, entries_read: Option<u64>) -> Self {
+        Group {
+            last_id,
+            entries_read,
+            ..Group::default()
+        }
+    }
+
+    /// Consumers in the order of their names.
+    pub(crate) fn consumers(&self) -> impl ExactSizeIterator<Item = (ConsumerSlot, &Consumer)> {
+        let taken = self.by_name.iter();
+        taken.map(|&slot| (ConsumerSlot(slot), self.consumer(ConsumerSlot(slot))))
+    }
+
+    pub(crate) fn find_consumer(&self, name: &[u8]) -> Option<ConsumerSlot> {
+        let at = self.search(name).ok()?;
+        Some(ConsumerSlot(self.by_name[at]))
+    }
+
+    /// The consumer of a slot that is taken.
+    pub(crate) fn consumer(&self, slot: ConsumerSlot) -> &Consumer {
+        let consumer = self.consumers[slot.0 as usize].as_ref();
+        consumer.expect("whoever has a slot has found a consumer in it")
+    }
+
+    pub(crate) fn consumer_mut(&mut self, slot: ConsumerSlot) -> &mut Consumer {
+        let consumer = self.consumers[slot.0 as usize].as_mut();
+        consumer.expect("whoever has a slot has found a consumer in it")
+    }
+
+    /// The consumer of this name, and whether it is new.
+    pub(crate) fn add_consumer(&mut self, name: &[u8], now_ms: i64) -> (ConsumerSlot, bool) {
+        let at = match self.search(name) {
+            Ok(at) => return (ConsumerSlot(self.by_name[at]), false),
+            Err(at) => at,
+        };
+        let consumer = Some(Consumer {
+            name: name.into(),
+            seen_ms: now_ms,
+            active_ms: None,
+            pending: Pages::default(),
+        });
+        let slot = match self.consumers.iter().position(Option::is_none) {
+            Some(slot) if self.by_name.len() < self.consumers.len() => {
+                self.consumers[slot] = consumer;
+                slot
+            }
+            _ => {
+                self.consumers.push(consumer);
+                self.consumers.len() - 1
+            }
+        };
+        self.by_name.insert(at, slot as u32);
+        (ConsumerSlot(slot as u32), true)
+    }
+
+    /// Removes a consumer and what it had to acknowledge; returns how much, or `None` if there is
+    /// no such consumer.
+    pub(crate) fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
+        let at = self.search(name).ok()?;
+        let slot = self.by_name.remove(at) as usize;
+        let consumer = self.consumers[slot].take()?;
+        for &id in consumer.pending.iter() {
+            self.pending.remove(id);
+        }
+        Some(consumer.pending.len())
+    }
+
+    /// How many entries all consumers have to acknowledge.
+    pub(crate) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The first and the last entry that is pending.
+    pub(crate) fn pending_bounds(&self) -> Option<(StreamId, StreamId)> {
+        Some((self.pending.first()?.id, self.pending.last()?.id))
+    }
+
+    /// What is pending between two ids, both included.
+    pub(crate) fn pending(&self, from: StreamId, to: StreamId) -> PagesIter<'_, Pending> {
+        self.pending.range(from, to)
+    }
+
+    /// The same of one consumer.
+    pub(crate) fn pending_of(
+        &self,
+        slot: ConsumerSlot,
+        from: StreamId,
+        to: StreamId,
+    ) -> impl Iterator<Item = &Pending> {
+        let ids = self.consumer(slot).pending.range(from, to);
+        ids.filter_map(|&id| self.pending.get(id))
+    }
+
+    pub(crate) fn find_pending(&self, id: StreamId) -> Option<&Pending> {
+        self.pending.get(id)
+    }
+
+    /// Makes an entry pending, or its consumer another one.
+    pub(crate) fn set_pending(&mut self, pending: Pending) {
+        let slot = pending.consumer;
+        match self.pending.get_mut(pending.id) {
+            Some(known) => {
+                let before = known.consumer;
+                *known = pending;
+                if before == slot {
+                    return;
+                }
+                self.consumer_mut(before).pending.remove(pending.id);
+            }
+            None => {
+                self.pending.insert(pending);
+            }
+        }
+        self.consumer_mut(slot).pending.insert(pending.id);
+    }
+
+    /// Acknowledges an entry; false if it was not pending.
+    pub(crate) fn acknowledge(&mut self, id: StreamId) -> bool {
+        match self.pending.remove(id) {
+            Some(pending) => {
+                self.consumer_mut(pending.consumer).pending.remove(id);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Counts an entry, which is behind the last one delivered, as delivered.
+    pub(crate) fn advance(&mut self, id: StreamId, log: &Log) {
+        self.entries_read = match self.entries_read {
+            Some(read) if self.last_id >= log.first_id() && !log.has_deleted_from(self.last_id) => {
+                Some(read.wrapping_add(1))
+            }
+            read if log.state().added == 0 => read,
+            _ => log.added_until(id),
+        };
+        self.last_id = id;
+    }
+
+    /// How many entries are still to be delivered, if that can be told. A counter that was set too
+    /// high makes it negative.
+    pub(crate) fn lag(&self, log: &Log) -> Option<i64> {
+        let state = log.state();
+        if state.added == 0 || log.len() == 0 {
+            return Some(0);
+        }
+        let first_id = log.first_id();
+        if self.last_id < first_id && state.max_deleted_id < first_id {
+            return Some(log.len() as i64);
+        }
+        let read = match self.entries_read {
+            Some(read) if !log.has_deleted_from(self.last_id) => read,
+            _ => log.added_until(self.last_id)?,
+        };
+        Some(state.added.wrapping_sub(read) as i64)
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let consumers = self.consumers.iter().flatten();
+        let of_consumers: usize = consumers
+            .map(|consumer| consumer.name.len() + consumer.pending.len() * size_of::<StreamId>())
+            .sum();
+        size_of::<Group>()
+            + self.consumers.capacity() * size_of::<Option<Consumer>>()
+            + self.pending.len() * size_of::<Pending>()
+            + of_consumers
+    }
+
+    fn search(&self, name: &[u8]) -> Result<usize, usize> {
+        self.by_name
+            .binary_search_by(|&slot| self.consumer(ConsumerSlot(slot)).name().cmp(name))
+    }
+}

@@ -1,0 +1,202 @@
+//! The ids of entries.
+
+use std::fmt;
+
+/// An entry's id: a time and a number within it. Ids only grow along a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StreamId {
+    /// Ms since the UNIX epoch, or whatever the writer chose.
+    pub(crate) time_ms: u64,
+    pub(crate) sequence: u64,
+}
+
+impl StreamId {
+    /// 0-0, which no entry has.
+    pub(crate) const MIN: StreamId = StreamId::new(0, 0);
+    pub(crate) const MAX: StreamId = StreamId::new(u64::MAX, u64::MAX);
+
+    pub(crate) const fn new(time_ms: u64, sequence: u64) -> Self {
+        StreamId { time_ms, sequence }
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self == StreamId::MIN
+    }
+
+    /// The id behind this one, if there is one.
+    pub(crate) fn next(self) -> Option<Self> {
+        match self.sequence.checked_add(1) {
+            Some(sequence) => Some(StreamId::new(self.time_ms, sequence)),
+            None => Some(StreamId::new(self.time_ms.checked_add(1)?, 0)),
+        }
+    }
+
+    /// The id before this one, if there is one.
+    pub(crate) fn previous(self) -> Option<Self> {
+        match self.sequence.checked_sub(1) {
+            Some(sequence) => Some(StreamId::new(self.time_ms, sequence)),
+            None => Some(StreamId::new(self.time_ms.checked_sub(1)?, u64::MAX)),
+        }
+    }
+
+    /// The id that `*` means now, behind the last one.
+    pub(crate) fn generate(last: StreamId, now_ms: i64) -> Option<Self> {
+        match u64::try_from(now_ms) {
+            Ok(now_ms) if now_ms > last.time_ms => Some(StreamId::new(now_ms, 0)),
+            _ => last.next(),
+        }
+    }
+
+    /// Reads `time-sequence` or `time` alone, which then has this sequence.
+    pub(crate) fn parse(text: &[u8], missing_sequence: u64) -> Option<Self> {
+        let text = as_c_string(text)?;
+        let Some(dash) = text.iter().position(|&byte| byte == b'-') else {
+            return Some(StreamId::new(parse_number(text)?, missing_sequence));
+        };
+        let sequence = parse_number(&text[dash + 1..])?;
+        Some(StreamId::new(parse_number(&text[..dash])?, sequence))
+    }
+
+    /// Reads what [`parse`](Self::parse) reads, and `-` and `+`, the least and the greatest id.
+    pub(crate) fn parse_bound(text: &[u8], missing_sequence: u64) -> Option<Self> {
+        match as_c_string(text)? {
+            b"-" => Some(StreamId::MIN),
+            b"+" => Some(StreamId::MAX),
+            _ => StreamId::parse(text, missing_sequence),
+        }
+    }
+
+    /// The time of `time-*`.
+    pub(crate) fn parse_open(text: &[u8]) -> Option<u64> {
+        parse_number(as_c_string(text)?.strip_suffix(b"-*")?)
+    }
+
+    /// As replies show it.
+    pub(crate) fn text(self) -> IdText {
+        let mut text = IdText {
+            bytes: [0; IdText::BYTES_MAX],
+            length: 0,
+        };
+        text.append(itoa::Buffer::new().format(self.time_ms).as_bytes());
+        text.append(b"-");
+        text.append(itoa::Buffer::new().format(self.sequence).as_bytes());
+        text
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.time_ms, self.sequence)
+    }
+}
+
+/// The text of an id, kept on the stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdText {
+    bytes: [u8; IdText::BYTES_MAX],
+    length: u8,
+}
+
+impl IdText {
+    /// Two numbers of 20 digits and what is between them.
+    const BYTES_MAX: usize = 41;
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    fn append(&mut self, part: &[u8]) {
+        let start = usize::from(self.length);
+        self.bytes[start..start + part.len()].copy_from_slice(part);
+        self.length += part.len() as u8;
+    }
+}
+
+/// Redis reads ids as C does: up to a zero byte; long ones are no ids.
+fn as_c_string(text: &[u8]) -> Option<&[u8]> {
+    (text.len() <= TEXT_BYTES_MAX)
+        .then(|| text.split(|&byte| byte == 0).next())
+        .flatten()
+}
+
+/// Reads an unsigned number as `strtoull` does, except that one below zero is none.
+#[inline]
+fn parse_number(text: &[u8]) -> Option<u64> {
+    let digits = match text {
+        [b'0'..=b'9', ..] => text,
+        _ => {
+            let blanks = text.iter().take_while(|&&byte| is_blank(byte)).count();
+            let text = &text[blanks..];
+            text.strip_prefix(b"+").unwrap_or(text)
+        }
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &digit| {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(value))
+    })
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0B
+}
+
+const TEXT_BYTES_MAX: usize = 127;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_redis_reads_them() {
+        for (text, id) in [
+            ("5-3", Some((5, 3))),
+            ("5", Some((5, 9))),
+            ("0-0", Some((0, 0))),
+            ("007-+1", Some((7, 1))),
+            (
+                "18446744073709551615-18446744073709551615",
+                Some((u64::MAX, u64::MAX)),
+            ),
+            ("18446744073709551616", None),
+            ("", None),
+            ("-", None),
+            ("+", None),
+            ("5-", None),
+            ("-5", None),
+            ("5-3-1", None),
+            ("5-*", None),
+            ("5 ", None),
+            ("(5", None),
+            ("x", None),
+            ("5\0x", Some((5, 9))),
+        ] {
+            let wanted = id.map(|(time_ms, sequence)| StreamId::new(time_ms, sequence));
+            assert_eq!(StreamId::parse(text.as_bytes(), 9), wanted, "{text}");
+        }
+        assert_eq!(StreamId::parse(&[b'1'; 128], 0), None);
+        assert_eq!(StreamId::parse_bound(b"-", 9), Some(StreamId::MIN));
+        assert_eq!(StreamId::parse_bound(b"+", 0), Some(StreamId::MAX));
+        assert_eq!(StreamId::parse_open(b"12-*"), Some(12));
+        assert_eq!(StreamId::parse_open(b"12"), None);
+    }
+
+    #[test]
+    fn neighbours_end_at_both_ends() {
+        assert_eq!(StreamId::MAX.next(), None);
+        assert_eq!(StreamId::MIN.previous(), None);
+        let id = StreamId::new(4, u64::MAX);
+        assert_eq!(id.next(), Some(StreamId::new(5, 0)));
+        assert_eq!(StreamId::new(5, 0).previous(), Some(id));
+        assert_eq!(StreamId::generate(id, 4), Some(StreamId::new(5, 0)));
+        assert_eq!(StreamId::generate(id, 9), Some(StreamId::new(9, 0)));
+        assert_eq!(StreamId::generate(StreamId::MAX, 9), None);
+        assert_eq!(StreamId::new(0, u64::MAX).text().as_bytes().len(), 22);
+        assert_eq!(StreamId::MAX.text().as_bytes().len(), 41);
+    }
+}

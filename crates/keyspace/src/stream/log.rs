@@ -1,0 +1,416 @@
+//! The entries of a stream and what is remembered of those that are gone.
+
+use super::block::{Block, BlockIter, BlockLimits, EntryFields, PackedEntry};
+use super::id::StreamId;
+use super::pages::{Identified, Pages, PagesIter, Place};
+
+/// Entries in the order of their ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    blocks: Pages<Block>,
+    len: usize,
+    first_id: StreamId,
+    /// Of the last entry that is there.
+    newest_id: StreamId,
+    last_id: StreamId,
+    max_deleted_id: StreamId,
+    added: u64,
+}
+
+/// What a log remembers apart from its entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogState {
+    /// The greatest id that was ever given or set; new ones are greater.
+    pub(crate) last_id: StreamId,
+    /// The greatest id that was deleted one by one, not trimmed.
+    pub(crate) max_deleted_id: StreamId,
+    /// How many entries were ever added, as was last set and counted on from there.
+    pub(crate) added: u64,
+}
+
+/// Where a trim ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TrimTo {
+    /// So many entries stay.
+    Length(u64),
+    /// Entries from this id on stay.
+    Id(StreamId),
+}
+
+/// How the head of a log is trimmed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trim {
+    pub(crate) to: TrimTo,
+    /// Only whole blocks go.
+    pub(crate) approximate: bool,
+    /// No block is begun that would make it more; 0: whatever it takes.
+    pub(crate) limit: u64,
+}
+
+impl Log {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first entry's id; 0-0 if there is none.
+    pub(crate) fn first_id(&self) -> StreamId {
+        self.first_id
+    }
+
+    /// The last entry's id, if there is one. [`LogState::last_id`] may be greater.
+    pub(crate) fn newest_id(&self) -> Option<StreamId> {
+        (self.len > 0).then_some(self.newest_id)
+    }
+
+    pub(crate) fn state(&self) -> LogState {
+        LogState {
+            last_id: self.last_id,
+            max_deleted_id: self.max_deleted_id,
+            added: self.added,
+        }
+    }
+
+    /// Sets what is remembered; the last id must not be below an entry's.
+    pub(crate) fn set_state(&mut self, state: LogState) {
+        self.last_id = state.last_id;
+        self.max_deleted_id = state.max_deleted_id;
+        self.added = state.added;
+    }
+
+    /// Blocks that the entries lie in.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.blocks.iter().map(Block::memory_bytes).sum()
+    }
+
+    /// Adds an entry; false if its id is not greater than the last id.
+    pub(crate) fn append<'a>(
+        &mut self,
+        id: StreamId,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        limits: BlockLimits,
+    ) -> bool {
+        if id <= self.last_id {
+            return false;
+        }
+        let text_bytes = fields
+            .clone()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        match self.blocks.last_mut() {
+            Some(block) if block.fits(text_bytes, limits) => block.append(id, fields),
+            last => {
+                if let Some(block) = last {
+                    block.close();
+                }
+                self.blocks.insert(Block::new(id, fields));
+            }
+        }
+        if self.len == 0 {
+            self.first_id = id;
+        }
+        self.len += 1;
+        self.last_id = id;
+        self.newest_id = id;
+        self.added = self.added.wrapping_add(1);
+        true
+    }
+
+    /// The entry with this id.
+    pub(crate) fn get(&self, id: StreamId) -> Option<Entry<'_>> {
+        self.range(id, id).next()
+    }
+
+    pub(crate) fn contains(&self, id: StreamId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// The entries between two ids, both included.
+    pub(crate) fn range(&self, from: StreamId, to: StreamId) -> Entries<'_> {
+        let mut blocks = self.blocks_between(from, to);
+        Entries {
+            block: blocks.next().map(Block::iter),
+            blocks,
+            from,
+            to,
+        }
+    }
+
+    /// The same from the last to the first.
+    pub(crate) fn range_reversed(&self, from: StreamId, to: StreamId) -> EntriesReversed<'_> {
+        EntriesReversed {
+            blocks: self.blocks_between(from, to),
+            block: None,
+            found: Vec::new(),
+            from,
+            to,
+        }
+    }
+
+    /// Deletes an entry; false if it is not there.
+    pub(crate) fn delete(&mut self, id: StreamId) -> bool {
+        let place = self.place_of(id);
+        let Some(place) = place else {
+            return false;
+        };
+        let Some(block) = self.blocks.at_mut(place) else {
+            return false;
+        };
+        if !block.delete(id) {
+            return false;
+        }
+        if block.live() == 0 {
+            self.blocks.remove_at(place);
+        } else {
+            block.tidy();
+        }
+        self.len -= 1;
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        if id == self.first_id {
+            self.find_first();
+        }
+        if id == self.newest_id {
+            self.find_newest();
+        }
+        true
+    }
+
+    /// Removes entries from the head; returns how many.
+    pub(crate) fn trim(&mut self, trim: Trim) -> u64 {
+        let mut removed = 0;
+        while let Some(block) = self.blocks.first() {
+            let live = block.live() as u64;
+            if self.has_trimmed(trim.to) || exceeds(trim.limit, removed + live) {
+                break;
+            }
+            if self.goes_whole(block, trim.to) {
+                let first = block.id();
+                self.blocks.remove(first);
+                self.len -= live as usize;
+                removed += live;
+                continue;
+            }
+            if !trim.approximate {
+                removed += self.trim_within(block.id(), trim.to, |_| true);
+            }
+            break;
+        }
+        self.after_trim(removed);
+        removed
+    }
+
+    /// Removes entries that `may_go` from the head, whole blocks or not; returns how many.
+    pub(crate) fn trim_each(
+        &mut self,
+        trim: Trim,
+        mut may_go: impl FnMut(StreamId) -> bool,
+    ) -> u64 {
+        let mut removed = 0;
+        let mut next = self.blocks.first().map(Identified::id);
+        while let Some(first) = next {
+            let place = self.blocks.lower_bound(first);
+            let Some(block) = self.blocks.at(place) else {
+                break;
+            };
+            let first = block.id();
+            let live = block.live() as u64;
+            if self.has_trimmed(trim.to) || exceeds(trim.limit, removed + live) {
+                break;
+            }
+            let whole = self.goes_whole(block, trim.to);
+            removed += self.trim_within(first, trim.to, &mut may_go);
+            next = first.next().filter(|_| whole);
+        }
+        self.after_trim(removed);
+        removed
+    }
+
+    /// How many entries were added up to this id, itself included, if that can be told.
+    pub(crate) fn added_until(&self, id: StreamId) -> Option<u64> {
+        if self.added == 0 {
+            return Some(0);
+        }
+        if self.len == 0 && id <= self.last_id {
+            return Some(self.added);
+        }
+        if !id.is_zero() && id < self.max_deleted_id {
+            return None;
+        }
+        if id >= self.last_id {
+            return (id == self.last_id).then_some(self.added);
+        }
+        if self.max_deleted_id.is_zero() || self.max_deleted_id < self.first_id {
+            let before = self.added.wrapping_sub(self.len as u64);
+            if id < self.first_id {
+                return Some(before);
+            }
+            if id == self.first_id {
+                return Some(before.wrapping_add(1));
+            }
+        }
+        None
+    }
+
+    /// Whether an entry from this id on may have been deleted, so that counting up to the end
+    /// would count it.
+    pub(crate) fn has_deleted_from(&self, from: StreamId) -> bool {
+        self.len > 0 && !self.max_deleted_id.is_zero() && from <= self.max_deleted_id
+    }
+
+    fn blocks_between(&self, from: StreamId, to: StreamId) -> PagesIter<'_, Block> {
+        let first = self.place_of(from);
+        let start = first.unwrap_or_else(|| self.blocks.lower_bound(from));
+        self.blocks.iter_between(start, to)
+    }
+
+    /// The block that has the entry with this id, if that is there: the last one that begins with
+    /// it or before.
+    fn place_of(&self, id: StreamId) -> Option<Place> {
+        let place = self.blocks.lower_bound(id);
+        match self.blocks.at(place) {
+            Some(block) if block.id() == id => Some(place),
+            _ => self.blocks.before(place),
+        }
+    }
+
+    fn has_trimmed(&self, to: TrimTo) -> bool {
+        matches!(to, TrimTo::Length(length) if self.len as u64 <= length)
+    }
+
+    fn goes_whole(&self, block: &Block, to: TrimTo) -> bool {
+        match to {
+            TrimTo::Length(length) => (self.len - block.live()) as u64 >= length,
+            TrimTo::Id(id) => block.last() < id,
+        }
+    }
+
+    /// Removes the entries of one block that are to go; returns how many.
+    fn trim_within(
+        &mut self,
+        first: StreamId,
+        to: TrimTo,
+        mut may_go: impl FnMut(StreamId) -> bool,
+    ) -> u64 {
+        let mut surplus = match to {
+            TrimTo::Length(length) => (self.len as u64).saturating_sub(length),
+            TrimTo::Id(_) => u64::MAX,
+        };
+        let Some(block) = self.blocks.get_mut(first) else {
+            return 0;
+        };
+        let removed = block.delete_while(|id| {
+            if surplus == 0 || matches!(to, TrimTo::Id(end) if id >= end) {
+                return None;
+            }
+            let goes = may_go(id);
+            surplus -= u64::from(goes);
+            Some(goes)
+        });
+        if block.live() == 0 {
+            self.blocks.remove(first);
+        } else if removed > 0 {
+            block.tidy();
+        }
+        self.len -= removed;
+        removed as u64
+    }
+
+    fn after_trim(&mut self, removed: u64) {
+        if removed > 0 {
+            self.find_first();
+            self.find_newest();
+        }
+    }
+
+    fn find_first(&mut self) {
+        let mut entries = self.blocks.first().into_iter().flat_map(Block::iter);
+        self.first_id = entries.next().map_or(StreamId::MIN, |entry| entry.id);
+    }
+
+    fn find_newest(&mut self) {
+        let entries = self.blocks.last().into_iter().flat_map(Block::iter);
+        self.newest_id = entries.last().map_or(StreamId::MIN, |entry| entry.id);
+    }
+}
+
+/// An entry to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a>(PackedEntry<'a>);
+
+impl<'a> Entry<'a> {
+    pub(crate) fn id(&self) -> StreamId {
+        self.0.id
+    }
+
+    /// Its names and values in order.
+    pub(crate) fn fields(&self) -> EntryFields<'a> {
+        self.0.fields()
+    }
+}
+
+/// Iterator over entries in the order of their ids.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries<'a> {
+    blocks: PagesIter<'a, Block>,
+    block: Option<BlockIter<'a>>,
+    from: StreamId,
+    to: StreamId,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        loop {
+            for entry in self.block.as_mut()? {
+                if entry.id > self.to {
+                    self.block = None;
+                    return None;
+                }
+                if entry.id >= self.from {
+                    return Some(Entry(entry));
+                }
+            }
+            self.block = self.blocks.next().map(Block::iter);
+        }
+    }
+}
+
+/// Iterator over entries in the reverse order of their ids.
+#[derive(Clone, Debug)]
+pub(crate) struct EntriesReversed<'a> {
+    blocks: PagesIter<'a, Block>,
+    block: Option<BlockIter<'a>>,
+    /// The block's entries that are still to be shown.
+    found: Vec<(StreamId, usize)>,
+    from: StreamId,
+    to: StreamId,
+}
+
+impl<'a> Iterator for EntriesReversed<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        loop {
+            if let (Some((id, at)), Some(block)) = (self.found.pop(), &self.block) {
+                return Some(Entry(block.entry(at, id)));
+            }
+            let block = self.blocks.next_back()?.iter();
+            let wanted = block
+                .clone()
+                .skip_while(|entry| entry.id < self.from)
+                .take_while(|entry| entry.id <= self.to);
+            self.found.extend(wanted.map(|entry| (entry.id, entry.at)));
+            self.block = Some(block);
+        }
+    }
+}
+
+fn exceeds(limit: u64, count: u64) -> bool {
+    limit > 0 && count > limit
+}

@@ -1,0 +1,321 @@
+//! Things in the order of their ids, in dense pages.
+//!
+//! ```text
+//!  pages  ┌──────┬──────┬──────┐        page  ┌───────┬───────┬───┬───────┐
+//!         │ page │ page │ page │              │ thing │ thing │ … │ thing │  up to 64, in order
+//!         └──────┴──────┴──────┘              └───────┴───────┴───┴───────┘
+//! ```
+//!
+//! Streams grow at their end and are trimmed at their beginning, and so are lists of what is
+//! pending. A radix tree has a node or two for every id and a B-tree that is filled in order is
+//! left half empty; here what is appended fills its page, the end is two steps away, and anything
+//! else is found by two binary searches. A page bounds what an insertion or a removal moves.
+
+use std::collections::VecDeque;
+
+use super::id::StreamId;
+
+/// What has an id of its own.
+pub(crate) trait Identified {
+    fn id(&self) -> StreamId;
+}
+
+impl Identified for StreamId {
+    fn id(&self) -> StreamId {
+        *self
+    }
+}
+
+/// A sorted collection; every id at most once.
+#[derive(Clone, Debug)]
+pub(crate) struct Pages<T> {
+    /// None is empty.
+    pages: VecDeque<Vec<T>>,
+    len: usize,
+}
+
+/// Where a thing lies; good until the collection next changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    page: usize,
+    at: usize,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        Pages {
+            pages: VecDeque::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<T: Identified> Pages<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.pages.front()?.first()
+    }
+
+    pub(crate) fn last(&self) -> Option<&T> {
+        self.pages.back()?.last()
+    }
+
+    pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
+        self.pages.back_mut()?.last_mut()
+    }
+
+    /// The first thing whose id is this one or greater.
+    pub(crate) fn lower_bound(&self, id: StreamId) -> Place {
+        let page = self.page_of(id);
+        let at = match self.pages.get(page) {
+            Some(things) => things.partition_point(|thing| thing.id() < id),
+            None => 0,
+        };
+        Place { page, at }
+    }
+
+    /// Where the thing with this id lies.
+    pub(crate) fn find(&self, id: StreamId) -> Option<Place> {
+        let place = self.lower_bound(id);
+        (self.at(place)?.id() == id).then_some(place)
+    }
+
+    pub(crate) fn get(&self, id: StreamId) -> Option<&T> {
+        self.at(self.lower_bound(id))
+            .filter(|thing| thing.id() == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut T> {
+        let place = self.find(id)?;
+        self.at_mut(place)
+    }
+
+    /// The thing at a place, if the place is not the end.
+    pub(crate) fn at(&self, place: Place) -> Option<&T> {
+        self.pages.get(place.page)?.get(place.at)
+    }
+
+    pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut T> {
+        self.pages.get_mut(place.page)?.get_mut(place.at)
+    }
+
+    /// The place before this one.
+    pub(crate) fn before(&self, place: Place) -> Option<Place> {
+        if let Some(at) = place.at.checked_sub(1) {
+            return Some(Place { at, ..place });
+        }
+        let page = place.page.checked_sub(1)?;
+        let at = self.pages[page].len() - 1;
+        Some(Place { page, at })
+    }
+
+    /// Adds a thing; false if its id is there already.
+    pub(crate) fn insert(&mut self, thing: T) -> bool {
+        let id = thing.id();
+        if self.last().is_none_or(|last| last.id() < id) {
+            self.push(thing);
+            return true;
+        }
+        let place = self.lower_bound(id);
+        let page = &mut self.pages[place.page];
+        if page[place.at].id() == id {
+            return false;
+        }
+        page.insert(place.at, thing);
+        if page.len() > PAGE_MAX {
+            let half = page.split_off(PAGE_MAX / 2);
+            self.pages.insert(place.page + 1, half);
+        }
+        self.len += 1;
+        true
+    }
+
+    /// Takes out the thing with this id.
+    pub(crate) fn remove(&mut self, id: StreamId) -> Option<T> {
+        let place = self.find(id)?;
+        Some(self.remove_at(place))
+    }
+
+    /// Takes out the thing at a place, which is not the end. What followed it is at
+    /// [`lower_bound`](Self::lower_bound) of its id.
+    pub(crate) fn remove_at(&mut self, place: Place) -> T {
+        let page = &mut self.pages[place.page];
+        let thing = page.remove(place.at);
+        self.len -= 1;
+        if page.is_empty() {
+            self.pages.remove(place.page);
+        } else if page.len() < page.capacity() / 4 {
+            page.shrink_to(page.len() * 2);
+        }
+        thing
+    }
+
+    pub(crate) fn iter(&self) -> PagesIter<'_, T> {
+        let end = self.end();
+        PagesIter {
+            pages: self,
+            start: Place { page: 0, at: 0 },
+            end,
+        }
+    }
+
+    /// The things from a place on, up to this id and included.
+    pub(crate) fn iter_between(&self, start: Place, to: StreamId) -> PagesIter<'_, T> {
+        let end = match to.next() {
+            Some(behind) => self.lower_bound(behind),
+            None => self.end(),
+        };
+        PagesIter {
+            pages: self,
+            start,
+            end,
+        }
+    }
+
+    /// The things whose ids are between these, both included.
+    pub(crate) fn range(&self, from: StreamId, to: StreamId) -> PagesIter<'_, T> {
+        self.iter_between(self.lower_bound(from), to)
+    }
+
+    fn end(&self) -> Place {
+        let page = self.pages.len();
+        Place { page, at: 0 }
+    }
+
+    /// The page that has or would have this id; the number of pages if it is behind all.
+    fn page_of(&self, id: StreamId) -> usize {
+        let ends_before = |page: &Vec<T>| page.last().is_some_and(|last| last.id() < id);
+        // Most ids that are asked for are near the end.
+        match self.pages.back() {
+            Some(page) if page.first().is_some_and(|first| first.id() <= id) => {
+                self.pages.len() - usize::from(!ends_before(page))
+            }
+            _ => self.pages.partition_point(ends_before),
+        }
+    }
+
+    fn push(&mut self, thing: T) {
+        match self.pages.back_mut() {
+            Some(page) if page.len() < PAGE_MAX => page.push(thing),
+            // Of many pages the next one will be full as well; a first one may stay small.
+            Some(_) => {
+                let mut page = Vec::with_capacity(PAGE_MAX);
+                page.push(thing);
+                self.pages.push_back(page);
+            }
+            None => self.pages.push_back(vec![thing]),
+        }
+        self.len += 1;
+    }
+}
+
+/// Iterator over things in order, from either end.
+#[derive(Clone, Debug)]
+pub(crate) struct PagesIter<'a, T> {
+    pages: &'a Pages<T>,
+    start: Place,
+    end: Place,
+}
+
+impl<'a, T> Iterator for PagesIter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        if self.start >= self.end {
+            return None;
+        }
+        let page = &self.pages.pages[self.start.page];
+        let thing = page.get(self.start.at)?;
+        self.start.at += 1;
+        if self.start.at == page.len() {
+            self.start = Place {
+                page: self.start.page + 1,
+                at: 0,
+            };
+        }
+        Some(thing)
+    }
+}
+
+impl<'a, T> DoubleEndedIterator for PagesIter<'a, T> {
+    fn next_back(&mut self) -> Option<&'a T> {
+        if self.start >= self.end {
+            return None;
+        }
+        if self.end.at == 0 {
+            self.end.page -= 1;
+            self.end.at = self.pages.pages[self.end.page].len();
+        }
+        self.end.at -= 1;
+        self.pages.pages[self.end.page].get(self.end.at)
+    }
+}
+
+/// Most things in a page: what an insertion moves is a few KiB.
+const PAGE_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(number: u64) -> StreamId {
+        StreamId::new(number / 7, number % 7)
+    }
+
+    proptest! {
+        #[test]
+        fn pages_are_a_sorted_set(steps in prop::collection::vec((0u8..8, 0u64..600), 0..1500)) {
+            let (mut pages, mut model) = (Pages::default(), BTreeSet::new());
+            let mut end = 0;
+            for (action, number) in steps {
+                match action {
+                    0..3 => {
+                        end = end.max(number) + 1;
+                        prop_assert_eq!(pages.insert(id(end)), model.insert(id(end)));
+                    }
+                    3..5 => {
+                        end = end.max(number);
+                        prop_assert_eq!(pages.insert(id(number)), model.insert(id(number)));
+                    }
+                    5 => {
+                        let first = model.first().copied();
+                        let removed = first.and_then(|first| pages.remove(first));
+                        prop_assert_eq!(removed, model.pop_first());
+                    }
+                    _ => {
+                        let there = model.remove(&id(number));
+                        prop_assert_eq!(pages.remove(id(number)).is_some(), there);
+                    }
+                }
+                prop_assert_eq!(pages.len(), model.len());
+                prop_assert_eq!(pages.get(id(number)).is_some(), model.contains(&id(number)));
+            }
+            prop_assert_eq!(pages.first(), model.first());
+            prop_assert_eq!(pages.last(), model.last());
+            prop_assert!(pages.iter().eq(model.iter()));
+            for (from, to) in [(0, 600), (100, 101), (300, 299), (250, 900), (50, 550)] {
+                let wanted: Vec<_> = match from <= to {
+                    true => model.range(id(from)..=id(to)).collect(),
+                    false => Vec::new(),
+                };
+                let range = pages.range(id(from), id(to));
+                prop_assert!(range.clone().eq(wanted.iter().copied()));
+                prop_assert!(range.rev().eq(wanted.iter().rev().copied()));
+                let start = pages.lower_bound(id(from));
+                let before = pages.before(start).and_then(|place| pages.at(place));
+                prop_assert_eq!(before, model.range(..id(from)).next_back());
+            }
+        }
+    }
+}
