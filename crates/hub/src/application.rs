@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::session::feed::{FeedSession, Source};
 use crate::session::resp::{Pipeline, RespSession};
 use crate::session::zmq::ZmqSession;
+use crate::waiting::LaneWaiting;
 
 /// Tags of the hub's listeners.
 pub mod port {
@@ -39,6 +40,7 @@ pub struct HubLane {
     sessions: Vec<Option<Session>>,
     fanout: Fanout,
     pipeline: Pipeline,
+    waiting: LaneWaiting,
     /// Feeds that this lane reads.
     sources: Vec<Source>,
     /// Feed clients of this lane, to be served when the journal grows.
@@ -68,6 +70,7 @@ impl HubLane {
         Self {
             fanout: Fanout::new(hub.clone(), lane),
             pipeline: Pipeline::new(),
+            waiting: LaneWaiting::default(),
             lane,
             sessions: Vec::new(),
             sources,
@@ -213,6 +216,53 @@ impl HubLane {
         }
     }
 
+    /// The session of a client that waits no more.
+    fn end_wait(&mut self, client: u64) -> Option<&mut RespSession> {
+        let connection = self.waiting.remove(client)?;
+        self.resp_session(connection)
+    }
+
+    fn resp_session(&mut self, id: ConnectionId) -> Option<&mut RespSession> {
+        match self.sessions.get_mut(id.index())? {
+            Some(Session::Resp(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Answers clients whose time has come. Returns when to look again.
+    fn end_waits(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        while let Some((client, _)) = self.waiting.pop_due(now_ms) {
+            // If somebody else has ended the wait, the reply is on its way.
+            if self.hub.waiting.claim(client, &self.hub.keyspace).is_some()
+                && let Some(session) = self.end_wait(client)
+            {
+                session.timed_out(context);
+            }
+        }
+        let mut deadline_ms = self.waiting.deadline_ms();
+        if self.waiting.has_postponed() {
+            match self.hub.pause.until_ms(now_ms) {
+                Some(until_ms) => {
+                    deadline_ms = Some(deadline_ms.map_or(until_ms, |other| other.min(until_ms)));
+                }
+                None => self.resume_postponed(context),
+            }
+        }
+        let wait_ms = deadline_ms?
+            .saturating_sub(now_ms)
+            .clamp(0, DEADLINE_MS_MAX) as u64;
+        Some(context.now_ns() + wait_ms * 1_000_000)
+    }
+
+    fn resume_postponed(&mut self, context: &mut Context<Mail>) {
+        for (_, connection) in self.waiting.take_postponed(&self.hub.waiting) {
+            if let Some(session) = self.resp_session(connection) {
+                session.resume(context);
+            }
+        }
+    }
+
     fn expire_keys(&mut self, context: &Context<Mail>) -> Option<u64> {
         let keyspace = &self.hub.keyspace;
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
@@ -283,8 +333,9 @@ impl Application for HubLane {
         };
         match session {
             Session::Resp(session) => {
-                let (fanout, pipeline) = (&mut self.fanout, &mut self.pipeline);
-                session.received(&self.hub, fanout, pipeline, context, input)
+                let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
+                let pipeline = &mut self.pipeline;
+                session.received(&self.hub, fanout, waiting, pipeline, context, input)
             }
             Session::Zmq(session) => session.received(&self.hub, &mut self.fanout, context, input),
             Session::Feed(session) => {
@@ -317,7 +368,8 @@ impl Application for HubLane {
         };
         self.timed_sessions -= usize::from(session.is_timed());
         match session {
-            Session::Resp(session) => {
+            Session::Resp(mut session) => {
+                session.closed(&self.hub, &mut self.waiting);
                 self.fanout.remove(id);
                 self.hub.clients.disconnect(session.client().id);
             }
@@ -334,6 +386,7 @@ impl Application for HubLane {
     }
 
     fn mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
+        let hub = &self.hub.clone();
         match mail {
             Mail::News(publication) => {
                 self.hub.news_taken(self.lane, &publication);
@@ -342,6 +395,25 @@ impl Application for HubLane {
             // Being woken is all: `turn` looks at the journal, and at what was left out.
             Mail::FeedAdvanced | Mail::Lagging => {}
             Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
+            Mail::Served {
+                client,
+                reply,
+                failed,
+            } => {
+                self.hub.waiting.remove(client);
+                if let Some(session) = self.end_wait(client) {
+                    session.served(hub, context, &reply, failed);
+                }
+            }
+            Mail::Unblocked { client, error } => {
+                if let Some(session) = self.end_wait(client) {
+                    match error {
+                        true => session.unblocked_with_error(hub, context),
+                        false => session.timed_out(context),
+                    }
+                }
+            }
+            Mail::Unpaused => self.resume_postponed(context),
         }
     }
 
@@ -359,6 +431,7 @@ impl Application for HubLane {
         if self.timed_sessions > 0 || !self.sources.is_empty() {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
+        deadline_ns = earlier(deadline_ns, self.end_waits(context));
         earlier(deadline_ns, self.expire_keys(context))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
@@ -50,6 +50,12 @@ pub struct Client {
     pub output_bytes: AtomicU64,
     /// Name of the last command.
     pub last_command: Mutex<&'static str>,
+    /// Commands queued since MULTI; -1 outside a transaction.
+    pub multi: AtomicI64,
+    /// Keys watched.
+    pub watched: AtomicU32,
+    /// Whether its command has not ended.
+    pub blocked: AtomicBool,
 }
 
 /// What a client says of itself.
@@ -90,6 +96,9 @@ impl Clients {
             query_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             last_command: Mutex::new("NULL"),
+            multi: AtomicI64::new(-1),
+            watched: AtomicU32::new(0),
+            blocked: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, client.clone());
         client
@@ -125,6 +134,11 @@ impl Client {
     /// Whether it is in pub/sub mode.
     pub fn is_subscriber(&self) -> bool {
         self.channels.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes whether its command has not ended.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
     }
 
     /// The line that CLIENT LIST and CLIENT INFO show, without a line end.

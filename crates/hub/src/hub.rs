@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
-use tidewire_keyspace::{Event, Keyspace, Observer, Options, ValueRef};
+use tidewire_keyspace::{Event, Keyspace, Observer, Options, Outcome, ValueRef, Waiter};
 use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 
@@ -17,6 +17,7 @@ use crate::ingest::IngestCounters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::subscriptions::Subscriptions;
+use crate::waiting::{Pause, WaitingClients};
 
 /// Limits and switches of a hub. Every queue has its bound here.
 #[derive(Clone, Debug)]
@@ -114,6 +115,12 @@ pub struct Hub {
     pub command_errors: AtomicU64,
     /// Keys whose time came.
     pub expired_keys: AtomicU64,
+    /// Redis clients that have watched keys.
+    pub(crate) watching_clients: AtomicU64,
+    /// Redis clients whose command has not ended.
+    pub(crate) waiting: WaitingClients,
+    /// CLIENT PAUSE.
+    pub(crate) pause: Pause,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
@@ -142,6 +149,24 @@ pub enum Mail {
     Lagging,
     /// End a connection of that lane.
     Kill(ConnectionId),
+    /// The reply that a waiting client of that lane gets.
+    Served {
+        /// The client's number.
+        client: u64,
+        /// As it goes out.
+        reply: Vec<u8>,
+        /// Whether it is an error.
+        failed: bool,
+    },
+    /// CLIENT UNBLOCK of a client of that lane.
+    Unblocked {
+        /// The client's number.
+        client: u64,
+        /// It gets an error, not the reply of its timeout.
+        error: bool,
+    },
+    /// CLIENT UNPAUSE.
+    Unpaused,
 }
 
 impl Hub {
@@ -175,6 +200,9 @@ impl Hub {
             commands: AtomicU64::new(0),
             command_errors: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
+            watching_clients: AtomicU64::new(0),
+            waiting: WaitingClients::default(),
+            pause: Pause::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
@@ -336,6 +364,15 @@ impl Observer for LiveObserver<'_> {
         let version = self.0.live_version.fetch_add(1, Ordering::AcqRel) + 1;
         publication.push_with(key, Origin::Live, version, |out| write_value(value, out));
         self.0.send_news(route.lanes, &Arc::new(publication));
+    }
+
+    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
+        let client = waiter.client;
+        self.0.mailboxes[client.lane].send(Mail::Served {
+            client: client.client,
+            reply,
+            failed: matches!(outcome, Outcome::Failed(_)),
+        });
     }
 }
 

@@ -53,3 +53,5 @@ mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 
 mod symbols;
+
+mod waiting;

@@ -246,7 +246,9 @@ pub enum SessionCommand {
     ConfigRewrite,
     ConfigSet,
     Debug,
+    Discard,
     Echo,
+    Exec,
     FunctionDelete,
     FunctionDump,
     FunctionFlush,
@@ -272,6 +274,7 @@ pub enum SessionCommand {
     MemoryStats,
     ModuleHelp,
     ModuleList,
+    Multi,
     Ping,
     Psubscribe,
     Publish,
@@ -302,8 +305,10 @@ pub enum SessionCommand {
     Subscribe,
     Sunsubscribe,
     Unsubscribe,
+    Unwatch,
     Wait,
     WaitAof,
+    Watch,
 }
 
 impl Command {

@@ -1,24 +1,29 @@
 //! A Redis client's session: requests in, replies out, in order.
 
+mod blocking;
 mod connection;
 mod info;
 mod parameters;
 mod pipeline;
 mod pubsub;
+mod transaction;
 
 pub(crate) use pipeline::Pipeline;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Outcome, Run, SessionCommand};
+use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, WatchedKey};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{Arguments, Limits, Protocol, RequestParser, Writer};
 
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
+use crate::waiting::LaneWaiting;
+use blocking::Stop;
 use pipeline::Gathered;
+use transaction::Transaction;
 
 /// A Redis client.
 #[derive(Debug)]
@@ -38,6 +43,13 @@ struct State {
     last_command: Option<&'static Command>,
     /// QUIT, or an error that ends the connection: nothing more is executed.
     closing: bool,
+    /// Why nothing is executed for now.
+    stop: Stop,
+    /// What has been queued since MULTI.
+    transaction: Option<Box<Transaction>>,
+    watched: Vec<WatchedKey>,
+    /// EXEC runs, and has shards locked.
+    is_executing: bool,
 }
 
 /// CLIENT REPLY.
@@ -55,8 +67,16 @@ enum ReplyMode {
 struct Call<'a> {
     hub: &'a Hub,
     fanout: &'a mut Fanout,
+    waiting: &'a mut LaneWaiting,
     context: &'a mut Context<Mail>,
     arguments: Arguments<'a>,
+}
+
+impl Call<'_> {
+    /// Wall-clock time of this turn, ms since the UNIX epoch.
+    fn now_ms(&self) -> i64 {
+        (self.context.unix_ns() / 1_000_000) as i64
+    }
 }
 
 impl RespSession {
@@ -71,6 +91,10 @@ impl RespSession {
                 reply_mode: ReplyMode::On,
                 last_command: None,
                 closing: false,
+                stop: Stop::No,
+                transaction: None,
+                watched: Vec::new(),
+                is_executing: false,
             },
         }
     }
@@ -84,6 +108,7 @@ impl RespSession {
         &mut self,
         hub: &Hub,
         fanout: &mut Fanout,
+        waiting: &mut LaneWaiting,
         pipeline: &mut Pipeline,
         context: &mut Context<Mail>,
         input: &[u8],
@@ -91,13 +116,13 @@ impl RespSession {
         let id = self.state.id;
         let mut consumed = 0;
         let mut commands = 0;
-        while !self.state.closing {
+        while !self.state.is_stopped() {
             let rest = &input[consumed..];
             let (keyspace, database) = (&hub.keyspace, self.state.database);
             let gathered = pipeline.gather(&mut self.parser, keyspace, database, rest);
             let mut whole = true;
             for request in pipeline.requests() {
-                if context.out_bytes(id) > OUTPUT_PAUSE_BYTES || self.state.closing {
+                if context.out_bytes(id) > OUTPUT_PAUSE_BYTES || self.state.is_stopped() {
                     whole = false;
                     break;
                 }
@@ -106,10 +131,14 @@ impl RespSession {
                     let call = Call {
                         hub,
                         fanout,
+                        waiting,
                         context,
                         arguments,
                     };
-                    self.state.execute(call, command);
+                    if !self.state.execute(call, command) {
+                        whole = false;
+                        break;
+                    }
                     commands += 1;
                 }
                 consumed += request.length();
@@ -117,7 +146,7 @@ impl RespSession {
             if !whole {
                 // What was found ahead is found again, from its first byte.
                 self.parser = RequestParser::new(Limits::default());
-                if !self.state.closing {
+                if !self.state.is_stopped() {
                     // It does not read its replies: it gets no more of them until it does.
                     context.pause(id);
                 }
@@ -160,8 +189,16 @@ impl RespSession {
 }
 
 impl State {
+    /// Executes a command; false if it must wait until a pause is over.
     #[inline]
-    fn execute(&mut self, mut call: Call<'_>, command: &Result<&'static Command, String>) {
+    fn execute(&mut self, mut call: Call<'_>, command: &Result<&'static Command, String>) -> bool {
+        if call.hub.pause.may_be_on()
+            && let Ok(command) = command
+            && self.is_postponed(&call, command)
+        {
+            self.postpone(&mut call);
+            return false;
+        }
         if self.reply_mode == ReplyMode::SkipNext {
             self.reply_mode = ReplyMode::Skip;
         }
@@ -170,26 +207,44 @@ impl State {
                 self.last_command = Some(command);
                 self.run(&mut call, command);
             }
-            Err(text) => self.refuse(&mut call, text),
+            Err(text) => {
+                self.abort_transaction();
+                self.refuse(&mut call, text);
+            }
         }
+        if matches!(self.stop, Stop::No) {
+            self.after_reply();
+        }
+        true
+    }
+
+    /// The reply to a command is written, or was left out.
+    #[inline]
+    fn after_reply(&mut self) {
         if self.reply_mode == ReplyMode::Skip {
             self.reply_mode = ReplyMode::On;
         }
     }
 
+    /// Whether CLIENT REPLY lets replies through.
+    #[inline]
+    fn replies(&self) -> bool {
+        self.reply_mode == ReplyMode::On
+    }
+
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
+            self.abort_transaction();
+            return self.refuse_in_subscriber_mode(call, command);
+        }
+        if self.transaction.is_some() && !Self::runs_at_once(command) {
+            return self.queue(call, command);
+        }
         match command.run {
-            Run::Data(_) if self.subscriber_mode(call) => {
-                self.refuse_in_subscriber_mode(call, command)
-            }
+            Run::Data(_) if command.may_wait => self.run_waiting(call, command),
             Run::Data(_) => self.run_data(call, command),
-            Run::Session(session_command) => {
-                if self.subscriber_mode(call) && !allowed_to_subscribers(session_command) {
-                    return self.refuse_in_subscriber_mode(call, command);
-                }
-                self.run_session(call, session_command);
-            }
+            Run::Session(session_command) => self.run_session(call, session_command),
             _ => {
                 // The commands that have subcommands, without one.
                 let name = command.name;
@@ -261,6 +316,14 @@ impl State {
             Name::PubsubNumPat => self.pubsub_num_pat(call),
             Name::PubsubNumSub => self.pubsub_num_sub(call),
             Name::PubsubHelp => self.help(call, pubsub::PUBSUB_HELP),
+            Name::Multi => self.multi(call),
+            Name::Exec => self.exec(call),
+            Name::Discard => self.discard(call),
+            Name::Watch => self.watch(call),
+            Name::Unwatch => self.unwatch(call),
+            Name::ClientPause => self.client_pause(call),
+            Name::ClientUnpause => self.client_unpause(call),
+            Name::ClientUnblock => self.client_unblock(call),
             _ => self.refuse(call, "ERR this command is not available on this server"),
         }
     }
@@ -324,17 +387,21 @@ impl State {
     }
 }
 
-fn allowed_to_subscribers(command: SessionCommand) -> bool {
+fn allowed_to_subscribers(command: &Command) -> bool {
     use SessionCommand as Name;
     matches!(
-        command,
-        Name::Subscribe
-            | Name::Psubscribe
-            | Name::Unsubscribe
-            | Name::Punsubscribe
-            | Name::Ping
-            | Name::Quit
-            | Name::Reset
+        command.run,
+        Run::Session(
+            Name::Subscribe
+                | Name::Psubscribe
+                | Name::Ssubscribe
+                | Name::Unsubscribe
+                | Name::Punsubscribe
+                | Name::Sunsubscribe
+                | Name::Ping
+                | Name::Quit
+                | Name::Reset
+        )
     )
 }
 

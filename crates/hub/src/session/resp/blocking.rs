@@ -1,0 +1,297 @@
+//! Commands that have not ended: BLPOP and its kind, WAIT, CLIENT PAUSE and UNBLOCK.
+//!
+//! While a client waits, nothing more of its input is executed or even read; its connection is
+//! held. What ends the wait (a reply from whoever changed the key, the deadline, CLIENT UNBLOCK)
+//! comes to the client's lane, which writes the reply and lets the connection go on.
+
+use tidewire_keyspace::{ClientTag, Command, Outcome, Waiter};
+use tidewire_lane::Context;
+use tidewire_resp::Writer;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Call, RespSession, State};
+use crate::hub::{Hub, LiveObserver, Mail};
+use crate::waiting::{Block, LaneWaiting, Pause};
+
+/// Why a session executes nothing now.
+#[derive(Debug, Default)]
+pub(super) enum Stop {
+    #[default]
+    No,
+    /// Its command waits; this is what it gets if nothing comes.
+    Waiting {
+        command: &'static Command,
+        reply_at_timeout: TimeoutReply,
+    },
+    /// A pause holds its next command.
+    Postponed,
+}
+
+/// What a client gets that waited in vain.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TimeoutReply {
+    NullArray,
+    Integer(i64),
+    /// So many integers 0, as an array.
+    Zeros(usize),
+}
+
+impl RespSession {
+    /// The reply that the client waited for.
+    pub(crate) fn served(
+        &mut self,
+        hub: &Hub,
+        context: &mut Context<Mail>,
+        reply: &[u8],
+        failed: bool,
+    ) {
+        if failed {
+            hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        }
+        self.state.end_wait(context, |state, context| {
+            if state.replies()
+                && let Some(out) = context.out(state.id)
+            {
+                out.buffer().extend_from_slice(reply);
+            }
+        });
+    }
+
+    /// The client's time has come, or CLIENT UNBLOCK with TIMEOUT.
+    pub(crate) fn timed_out(&mut self, context: &mut Context<Mail>) {
+        let Stop::Waiting {
+            reply_at_timeout, ..
+        } = self.state.stop
+        else {
+            return;
+        };
+        self.state.end_wait(context, |state, context| {
+            state.reply(context, |reply| reply_at_timeout.write(reply));
+        });
+    }
+
+    /// CLIENT UNBLOCK with ERROR.
+    pub(crate) fn unblocked_with_error(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        self.state.end_wait(context, |state, context| {
+            state.reply(context, |reply| {
+                reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            });
+        });
+    }
+
+    /// The pause is over: what was postponed is executed.
+    pub(crate) fn resume(&mut self, context: &mut Context<Mail>) {
+        if matches!(self.state.stop, Stop::Postponed) {
+            self.state.stop = Stop::No;
+            self.state.client.set_blocked(false);
+            context.release(self.state.id);
+        }
+    }
+
+    /// The connection has ended.
+    pub(crate) fn closed(&mut self, hub: &Hub, waiting: &mut LaneWaiting) {
+        let client = self.state.client.id;
+        match self.state.stop {
+            Stop::No => {}
+            Stop::Waiting { .. } => {
+                waiting.remove(client);
+                if hub.waiting.claim(client, &hub.keyspace).is_none() {
+                    hub.waiting.remove(client);
+                }
+            }
+            Stop::Postponed => waiting.forget_postponed(client, &hub.waiting),
+        }
+        self.state.drop_transaction(hub);
+    }
+}
+
+impl State {
+    /// Whether it executes nothing now.
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.closing || !matches!(self.stop, Stop::No)
+    }
+
+    /// Runs a command that may wait.
+    pub(super) fn run_waiting(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        let tag = ClientTag {
+            lane: call.context.lane(),
+            client: self.client.id,
+        };
+        let now_ms = call.now_ms();
+        let Some(out) = call.context.out(self.id) else {
+            return;
+        };
+        let start = out.buffer().len();
+        let mut reply = Writer::new(out.buffer(), self.protocol);
+        let mut observer = LiveObserver(call.hub);
+        let outcome = call.hub.keyspace.execute_waiting(
+            tag,
+            command,
+            call.arguments,
+            self.database,
+            now_ms,
+            &mut reply,
+            &mut observer,
+        );
+        if !self.replies() {
+            out.buffer().truncate(start);
+        }
+        match outcome {
+            Outcome::Failed(_) => {
+                call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+            }
+            Outcome::Waiting(waiter) => self.wait_for(call, waiter),
+            _ => {}
+        }
+    }
+
+    fn wait_for(&mut self, call: &mut Call<'_>, waiter: Arc<Waiter>) {
+        let deadline_ms = waiter.deadline_ms;
+        let command = waiter.command;
+        self.begin_wait(
+            call,
+            Block::Keys(waiter),
+            deadline_ms,
+            command,
+            TimeoutReply::NullArray,
+        );
+    }
+
+    /// Waits for a time, ms since the UNIX epoch, and replies then.
+    pub(super) fn wait_until(
+        &mut self,
+        call: &mut Call<'_>,
+        deadline_ms: Option<i64>,
+        command: &'static Command,
+        reply: TimeoutReply,
+    ) {
+        self.begin_wait(call, Block::Time, deadline_ms, command, reply);
+    }
+
+    fn begin_wait(
+        &mut self,
+        call: &mut Call<'_>,
+        block: Block,
+        deadline_ms: Option<i64>,
+        command: &'static Command,
+        reply_at_timeout: TimeoutReply,
+    ) {
+        self.stop = Stop::Waiting {
+            command,
+            reply_at_timeout,
+        };
+        self.client.set_blocked(true);
+        let client = self.client.id;
+        call.hub.waiting.insert(client, call.context.lane(), block);
+        call.waiting.insert(client, self.id, deadline_ms);
+        call.context.hold(self.id);
+    }
+
+    fn end_wait(
+        &mut self,
+        context: &mut Context<Mail>,
+        reply: impl FnOnce(&mut Self, &mut Context<Mail>),
+    ) {
+        if !matches!(self.stop, Stop::Waiting { .. }) {
+            return;
+        }
+        self.stop = Stop::No;
+        self.client.set_blocked(false);
+        reply(self, context);
+        self.after_reply();
+        context.release(self.id);
+    }
+
+    /// Whether a pause holds this command.
+    pub(super) fn is_postponed(&self, call: &Call<'_>, command: &'static Command) -> bool {
+        let pause = &call.hub.pause;
+        if pause.until_ms(call.now_ms()).is_none() {
+            return false;
+        }
+        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        pause.is_total()
+            || Pause::counts_as_write(command) && self.transaction.is_none()
+            || queued.is_some_and(|transaction| transaction.writes())
+    }
+
+    /// Leaves the command for after the pause.
+    pub(super) fn postpone(&mut self, call: &mut Call<'_>) {
+        self.stop = Stop::Postponed;
+        self.client.set_blocked(true);
+        call.waiting
+            .postpone(self.client.id, self.id, &call.hub.waiting);
+        call.context.hold(self.id);
+    }
+
+    pub(super) fn client_pause(&mut self, call: &mut Call<'_>) {
+        let everything = match call.arguments.get(3) {
+            None => true,
+            Some(mode) if mode.eq_ignore_ascii_case(b"ALL") => true,
+            Some(mode) if mode.eq_ignore_ascii_case(b"WRITE") => false,
+            Some(_) => return self.refuse(call, "ERR CLIENT PAUSE mode must be WRITE or ALL"),
+        };
+        let timeout_ms = match tidewire_resp::number::parse_integer(&call.arguments[2]) {
+            None => {
+                return self.refuse(call, "ERR timeout is not an integer or out of range");
+            }
+            Some(timeout_ms) if timeout_ms < 0 => {
+                return self.refuse(call, "ERR timeout is negative");
+            }
+            Some(timeout_ms) => timeout_ms,
+        };
+        let Some(until_ms) = call.now_ms().checked_add(timeout_ms) else {
+            return self.refuse(call, "ERR timeout is out of range");
+        };
+        call.hub.pause.begin(until_ms, everything);
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn client_unpause(&mut self, call: &mut Call<'_>) {
+        call.hub.pause.end();
+        call.hub
+            .mailboxes()
+            .iter()
+            .for_each(|mailbox| mailbox.send(Mail::Unpaused));
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn client_unblock(&mut self, call: &mut Call<'_>) {
+        let error = match call.arguments.get(3) {
+            None => false,
+            Some(reason) if reason.eq_ignore_ascii_case(b"TIMEOUT") => false,
+            Some(reason) if reason.eq_ignore_ascii_case(b"ERROR") => true,
+            Some(_) => {
+                let text = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+                return self.refuse(call, text);
+            }
+        };
+        let Some(client) = tidewire_resp::number::parse_integer(&call.arguments[2]) else {
+            return self.refuse(call, "ERR value is not an integer or out of range");
+        };
+        let client = client.max(0) as u64;
+        let lane = call.hub.waiting.claim(client, &call.hub.keyspace);
+        if let Some(lane) = lane {
+            call.hub.mailboxes()[lane].send(Mail::Unblocked { client, error });
+        }
+        self.reply(call.context, |reply| {
+            reply.integer(i64::from(lane.is_some()))
+        });
+    }
+}
+
+impl TimeoutReply {
+    fn write(self, reply: &mut Writer<'_>) {
+        match self {
+            TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::Integer(value) => reply.integer(value),
+            TimeoutReply::Zeros(count) => {
+                reply.array(count);
+                (0..count).for_each(|_| reply.integer(0));
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+//!
+//! EXEC locks the shards of everything that was queued, and of the keys that are watched, at once:
+//! nothing of another client happens in between, on whatever lane.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
+use tidewire_resp::{ArgumentList, Writer};
+
+use super::{Call, State};
+use crate::hub::{Hub, LiveObserver};
+use crate::waiting::Pause;
+
+/// What a client has queued since MULTI.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    queued: Vec<(&'static Command, ArgumentList)>,
+    bytes: usize,
+    /// A command could not be queued: EXEC will refuse.
+    is_aborted: bool,
+}
+
+impl Transaction {
+    /// Whether a replica would have to hear of it.
+    pub(super) fn writes(&self) -> bool {
+        self.queued
+            .iter()
+            .any(|(command, _)| Pause::counts_as_write(command))
+    }
+}
+
+impl State {
+    /// A command was refused: if it was meant for a transaction, that will not be executed.
+    pub(super) fn abort_transaction(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_aborted = true;
+        }
+    }
+
+    /// Whether a command is executed at once although a transaction has begun.
+    pub(super) fn runs_at_once(command: &Command) -> bool {
+        use SessionCommand as Name;
+        matches!(
+            command.run,
+            Run::Session(
+                Name::Exec | Name::Discard | Name::Multi | Name::Watch | Name::Quit | Name::Reset
+            )
+        )
+    }
+
+    /// Queues a command.
+    pub(super) fn queue(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        if command.has_flag("no_multi") {
+            self.abort_transaction();
+            return self.refuse(call, "ERR Command not allowed inside a transaction");
+        }
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
+        let mut arguments = ArgumentList::new();
+        call.arguments
+            .iter()
+            .for_each(|argument| arguments.push(argument));
+        transaction.bytes += arguments.memory_bytes() + size_of::<(&Command, ArgumentList)>();
+        if transaction.bytes > TRANSACTION_BYTES_MAX {
+            transaction.is_aborted = true;
+            transaction.queued = Vec::new();
+            return self.refuse(call, "ERR the transaction is too long");
+        }
+        if !transaction.is_aborted {
+            // One that will not be executed need not be kept.
+            transaction.queued.push((command, arguments));
+        }
+        let count = transaction.queued.len();
+        self.client.multi.store(count as i64, Ordering::Relaxed);
+        self.reply(call.context, |reply| reply.simple("QUEUED"));
+    }
+
+    pub(super) fn multi(&mut self, call: &mut Call<'_>) {
+        if self.transaction.is_some() {
+            return self.refuse(call, "ERR MULTI calls can not be nested");
+        }
+        self.transaction = Some(Box::default());
+        self.client.multi.store(0, Ordering::Relaxed);
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn discard(&mut self, call: &mut Call<'_>) {
+        if self.transaction.is_none() {
+            return self.refuse(call, "ERR DISCARD without MULTI");
+        }
+        self.drop_transaction(call.hub);
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn watch(&mut self, call: &mut Call<'_>) {
+        if self.transaction.is_some() {
+            return self.refuse(call, "ERR WATCH inside MULTI is not allowed");
+        }
+        let (hub, now_ms, database) = (call.hub, call.now_ms(), self.database);
+        for key in call.arguments.tail(1) {
+            if self.watched.iter().any(|watched| watched.is(database, key)) {
+                continue;
+            }
+            let mut observer = LiveObserver(hub);
+            let watched = hub.keyspace.watch(database, key, now_ms, &mut observer);
+            if self.watched.is_empty() {
+                hub.watching_clients.fetch_add(1, Ordering::Relaxed);
+            }
+            self.watched.push(watched);
+        }
+        self.client
+            .watched
+            .store(self.watched.len() as u32, Ordering::Relaxed);
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn unwatch(&mut self, call: &mut Call<'_>) {
+        // Inside EXEC its shards may be locked, and what was watched is given up anyway.
+        if !self.is_executing {
+            self.unwatch_all(call.hub);
+        }
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn exec(&mut self, call: &mut Call<'_>) {
+        let Some(transaction) = self.transaction.take() else {
+            return self.refuse(call, "ERR EXEC without MULTI");
+        };
+        self.client.multi.store(-1, Ordering::Relaxed);
+        if transaction.is_aborted {
+            self.unwatch_all(call.hub);
+            let text = "EXECABORT Transaction discarded because of previous errors.";
+            return self.refuse(call, text);
+        }
+        let hub = call.hub;
+        let shards = self.shards_of(hub, &transaction);
+        let mut locked = hub.keyspace.lock(shards);
+        if !self.is_unchanged(call, &mut locked) {
+            hub.keyspace
+                .release(locked, call.now_ms(), &mut LiveObserver(hub));
+            self.unwatch_all(hub);
+            return self.reply(call.context, |reply| reply.null_array());
+        }
+        let start = call.context.out(self.id).map(|out| out.buffer().len());
+        self.send(call.context, |reply| reply.array(transaction.queued.len()));
+        self.is_executing = true;
+        let locked = self.run_queued(call, &transaction, shards, locked);
+        self.is_executing = false;
+        hub.keyspace
+            .release(locked, call.now_ms(), &mut LiveObserver(hub));
+        self.unwatch_all(hub);
+        if !self.replies()
+            && let Some(start) = start
+            && let Some(out) = call.context.out(self.id)
+        {
+            out.buffer().truncate(start);
+        }
+    }
+
+    /// Gives up what was queued and watched.
+    pub(super) fn drop_transaction(&mut self, hub: &Hub) {
+        self.transaction = None;
+        self.client.multi.store(-1, Ordering::Relaxed);
+        self.unwatch_all(hub);
+    }
+
+    fn unwatch_all(&mut self, hub: &Hub) {
+        if self.watched.is_empty() {
+            return;
+        }
+        hub.watching_clients.fetch_sub(1, Ordering::Relaxed);
+        let watched = std::mem::take(&mut self.watched);
+        watched
+            .into_iter()
+            .for_each(|watched: WatchedKey| hub.keyspace.unwatch(watched));
+        self.client.watched.store(0, Ordering::Relaxed);
+    }
+
+    fn shards_of(&self, hub: &Hub, transaction: &Transaction) -> ShardSet {
+        let mut shards = ShardSet::empty();
+        self.watched
+            .iter()
+            .for_each(|watched| shards.insert_watched(watched));
+        for (command, arguments) in &transaction.queued {
+            if let Run::Data(_) = command.run {
+                let arguments = arguments.as_arguments();
+                shards.union(&hub.keyspace.shards_of_queued(command, arguments));
+            }
+        }
+        shards
+    }
+
+    fn is_unchanged(&self, call: &Call<'_>, locked: &mut Locked<'_>) -> bool {
+        let (hub, now_ms) = (call.hub, call.now_ms());
+        self.watched.iter().all(|watched| {
+            hub.keyspace
+                .is_unchanged(locked, watched, now_ms, &mut LiveObserver(hub))
+        })
+    }
+
+    fn run_queued<'h>(
+        &mut self,
+        call: &mut Call<'h>,
+        transaction: &Transaction,
+        shards: ShardSet,
+        mut locked: Locked<'h>,
+    ) -> Locked<'h> {
+        let hub = call.hub;
+        for (command, arguments) in &transaction.queued {
+            let mut queued = Call {
+                hub,
+                fanout: &mut *call.fanout,
+                waiting: &mut *call.waiting,
+                context: &mut *call.context,
+                arguments: arguments.as_arguments(),
+            };
+            match command.run {
+                Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
+                Run::Session(session_command) => {
+                    let apart = locks_shards(session_command);
+                    if apart {
+                        // It looks into shards by itself, and must not find them locked by us.
+                        let now_ms = queued.now_ms();
+                        hub.keyspace.release(locked, now_ms, &mut LiveObserver(hub));
+                        locked = hub.keyspace.lock(ShardSet::empty());
+                    }
+                    self.last_command = Some(command);
+                    self.run_session(&mut queued, session_command);
+                    if apart {
+                        locked = hub.keyspace.lock(shards);
+                    }
+                }
+                _ => self.refuse(&mut queued, "ERR unknown command"),
+            }
+        }
+        locked
+    }
+
+    fn run_locked(
+        &mut self,
+        call: &mut Call<'_>,
+        command: &'static Command,
+        locked: &mut Locked<'_>,
+    ) {
+        let now_ms = call.now_ms();
+        let Some(out) = call.context.out(self.id) else {
+            return;
+        };
+        let outcome = call.hub.keyspace.run_locked(
+            locked,
+            command,
+            call.arguments,
+            self.database,
+            now_ms,
+            &mut Writer::new(out.buffer(), self.protocol),
+            &mut LiveObserver(call.hub),
+        );
+        if let Outcome::Failed(_) = outcome {
+            call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether a session's command may look into shards. All others run while EXEC holds its own.
+fn locks_shards(command: SessionCommand) -> bool {
+    use SessionCommand as Name;
+    !matches!(
+        command,
+        Name::Ping
+            | Name::Echo
+            | Name::Select
+            | Name::Publish
+            | Name::Spublish
+            | Name::Unwatch
+            | Name::ClientGetName
+            | Name::ClientSetName
+            | Name::ClientSetInfo
+            | Name::ClientId
+            | Name::ClientReply
+            | Name::ConfigGet
+            | Name::Unsubscribe
+            | Name::Punsubscribe
+            | Name::Sunsubscribe
+            | Name::Role
+    )
+}
+
+/// What a client may queue in one transaction, bytes.
+const TRANSACTION_BYTES_MAX: usize = 1 << 30;

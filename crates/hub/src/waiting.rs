@@ -1,0 +1,208 @@
+//! Clients whose command has not ended: those that wait for a key or for a time, and those that
+//! CLIENT PAUSE holds.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidewire_keyspace::{Command, Keyspace, Waiter};
+use tidewire_lane::ConnectionId;
+
+/// Waiting clients of all lanes, by number, for CLIENT UNBLOCK.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingClients {
+    by_client: Mutex<HashMap<u64, (usize, Block), RandomState>>,
+    /// Those, and the postponed ones.
+    blocked: AtomicU64,
+}
+
+/// What a client waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Block {
+    /// One of its keys.
+    Keys(Arc<Waiter>),
+    /// Its time.
+    Time,
+}
+
+impl WaitingClients {
+    pub(crate) fn insert(&self, client: u64, lane: usize, block: Block) {
+        self.by_client.lock().insert(client, (lane, block));
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A client's wait has ended with a reply from elsewhere.
+    pub(crate) fn remove(&self, client: u64) {
+        if self.by_client.lock().remove(&client).is_some() {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a wait; the client's lane, unless it was not waiting or its reply is on its way. Who
+    /// gets the lane answers the client.
+    pub(crate) fn claim(&self, client: u64, keyspace: &Keyspace) -> Option<usize> {
+        let (lane, block) = self.by_client.lock().get(&client)?.clone();
+        // Not under this lock: giving up locks shards, whose holders may come for this one.
+        let mine = match block {
+            Block::Keys(waiter) => keyspace.give_up(&waiter),
+            Block::Time => true,
+        };
+        let removed = mine && self.by_client.lock().remove(&client).is_some();
+        if removed {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
+        }
+        removed.then_some(lane)
+    }
+
+    /// Clients that wait or are postponed.
+    pub(crate) fn count(&self) -> u64 {
+        self.blocked.load(Ordering::Relaxed)
+    }
+}
+
+/// CLIENT PAUSE, over all lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    /// 0: none; else one of the two below.
+    mode: AtomicU8,
+    until_ms: AtomicI64,
+}
+
+const WRITES: u8 = 1;
+const EVERYTHING: u8 = 2;
+
+impl Pause {
+    /// Postpones commands until a time, ms since the UNIX epoch. A pause that stands is never
+    /// shortened or weakened.
+    pub(crate) fn begin(&self, until_ms: i64, everything: bool) {
+        let mode = if everything { EVERYTHING } else { WRITES };
+        self.until_ms.fetch_max(until_ms, Ordering::AcqRel);
+        self.mode.fetch_max(mode, Ordering::AcqRel);
+    }
+
+    pub(crate) fn end(&self) {
+        self.mode.store(0, Ordering::Release);
+        self.until_ms.store(0, Ordering::Release);
+    }
+
+    /// Whether there is a pause, over or not: one load for every command.
+    #[inline]
+    pub(crate) fn may_be_on(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) != 0
+    }
+
+    /// Until when there is a pause; ends one that is over.
+    pub(crate) fn until_ms(&self, now_ms: i64) -> Option<i64> {
+        if !self.may_be_on() {
+            return None;
+        }
+        let until_ms = self.until_ms.load(Ordering::Acquire);
+        if until_ms <= now_ms {
+            self.end();
+            return None;
+        }
+        Some(until_ms)
+    }
+
+    /// Whether it holds everything, not only writes.
+    pub(crate) fn is_total(&self) -> bool {
+        self.mode.load(Ordering::Acquire) == EVERYTHING
+    }
+
+    /// Whether a command counts as a write: whatever a replica would have to hear of.
+    pub(crate) fn counts_as_write(command: &Command) -> bool {
+        command.has_flag("write") || command.has_flag("may_replicate")
+    }
+}
+
+/// The waiting clients of one lane.
+#[derive(Debug, Default)]
+pub(crate) struct LaneWaiting {
+    by_client: HashMap<u64, (ConnectionId, Option<i64>), RandomState>,
+    /// Ms since the UNIX epoch, and the client.
+    deadlines: BTreeSet<(i64, u64)>,
+    /// Those whose next command waits for the end of a pause.
+    postponed: Vec<(u64, ConnectionId)>,
+}
+
+impl LaneWaiting {
+    pub(crate) fn insert(
+        &mut self,
+        client: u64,
+        connection: ConnectionId,
+        deadline_ms: Option<i64>,
+    ) {
+        self.by_client.insert(client, (connection, deadline_ms));
+        self.deadlines
+            .extend(deadline_ms.map(|deadline_ms| (deadline_ms, client)));
+    }
+
+    pub(crate) fn remove(&mut self, client: u64) -> Option<ConnectionId> {
+        let (connection, deadline_ms) = self.by_client.remove(&client)?;
+        if let Some(deadline_ms) = deadline_ms {
+            self.deadlines.remove(&(deadline_ms, client));
+        }
+        Some(connection)
+    }
+
+    /// A client whose time has come. It stays until it is removed, but has no deadline any more.
+    pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(u64, ConnectionId)> {
+        let &(deadline_ms, client) = self.deadlines.first()?;
+        if deadline_ms > now_ms {
+            return None;
+        }
+        self.deadlines.pop_first();
+        let (connection, deadline_ms) = self.by_client.get_mut(&client)?;
+        *deadline_ms = None;
+        Some((client, *connection))
+    }
+
+    /// The earliest deadline, ms since the UNIX epoch.
+    pub(crate) fn deadline_ms(&self) -> Option<i64> {
+        self.deadlines.first().map(|&(deadline_ms, _)| deadline_ms)
+    }
+
+    pub(crate) fn postpone(&mut self, client: u64, connection: ConnectionId, all: &WaitingClients) {
+        self.postponed.push((client, connection));
+        all.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
+    }
+
+    /// Takes those that were postponed, in the order in which they came.
+    pub(crate) fn take_postponed(&mut self, all: &WaitingClients) -> Vec<(u64, ConnectionId)> {
+        let count = self.postponed.len() as u64;
+        all.blocked.fetch_sub(count, Ordering::Relaxed);
+        std::mem::take(&mut self.postponed)
+    }
+
+    /// A client has gone.
+    pub(crate) fn forget_postponed(&mut self, client: u64, all: &WaitingClients) {
+        let before = self.postponed.len();
+        self.postponed.retain(|&(other, _)| other != client);
+        let gone = (before - self.postponed.len()) as u64;
+        all.blocked.fetch_sub(gone, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_never_shortened_or_weakened_until_it_ends() {
+        let pause = Pause::default();
+        pause.begin(200, true);
+        pause.begin(50, false);
+        assert_eq!((pause.until_ms(100), pause.is_total()), (Some(200), true));
+        assert_eq!(pause.until_ms(200), None);
+        pause.begin(300, false);
+        assert_eq!((pause.until_ms(200), pause.is_total()), (Some(300), false));
+        pause.end();
+        assert_eq!(pause.until_ms(200), None);
+    }
+}
