@@ -131,6 +131,14 @@ impl Clients {
 }
 
 impl Client {
+    /// Whether it is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        match self.address.parse::<std::net::SocketAddr>() {
+            Ok(address) => address.ip().to_canonical().is_loopback(),
+            Err(_) => true,
+        }
+    }
+
     /// Whether it is in pub/sub mode.
     pub fn is_subscriber(&self) -> bool {
         self.channels.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0

@@ -14,6 +14,7 @@ use crate::board::{Board, MARKET_PREFIX, write_json_text};
 use crate::clients::Clients;
 use crate::fanout::FanoutCounters;
 use crate::ingest::IngestCounters;
+use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::subscriptions::Subscriptions;
@@ -50,6 +51,8 @@ pub struct HubConfig {
     pub clients_max: usize,
     /// Native feeds that the hub reads from.
     pub sources: Vec<Endpoint>,
+    /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
+    pub parameters: Vec<(String, String)>,
     /// Whether lanes are pinned to cores, for INFO.
     pub pinned: bool,
     /// Faults in what feed clients are sent, for testing them.
@@ -75,6 +78,7 @@ impl Default for HubConfig {
             mailbox_bytes_max: 64 << 20,
             clients_max: 10_000,
             sources: Vec::new(),
+            parameters: Vec::new(),
             pinned: false,
             faults: None,
             fault_seed: 1,
@@ -87,6 +91,8 @@ impl Default for HubConfig {
 pub struct Hub {
     /// Limits and switches.
     pub config: HubConfig,
+    /// What CONFIG shows and changes.
+    pub parameters: Parameters,
     /// Keys.
     pub keyspace: Keyspace,
     /// Market topics.
@@ -182,10 +188,13 @@ impl Hub {
             ..Options::default()
         });
         keyspace.mount(board.clone());
+        let parameters = Parameters::new(&config);
+        parameters.tell(&keyspace);
         // A session id must not repeat while a client may remember the last one.
         let session = (unix_ns / 1_000_000) as u32 | 1;
         let journal = Journal::new(session, config.journal_messages);
         Arc::new(Self {
+            parameters,
             keyspace,
             board,
             journal_next: AtomicU64::new(journal.next_sequence()),
@@ -307,6 +316,14 @@ impl Hub {
         self.send_news(route.lanes & !(1 << own_lane), &publication);
         let own = (route.lanes >> own_lane) & 1 == 1;
         (own.then_some(publication), route.receivers)
+    }
+
+    /// CONFIG RESETSTAT.
+    pub(crate) fn reset_statistics(&self) {
+        for counter in [&self.commands, &self.command_errors, &self.expired_keys] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.latency.reset();
     }
 
     /// Whether a name is a live key that has a value.

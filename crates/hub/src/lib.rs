@@ -40,6 +40,9 @@ mod listeners;
 
 mod outlet;
 
+mod parameters;
+pub use parameters::Parameters;
+
 mod pending;
 
 mod publication;

@@ -1,9 +1,10 @@
 //! Settings of the hub: file, then environment, then command line, the later one wins.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use tidewire_hub::HubConfig;
+use tidewire_hub::{HubConfig, Parameters};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -34,6 +35,7 @@ struct File {
     pin: Option<bool>,
     live_prefix: Option<Vec<String>>,
     limits: Limits,
+    parameters: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -98,6 +100,7 @@ impl Config {
             hub.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
         }
         file.limits.apply(&mut hub);
+        hub.parameters = parameters(&file, options, &place)?;
         Ok(Self {
             resp: endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?,
             zmq_pub: endpoint(
@@ -138,6 +141,30 @@ impl Limits {
         set(&mut hub.pubsub_soft_seconds, self.pubsub_soft_seconds);
         set(&mut hub.mailbox_bytes_max, self.mailbox_bytes_max);
     }
+}
+
+/// The parameters of the file, then those of the command line, each checked.
+fn parameters(
+    file: &File,
+    options: &ServeOptions,
+    place: &str,
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut pairs = Vec::new();
+    for (name, value) in &file.parameters {
+        pairs.push((place, name.clone(), value.clone()));
+    }
+    for text in &options.parameter {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--set {text}: NAME=VALUE is expected")))?;
+        pairs.push(("--set", name.to_owned(), value.to_owned()));
+    }
+    let check = |(place, name, value): (&str, String, String)| {
+        Parameters::check(&name, &value)
+            .map_err(|error| Failure::usage(format!("{place}: {name} = '{value}': {error}")))?;
+        Ok((name, value))
+    };
+    pairs.into_iter().map(check).collect()
 }
 
 fn read_file(path: &Path) -> Result<File, Failure> {
@@ -191,6 +218,23 @@ mod tests {
         assert_eq!(config.feed.to_string(), "127.0.0.1:9876");
         assert_eq!(config.hub.topic_bytes_max, 99);
         assert_eq!(config.hub.live_prefixes, [b"live:"]);
+    }
+
+    #[test]
+    fn parameters_of_the_file_and_of_the_command_line_are_checked() {
+        let text = "[parameters]\nmaxmemory = '1gb'\n";
+        let options = |parameter: &str| ServeOptions {
+            parameter: vec![parameter.to_owned()],
+            ..ServeOptions::default()
+        };
+        let config = with_file(text, options("enable-debug-command=yes")).unwrap();
+        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [own("maxmemory", "1gb"), own("enable-debug-command", "yes")];
+        assert_eq!(config.hub.parameters, expected);
+        let error = with_file(text, options("maxclients=many")).unwrap_err();
+        assert!(error.contains("--set: maxclients = 'many'"), "{error}");
+        let error = with_file("[parameters]\nnothing = '1'\n", options("timeout=1")).unwrap_err();
+        assert!(error.contains("there is no parameter 'nothing'"), "{error}");
     }
 
     #[test]

@@ -88,6 +88,10 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) live_prefix: Vec<String>,
+    /// A parameter as Redis's CONFIG SET has it, such as maxclients=100 or
+    /// enable-debug-command=yes; may be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) parameter: Vec<String>,
 }
 
 /// Options of `simulate`.

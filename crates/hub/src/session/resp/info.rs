@@ -80,7 +80,7 @@ fn clients(hub: &Hub, _: u64, out: &mut String) {
     let subscribers = list.iter().filter(|client| client.is_subscriber()).count();
     line(out, "connected_clients", list.len());
     line(out, "cluster_connections", 0);
-    line(out, "maxclients", hub.config.clients_max);
+    line(out, "maxclients", read(&hub.parameters.clients_max));
     line(out, "blocked_clients", 0);
     line(out, "tracking_clients", 0);
     line(out, "pubsub_clients", subscribers);

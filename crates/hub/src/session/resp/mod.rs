@@ -2,10 +2,12 @@
 
 mod blocking;
 mod connection;
+mod debug;
 mod info;
 mod parameters;
 mod pipeline;
 mod pubsub;
+mod server;
 mod transaction;
 
 pub(crate) use pipeline::Pipeline;
@@ -324,7 +326,7 @@ impl State {
             Name::ClientPause => self.client_pause(call),
             Name::ClientUnpause => self.client_unpause(call),
             Name::ClientUnblock => self.client_unblock(call),
-            _ => self.refuse(call, "ERR this command is not available on this server"),
+            _ => self.run_server(call, command),
         }
     }
 

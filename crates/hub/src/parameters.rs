@@ -1,0 +1,371 @@
+//! Parameters: what CONFIG shows and changes.
+//!
+//! Each value is kept as the text that CONFIG GET shows. Those that are read often are kept a
+//! second time, as numbers; after every change all of them are told again to where they act. A
+//! parameter that acts nowhere is kept, checked and shown, so that tools can set it.
+
+mod kinds;
+mod table;
+
+pub(crate) use kinds::{OutputLimit, read_memory};
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tidewire_keyspace::{Keyspace, glob};
+
+use crate::hub::HubConfig;
+use kinds::OutputLimits;
+use table::{Access, TABLE, number_of};
+
+/// The values of all parameters.
+#[derive(Debug)]
+pub struct Parameters {
+    /// By the parameter's number.
+    values: Mutex<Vec<Vec<u8>>>,
+    /// Bytes, bytes and seconds of each class.
+    output_limits: [[AtomicU64; 3]; 3],
+    /// `maxclients`.
+    pub(crate) clients_max: AtomicU64,
+    /// `timeout`; 0 is none.
+    pub(crate) idle_seconds_max: AtomicU64,
+    /// `client-query-buffer-limit`.
+    pub(crate) query_bytes_max: AtomicU64,
+    /// `proto-max-bulk-len`.
+    pub(crate) bulk_bytes_max: AtomicU64,
+    /// `latency-tracking`.
+    pub(crate) latency_tracking: AtomicBool,
+    /// `requirepass` is set.
+    pub(crate) has_password: AtomicBool,
+    password: RwLock<Vec<u8>>,
+}
+
+/// A class of clients that `client-output-buffer-limit` tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientClass {
+    Normal = 0,
+    Pubsub = 2,
+}
+
+impl Parameters {
+    /// The values at the start: the defaults, what `config` says, and `config.parameters`. Of
+    /// these, one that [`Parameters::check`] refuses is left out.
+    pub(crate) fn new(config: &HubConfig) -> Self {
+        let mut values: Vec<Vec<u8>> = TABLE.iter().map(|one| one.default.into()).collect();
+        for (name, value) in given(config) {
+            if let Some(number) = number_of(name) {
+                values[number] = value;
+            }
+        }
+        for (name, value) in &config.parameters {
+            let kept = number_of(name).map(|number| {
+                let read = TABLE[number].kind.read(value.as_bytes(), &values[number]);
+                read.map(|value| values[number] = value)
+            });
+            if !matches!(kept, Some(Ok(()))) {
+                tracing::warn!(name, value, "the parameter is left out");
+            }
+        }
+        let parameters = Self {
+            values: Mutex::new(values),
+            output_limits: Default::default(),
+            clients_max: AtomicU64::default(),
+            idle_seconds_max: AtomicU64::default(),
+            query_bytes_max: AtomicU64::default(),
+            bulk_bytes_max: AtomicU64::default(),
+            latency_tracking: AtomicBool::default(),
+            has_password: AtomicBool::default(),
+            password: RwLock::default(),
+        };
+        parameters.apply(&parameters.values.lock());
+        parameters
+    }
+
+    /// Why a parameter cannot begin with a value.
+    pub fn check(name: &str, value: &str) -> Result<(), String> {
+        let number = number_of(name).ok_or_else(|| format!("there is no parameter '{name}'"))?;
+        let parameter = &TABLE[number];
+        let current = parameter.default.as_bytes();
+        let value = parameter.kind.read(value.as_bytes(), current)?;
+        match parameter.access {
+            Access::Unavailable(text) if value != current => Err(text.to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The names that a pattern finds and their values, in order. A name without a pattern's
+    /// characters is given back as it was asked for.
+    pub(crate) fn find(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let values = self.values.lock();
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
+                let number = std::str::from_utf8(pattern).ok().and_then(number_of);
+                let is_new = found.iter().all(|(name, _)| name != pattern);
+                if let Some(number) = number.filter(|_| is_new) {
+                    found.push((pattern.to_vec(), values[number].clone()));
+                }
+                continue;
+            }
+            let pattern = pattern.to_ascii_lowercase();
+            for (parameter, value) in TABLE.iter().zip(&*values) {
+                for name in std::iter::once(parameter.name).chain(parameter.alias) {
+                    let is_new = || found.iter().all(|(other, _)| other != name.as_bytes());
+                    if !parameter.hidden && glob::matches(&pattern, name.as_bytes()) && is_new() {
+                        found.push((name.into(), value.clone()));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// One value's text.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let value = number_of(name).map(|number| self.values.lock()[number].clone());
+        String::from_utf8_lossy(&value.unwrap_or_default()).into_owned()
+    }
+
+    /// One value that is a number; 0 for any other.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// Whether an action that a switch of yes, no and local guards is allowed.
+    pub(crate) fn allows(&self, name: &str, is_local: bool) -> bool {
+        match self.text(name).as_str() {
+            "yes" => true,
+            "local" => is_local,
+            _ => false,
+        }
+    }
+
+    /// Changes all these parameters or, with the text of the error reply, none.
+    pub(crate) fn set(
+        &self,
+        keyspace: &Keyspace,
+        pairs: &[(&[u8], &[u8])],
+        is_local: bool,
+    ) -> Result<(), String> {
+        let protected = !self.allows("enable-protected-configs", is_local);
+        let mut numbers = Vec::new();
+        for (name, _) in pairs {
+            let number = std::str::from_utf8(name).ok().and_then(number_of);
+            let number = number.ok_or_else(|| unknown_text(name))?;
+            let reason = match TABLE[number].access {
+                Access::Fixed => "can't set immutable config",
+                Access::Protected if protected => "can't set protected config",
+                _ if numbers.contains(&number) => "duplicate parameter",
+                _ => {
+                    numbers.push(number);
+                    continue;
+                }
+            };
+            return Err(failed_text(name, reason));
+        }
+        let mut values = self.values.lock();
+        let mut changed = values.clone();
+        for (&number, (_, text)) in numbers.iter().zip(pairs) {
+            let parameter = &TABLE[number];
+            let failed = |reason: &str| failed_text(parameter.name.as_bytes(), reason);
+            let value = parameter.kind.read(text, &values[number]);
+            let value = value.map_err(|reason| failed(&reason))?;
+            match parameter.access {
+                Access::Unavailable(reason) if value != values[number] => {
+                    return Err(failed(reason));
+                }
+                _ => changed[number] = value,
+            }
+        }
+        *values = changed;
+        self.apply(&values);
+        self.apply_to(keyspace, &values);
+        Ok(())
+    }
+
+    /// Tells the keyspace what concerns it.
+    pub(crate) fn tell(&self, keyspace: &Keyspace) {
+        self.apply_to(keyspace, &self.values.lock());
+    }
+
+    /// What a client of a class may leave unread.
+    #[inline]
+    pub(crate) fn output_limit(&self, class: ClientClass) -> OutputLimit {
+        let [hard, soft, seconds] = &self.output_limits[class as usize];
+        OutputLimit {
+            hard_bytes: hard.load(Ordering::Relaxed),
+            soft_bytes: soft.load(Ordering::Relaxed),
+            soft_seconds: seconds.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether this is the password; compared in a time that does not tell where it differs.
+    pub(crate) fn is_password(&self, given: &[u8]) -> bool {
+        let password = self.password.read();
+        let differing = |(one, other): (&u8, &u8)| one ^ other;
+        let difference = password
+            .iter()
+            .zip(given)
+            .map(differing)
+            .fold(0, |all, bits| all | bits);
+        password.len() == given.len() && difference == 0
+    }
+
+    fn apply(&self, values: &[Vec<u8>]) {
+        let number = |name| number_in(values, name);
+        self.clients_max
+            .store(number("maxclients"), Ordering::Relaxed);
+        self.idle_seconds_max
+            .store(number("timeout"), Ordering::Relaxed);
+        let query = number("client-query-buffer-limit");
+        self.query_bytes_max.store(query, Ordering::Relaxed);
+        let bulk = number("proto-max-bulk-len");
+        self.bulk_bytes_max.store(bulk, Ordering::Relaxed);
+        let tracking = value_in(values, "latency-tracking") == b"yes";
+        self.latency_tracking.store(tracking, Ordering::Relaxed);
+        let limits = OutputLimits::of(value_in(values, "client-output-buffer-limit"));
+        for (own, limit) in self.output_limits.iter().zip(limits.0) {
+            let parts = [limit.hard_bytes, limit.soft_bytes, limit.soft_seconds];
+            for (own, part) in own.iter().zip(parts) {
+                own.store(part, Ordering::Relaxed);
+            }
+        }
+        let password = value_in(values, "requirepass");
+        self.has_password
+            .store(!password.is_empty(), Ordering::Release);
+        *self.password.write() = password.to_vec();
+    }
+
+    fn apply_to(&self, keyspace: &Keyspace, values: &[Vec<u8>]) {
+        let size = |name| usize::try_from(number_in(values, name)).unwrap_or(usize::MAX);
+        keyspace.set_hash_limits(
+            size("hash-max-listpack-entries"),
+            size("hash-max-listpack-value"),
+        );
+        keyspace.set_set_limits(
+            size("set-max-intset-entries"),
+            size("set-max-listpack-entries"),
+            size("set-max-listpack-value"),
+        );
+        let text = String::from_utf8_lossy(value_in(values, "list-max-listpack-size"));
+        keyspace.set_list_limit(text.parse().unwrap_or(-2));
+    }
+}
+
+/// What the hub's own settings say of parameters.
+fn given(config: &HubConfig) -> Vec<(&'static str, Vec<u8>)> {
+    let mut limits = OutputLimits::of(DEFAULT_OUTPUT_LIMITS);
+    limits.0[ClientClass::Pubsub as usize] = OutputLimit {
+        hard_bytes: config.pubsub_hard_bytes as u64,
+        soft_bytes: config.pubsub_soft_bytes as u64,
+        soft_seconds: config.pubsub_soft_seconds,
+    };
+    let directory = std::env::current_dir().unwrap_or_default();
+    vec![
+        ("client-output-buffer-limit", limits.text().into()),
+        ("dir", directory.display().to_string().into()),
+        ("io-threads", config.lanes.to_string().into()),
+        ("live-prefixes", config.live_prefixes.join(&b' ')),
+        ("maxclients", config.clients_max.to_string().into()),
+    ]
+}
+
+fn value_in<'a>(values: &'a [Vec<u8>], name: &str) -> &'a [u8] {
+    number_of(name).map_or(b"", |number| &values[number])
+}
+
+fn number_in(values: &[Vec<u8>], name: &str) -> u64 {
+    let text = std::str::from_utf8(value_in(values, name));
+    text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn unknown_text(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name).replace(['\r', '\n'], " ");
+    format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+}
+
+fn failed_text(name: &[u8], reason: &str) -> String {
+    let name = String::from_utf8_lossy(name);
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+}
+
+const DEFAULT_OUTPUT_LIMITS: &[u8] =
+    b"normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_keyspace::Options;
+
+    fn set(parameters: &Parameters, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let keyspace = Keyspace::new(Options::default());
+        let bytes: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+            .collect();
+        parameters.set(&keyspace, &bytes, true)
+    }
+
+    #[test]
+    fn several_are_changed_together_or_not_at_all() {
+        let parameters = Parameters::new(&HubConfig::default());
+        set(&parameters, &[("MaxClients", "7"), ("timeout", "5")]).unwrap();
+        assert_eq!(parameters.clients_max.load(Ordering::Relaxed), 7);
+        let text = set(&parameters, &[("timeout", "6"), ("maxclients", "x")]).unwrap_err();
+        assert!(
+            text.ends_with("argument couldn't be parsed into an integer"),
+            "{text}"
+        );
+        assert_eq!(parameters.text("timeout"), "5");
+        let text = set(
+            &parameters,
+            &[("lua-time-limit", "1"), ("busy-reply-threshold", "1")],
+        );
+        assert!(
+            text.unwrap_err()
+                .ends_with("'busy-reply-threshold') - duplicate parameter")
+        );
+        let text = set(&parameters, &[("databases", "16")]).unwrap_err();
+        assert!(text.ends_with("can't set immutable config"), "{text}");
+        let text = set(&parameters, &[("dir", "/")]).unwrap_err();
+        assert!(text.ends_with("can't set protected config"), "{text}");
+        assert!(
+            set(&parameters, &[("nothing", "1"), ("databases", "1")])
+                .unwrap_err()
+                .starts_with("ERR Unknown option")
+        );
+        let text = set(&parameters, &[("appendonly", "yes")]).unwrap_err();
+        assert!(
+            text.ends_with("Unable to turn on AOF. Check server logs."),
+            "{text}"
+        );
+        set(&parameters, &[("appendonly", "no")]).unwrap();
+    }
+
+    #[test]
+    fn names_are_found_as_redis_finds_them() {
+        let parameters = Parameters::new(&HubConfig::default());
+        let names = |patterns: &[&[u8]]| -> Vec<String> {
+            let found = parameters.find(patterns).into_iter();
+            found
+                .map(|(name, _)| String::from_utf8(name).unwrap())
+                .collect()
+        };
+        let expected = ["hash-max-listpack-value", "hash-max-ziplist-value"];
+        assert_eq!(names(&[b"HASH-max-*-value", b"hash-*-value"]), expected);
+        assert_eq!(names(&[b"TIMEOUT", b"TIMEOUT", b"nothing"]), ["TIMEOUT"]);
+        assert_eq!(names(&[b"key-load-delay"]), ["key-load-delay"]);
+        assert!(names(&[b"key-load-d*"]).is_empty());
+    }
+
+    #[test]
+    fn a_password_is_compared_whole() {
+        let parameters = Parameters::new(&HubConfig::default());
+        set(&parameters, &[("requirepass", "secret")]).unwrap();
+        assert!(parameters.has_password.load(Ordering::Relaxed));
+        for wrong in ["", "secre", "secret1", "Secret"] {
+            assert!(!parameters.is_password(wrong.as_bytes()), "{wrong}");
+        }
+        assert!(parameters.is_password(b"secret"));
+    }
+}
