@@ -134,6 +134,14 @@ pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
     }
 }
 
+/// The integer that begins at `at`, or the bytes of what is none.
+pub(crate) fn read_integer(run: &[u8], at: usize) -> Result<i64, &[u8]> {
+    match Head::read(run, at) {
+        Head::Integer(value, _) => Ok(value),
+        Head::Text(head, length) => Err(&run[at + head..at + head + length]),
+    }
+}
+
 /// An element as it stands in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded<'a> {
@@ -150,12 +158,27 @@ impl<'a> Encoded<'a> {
             [b'-' | b'0'..=b'9', ..] => parse_integer(text),
             _ => None,
         };
+        match integer {
+            Some(value) => Encoded::integer(value),
+            None => Encoded::opaque(text),
+        }
+    }
+
+    /// An integer.
+    pub(crate) fn integer(value: i64) -> Self {
         let mut head = [0; 9];
-        let head_length = match integer {
-            Some(value) => write_integer(&mut head, value),
-            None => write_length(&mut head, text.len()),
-        };
-        let text = if integer.is_some() { &[] } else { text };
+        let head_length = write_integer(&mut head, value);
+        Encoded::of_parts(head, head_length, &[])
+    }
+
+    /// Bytes that are no text: kept as they are, even if they look like an integer.
+    pub(crate) fn opaque(bytes: &'a [u8]) -> Self {
+        let mut head = [0; 9];
+        let head_length = write_length(&mut head, bytes.len());
+        Encoded::of_parts(head, head_length, bytes)
+    }
+
+    fn of_parts(head: [u8; 9], head_length: usize, text: &'a [u8]) -> Self {
         let length = head_length + text.len();
         let mut back = [0; 5];
         let back_length = back_length(length);

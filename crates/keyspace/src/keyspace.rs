@@ -18,6 +18,7 @@ use crate::observer::{Event, EventClasses, Observer};
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
+use crate::sorted_set::SortedSetLimits;
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
 
@@ -36,6 +37,10 @@ pub struct Options {
     pub set_listpack_entries_max: usize,
     /// A set with a longer member becomes a table.
     pub set_listpack_value_bytes_max: usize,
+    /// A sorted set with more members is kept otherwise.
+    pub zset_listpack_entries_max: usize,
+    /// A sorted set with a longer member is kept otherwise.
+    pub zset_listpack_value_bytes_max: usize,
     /// How much a list's chunk holds, and a list that is one: so many elements, or, if it is -1
     /// to -5, 4, 8, 16, 32 or 64 KiB.
     pub list_listpack_size: i32,
@@ -52,6 +57,8 @@ impl Default for Options {
             set_intset_entries_max: 512,
             set_listpack_entries_max: 128,
             set_listpack_value_bytes_max: 64,
+            zset_listpack_entries_max: 128,
+            zset_listpack_value_bytes_max: 64,
             list_listpack_size: -2,
             string_bytes_max: 512 << 20,
         }
@@ -81,6 +88,8 @@ pub struct Keyspace {
     set_integers_max: AtomicUsize,
     set_packed_max: AtomicUsize,
     set_packed_bytes_max: AtomicUsize,
+    sorted_set_entries_max: AtomicUsize,
+    sorted_set_value_bytes_max: AtomicUsize,
     list_bytes_max: AtomicUsize,
     list_count_max: AtomicUsize,
     pub(crate) string_bytes_max: usize,
@@ -130,6 +139,8 @@ impl Keyspace {
             set_integers_max: AtomicUsize::new(0),
             set_packed_max: AtomicUsize::new(0),
             set_packed_bytes_max: AtomicUsize::new(0),
+            sorted_set_entries_max: AtomicUsize::new(0),
+            sorted_set_value_bytes_max: AtomicUsize::new(0),
             list_bytes_max: AtomicUsize::new(0),
             list_count_max: AtomicUsize::new(0),
             string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
@@ -142,6 +153,10 @@ impl Keyspace {
             options.set_intset_entries_max,
             options.set_listpack_entries_max,
             options.set_listpack_value_bytes_max,
+        );
+        keyspace.set_sorted_set_limits(
+            options.zset_listpack_entries_max,
+            options.zset_listpack_value_bytes_max,
         );
         keyspace.set_list_limit(options.list_listpack_size);
         keyspace.live_prefixes.iter().for_each(|prefix| {
@@ -199,6 +214,17 @@ impl Keyspace {
     #[inline]
     pub fn notifications(&self) -> EventClasses {
         EventClasses::from_bits(self.notifications.load(Ordering::Relaxed))
+    }
+
+    /// Changes up to how many members, and how long ones, sorted sets are kept small: the settings
+    /// `zset-max-listpack-entries` and `zset-max-listpack-value`.
+    pub fn set_sorted_set_limits(&self, entries_max: usize, value_bytes_max: usize) {
+        let entries_max = entries_max.min(crate::sorted_set::COUNT_MAX);
+        let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
+        self.sorted_set_entries_max
+            .store(entries_max, Ordering::Relaxed);
+        self.sorted_set_value_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
     }
 
     /// Changes how much a list's chunk holds: the setting `list-max-listpack-size`, elements or,
@@ -488,6 +514,14 @@ impl Keyspace {
             integers_max: self.set_integers_max.load(Ordering::Relaxed),
             packed_max: self.set_packed_max.load(Ordering::Relaxed),
             packed_bytes_max: self.set_packed_bytes_max.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Up to where a sorted set stays small.
+    pub(crate) fn sorted_set_limits(&self) -> SortedSetLimits {
+        SortedSetLimits {
+            entries_max: self.sorted_set_entries_max.load(Ordering::Relaxed),
+            value_bytes_max: self.sorted_set_value_bytes_max.load(Ordering::Relaxed),
         }
     }
 

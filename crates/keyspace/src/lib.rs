@@ -52,7 +52,9 @@ mod observer;
 pub use observer::{Event, EventClasses, NullObserver, Observer};
 
 mod value;
-pub use value::{Fields, FieldsIter, Items, ItemsIter, Text, ValueRef, ValueType};
+pub use value::{
+    Fields, FieldsIter, Items, ItemsIter, Scores, ScoresIter, Text, ValueRef, ValueType,
+};
 
 mod shard;
 pub use shard::DATABASES;

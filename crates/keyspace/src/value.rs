@@ -8,7 +8,7 @@ use crate::list::List;
 use crate::packed::{self, Packed, Pairs};
 use crate::quicklist::Quicklist;
 use crate::set::Members;
-use crate::sorted_set::SortedSet;
+use crate::sorted_set::{Scored, ScoredIter, SortedSet};
 use crate::stream::Stream;
 use crate::table::Table;
 
@@ -176,6 +176,15 @@ impl<'a> ValueRef<'a> {
     pub(crate) fn members(self) -> Option<Members<'a>> {
         Members::of(self.entry)
     }
+
+    /// The members of a sorted set with their scores; `None` of other types.
+    pub fn scored(self) -> Option<Scores<'a>> {
+        self.sorted_set().map(Scores)
+    }
+
+    pub(crate) fn sorted_set(self) -> Option<Scored<'a>> {
+        Scored::of(self.entry)
+    }
 }
 
 impl fmt::Debug for ValueRef<'_> {
@@ -184,7 +193,10 @@ impl fmt::Debug for ValueRef<'_> {
             (Some(text), ..) => text.fmt(formatter),
             (_, Some(fields), _) => fields.fmt(formatter),
             (.., Some(items)) => items.fmt(formatter),
-            _ => formatter.write_str("?"),
+            _ => match self.scored() {
+                Some(scores) => scores.fmt(formatter),
+                None => formatter.write_str("?"),
+            },
         }
     }
 }
@@ -391,6 +403,54 @@ impl<'a> Iterator for ItemsIter<'a> {
 impl fmt::Debug for ItemsIter<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("ItemsIter")
+    }
+}
+
+/// The members of a sorted set with their scores.
+#[derive(Clone, Copy)]
+pub struct Scores<'a>(Scored<'a>);
+
+impl<'a> Scores<'a> {
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Never true of a value in the keyspace.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Members and scores, from the lowest score on.
+    pub fn iter(self) -> ScoresIter<'a> {
+        ScoresIter(self.0.iter())
+    }
+}
+
+impl<'a> IntoIterator for Scores<'a> {
+    type Item = (Text<'a>, f64);
+    type IntoIter = ScoresIter<'a>;
+
+    fn into_iter(self) -> ScoresIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Scores<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Iterator over [`Scores`].
+#[derive(Clone, Debug)]
+pub struct ScoresIter<'a>(ScoredIter<'a>);
+
+impl<'a> Iterator for ScoresIter<'a> {
+    type Item = (Text<'a>, f64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::locks::{Locked, SHARDS};
 use crate::observer::{Event, EventClasses, Observer};
 use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
+use crate::sorted_set::Scored;
 use crate::table::Place;
 use crate::value::{Fields, Text, ValueRef, materialise};
 
@@ -139,13 +140,29 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// The members of a set, next to those of others: nothing that has expired is removed.
-    pub(crate) fn members(&self, key: Key<'_>) -> Option<Members<'_>> {
+    /// A value next to those of other keys: nothing that has expired is removed.
+    pub(crate) fn value(&self, key: Key<'_>) -> Option<ValueRef<'_>> {
         let table = &self.locked.shard_ref(shard_of(key.hash)).databases[self.database].table;
         let entry = table.entry(table.find(key.hash, key.bytes)?);
         let deadline_ms = entry.deadline_ms();
         let there = deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.now_ms);
-        there.then(|| Members::of(entry)).flatten()
+        there.then(|| ValueRef::new(entry))
+    }
+
+    /// The members of a sorted set; an error of another type.
+    pub(crate) fn read_sorted_set(
+        &mut self,
+        key: Key<'_>,
+    ) -> Result<Option<Scored<'_>>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.sorted_set().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// The members of a set, next to those of others.
+    pub(crate) fn members(&self, key: Key<'_>) -> Option<Members<'_>> {
+        self.value(key)?.members()
     }
 
     /// Whether the key is there. Cheaper than `read` of a mounted topic.
