@@ -187,6 +187,12 @@ pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimi
     }
 }
 
+/// Adds an element to the end of a list that is being made.
+pub(crate) fn append(entry: &mut Entry, text: &[u8], limits: ListLimits) {
+    expect(entry, Encoded::new(text).len(), 1, limits);
+    push(entry, false, text, limits);
+}
+
 /// Puts an element before or behind the one at a spot.
 pub(crate) fn insert(
     entry: &mut Entry,

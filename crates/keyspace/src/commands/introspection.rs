@@ -220,6 +220,17 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
     reply.map(3);
     reply.bulk(b"flags");
     reply_words(reply, spec.flags);
+    if spec.untold {
+        for part in ["begin_search", "find_keys"] {
+            reply.bulk(part.as_bytes());
+            reply.map(2);
+            reply.bulk(b"type");
+            reply.bulk(b"unknown");
+            reply.bulk(b"spec");
+            reply.map(0);
+        }
+        return;
+    }
     reply.bulk(b"begin_search");
     let counted = spec.count_at != 0;
     let begin = if counted { spec.count_at } else { spec.first };
@@ -311,7 +322,9 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     if first.count_at != 0 || !first.keyword.is_empty() {
         return (0, 0, 0);
     }
-    let others = others.iter().filter(|spec| spec.keyword.is_empty());
+    let others = others
+        .iter()
+        .filter(|spec| spec.keyword.is_empty() && !spec.untold);
     let end = |spec: &KeySpec| match spec.last {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),

@@ -118,6 +118,9 @@ pub struct KeySpec {
     pub keyword: &'static str,
     /// Only the first half of the arguments are keys; as many of another kind follow.
     pub half: bool,
+    /// COMMAND does not tell where they are: the last of several keywords counts, and without one
+    /// only the command itself finds them.
+    pub untold: bool,
     /// What is done to them, as COMMAND replies it, separated by blanks.
     pub flags: &'static str,
 }
@@ -131,7 +134,13 @@ impl KeySpec {
         let count = arguments.len();
         if !self.keyword.is_empty() {
             let is_word = |at: &usize| arguments[*at].eq_ignore_ascii_case(self.keyword.as_bytes());
-            first = (first..count).find(is_word).map_or(count, |at| at + 1);
+            let word = match self.untold {
+                true => (first..count).rfind(is_word),
+                false => (first..count).find(is_word),
+            };
+            first = word.map_or(count, |at| at + 1);
+        } else if self.untold {
+            first = count;
         }
         let end = match usize::try_from(self.last) {
             _ if self.half => first + count.saturating_sub(first) / 2,

@@ -900,6 +900,7 @@ const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeyS
         count_at: 0,
         keyword: "",
         half: false,
+        untold: false,
         flags,
     }
 }
@@ -914,6 +915,7 @@ const fn keyword_key(keyword: &'static str, from: u16, flags: &'static str) -> K
         count_at: 0,
         keyword,
         half: false,
+        untold: false,
         flags,
     }
 }
@@ -928,7 +930,17 @@ const fn keyword_keys(keyword: &'static str, from: u16, flags: &'static str) -> 
         count_at: 0,
         keyword,
         half: true,
+        untold: false,
         flags,
+    }
+}
+
+/// The key that follows the last of several keywords, or a key that only the command finds;
+/// COMMAND tells of neither.
+const fn untold_key(keyword: &'static str, from: u16, flags: &'static str) -> KeySpec {
+    KeySpec {
+        untold: true,
+        ..keyword_key(keyword, from, flags)
     }
 }
 
@@ -941,6 +953,7 @@ const fn counted_keys(count_at: u16, first: u16, flags: &'static str) -> KeySpec
         count_at,
         keyword: "",
         half: false,
+        untold: false,
         flags,
     }
 }

@@ -1,5 +1,44 @@
 //! SORT.
 
-use super::Command;
+use super::super::{Command, Group, Locks, Run, sort};
+use super::{command, key_spec, untold_key};
 
-pub(super) const SORT: &[Command] = &[];
+pub(super) const SORT: &[Command] = &[
+    command(
+        "sort",
+        -2,
+        "write denyoom movablekeys",
+        Group::Generic,
+        "1.0.0",
+        Run::Data(sort::sort),
+    )
+    .keys(&[
+        key_spec(1, 0, 1, "RO access"),
+        untold_key("", 0, "RO access"),
+        untold_key("STORE", 2, "OW update"),
+    ])
+    .locks(Locks::AllIf(sort::needs_all_shards))
+    .categories("set sortedset list dangerous")
+    .docs(
+        "Sorts the elements of a list, a set or a sorted set, and may store them.",
+        "O(N+M*log(M)) for N elements of which M are shown; O(N) unsorted.",
+    ),
+    command(
+        "sort_ro",
+        -2,
+        "readonly movablekeys",
+        Group::Generic,
+        "7.0.0",
+        Run::Data(sort::sort_ro),
+    )
+    .keys(&[
+        key_spec(1, 0, 1, "RO access"),
+        untold_key("", 0, "RO access"),
+    ])
+    .locks(Locks::AllIf(sort::needs_all_shards))
+    .categories("set sortedset list dangerous")
+    .docs(
+        "Sorts the elements of a list, a set or a sorted set.",
+        "O(N+M*log(M)) for N elements of which M are shown; O(N) unsorted.",
+    ),
+];

@@ -1,0 +1,64 @@
+//! A Redis of the machine's own, on the loopback, without files.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tidewire_resp::{decode, write_request};
+
+pub(crate) struct Redis {
+    process: Child,
+    stream: TcpStream,
+}
+
+impl Redis {
+    /// Starts what REDIS_SERVER names, or `redis-server`; `None` if there is none.
+    pub(crate) fn start() -> Option<Redis> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free loopback port").port();
+        let program = std::env::var("REDIS_SERVER").unwrap_or("redis-server".to_owned());
+        let started = Command::new(program)
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--port", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(process) = started else {
+            eprintln!("skipped: there is no redis-server on PATH");
+            return None;
+        };
+        for _ in 0..200 {
+            if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
+                stream.set_nodelay(true).expect("a TCP socket");
+                return Some(Redis { process, stream });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("redis-server does not listen");
+    }
+
+    /// The reply to a command.
+    pub(crate) fn run<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Vec<u8> {
+        let mut request = Vec::new();
+        write_request(&mut request, words);
+        self.stream.write_all(&request).expect("Redis reads");
+        let mut reply = Vec::new();
+        let mut chunk = [0; 65_536];
+        loop {
+            let count = self.stream.read(&mut chunk).expect("Redis replies");
+            assert!(count > 0, "Redis hung up");
+            reply.extend_from_slice(&chunk[..count]);
+            if decode(&reply).expect("Redis speaks RESP").is_some() {
+                return reply;
+            }
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
