@@ -215,7 +215,7 @@ pub fn unknown_subcommand_text(command: &Command, arguments: Arguments<'_>) -> S
 }
 
 /// Names come from peers: their bytes are shown, but never end the line.
-fn printable(bytes: &[u8], length_max: usize) -> String {
+pub(crate) fn printable(bytes: &[u8], length_max: usize) -> String {
     let bytes = &bytes[..bytes.len().min(length_max)];
     // C's format stops at a zero byte.
     let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();

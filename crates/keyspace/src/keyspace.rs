@@ -18,6 +18,7 @@ use crate::observer::{Event, EventClasses, Observer};
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
+use crate::stream::BlockLimits;
 use crate::sorted_set::SortedSetLimits;
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
@@ -44,6 +45,12 @@ pub struct Options {
     /// How much a list's chunk holds, and a list that is one: so many elements, or, if it is -1
     /// to -5, 4, 8, 16, 32 or 64 KiB.
     pub list_listpack_size: i32,
+    /// A HyperLogLog longer than this has 6 bits for each register, and no runs.
+    pub hyperloglog_sparse_bytes_max: usize,
+    /// About how many bytes of a stream's entries share a block; 0: any number.
+    pub stream_node_bytes_max: usize,
+    /// How many of a stream's entries share a block; 0: any number.
+    pub stream_node_entries_max: usize,
     /// The longest string that APPEND and SETRANGE make, as `proto-max-bulk-len`.
     pub string_bytes_max: usize,
 }
@@ -60,6 +67,9 @@ impl Default for Options {
             zset_listpack_entries_max: 128,
             zset_listpack_value_bytes_max: 64,
             list_listpack_size: -2,
+            hyperloglog_sparse_bytes_max: 3_000,
+            stream_node_bytes_max: 4_096,
+            stream_node_entries_max: 100,
             string_bytes_max: 512 << 20,
         }
     }
@@ -92,6 +102,9 @@ pub struct Keyspace {
     sorted_set_value_bytes_max: AtomicUsize,
     list_bytes_max: AtomicUsize,
     list_count_max: AtomicUsize,
+    hyperloglog_sparse_bytes_max: AtomicUsize,
+    stream_node_bytes_max: AtomicUsize,
+    stream_node_entries_max: AtomicUsize,
     pub(crate) string_bytes_max: usize,
 }
 
@@ -143,6 +156,9 @@ impl Keyspace {
             sorted_set_value_bytes_max: AtomicUsize::new(0),
             list_bytes_max: AtomicUsize::new(0),
             list_count_max: AtomicUsize::new(0),
+            hyperloglog_sparse_bytes_max: AtomicUsize::new(options.hyperloglog_sparse_bytes_max),
+            stream_node_bytes_max: AtomicUsize::new(options.stream_node_bytes_max),
+            stream_node_entries_max: AtomicUsize::new(options.stream_node_entries_max),
             string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
         };
         keyspace.set_hash_limits(
@@ -239,6 +255,26 @@ impl Keyspace {
         };
         self.list_bytes_max.store(bytes_max, Ordering::Relaxed);
         self.list_count_max.store(count_max, Ordering::Relaxed);
+    }
+
+    /// Changes up to how many bytes a HyperLogLog is kept as runs: the setting
+    /// `hll-sparse-max-bytes`.
+    pub fn set_hyperloglog_limit(&self, sparse_bytes_max: usize) {
+        self.hyperloglog_sparse_bytes_max
+            .store(sparse_bytes_max, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hyperloglog_sparse_bytes_max(&self) -> usize {
+        self.hyperloglog_sparse_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes up to where a stream's entries share a block: the settings `stream-node-max-bytes`
+    /// and `stream-node-max-entries`.
+    pub fn set_stream_limits(&self, bytes_max: usize, entries_max: usize) {
+        self.stream_node_bytes_max
+            .store(bytes_max, Ordering::Relaxed);
+        self.stream_node_entries_max
+            .store(entries_max, Ordering::Relaxed);
     }
 
     /// Runs a data command and writes its reply, error or not. The number of arguments must have
@@ -522,6 +558,22 @@ impl Keyspace {
         SortedSetLimits {
             entries_max: self.sorted_set_entries_max.load(Ordering::Relaxed),
             value_bytes_max: self.sorted_set_value_bytes_max.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Up to where a stream's entries share a block.
+    pub(crate) fn stream_limits(&self) -> BlockLimits {
+        BlockLimits::new(
+            self.stream_node_bytes_max.load(Ordering::Relaxed),
+            self.stream_node_entries_max.load(Ordering::Relaxed),
+        )
+    }
+
+    /// How many entries a trim by whole blocks removes at most, if it is not told.
+    pub(crate) fn stream_trim_limit(&self) -> u64 {
+        match self.stream_node_entries_max.load(Ordering::Relaxed) as u64 {
+            0 => 10_000,
+            entries_max => entries_max.saturating_mul(100).min(1_000_000),
         }
     }
 

@@ -29,6 +29,9 @@ pub(crate) use log::{Entry, Log, LogState, Trim, TrimTo};
 
 mod pages;
 
+use crate::entry;
+use crate::value::Object;
+
 /// A stream and the groups that read it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
@@ -37,15 +40,43 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// The stream of an entry of the keyspace that is one.
+    pub(crate) fn of(entry: &entry::Entry) -> Option<&Self> {
+        match entry.object()? {
+            Object::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn of_mut(entry: &mut entry::Entry) -> Option<&mut Self> {
+        match entry.object_mut()? {
+            Object::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
     /// Whether a group still wants this entry: one that has not come to it, or has not
     /// acknowledged it.
     pub(crate) fn is_wanted(&self, id: StreamId) -> bool {
         is_wanted(&self.groups, id)
     }
 
-    /// Takes an entry out of what is pending in every group.
-    pub(crate) fn forget(&mut self, id: StreamId) {
-        forget(&mut self.groups, id);
+    /// Takes an entry out of what is pending in every group; false if it was in none.
+    pub(crate) fn forget(&mut self, id: StreamId) -> bool {
+        forget(&mut self.groups, id)
+    }
+
+    /// Removes entries from the head; returns how many.
+    pub(crate) fn trim(&mut self, trim: Trim, references: References) -> u64 {
+        let groups = &mut self.groups;
+        match references {
+            References::Keep => self.log.trim(trim),
+            References::Delete => self.log.trim_each(trim, |id| {
+                forget(groups, id);
+                true
+            }),
+            References::Heed => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
+        }
     }
 
     /// Bytes of memory, about.
@@ -69,30 +100,17 @@ pub(crate) enum References {
     Heed,
 }
 
-impl Stream {
-    /// Removes entries from the head; returns how many.
-    pub(crate) fn trim(&mut self, trim: Trim, references: References) -> u64 {
-        let groups = &mut self.groups;
-        match references {
-            References::Keep => self.log.trim(trim),
-            References::Delete => self.log.trim_each(trim, |id| {
-                forget(groups, id);
-                true
-            }),
-            References::Heed => self.log.trim_each(trim, |id| !is_wanted(groups, id)),
-        }
-    }
-}
-
 fn is_wanted(groups: &Groups, id: StreamId) -> bool {
     let mut groups = groups.values();
     groups.any(|group| group.last_id < id || group.find_pending(id).is_some())
 }
 
-fn forget(groups: &mut Groups, id: StreamId) {
+fn forget(groups: &mut Groups, id: StreamId) -> bool {
+    let mut any = false;
     for group in groups.values_mut() {
-        group.acknowledge(id);
+        any |= group.acknowledge(id);
     }
+    any
 }
 
 #[cfg(test)]

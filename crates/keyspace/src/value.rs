@@ -177,6 +177,10 @@ impl<'a> ValueRef<'a> {
         Members::of(self.entry)
     }
 
+    pub(crate) fn stream(self) -> Option<&'a Stream> {
+        Stream::of(self.entry)
+    }
+
     /// The members of a sorted set with their scores; `None` of other types.
     pub fn scored(self) -> Option<Scores<'a>> {
         self.sorted_set().map(Scores)

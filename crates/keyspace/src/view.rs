@@ -14,6 +14,7 @@ use crate::observer::{Event, EventClasses, Observer};
 use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
 use crate::sorted_set::Scored;
+use crate::stream::Stream;
 use crate::table::Place;
 use crate::value::{Fields, Text, ValueRef, materialise};
 
@@ -157,6 +158,14 @@ impl<'c, 'k> View<'c, 'k> {
         match self.read(key) {
             None => Ok(None),
             Some(value) => value.sorted_set().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// The stream; an error of another type.
+    pub(crate) fn read_stream(&mut self, key: Key<'_>) -> Result<Option<&Stream>, CommandError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.stream().map(Some).ok_or(CommandError::WrongType),
         }
     }
 
@@ -353,6 +362,15 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn notify(&mut self, key: Key<'_>, event: Event) {
         if self.notifications.intersects(event.class()) {
             self.observer.notified(self.database, key.bytes, event);
+        }
+    }
+
+    /// To be called instead of [`changed`](Self::changed) where a value is what it was for those
+    /// who watch the key or wait for it: of a stream, how far it was read and by whom.
+    pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
+        self.locked.shard(shard_of(key.hash)).changes += 1;
+        if let Some(event) = event {
+            self.notify(key, event);
         }
     }
 

@@ -1,1 +1,132 @@
 //! Commands on streams.
+
+mod add;
+pub(super) use add::{xadd, xsetid, xtrim};
+
+mod claim;
+pub(super) use claim::{xautoclaim, xclaim};
+
+mod delete;
+pub(super) use delete::{xackdel, xdel, xdelex};
+
+mod groups;
+pub(super) use groups::{
+    xgroup_create, xgroup_createconsumer, xgroup_delconsumer, xgroup_destroy, xgroup_help,
+    xgroup_setid,
+};
+
+mod info;
+pub(super) use info::{xinfo_consumers, xinfo_groups, xinfo_help, xinfo_stream};
+
+mod pending;
+pub(super) use pending::{xack, xpending};
+
+mod range;
+pub(super) use range::{xlen, xrange, xrevrange};
+
+mod read;
+pub(super) use read::{has_ambiguous_keys, xread, xreadgroup};
+
+use tidewire_resp::Writer;
+
+use super::Call;
+use crate::error::{CommandError, printable};
+use crate::stream::{Entry, Stream, StreamId};
+use crate::table::Place;
+use crate::view::Key;
+
+type Result<T = ()> = std::result::Result<T, CommandError>;
+
+/// Where a stream lies; an error of another type.
+fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
+    match call.view.find(key) {
+        Some(place) if Stream::of(call.view.entry(key, place)).is_none() => {
+            Err(CommandError::WrongType)
+        }
+        place => Ok(place),
+    }
+}
+
+/// The stream at a place that [`find`] has found.
+fn stream_at<'a>(call: &'a mut Call<'_, '_, '_>, key: Key<'_>, place: Place) -> &'a mut Stream {
+    let stream = Stream::of_mut(call.view.entry_mut(key, place));
+    stream.expect("the type was checked")
+}
+
+/// An id that may leave out its sequence.
+fn parse_id(text: &[u8], missing_sequence: u64) -> Result<StreamId> {
+    StreamId::parse(text, missing_sequence).ok_or(INVALID_ID)
+}
+
+/// All arguments from one on as ids.
+fn parse_ids<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<StreamId>> {
+    texts.map(|text| parse_id(text, 0)).collect()
+}
+
+/// The first id of an interval: `-`, an id, or `(` and an id that is not in it.
+fn parse_start(text: &[u8]) -> Result<StreamId> {
+    match text {
+        [b'(', id @ ..] if !id.is_empty() => parse_id(id, 0)?.next().ok_or(INVALID_START),
+        _ => StreamId::parse_bound(text, 0).ok_or(INVALID_ID),
+    }
+}
+
+/// The last id of an interval: `+`, an id, or `(` and an id that is not in it.
+fn parse_end(text: &[u8]) -> Result<StreamId> {
+    match text {
+        [b'(', id @ ..] if !id.is_empty() => parse_id(id, u64::MAX)?.previous().ok_or(INVALID_END),
+        _ => StreamId::parse_bound(text, u64::MAX).ok_or(INVALID_ID),
+    }
+}
+
+fn reply_id(reply: &mut Writer<'_>, id: StreamId) {
+    reply.bulk(id.text().as_bytes());
+}
+
+/// An entry: its id and its names and values.
+fn reply_entry(reply: &mut Writer<'_>, entry: &Entry<'_>) {
+    reply.array(2);
+    reply_id(reply, entry.id());
+    let fields = entry.fields();
+    reply.array(fields.len() * 2);
+    for (name, value) in fields {
+        reply.bulk(name);
+        reply.bulk(value.as_bytes());
+    }
+}
+
+/// There is no such group of the stream.
+fn no_group(group: &[u8], key: &[u8]) -> CommandError {
+    let (group, key) = (shown(group), shown(key));
+    let text = format!("NOGROUP No such consumer group '{group}' for key name '{key}'");
+    CommandError::RefusedWith(text.into())
+}
+
+/// There is no such stream or no such group of it.
+fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
+    let (group, key) = (shown(group), shown(key));
+    let text = format!("NOGROUP No such key '{key}' or consumer group '{group}'");
+    CommandError::RefusedWith(text.into())
+}
+
+/// A subcommand's arguments make no sense.
+fn wrong_subcommand(call: &Call<'_, '_, '_>) -> CommandError {
+    let container = call.argument(0).to_ascii_uppercase();
+    let text = format!(
+        "ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.",
+        printable(call.argument(1), ECHOED_BYTES_MAX),
+        shown(&container)
+    );
+    CommandError::RefusedWith(text.into())
+}
+
+fn shown(name: &[u8]) -> String {
+    printable(name, usize::MAX)
+}
+
+const INVALID_ID: CommandError =
+    CommandError::Refused("ERR Invalid stream ID specified as stream command argument");
+const INVALID_START: CommandError = CommandError::Refused("ERR invalid start ID for the interval");
+const INVALID_END: CommandError = CommandError::Refused("ERR invalid end ID for the interval");
+
+const ECHOED_BYTES_MAX: usize = 128;

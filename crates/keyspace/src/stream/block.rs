@@ -37,6 +37,19 @@ pub(crate) struct BlockLimits {
     pub(crate) entries_max: usize,
 }
 
+impl BlockLimits {
+    /// The limits that are set; 0 means none.
+    pub(crate) fn new(bytes_max: usize, entries_max: usize) -> Self {
+        let is_limit = |limit: &usize| *limit > 0;
+        BlockLimits {
+            bytes_max: Some(bytes_max)
+                .filter(is_limit)
+                .map_or(BYTES_MAX, |bytes_max| bytes_max.min(BYTES_MAX)),
+            entries_max: Some(entries_max).filter(is_limit).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 /// Entries that follow one another.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
@@ -524,6 +537,8 @@ fn split_integer(bytes: &mut &[u8], count: usize) -> Text<'static> {
     Text::integer((i64::from_le_bytes(value) << shift) >> shift)
 }
 
+/// No block grows beyond, whatever the settings say: it is moved as it grows, and 32 bits count.
+const BYTES_MAX: usize = 1 << 30;
 /// Bits of an entry's head below its length.
 const HEAD_FLAG_BITS: u32 = 4;
 const DELETED: u64 = 1;

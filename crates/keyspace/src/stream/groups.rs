@@ -185,6 +185,14 @@ impl Group {
         self.consumer_mut(slot).pending.insert(pending.id);
     }
 
+    /// Counts an entry that is pending as delivered once more.
+    pub(crate) fn deliver_again(&mut self, id: StreamId, now_ms: i64) {
+        if let Some(pending) = self.pending.get_mut(id) {
+            pending.delivered_ms = now_ms;
+            pending.deliveries = pending.deliveries.saturating_add(1);
+        }
+    }
+
     /// Acknowledges an entry; false if it was not pending.
     pub(crate) fn acknowledge(&mut self, id: StreamId) -> bool {
         match self.pending.remove(id) {

@@ -1,0 +1,323 @@
+//! Adding to a stream and trimming it: XADD, XTRIM, XSETID.
+
+use tidewire_resp::Arguments;
+
+use super::{INVALID_ID, Result, find, parse_id, reply_id, stream_at};
+use crate::commands::Call;
+use crate::commands::options::is;
+use crate::entry::NewValue;
+use crate::error::CommandError;
+use crate::observer::Event;
+use crate::stream::{Log, References, Stream, StreamId, Trim, TrimTo};
+use crate::value::Object;
+use crate::view::Expiry;
+
+pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
+    let options = AddOptions::parse(call, true)?;
+    let fields = Pairs(call.arguments.tail(options.id_at + 1));
+    if fields.0.is_empty() || fields.0.len() % 2 == 1 {
+        return Err(CommandError::WrongArity(call.command.full_name));
+    }
+    if options.id == NewId::Given(StreamId::MIN) {
+        return Err(ID_ZERO);
+    }
+    let text_bytes = call.arguments.tail(options.id_at + 1).iter();
+    let text_bytes: usize = text_bytes.map(<[u8]>::len).sum();
+    let key = call.key(1);
+    let found = find(call, key)?;
+    if found.is_none() && options.only_existing {
+        call.reply.null();
+        return Ok(());
+    }
+    let now_ms = call.view.now_ms;
+    let last_id = match found {
+        Some(place) => stream_at(call, key, place).log.state().last_id,
+        None => StreamId::MIN,
+    };
+    let id = options.id.resolve(last_id, now_ms)?;
+    if text_bytes > TEXT_BYTES_MAX {
+        return Err(TOO_LARGE);
+    }
+    let place = match found {
+        Some(place) => place,
+        None => {
+            let empty = NewValue::Object(Box::new(Object::Stream(Stream::default())));
+            call.view.insert(key, empty, Expiry::Clear)
+        }
+    };
+    let limits = call.view.keyspace.stream_limits();
+    stream_at(call, key, place).log.append(id, fields, limits);
+    reply_id(call.reply, id);
+    call.view.changed(key, place, Event::StreamAdd);
+    if let Some(trim) = options.trim {
+        let removed = stream_at(call, key, place).trim(trim, options.references);
+        if removed > 0 {
+            call.view.changed(key, place, Event::StreamTrim);
+        }
+    }
+    Ok(())
+}
+
+pub(in crate::commands) fn xtrim(call: &mut Call<'_, '_, '_>) -> Result {
+    let options = AddOptions::parse(call, false)?;
+    let key = call.key(1);
+    let mut removed = 0;
+    if let (Some(place), Some(trim)) = (find(call, key)?, options.trim) {
+        removed = stream_at(call, key, place).trim(trim, options.references);
+        if removed > 0 {
+            call.view.changed(key, place, Event::StreamTrim);
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+pub(in crate::commands) fn xsetid(call: &mut Call<'_, '_, '_>) -> Result {
+    let last_id = parse_id(call.argument(2), 0)?;
+    let (mut added, mut max_deleted_id) = (None, StreamId::MIN);
+    for at in call.rest(3).step_by(2) {
+        let option = call.argument(at);
+        let has_value = at + 1 < call.arguments.len();
+        if has_value && is(option, "entriesadded") {
+            let count = u64::try_from(call.integer(at + 1)?);
+            added = Some(count.map_err(|_| ADDED_NEGATIVE)?);
+        } else if has_value && is(option, "maxdeletedid") {
+            max_deleted_id = parse_id(call.argument(at + 1), 0)?;
+            if last_id < max_deleted_id {
+                return Err(BELOW_GIVEN_DELETED);
+            }
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    let key = call.key(1);
+    let place = find(call, key)?.ok_or(CommandError::NoSuchKey)?;
+    let log = &mut stream_at(call, key, place).log;
+    set_last_id(log, last_id, added, max_deleted_id)?;
+    call.view.changed(key, place, Event::StreamSetId);
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_last_id(
+    log: &mut Log,
+    last_id: StreamId,
+    added: Option<u64>,
+    max_deleted_id: StreamId,
+) -> Result {
+    let mut state = log.state();
+    if last_id < state.max_deleted_id {
+        return Err(BELOW_DELETED);
+    }
+    if let Some(newest_id) = log.newest_id() {
+        if last_id < newest_id {
+            return Err(BELOW_NEWEST);
+        }
+        if added.is_some_and(|added| added < log.len() as u64) {
+            return Err(ADDED_BELOW_LENGTH);
+        }
+    }
+    state.last_id = last_id;
+    state.added = added.unwrap_or(state.added);
+    if !max_deleted_id.is_zero() {
+        state.max_deleted_id = max_deleted_id;
+    }
+    log.set_state(state);
+    Ok(())
+}
+
+/// The names and values of an entry to be added.
+#[derive(Clone, Copy)]
+struct Pairs<'a>(Arguments<'a>);
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let pair = (self.0.get(0)?, self.0.get(1)?);
+        self.0 = self.0.tail(2);
+        Some(pair)
+    }
+}
+
+/// The id that XADD is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NewId {
+    Given(StreamId),
+    /// `time-*`.
+    Time(u64),
+    /// `*`.
+    Any,
+}
+
+impl NewId {
+    /// The id that the entry gets; an error if it is not greater than the last one.
+    fn resolve(self, last_id: StreamId, now_ms: i64) -> Result<StreamId> {
+        if last_id == StreamId::MAX {
+            return Err(EXHAUSTED);
+        }
+        let id = match self {
+            NewId::Given(id) => Some(id),
+            NewId::Time(time_ms) if time_ms == last_id.time_ms => {
+                let sequence = last_id.sequence.checked_add(1);
+                sequence.map(|sequence| StreamId::new(time_ms, sequence))
+            }
+            NewId::Time(time_ms) => Some(StreamId::new(time_ms, 0)),
+            NewId::Any => StreamId::generate(last_id, now_ms),
+        };
+        id.filter(|&id| id > last_id).ok_or(NOT_GREATER)
+    }
+}
+
+/// What XADD and XTRIM are told before the id.
+struct AddOptions {
+    trim: Option<Trim>,
+    references: References,
+    /// NOMKSTREAM.
+    only_existing: bool,
+    id: NewId,
+    /// Position of the id.
+    id_at: usize,
+}
+
+impl AddOptions {
+    fn parse(call: &Call<'_, '_, '_>, adds: bool) -> Result<Self> {
+        let mut options = AddOptions {
+            trim: None,
+            references: References::Keep,
+            only_existing: false,
+            id: NewId::Any,
+            id_at: call.arguments.len(),
+        };
+        let (mut limit, mut references) = (None, None);
+        let mut at = 2;
+        while at < call.arguments.len() {
+            let option = call.argument(at);
+            let has_value = at + 1 < call.arguments.len();
+            if adds && option == b"*" {
+                options.id_at = at;
+                break;
+            } else if has_value && (is(option, "maxlen") || is(option, "minid")) {
+                if options.trim.is_some() {
+                    return Err(BOTH_TRIMS);
+                }
+                at = options.parse_trim(call, at)?;
+            } else if has_value && is(option, "limit") {
+                at += 1;
+                let count = u64::try_from(call.integer(at)?);
+                limit = Some(count.map_err(|_| LIMIT_NEGATIVE)?);
+            } else if let Some(named) = parse_references(option).filter(|_| references.is_none()) {
+                references = Some(named);
+            } else if adds && is(option, "nomkstream") {
+                options.only_existing = true;
+            } else if adds {
+                options.id = parse_new_id(option)?;
+                options.id_at = at;
+                break;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        options.references = references.unwrap_or(References::Keep);
+        options.set_limit(call, limit, adds)?;
+        Ok(options)
+    }
+
+    /// Reads MAXLEN or MINID and what it is to be; returns the position of its last word.
+    fn parse_trim(&mut self, call: &Call<'_, '_, '_>, at: usize) -> Result<usize> {
+        let mut value_at = at + 1;
+        let mut approximate = false;
+        if at + 2 < call.arguments.len() && matches!(call.argument(value_at), b"~" | b"=") {
+            approximate = call.argument(value_at) == b"~";
+            value_at += 1;
+        }
+        let to = if is(call.argument(at), "maxlen") {
+            let length = u64::try_from(call.integer(value_at)?);
+            TrimTo::Length(length.map_err(|_| LENGTH_NEGATIVE)?)
+        } else {
+            TrimTo::Id(parse_id(call.argument(value_at), 0)?)
+        };
+        self.trim = Some(Trim {
+            to,
+            approximate,
+            limit: 0,
+        });
+        Ok(value_at)
+    }
+
+    fn set_limit(&mut self, call: &Call<'_, '_, '_>, limit: Option<u64>, adds: bool) -> Result {
+        let Some(trim) = &mut self.trim else {
+            return match limit {
+                Some(1..) => Err(LIMIT_WITHOUT_TRIM),
+                _ if !adds => Err(NO_TRIM),
+                Some(0) => Err(LIMIT_OF_EXACT),
+                None => Ok(()),
+            };
+        };
+        match limit {
+            Some(_) if !trim.approximate => return Err(LIMIT_OF_EXACT),
+            Some(limit) => trim.limit = limit,
+            None if trim.approximate => trim.limit = call.view.keyspace.stream_trim_limit(),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// KEEPREF, DELREF or ACKED.
+pub(super) fn parse_references(option: &[u8]) -> Option<References> {
+    match option {
+        _ if is(option, "keepref") => Some(References::Keep),
+        _ if is(option, "delref") => Some(References::Delete),
+        _ if is(option, "acked") => Some(References::Heed),
+        _ => None,
+    }
+}
+
+fn parse_new_id(text: &[u8]) -> Result<NewId> {
+    match StreamId::parse_open(text) {
+        Some(time_ms) => Ok(NewId::Time(time_ms)),
+        None => StreamId::parse(text, 0).map(NewId::Given).ok_or(INVALID_ID),
+    }
+}
+
+/// Most bytes of an entry's names and values together.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+
+const ID_ZERO: CommandError =
+    CommandError::Refused("ERR The ID specified in XADD must be greater than 0-0");
+const EXHAUSTED: CommandError = CommandError::Refused(
+    "ERR The stream has exhausted the last possible ID, unable to add more items",
+);
+const NOT_GREATER: CommandError = CommandError::Refused(
+    "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+);
+const TOO_LARGE: CommandError = CommandError::Refused("ERR Elements are too large to be stored");
+const BOTH_TRIMS: CommandError = CommandError::Refused(
+    "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+);
+const LENGTH_NEGATIVE: CommandError =
+    CommandError::Refused("ERR The MAXLEN argument must be >= 0.");
+const LIMIT_NEGATIVE: CommandError = CommandError::Refused("ERR The LIMIT argument must be >= 0.");
+const LIMIT_WITHOUT_TRIM: CommandError = CommandError::Refused(
+    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+);
+const LIMIT_OF_EXACT: CommandError =
+    CommandError::Refused("ERR syntax error, LIMIT cannot be used without the special ~ option");
+const NO_TRIM: CommandError =
+    CommandError::Refused("ERR syntax error, XTRIM must be called with a trimming strategy");
+const ADDED_NEGATIVE: CommandError = CommandError::Refused("ERR entries_added must be positive");
+const ADDED_BELOW_LENGTH: CommandError = CommandError::Refused(
+    "ERR The entries_added specified in XSETID is smaller than the target stream length",
+);
+const BELOW_GIVEN_DELETED: CommandError = CommandError::Refused(
+    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+);
+const BELOW_DELETED: CommandError = CommandError::Refused(
+    "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
+);
+const BELOW_NEWEST: CommandError = CommandError::Refused(
+    "ERR The ID specified in XSETID is smaller than the target stream top item",
+);

@@ -1,0 +1,66 @@
+//! Reading a stream by ids: XLEN, XRANGE, XREVRANGE.
+
+use super::{Result, parse_end, parse_start, reply_entry};
+use crate::commands::Call;
+use crate::commands::options::is;
+use crate::error::CommandError;
+
+pub(in crate::commands) fn xlen(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let stream = call.view.read_stream(key)?;
+    let count = stream.map_or(0, |stream| stream.log.len());
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+pub(in crate::commands) fn xrange(call: &mut Call<'_, '_, '_>) -> Result {
+    range(call, false)
+}
+
+pub(in crate::commands) fn xrevrange(call: &mut Call<'_, '_, '_>) -> Result {
+    range(call, true)
+}
+
+fn range(call: &mut Call<'_, '_, '_>, reversed: bool) -> Result {
+    let (start_at, end_at) = if reversed { (3, 2) } else { (2, 3) };
+    let start = parse_start(call.argument(start_at))?;
+    let end = parse_end(call.argument(end_at))?;
+    let wanted = parse_count(call)?;
+    let key = call.key(1);
+    let Some(stream) = call.view.read_stream(key)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    if wanted == Some(0) {
+        call.reply.null_array();
+        return Ok(());
+    }
+    let most = wanted.unwrap_or(usize::MAX);
+    let mark = call.reply.array_later();
+    let mut count = 0;
+    if reversed {
+        for entry in stream.log.range_reversed(start, end).take(most) {
+            reply_entry(call.reply, &entry);
+            count += 1;
+        }
+    } else {
+        for entry in stream.log.range(start, end).take(most) {
+            reply_entry(call.reply, &entry);
+            count += 1;
+        }
+    }
+    call.reply.finish(mark, count);
+    Ok(())
+}
+
+/// COUNT, if it is given; of several the last.
+fn parse_count(call: &Call<'_, '_, '_>) -> Result<Option<usize>> {
+    let mut wanted = None;
+    for at in call.rest(4).step_by(2) {
+        if !is(call.argument(at), "count") || at + 1 == call.arguments.len() {
+            return Err(CommandError::Syntax);
+        }
+        wanted = Some(usize::try_from(call.integer(at + 1)?).unwrap_or(0));
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,425 @@
+//! Reading on from where one was, and waiting for more: XREAD, XREADGROUP.
+
+use std::ops::Range;
+
+use tidewire_resp::{ArgumentList, Arguments, Mark, Protocol, Writer};
+
+use super::{Result, find, parse_id, reply_entry, reply_id, shown};
+use crate::commands::Call;
+use crate::commands::options::{is, timeout_ms_deadline_ms};
+use crate::commands::waiting::Wait;
+use crate::error::CommandError;
+use crate::observer::Event;
+use crate::stream::{ConsumerSlot, Group, Log, Pending, Stream, StreamId};
+use crate::value::ValueType;
+
+pub(in crate::commands) fn xread(call: &mut Call<'_, '_, '_>) -> Result {
+    let request = Request::parse(call, false)?;
+    let mut last_ids = Vec::with_capacity(request.keys.len());
+    for at in request.keys.clone() {
+        last_ids.push(resolve_id(call, at, at + request.keys.len())?);
+    }
+    let mut reply = StreamsReply::default();
+    for (at, last_id) in request.keys.clone().zip(&last_ids) {
+        let key = call.key(at);
+        let Some(log) = call.view.read_stream(key)?.map(|stream| &stream.log) else {
+            continue;
+        };
+        if let Some(start) = last_id.next()
+            && log.newest_id().is_some_and(|newest| newest >= start)
+        {
+            reply.begin(call.reply, key.bytes);
+            let mark = call.reply.array_later();
+            let mut count = 0;
+            for entry in log.range(start, StreamId::MAX).take(request.count) {
+                reply_entry(call.reply, &entry);
+                count += 1;
+            }
+            call.reply.finish(mark, count);
+        }
+    }
+    if reply.finish(call.reply) {
+        return Ok(());
+    }
+    let parked = with_ids_of_now(call.arguments, request.keys.end, &last_ids);
+    request.wait(call, parked)
+}
+
+pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
+    let request = Request::parse(call, true)?;
+    let Some((group_name, consumer_name)) = request.group else {
+        return Err(MISSING_GROUP);
+    };
+    let mut reads = Vec::with_capacity(request.keys.len());
+    for at in request.keys.clone() {
+        let key = call.key(at);
+        let stream = call.view.read_stream(key)?;
+        if !stream.is_some_and(|stream| stream.groups.contains_key(group_name)) {
+            return Err(no_group_to_read(key.bytes, group_name));
+        }
+        reads.push(GroupRead::parse(call.argument(at + request.keys.len()))?);
+    }
+    let now_ms = call.view.now_ms;
+    let mut reply = StreamsReply::default();
+    for (at, read) in request.keys.clone().zip(reads) {
+        let key = call.key(at);
+        let Some(place) = find(call, key)? else {
+            continue;
+        };
+        let Call {
+            view, reply: to, ..
+        } = &mut *call;
+        let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
+            continue;
+        };
+        let Some(group) = groups.get_mut(group_name) else {
+            continue;
+        };
+        let (slot, is_new) = group.add_consumer(consumer_name, now_ms);
+        group.consumer_mut(slot).seen_ms = now_ms;
+        let mut delivered = 0;
+        match read {
+            GroupRead::New if log.newest_id().is_none_or(|newest| newest <= group.last_id) => {}
+            GroupRead::New => {
+                reply.begin(to, key.bytes);
+                let mut delivery = Delivery {
+                    log,
+                    group,
+                    slot,
+                    now_ms,
+                };
+                delivered = delivery.deliver(to, request.count, request.acknowledges);
+            }
+            GroupRead::After(id) => {
+                reply.begin(to, key.bytes);
+                let mut delivery = Delivery {
+                    log,
+                    group,
+                    slot,
+                    now_ms,
+                };
+                delivery.deliver_again(to, id, request.count);
+            }
+        }
+        if is_new {
+            view.changed_aside(key, Some(Event::GroupCreateConsumer));
+        }
+        if delivered > 0 {
+            view.changed_aside(key, None);
+        }
+    }
+    if reply.finish(call.reply) {
+        return Ok(());
+    }
+    let parked = has_ambiguous_keys(call.arguments).then(|| request.unambiguous(call));
+    request.wait(call, parked)
+}
+
+/// Whether XREADGROUP's arguments have the word behind which its keys are looked for more than
+/// once: a group or a consumer may have it for a name.
+pub(in crate::commands) fn has_ambiguous_keys(arguments: Arguments<'_>) -> bool {
+    let words = arguments.iter().filter(|argument| is(argument, "streams"));
+    words.count() > 1
+}
+
+/// The arguments of both commands.
+struct Request<'a> {
+    /// Positions of the keys; as many ids follow.
+    keys: Range<usize>,
+    /// Most entries of a stream.
+    count: usize,
+    /// Whether it waits, and until when, ms since the UNIX epoch.
+    block: Option<Option<i64>>,
+    /// Group and consumer.
+    group: Option<(&'a [u8], &'a [u8])>,
+    /// Whether what is delivered is acknowledged by that: NOACK.
+    acknowledges: bool,
+}
+
+impl<'a> Request<'a> {
+    fn parse(call: &Call<'a, '_, '_>, of_group: bool) -> Result<Self> {
+        let mut request = Request {
+            keys: 0..0,
+            count: usize::MAX,
+            block: None,
+            group: None,
+            acknowledges: false,
+        };
+        let mut at = 1;
+        while request.keys.is_empty() {
+            let Some(option) = call.arguments.get(at) else {
+                return Err(CommandError::Syntax);
+            };
+            let values = call.arguments.len() - at - 1;
+            if values > 0 && is(option, "block") {
+                at += 1;
+                request.block = Some(timeout_ms_deadline_ms(call, at)?);
+            } else if values > 0 && is(option, "count") {
+                at += 1;
+                let count = usize::try_from(call.integer(at)?).unwrap_or(0);
+                request.count = if count == 0 { usize::MAX } else { count };
+            } else if values > 0 && is(option, "streams") {
+                if values % 2 == 1 {
+                    return Err(unbalanced(call.command.full_name, of_group));
+                }
+                request.keys = at + 1..at + 1 + values / 2;
+            } else if values > 1 && is(option, "group") {
+                if !of_group {
+                    return Err(GROUP_OF_XREAD);
+                }
+                request.group = Some((call.argument(at + 1), call.argument(at + 2)));
+                at += 2;
+            } else if is(option, "noack") {
+                if !of_group {
+                    return Err(NOACK_OF_XREAD);
+                }
+                request.acknowledges = true;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(request)
+    }
+
+    /// Waits for entries, if that is wanted and can be; else there are none.
+    fn wait(self, call: &mut Call<'_, '_, '_>, parked: Option<Parked>) -> Result {
+        let Some(deadline_ms) = self.block.filter(|_| call.may_wait()) else {
+            call.reply.null_array();
+            return Ok(());
+        };
+        let (arguments, keys) = match parked {
+            Some(Parked { arguments, keys_at }) => {
+                (Some(arguments), keys_at..keys_at + self.keys.len())
+            }
+            None => (None, self.keys),
+        };
+        call.wait(Wait {
+            keys: keys.collect(),
+            deadline_ms,
+            value_type: ValueType::Stream,
+            wakes_on_loss: self.group.is_some(),
+            arguments,
+        })
+    }
+
+    /// The request with its group in front of where keys are looked for.
+    fn unambiguous(&self, call: &Call<'_, '_, '_>) -> Parked {
+        let mut arguments = ArgumentList::new();
+        let (group, consumer) = self.group.unwrap_or_default();
+        arguments.extend([call.argument(0), b"GROUP", group, consumer]);
+        arguments.extend([&b"BLOCK"[..], b"0"]);
+        if self.count < usize::MAX {
+            arguments.push(b"COUNT");
+            arguments.push(itoa::Buffer::new().format(self.count).as_bytes());
+        }
+        if self.acknowledges {
+            arguments.push(b"NOACK");
+        }
+        arguments.push(b"STREAMS");
+        let keys_at = arguments.as_arguments().len();
+        arguments.extend(call.arguments.tail(self.keys.start));
+        Parked { arguments, keys_at }
+    }
+}
+
+/// A request to be run again in another form.
+struct Parked {
+    arguments: ArgumentList,
+    keys_at: usize,
+}
+
+/// The request with the ids that `$` means now, if it has any.
+fn with_ids_of_now(
+    arguments: Arguments<'_>,
+    ids_at: usize,
+    last_ids: &[StreamId],
+) -> Option<Parked> {
+    if arguments.tail(ids_at).iter().all(|id| id != b"$") {
+        return None;
+    }
+    let mut list = ArgumentList::new();
+    for (at, argument) in arguments.iter().enumerate() {
+        match at.checked_sub(ids_at) {
+            Some(stream) if argument == b"$" => list.push(last_ids[stream].text().as_bytes()),
+            _ => list.push(argument),
+        }
+    }
+    Some(Parked {
+        arguments: list,
+        keys_at: ids_at - last_ids.len(),
+    })
+}
+
+/// The id that XREAD goes on from.
+fn resolve_id(call: &mut Call<'_, '_, '_>, key_at: usize, id_at: usize) -> Result<StreamId> {
+    let key = call.key(key_at);
+    let log = call.view.read_stream(key)?.map(|stream| &stream.log);
+    match call.arguments.get(id_at).unwrap_or_default() {
+        b"$" => Ok(log.map_or(StreamId::MIN, |log| log.state().last_id)),
+        b"+" => {
+            let newest = log.and_then(Log::newest_id);
+            Ok(newest.and_then(StreamId::previous).unwrap_or_default())
+        }
+        b">" => Err(NEW_OF_XREAD),
+        id => parse_id(id, 0),
+    }
+}
+
+/// What XREADGROUP wants of a stream.
+#[derive(Clone, Copy, Debug)]
+enum GroupRead {
+    /// Entries that the group has not had.
+    New,
+    /// Entries behind an id that the consumer has had and not acknowledged.
+    After(StreamId),
+}
+
+impl GroupRead {
+    fn parse(id: &[u8]) -> Result<Self> {
+        match id {
+            b"$" => Err(LAST_OF_GROUP),
+            b"+" => Err(NEWEST_OF_GROUP),
+            b">" => Ok(GroupRead::New),
+            _ => match parse_id(id, 0)? {
+                // Redis marks `>` by it.
+                StreamId::MAX => Ok(GroupRead::New),
+                id => Ok(GroupRead::After(id)),
+            },
+        }
+    }
+}
+
+/// Entries on their way to a consumer.
+struct Delivery<'a> {
+    log: &'a Log,
+    group: &'a mut Group,
+    slot: ConsumerSlot,
+    now_ms: i64,
+}
+
+impl Delivery<'_> {
+    /// Replies entries that the group has not had; returns how many.
+    fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
+        let mark = reply.array_later();
+        let mut count = 0;
+        let start = self.group.last_id.next().unwrap_or(StreamId::MAX);
+        for entry in self.log.range(start, StreamId::MAX).take(most) {
+            self.group.advance(entry.id(), self.log);
+            reply_entry(reply, &entry);
+            if !acknowledged {
+                self.group.set_pending(Pending {
+                    id: entry.id(),
+                    delivered_ms: self.now_ms,
+                    deliveries: 1,
+                    consumer: self.slot,
+                });
+            }
+            count += 1;
+        }
+        if !acknowledged {
+            self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
+        }
+        reply.finish(mark, count);
+        count
+    }
+
+    /// Replies what the consumer has had before; entries that are gone have no fields.
+    fn deliver_again(&mut self, reply: &mut Writer<'_>, last_id: StreamId, most: usize) {
+        let mut ids = Vec::new();
+        if let Some(start) = last_id.next() {
+            let pending = self.group.pending_of(self.slot, start, StreamId::MAX);
+            ids.extend(pending.take(most).map(|pending| pending.id));
+        }
+        reply.array(ids.len());
+        for id in ids {
+            match self.log.get(id) {
+                Some(entry) => {
+                    reply_entry(reply, &entry);
+                    self.group.deliver_again(id, self.now_ms);
+                }
+                None => {
+                    reply.array(2);
+                    reply_id(reply, id);
+                    reply.null_array();
+                }
+            }
+        }
+    }
+}
+
+/// Streams and their entries: pairs, or a map.
+#[derive(Default)]
+struct StreamsReply {
+    mark: Option<Mark>,
+    count: usize,
+}
+
+impl StreamsReply {
+    fn begin(&mut self, reply: &mut Writer<'_>, key: &[u8]) {
+        let in_pairs = reply.protocol() == Protocol::Resp2;
+        if self.mark.is_none() {
+            self.mark = Some(match in_pairs {
+                true => reply.array_later(),
+                false => reply.map_later(),
+            });
+        }
+        self.count += 1;
+        if in_pairs {
+            reply.array(2);
+        }
+        reply.bulk(key);
+    }
+
+    /// Whether there was anything.
+    fn finish(self, reply: &mut Writer<'_>) -> bool {
+        let Some(mark) = self.mark else {
+            return false;
+        };
+        reply.finish(mark, self.count);
+        true
+    }
+}
+
+fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
+    let (key, group) = (shown(key), shown(group));
+    let text = format!(
+        "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option"
+    );
+    CommandError::RefusedWith(text.into())
+}
+
+fn unbalanced(command: &str, of_group: bool) -> CommandError {
+    let ids = match of_group {
+        true => "ID or '>'",
+        false => "ID, '+', or '$'",
+    };
+    let text = format!(
+        "ERR Unbalanced '{command}' list of streams: for each stream key an {ids} must be \
+         specified."
+    );
+    CommandError::RefusedWith(text.into())
+}
+
+const MISSING_GROUP: CommandError =
+    CommandError::Refused("ERR Missing GROUP option for XREADGROUP");
+const GROUP_OF_XREAD: CommandError = CommandError::Refused(
+    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+);
+const NOACK_OF_XREAD: CommandError = CommandError::Refused(
+    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+);
+const NEW_OF_XREAD: CommandError = CommandError::Refused(
+    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+     <consumer> option.",
+);
+const LAST_OF_GROUP: CommandError = CommandError::Refused(
+    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of \
+     this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
+     just return an empty result set.",
+);
+const NEWEST_OF_GROUP: CommandError = CommandError::Refused(
+    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of \
+     this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would \
+     just return an empty result set.",
+);
