@@ -7,6 +7,7 @@
 use tidewire_keyspace::{ClientTag, Command, Outcome, Waiter};
 use tidewire_lane::Context;
 use tidewire_resp::Writer;
+use tidewire_resp::number::parse_integer;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,11 +21,8 @@ use crate::waiting::{Block, LaneWaiting, Pause};
 pub(super) enum Stop {
     #[default]
     No,
-    /// Its command waits; this is what it gets if nothing comes.
-    Waiting {
-        command: &'static Command,
-        reply_at_timeout: TimeoutReply,
-    },
+    /// Its command waits; what it gets if nothing comes.
+    Waiting(TimeoutReply),
     /// A pause holds its next command.
     Postponed,
 }
@@ -33,9 +31,8 @@ pub(super) enum Stop {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeoutReply {
     NullArray,
-    Integer(i64),
-    /// So many integers 0, as an array.
-    Zeros(usize),
+    /// The integer 0, or an array of so many.
+    Zeros(Option<usize>),
 }
 
 impl RespSession {
@@ -61,10 +58,7 @@ impl RespSession {
 
     /// The client's time has come, or CLIENT UNBLOCK with TIMEOUT.
     pub(crate) fn timed_out(&mut self, context: &mut Context<Mail>) {
-        let Stop::Waiting {
-            reply_at_timeout, ..
-        } = self.state.stop
-        else {
+        let Stop::Waiting(reply_at_timeout) = self.state.stop else {
             return;
         };
         self.state.end_wait(context, |state, context| {
@@ -96,7 +90,7 @@ impl RespSession {
         let client = self.state.client.id;
         match self.state.stop {
             Stop::No => {}
-            Stop::Waiting { .. } => {
+            Stop::Waiting(_) => {
                 waiting.remove(client);
                 if hub.waiting.claim(client, &hub.keyspace).is_none() {
                     hub.waiting.remove(client);
@@ -151,25 +145,67 @@ impl State {
 
     fn wait_for(&mut self, call: &mut Call<'_>, waiter: Arc<Waiter>) {
         let deadline_ms = waiter.deadline_ms;
-        let command = waiter.command;
         self.begin_wait(
             call,
             Block::Keys(waiter),
             deadline_ms,
-            command,
             TimeoutReply::NullArray,
         );
     }
 
-    /// Waits for a time, ms since the UNIX epoch, and replies then.
-    pub(super) fn wait_until(
+    /// WAIT: there are no replicas, so whoever wants some waits until the timeout.
+    pub(super) fn wait(&mut self, call: &mut Call<'_>) {
+        let Some(replicas) = parse_integer(&call.arguments[1]) else {
+            return self.refuse(call, NOT_INTEGER);
+        };
+        match timeout_deadline_ms(call, 2) {
+            Ok(deadline_ms) => {
+                self.wait_for_replicas(call, replicas, deadline_ms, TimeoutReply::Zeros(None));
+            }
+            Err(text) => self.refuse(call, text),
+        }
+    }
+
+    /// WAITAOF, likewise; nothing is written to disk either.
+    pub(super) fn wait_aof(&mut self, call: &mut Call<'_>) {
+        let local = parse_integer(&call.arguments[1]);
+        let replicas = parse_integer(&call.arguments[2]);
+        let refusal = match (local, replicas) {
+            (None, _) => NOT_INTEGER,
+            (Some(local), _) if !(0..=1).contains(&local) => {
+                "ERR value is out of range, value must between 0 and 1"
+            }
+            (_, None | Some(..0)) => "ERR value is out of range, must be positive",
+            (Some(1), _) if timeout_deadline_ms(call, 3).is_ok() => {
+                "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+            }
+            _ => "",
+        };
+        if !refusal.is_empty() {
+            return self.refuse(call, refusal);
+        }
+        match timeout_deadline_ms(call, 3) {
+            Ok(deadline_ms) => {
+                let replicas = replicas.unwrap_or(0);
+                let reply = TimeoutReply::Zeros(Some(2));
+                self.wait_for_replicas(call, replicas, deadline_ms, reply);
+            }
+            Err(text) => self.refuse(call, text),
+        }
+    }
+
+    fn wait_for_replicas(
         &mut self,
         call: &mut Call<'_>,
+        replicas: i64,
         deadline_ms: Option<i64>,
-        command: &'static Command,
         reply: TimeoutReply,
     ) {
-        self.begin_wait(call, Block::Time, deadline_ms, command, reply);
+        if replicas <= 0 || self.is_executing {
+            self.reply(call.context, |out| reply.write(out));
+        } else {
+            self.begin_wait(call, Block::Time, deadline_ms, reply);
+        }
     }
 
     fn begin_wait(
@@ -177,13 +213,9 @@ impl State {
         call: &mut Call<'_>,
         block: Block,
         deadline_ms: Option<i64>,
-        command: &'static Command,
         reply_at_timeout: TimeoutReply,
     ) {
-        self.stop = Stop::Waiting {
-            command,
-            reply_at_timeout,
-        };
+        self.stop = Stop::Waiting(reply_at_timeout);
         self.client.set_blocked(true);
         let client = self.client.id;
         call.hub.waiting.insert(client, call.context.lane(), block);
@@ -196,7 +228,7 @@ impl State {
         context: &mut Context<Mail>,
         reply: impl FnOnce(&mut Self, &mut Context<Mail>),
     ) {
-        if !matches!(self.stop, Stop::Waiting { .. }) {
+        if !matches!(self.stop, Stop::Waiting(_)) {
             return;
         }
         self.stop = Stop::No;
@@ -234,19 +266,10 @@ impl State {
             Some(mode) if mode.eq_ignore_ascii_case(b"WRITE") => false,
             Some(_) => return self.refuse(call, "ERR CLIENT PAUSE mode must be WRITE or ALL"),
         };
-        let timeout_ms = match tidewire_resp::number::parse_integer(&call.arguments[2]) {
-            None => {
-                return self.refuse(call, "ERR timeout is not an integer or out of range");
-            }
-            Some(timeout_ms) if timeout_ms < 0 => {
-                return self.refuse(call, "ERR timeout is negative");
-            }
-            Some(timeout_ms) => timeout_ms,
-        };
-        let Some(until_ms) = call.now_ms().checked_add(timeout_ms) else {
-            return self.refuse(call, "ERR timeout is out of range");
-        };
-        call.hub.pause.begin(until_ms, everything);
+        match timeout_deadline_ms(call, 2) {
+            Ok(until_ms) => call.hub.pause.begin(until_ms.unwrap_or(0), everything),
+            Err(text) => return self.refuse(call, text),
+        }
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -269,8 +292,8 @@ impl State {
                 return self.refuse(call, text);
             }
         };
-        let Some(client) = tidewire_resp::number::parse_integer(&call.arguments[2]) else {
-            return self.refuse(call, "ERR value is not an integer or out of range");
+        let Some(client) = parse_integer(&call.arguments[2]) else {
+            return self.refuse(call, NOT_INTEGER);
         };
         let client = client.max(0) as u64;
         let lane = call.hub.waiting.claim(client, &call.hub.keyspace);
@@ -287,11 +310,27 @@ impl TimeoutReply {
     fn write(self, reply: &mut Writer<'_>) {
         match self {
             TimeoutReply::NullArray => reply.null_array(),
-            TimeoutReply::Integer(value) => reply.integer(value),
             TimeoutReply::Zeros(count) => {
-                reply.array(count);
-                (0..count).for_each(|_| reply.integer(0));
+                if let Some(count) = count {
+                    reply.array(count);
+                }
+                (0..count.unwrap_or(1)).for_each(|_| reply.integer(0));
             }
         }
     }
 }
+
+/// When a timeout in ms ends, ms since the UNIX epoch; `None` for 0, which is never.
+fn timeout_deadline_ms(call: &Call<'_>, index: usize) -> Result<Option<i64>, &'static str> {
+    match parse_integer(&call.arguments[index]) {
+        None => Err("ERR timeout is not an integer or out of range"),
+        Some(..0) => Err("ERR timeout is negative"),
+        Some(0) => Ok(None),
+        Some(timeout_ms) => {
+            let deadline_ms = call.now_ms().checked_add(timeout_ms);
+            deadline_ms.map(Some).ok_or("ERR timeout is out of range")
+        }
+    }
+}
+
+const NOT_INTEGER: &str = "ERR value is not an integer or out of range";

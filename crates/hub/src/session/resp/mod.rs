@@ -321,6 +321,8 @@ impl State {
             Name::Multi => self.multi(call),
             Name::Exec => self.exec(call),
             Name::Discard => self.discard(call),
+            Name::Wait => self.wait(call),
+            Name::WaitAof => self.wait_aof(call),
             Name::Watch => self.watch(call),
             Name::Unwatch => self.unwatch(call),
             Name::ClientPause => self.client_pause(call),
