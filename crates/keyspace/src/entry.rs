@@ -57,6 +57,8 @@ pub(crate) enum Kind {
     PackedList = 6,
     /// A small sorted set, see `sorted_set`.
     PackedSortedSet = 7,
+    /// A small hash with room for deadlines of its fields, see `packed`.
+    PackedHashTimed = 8,
 }
 
 impl Kind {

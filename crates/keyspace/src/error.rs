@@ -160,6 +160,11 @@ impl CommandError {
         CommandError::UnsupportedOption(printable(option, ECHOED_BYTES_MAX).into())
     }
 
+    pub(crate) fn unknown_argument(argument: &[u8]) -> Self {
+        let shown = printable(argument, ECHOED_BYTES_MAX);
+        CommandError::RefusedWith(format!("ERR unknown argument: {shown}").into())
+    }
+
     pub(crate) fn unknown_type(name: &[u8]) -> Self {
         CommandError::UnknownType(printable(name, ECHOED_BYTES_MAX).into())
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_resp::{Arguments, Writer};
@@ -87,6 +87,9 @@ pub struct Keyspace {
     next_ms: Box<[AtomicI64]>,
     /// The least of `next_ms`, or less.
     earliest_ms: Padded<AtomicI64>,
+    /// Whether what is due is removed before somebody asks for it.
+    expires_actively: AtomicBool,
+    expired_fields: AtomicU64,
     mounts: Vec<Arc<dyn Mount>>,
     live_prefixes: Vec<Vec<u8>>,
     /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
@@ -142,6 +145,8 @@ impl Keyspace {
                 .collect(),
             next_ms: (0..SHARDS).map(|_| AtomicI64::new(i64::MAX)).collect(),
             earliest_ms: Padded(AtomicI64::new(i64::MAX)),
+            expires_actively: AtomicBool::new(true),
+            expired_fields: AtomicU64::new(0),
             mounts: Vec::new(),
             live_prefixes: options.live_prefixes,
             first_bytes: [0; 256],
@@ -432,7 +437,7 @@ impl Keyspace {
                 if let Some(place) = table.find(hash::of(name), name) {
                     let entry = table.entry(place);
                     if entry.deadline_ms().is_none_or(|deadline| deadline > now_ms) {
-                        show(name, ValueRef::new(entry));
+                        show(name, ValueRef::at(entry, now_ms));
                     }
                 }
             }
@@ -456,11 +461,12 @@ impl Keyspace {
     #[inline]
     pub fn next_deadline_ms(&self) -> Option<i64> {
         let earliest = self.earliest_ms.load(Ordering::Acquire);
-        (earliest != i64::MAX).then_some(earliest)
+        let due = earliest != i64::MAX && self.expires_actively.load(Ordering::Relaxed);
+        due.then_some(earliest)
     }
 
-    /// Removes keys whose time has come, at most `budget` of them. One atomic load if there are
-    /// none.
+    /// Removes keys and fields of hashes whose time has come, at most `budget` of them. One atomic
+    /// load if there are none.
     #[inline]
     pub fn expire_due(
         &self,
@@ -472,6 +478,25 @@ impl Keyspace {
             return ExpiredKeys::default();
         }
         self.expire_shards(now_ms, budget, observer)
+    }
+
+    /// Whether [`expire_due`](Self::expire_due) removes anything: the setting of
+    /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due is removed when it is asked for.
+    pub fn set_active_expiry(&self, active: bool) {
+        self.expires_actively.store(active, Ordering::Relaxed);
+    }
+
+    /// Fields of hashes that were removed because of their deadlines, since the start.
+    pub fn expired_fields(&self) -> u64 {
+        self.expired_fields.load(Ordering::Relaxed)
+    }
+
+    /// Hashes in one database whose fields have deadlines; walks the shards.
+    pub fn timed_hashes(&self, database: usize) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().databases[database].timed_hashes())
+            .sum()
     }
 
     /// Keys with a deadline in one database; walks the shards.
@@ -593,6 +618,11 @@ impl Keyspace {
         }
     }
 
+    pub(crate) fn note_expired_fields(&self, count: usize) {
+        self.expired_fields
+            .fetch_add(count as u64, Ordering::Relaxed);
+    }
+
     /// A random number; splitmix64 over a shared counter.
     pub(crate) fn random(&self) -> u64 {
         let mut word = self
@@ -659,17 +689,24 @@ impl Keyspace {
         observer: &mut dyn Observer,
     ) -> ExpiredKeys {
         let mut expired = ExpiredKeys::default();
-        let mut ready = Vec::new();
+        if !self.expires_actively.load(Ordering::Relaxed) {
+            return expired;
+        }
+        let (mut left, mut ready) = (budget, Vec::new());
         // Whoever adds a deadline stores the shard's time first and lowers this one second: it is
         // seen in the walk below, or it lowers this again after the walk began.
         self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
         let mut earliest = i64::MAX;
         for (index, next) in self.next_ms.iter().enumerate() {
-            if next.load(Ordering::SeqCst) <= now_ms && expired.count < budget {
-                let mut shard = self.shards[index].lock();
-                let left = budget - expired.count;
-                expired.count += self.expire_shard(&mut shard, now_ms, left, observer, &mut ready);
-                next.store(shard.next_ms(), Ordering::SeqCst);
+            if next.load(Ordering::SeqCst) <= now_ms && left > 0 {
+                let mut locked = Locked::one(self, index);
+                let shard = locked.shard(index);
+                let keys = self.expire_shard(shard, now_ms, left, observer, &mut ready);
+                let fields = self.expire_fields(&mut locked, index, now_ms, left - keys, observer);
+                expired.count += keys;
+                left -= keys + fields;
+                next.store(locked.shard(index).next_ms(), Ordering::SeqCst);
+                self.release(locked, now_ms, observer);
             }
             let next = next.load(Ordering::SeqCst);
             expired.more |= next <= now_ms;
@@ -714,6 +751,26 @@ impl Keyspace {
                 }
             }
         }
+        count
+    }
+
+    /// Removes fields of hashes whose time has come; returns how many.
+    fn expire_fields(
+        &self,
+        locked: &mut Locked<'_>,
+        shard: usize,
+        now_ms: i64,
+        budget: usize,
+        observer: &mut dyn Observer,
+    ) -> usize {
+        let mut count = 0;
+        for database in 0..DATABASES {
+            if locked.shard(shard).databases[database].timed_hashes() > 0 {
+                let mut view = View::new(self, locked, database, now_ms, observer);
+                count += view.expire_fields(shard, budget - count);
+            }
+        }
+        self.note_expired_fields(count);
         count
     }
 }

@@ -51,10 +51,11 @@ pub use mount::Mount;
 mod observer;
 pub use observer::{Event, EventClasses, NullObserver, Observer};
 
+mod fields;
+pub use fields::{Fields, FieldsIter};
+
 mod value;
-pub use value::{
-    Fields, FieldsIter, Items, ItemsIter, Scores, ScoresIter, Text, ValueRef, ValueType,
-};
+pub use value::{Items, ItemsIter, Scores, ScoresIter, Text, ValueRef, ValueType};
 
 mod shard;
 pub use shard::DATABASES;

@@ -4,9 +4,17 @@
 //!  ┌───────────┬──────────────┬───────┬──────────────┬───────┬───
 //!  │ count u16 │ field length │ field │ value length │ value │ …      length: one byte below 255,
 //!  └───────────┴──────────────┴───────┴──────────────┴───────┴───             else 255 and a u32
+//!
+//!  with deadlines
+//!  ┌───────────┬───────────┬──────────────┬───────┬──────────────┬───────┬───────────────┬───
+//!  │ count u16 │ timer u32 │ field length │ field │ value length │ value │ deadline 6 B  │ …
+//!  └───────────┴───────────┴──────────────┴───────┴──────────────┴───────┴───────────────┴───
 //! ```
+//!
+//! With deadlines the pairs stand in their order, those that have none, told by a zero, behind: the
+//! earliest deadline is the first pair's, and what has expired is the beginning of the run.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Kind, NewValue};
 
 /// The bytes of a hash without fields.
 pub(crate) const EMPTY: &[u8] = &[0, 0];
@@ -17,6 +25,16 @@ pub(crate) const FIELDS_MAX: usize = u16::MAX as usize;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     bytes: &'a [u8],
+    timed: bool,
+}
+
+/// A field with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair<'a> {
+    pub(crate) field: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// Ms since the UNIX epoch.
+    pub(crate) deadline_ms: Option<i64>,
 }
 
 /// Where a pair lies in the packed bytes.
@@ -24,45 +42,80 @@ pub(crate) struct Packed<'a> {
 pub(crate) struct Span {
     start: usize,
     value_start: usize,
+    /// Where the deadline is, or would be.
+    value_end: usize,
     end: usize,
 }
 
+impl Pair<'_> {
+    /// Whether its time has come.
+    #[inline]
+    pub(crate) fn is_due(&self, now_ms: i64) -> bool {
+        self.deadline_ms
+            .is_some_and(|deadline_ms| deadline_ms <= now_ms)
+    }
+}
+
 impl<'a> Packed<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Packed { bytes }
+    /// The packed hash of an entry that is one.
+    #[inline]
+    pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
+        let timed = match entry.kind() {
+            Kind::PackedHash => false,
+            Kind::PackedHashTimed => true,
+            _ => return None,
+        };
+        let bytes = entry.bytes();
+        Some(Packed { bytes, timed })
     }
 
+    /// Pairs, those that have expired included.
     pub(crate) fn len(self) -> usize {
         usize::from(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))
-    }
-
-    pub(crate) fn get(self, field: &[u8]) -> Option<&'a [u8]> {
-        self.iter()
-            .find(|(name, _)| *name == field)
-            .map(|(_, value)| value)
     }
 
     pub(crate) fn iter(self) -> Pairs<'a> {
         Pairs {
             bytes: self.bytes,
-            at: COUNT,
+            at: head_bytes(self.timed),
+            timed: self.timed,
         }
     }
 
-    pub(crate) fn find(self, field: &[u8]) -> Option<Span> {
+    pub(crate) fn find(self, field: &[u8]) -> Option<(Span, Pair<'a>)> {
         let mut pairs = self.iter();
         loop {
             let start = pairs.at;
-            let (name, value) = pairs.next()?;
-            if name == field {
-                let value_start = pairs.at - value.len() - length_bytes(value.len());
-                return Some(Span {
+            let pair = pairs.next()?;
+            if pair.field == field {
+                let value_end = pairs.at - tail_bytes(self.timed);
+                let span = Span {
                     start,
-                    value_start,
+                    value_start: value_end - pair.value.len() - length_bytes(pair.value.len()),
+                    value_end,
                     end: pairs.at,
-                });
+                };
+                return Some((span, pair));
             }
         }
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn earliest_ms(self) -> Option<i64> {
+        if !self.timed {
+            return None;
+        }
+        self.iter().next()?.deadline_ms
+    }
+
+    /// The timer's node for the earliest deadline.
+    pub(crate) fn timer(self) -> Option<u32> {
+        if !self.timed {
+            return None;
+        }
+        let bytes = self.bytes[COUNT..TIMED_HEAD].try_into();
+        let timer = u32::from_le_bytes(bytes.expect("four bytes"));
+        (timer != NO_TIMER).then_some(timer)
     }
 }
 
@@ -72,28 +125,35 @@ pub(crate) fn push(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) {
         bytes.extend_from_slice(Length::new(part.len()).as_bytes());
         bytes.extend_from_slice(part);
     }
-    let count = Packed::new(bytes).len() as u16 + 1;
+    let count = u16::from_le_bytes([bytes[0], bytes[1]]) + 1;
     bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Appends a pair whose field is new to a packed entry.
+/// Appends a pair whose field is new to a packed entry; it has no deadline.
 pub(crate) fn append(entry: &mut Entry, field: &[u8], value: &[u8]) {
     let end = entry.bytes().len();
     let lengths = [Length::new(field.len()), Length::new(value.len())];
+    let tail = tail_bytes(is_timed(entry));
     entry.splice(
         end,
         0,
-        &[lengths[0].as_bytes(), field, lengths[1].as_bytes(), value],
+        &[
+            lengths[0].as_bytes(),
+            field,
+            lengths[1].as_bytes(),
+            value,
+            &encode_deadline(None)[..tail],
+        ],
     );
     add_to_count(entry, 1);
 }
 
-/// Replaces the value of a pair.
+/// Replaces the value of a pair, which keeps its deadline.
 pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
     let length = Length::new(value.len());
     entry.splice(
         span.value_start,
-        span.end - span.value_start,
+        span.value_end - span.value_start,
         &[length.as_bytes(), value],
     );
 }
@@ -104,19 +164,117 @@ pub(crate) fn remove(entry: &mut Entry, span: Span) {
     add_to_count(entry, -1);
 }
 
-fn add_to_count(entry: &mut Entry, change: i16) {
-    let count = Packed::new(entry.bytes()).len() as u16;
-    let count = count
-        .checked_add_signed(change)
-        .expect("the caller minds FIELDS_MAX");
-    entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
+/// Makes room for deadlines.
+pub(crate) fn make_timed(entry: &mut Entry) {
+    let Some(packed) = Packed::of(entry).filter(|packed| !packed.timed) else {
+        return;
+    };
+    let mut bytes = Vec::with_capacity(packed.bytes.len() + 4 + packed.len() * DEADLINE);
+    bytes.extend_from_slice(&packed.bytes[..COUNT]);
+    bytes.extend_from_slice(&NO_TIMER.to_le_bytes());
+    let mut pairs = packed.iter();
+    let mut start = pairs.at;
+    while pairs.next().is_some() {
+        bytes.extend_from_slice(&packed.bytes[start..pairs.at]);
+        bytes.extend_from_slice(&encode_deadline(None));
+        start = pairs.at;
+    }
+    entry.set_value(NewValue::Compact(Kind::PackedHashTimed, &bytes));
 }
 
-/// Pairs of a packed hash, in the order in which they were first set.
+/// Sets or clears the deadline of a pair of an entry that [`make_timed`] has made room in. The pair
+/// goes where its deadline belongs.
+pub(crate) fn set_deadline(entry: &mut Entry, span: Span, deadline_ms: Option<i64>) {
+    let packed = Packed::of(entry).expect("the span is that of a packed hash");
+    debug_assert!(packed.timed);
+    // Among equal deadlines the newest comes first, as in Redis.
+    let stays_before = |pair: &Pair<'_>| match (pair.deadline_ms, deadline_ms) {
+        (Some(other_ms), Some(own_ms)) => other_ms < own_ms,
+        (other, own) => other.is_some() || own.is_none(),
+    };
+    let mut pairs = packed.iter();
+    let mut target = pairs.at;
+    while let Some(pair) = pairs.next() {
+        if target != span.start && !stays_before(&pair) {
+            break;
+        }
+        target = pairs.at;
+    }
+    let bytes = entry.bytes_mut();
+    bytes[span.value_end..span.end].copy_from_slice(&encode_deadline(deadline_ms));
+    let length = span.end - span.start;
+    if target > span.start {
+        bytes[span.start..target].rotate_left(length);
+    } else {
+        bytes[target..span.end].rotate_right(length);
+    }
+}
+
+/// Removes pairs whose time has come, at most `count_max`; returns how many.
+pub(crate) fn remove_due(entry: &mut Entry, now_ms: i64, count_max: usize) -> usize {
+    let Some(packed) = Packed::of(entry).filter(|packed| packed.timed) else {
+        return 0;
+    };
+    let mut pairs = packed.iter();
+    let (mut count, mut end) = (0, TIMED_HEAD);
+    while count < count_max && pairs.next().is_some_and(|pair| pair.is_due(now_ms)) {
+        count += 1;
+        end = pairs.at;
+    }
+    if count > 0 {
+        entry.splice(TIMED_HEAD, end - TIMED_HEAD, &[]);
+        add_to_count(entry, -(count as i32));
+    }
+    count
+}
+
+/// Notes the timer's node for the earliest deadline.
+pub(crate) fn set_timer(entry: &mut Entry, timer: Option<u32>) {
+    debug_assert!(is_timed(entry));
+    let timer = timer.unwrap_or(NO_TIMER);
+    entry.bytes_mut()[COUNT..TIMED_HEAD].copy_from_slice(&timer.to_le_bytes());
+}
+
+fn is_timed(entry: &Entry) -> bool {
+    entry.kind() == Kind::PackedHashTimed
+}
+
+fn head_bytes(timed: bool) -> usize {
+    if timed { TIMED_HEAD } else { COUNT }
+}
+
+fn tail_bytes(timed: bool) -> usize {
+    if timed { DEADLINE } else { 0 }
+}
+
+fn encode_deadline(deadline_ms: Option<i64>) -> [u8; DEADLINE] {
+    // Zero says that there is none; times that far away are as good as the farthest one.
+    let number = deadline_ms.map_or(0, |deadline_ms| deadline_ms.clamp(1, DEADLINE_MS_MAX));
+    let mut bytes = [0; DEADLINE];
+    bytes.copy_from_slice(&number.to_le_bytes()[..DEADLINE]);
+    bytes
+}
+
+fn decode_deadline(bytes: &[u8]) -> Option<i64> {
+    let mut number = [0; 8];
+    number[..DEADLINE].copy_from_slice(bytes);
+    let deadline_ms = i64::from_le_bytes(number);
+    (deadline_ms != 0).then_some(deadline_ms)
+}
+
+fn add_to_count(entry: &mut Entry, change: i32) {
+    let bytes = entry.bytes_mut();
+    let count = i32::from(u16::from_le_bytes([bytes[0], bytes[1]])) + change;
+    let count = u16::try_from(count).expect("the caller minds FIELDS_MAX");
+    bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
+}
+
+/// Pairs of a packed hash: in the order in which they were first set, those with deadlines first.
 #[derive(Clone, Debug)]
 pub(crate) struct Pairs<'a> {
     bytes: &'a [u8],
     at: usize,
+    timed: bool,
 }
 
 impl<'a> Pairs<'a> {
@@ -137,10 +295,24 @@ impl<'a> Pairs<'a> {
 }
 
 impl<'a> Iterator for Pairs<'a> {
-    type Item = (&'a [u8], &'a [u8]);
+    type Item = Pair<'a>;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        (self.at < self.bytes.len()).then(|| (self.part(), self.part()))
+    #[inline]
+    fn next(&mut self) -> Option<Pair<'a>> {
+        if self.at >= self.bytes.len() {
+            return None;
+        }
+        let (field, value) = (self.part(), self.part());
+        let mut deadline_ms = None;
+        if self.timed {
+            self.at += DEADLINE;
+            deadline_ms = decode_deadline(&self.bytes[self.at - DEADLINE..self.at]);
+        }
+        Some(Pair {
+            field,
+            value,
+            deadline_ms,
+        })
     }
 }
 
@@ -173,34 +345,95 @@ fn length_bytes(length: usize) -> usize {
 }
 
 const COUNT: usize = 2;
+/// Count and timer.
+const TIMED_HEAD: usize = COUNT + 4;
+const DEADLINE: usize = 6;
+/// The farthest deadline.
+pub(crate) const DEADLINE_MS_MAX: i64 = (1 << (8 * DEADLINE)) - 1;
+const NO_TIMER: u32 = u32::MAX;
 const LONG: usize = 255;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Kind, NewValue};
+
+    fn empty() -> Entry {
+        Entry::new(1, b"k", NewValue::Compact(Kind::PackedHash, EMPTY), false)
+    }
+
+    fn packed(entry: &Entry) -> Packed<'_> {
+        Packed::of(entry).expect("a packed hash")
+    }
+
+    fn span(entry: &Entry, field: &[u8]) -> Span {
+        packed(entry).find(field).expect("a field").0
+    }
 
     #[test]
     fn pairs_keep_their_order_through_replacing_and_removing() {
-        let mut entry = Entry::new(1, b"k", NewValue::Compact(Kind::PackedHash, EMPTY), false);
-        let long = vec![b'v'; 300];
-        append(&mut entry, b"a", b"1");
-        append(&mut entry, b"b", &long);
-        append(&mut entry, b"", b"");
-        let span = Packed::new(entry.bytes()).find(b"b").unwrap();
-        replace(&mut entry, span, b"short");
-        let span = Packed::new(entry.bytes()).find(b"a").unwrap();
-        replace(&mut entry, span, &long);
-        let packed = Packed::new(entry.bytes());
-        let pairs: Vec<_> = packed.iter().collect();
-        assert_eq!(
-            pairs,
-            [(&b"a"[..], &long[..]), (b"b", b"short"), (b"", b"")]
-        );
-        assert_eq!((packed.len(), packed.get(b"")), (3, Some(&b""[..])));
-        let span = packed.find(b"a").unwrap();
-        remove(&mut entry, span);
-        assert_eq!(Packed::new(entry.bytes()).iter().count(), 2);
-        assert_eq!(Packed::new(entry.bytes()).len(), 2);
+        for timed in [false, true] {
+            let mut entry = empty();
+            if timed {
+                make_timed(&mut entry);
+            }
+            let long = vec![b'v'; 300];
+            append(&mut entry, b"a", b"1");
+            append(&mut entry, b"b", &long);
+            append(&mut entry, b"", b"");
+            let place = span(&entry, b"b");
+            replace(&mut entry, place, b"short");
+            let place = span(&entry, b"a");
+            replace(&mut entry, place, &long);
+            let pairs: Vec<_> = packed(&entry).iter().map(|p| (p.field, p.value)).collect();
+            assert_eq!(
+                pairs,
+                [(&b"a"[..], &long[..]), (b"b", b"short"), (b"", b"")]
+            );
+            assert_eq!(packed(&entry).len(), 3);
+            let place = span(&entry, b"a");
+            remove(&mut entry, place);
+            assert_eq!(packed(&entry).iter().count(), 2);
+            assert_eq!(packed(&entry).len(), 2);
+        }
+    }
+
+    #[test]
+    fn pairs_stand_in_the_order_of_their_deadlines() {
+        let mut entry = empty();
+        for (field, value) in [("a", "1"), ("b", "22"), ("c", ""), ("d", "4444")] {
+            append(&mut entry, field.as_bytes(), value.as_bytes());
+        }
+        assert_eq!(packed(&entry).earliest_ms(), None);
+        make_timed(&mut entry);
+        set_timer(&mut entry, Some(7));
+        let mut seed = 1u64;
+        let mut model = [("a", None), ("b", None), ("c", None), ("d", None)];
+        for _ in 0..1000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (seed >> 40) as usize % model.len();
+            let deadline_ms = Some((seed >> 50) as i64 % 50).filter(|&ms| ms > 0);
+            let (field, _) = model[at];
+            let place = span(&entry, field.as_bytes());
+            set_deadline(&mut entry, place, deadline_ms);
+            model[at].1 = deadline_ms;
+            for (field, deadline_ms) in model {
+                let (_, pair) = packed(&entry).find(field.as_bytes()).expect("a field");
+                assert_eq!(pair.deadline_ms, deadline_ms);
+            }
+            let order: Vec<_> = packed(&entry).iter().map(|p| p.deadline_ms).collect();
+            assert!(order.is_sorted_by_key(|ms| ms.unwrap_or(i64::MAX)));
+        }
+        assert_eq!((packed(&entry).len(), packed(&entry).timer()), (4, Some(7)));
+        for (field, ms) in [("a", 5), ("b", 3), ("c", 9)] {
+            let place = span(&entry, field.as_bytes());
+            set_deadline(&mut entry, place, Some(ms));
+        }
+        let place = span(&entry, b"d");
+        set_deadline(&mut entry, place, None);
+        assert_eq!(remove_due(&mut entry, 2, 10), 0);
+        assert_eq!(remove_due(&mut entry, 5, 1), 1);
+        assert_eq!(remove_due(&mut entry, 5, 10), 1);
+        let fields: Vec<_> = packed(&entry).iter().map(|pair| pair.field).collect();
+        assert_eq!(fields, [b"c", b"d"]);
     }
 }

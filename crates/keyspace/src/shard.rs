@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use foldhash::quality::RandomState;
 
 use crate::entry::{Entry, NewValue};
+use crate::fields;
 use crate::interest::Interests;
 use crate::table::{Place, Table};
 use crate::wheel::Wheel;
@@ -61,10 +62,10 @@ impl Shard {
 
     /// When the earliest timer of any database wants attention, `i64::MAX` if there is none.
     pub(crate) fn next_ms(&self) -> i64 {
-        let next = |dictionary: &Dictionary| dictionary.wheel.as_ref().and_then(|w| w.next_ms());
         self.databases
             .iter()
-            .filter_map(next)
+            .flat_map(|dictionary| [&dictionary.wheel, &dictionary.field_wheel])
+            .filter_map(|wheel| wheel.as_ref()?.next_ms())
             .min()
             .unwrap_or(i64::MAX)
     }
@@ -75,6 +76,8 @@ impl Shard {
 pub(crate) struct Dictionary {
     pub(crate) table: Table,
     wheel: Option<Box<Wheel>>,
+    /// One timer for each hash whose fields have deadlines, at the earliest of them.
+    field_wheel: Option<Box<Wheel>>,
 }
 
 impl Dictionary {
@@ -82,12 +85,18 @@ impl Dictionary {
         Dictionary {
             table: Table::new(),
             wheel: None,
+            field_wheel: None,
         }
     }
 
     /// Keys with a deadline.
     pub(crate) fn expiring(&self) -> usize {
         self.wheel.as_ref().map_or(0, |wheel| wheel.len())
+    }
+
+    /// Hashes with deadlines of fields.
+    pub(crate) fn timed_hashes(&self) -> usize {
+        self.field_wheel.as_ref().map_or(0, |wheel| wheel.len())
     }
 
     pub(crate) fn insert(
@@ -101,10 +110,11 @@ impl Dictionary {
             .insert(hash, Entry::new(hash, key, value, expires))
     }
 
-    /// Takes an entry out, and its timer with it.
+    /// Takes an entry out, and its timers with it.
     pub(crate) fn remove(&mut self, place: Place) -> Entry {
         let entry = self.table.remove(place);
-        self.cancel(entry.timer());
+        cancel(&mut self.wheel, entry.timer());
+        cancel(&mut self.field_wheel, fields::timer(&entry));
         entry
     }
 
@@ -124,7 +134,7 @@ impl Dictionary {
             (deadline_ms, wheel.insert(hash, deadline_ms))
         });
         // The old timer goes last, so that moving the only one does not drop the wheel.
-        self.cancel(timer);
+        cancel(&mut self.wheel, timer);
         if deadline.is_some() || timer.is_some() {
             self.table.entry_mut(place).set_deadline(deadline);
         }
@@ -143,17 +153,76 @@ impl Dictionary {
             .table
             .find_by(hash, |entry| entry.timer() == Some(timer))
             .expect("a timer's entry is in the table");
-        Some((hash, self.table.remove(place)))
+        let entry = self.table.remove(place);
+        cancel(&mut self.field_wheel, fields::timer(&entry));
+        Some((hash, entry))
     }
 
-    fn cancel(&mut self, timer: Option<u32>) {
-        if let Some(timer) = timer
-            && let Some(wheel) = &mut self.wheel
-        {
-            wheel.cancel(timer);
+    /// Sets the timer of a hash whose fields or their deadlines changed; returns the earliest
+    /// deadline.
+    pub(crate) fn settle_fields(&mut self, place: Place, hash: u64, now_ms: i64) -> Option<i64> {
+        let entry = self.table.entry(place);
+        let (timer, earliest_ms) = (fields::timer(entry), fields::earliest_ms(entry));
+        let set_ms = timer
+            .zip(self.field_wheel.as_ref())
+            .map(|(timer, wheel)| wheel.deadline_ms(timer));
+        if set_ms == earliest_ms {
+            return earliest_ms;
+        }
+        let new = earliest_ms.map(|deadline_ms| {
+            self.field_wheel
+                .get_or_insert_with(|| Box::new(Wheel::new(now_ms.max(0))))
+                .insert(hash, deadline_ms)
+        });
+        cancel(&mut self.field_wheel, timer);
+        fields::set_timer(self.table.entry_mut(place), new);
+        earliest_ms
+    }
+
+    /// Takes away the timer of a hash whose value is about to be replaced.
+    pub(crate) fn forget_fields(&mut self, place: Place) {
+        let entry = self.table.entry_mut(place);
+        if let Some(timer) = fields::timer(entry) {
+            fields::set_timer(entry, None);
+            cancel(&mut self.field_wheel, Some(timer));
+        }
+    }
+
+    /// Removes fields of one hash whose time has come, at most `count_max`. Whoever gets its place
+    /// removes the hash if it is empty, or else has its timer set again.
+    pub(crate) fn pop_due_fields(&mut self, now_ms: i64, count_max: usize) -> Option<DueFields> {
+        let wheel = self.field_wheel.as_mut()?;
+        let Some((hash, timer)) = wheel.pop_due(now_ms) else {
             if wheel.len() == 0 {
-                self.wheel = None;
+                self.field_wheel = None;
             }
+            return None;
+        };
+        let place = self
+            .table
+            .find_by(hash, |entry| fields::timer(entry) == Some(timer))
+            .expect("a timer's hash is in the table");
+        let entry = self.table.entry_mut(place);
+        fields::set_timer(entry, None);
+        let count = fields::remove_due(entry, now_ms, count_max);
+        Some(DueFields { place, count })
+    }
+}
+
+/// A hash of which [`Dictionary::pop_due_fields`] removed fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DueFields {
+    pub(crate) place: Place,
+    pub(crate) count: usize,
+}
+
+fn cancel(wheel: &mut Option<Box<Wheel>>, timer: Option<u32>) {
+    if let Some(timer) = timer
+        && let Some(present) = wheel
+    {
+        present.cancel(timer);
+        if present.len() == 0 {
+            *wheel = None;
         }
     }
 }

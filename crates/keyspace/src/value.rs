@@ -3,9 +3,10 @@
 use std::fmt;
 
 use crate::entry::{Entry, Kind, NewValue};
+use crate::fields::{Fields, TimedTable};
 use crate::hash;
 use crate::list::List;
-use crate::packed::{self, Packed, Pairs};
+use crate::packed;
 use crate::quicklist::Quicklist;
 use crate::set::Members;
 use crate::sorted_set::{Scored, ScoredIter, SortedSet};
@@ -17,6 +18,8 @@ use crate::table::Table;
 pub(crate) enum Object {
     /// Fields as keys of a table of their own.
     Hash(Table),
+    /// The same, some fields with deadlines. Boxed: other hashes are not to be larger for it.
+    TimedHash(Box<TimedTable>),
     /// Members as keys of a table of their own, without values.
     Set(Table),
     /// Chunks of elements.
@@ -31,6 +34,7 @@ impl Object {
     pub(crate) fn duplicate(&self) -> Object {
         match self {
             Object::Hash(fields) => Object::Hash(duplicate(fields)),
+            Object::TimedHash(fields) => Object::TimedHash(Box::new(fields.duplicate())),
             Object::Set(members) => Object::Set(duplicate(members)),
             Object::List(list) => Object::List(list.clone()),
             Object::SortedSet(sorted_set) => Object::SortedSet(sorted_set.clone()),
@@ -84,22 +88,31 @@ impl ValueType {
 #[derive(Clone, Copy)]
 pub struct ValueRef<'a> {
     entry: &'a Entry,
+    /// Fields with deadlines up to then are not shown.
+    now_ms: i64,
 }
 
 impl<'a> ValueRef<'a> {
+    /// All that the entry holds.
     #[inline]
     pub(crate) fn new(entry: &'a Entry) -> Self {
-        ValueRef { entry }
+        ValueRef::at(entry, i64::MIN)
+    }
+
+    /// What the entry holds at this time.
+    #[inline]
+    pub(crate) fn at(entry: &'a Entry, now_ms: i64) -> Self {
+        ValueRef { entry, now_ms }
     }
 
     /// Its data type.
     pub fn value_type(self) -> ValueType {
         match self.entry.kind() {
             Kind::Integer | Kind::Bytes => ValueType::String,
-            Kind::PackedHash => ValueType::Hash,
+            Kind::PackedHash | Kind::PackedHashTimed => ValueType::Hash,
             Kind::Integers | Kind::PackedSet => ValueType::Set,
             Kind::Object => match self.entry.object() {
-                Some(Object::Hash(_)) | None => ValueType::Hash,
+                Some(Object::Hash(_) | Object::TimedHash(_)) | None => ValueType::Hash,
                 Some(Object::Set(_)) => ValueType::Set,
                 Some(Object::List(_)) => ValueType::List,
                 Some(Object::SortedSet(_)) => ValueType::SortedSet,
@@ -118,6 +131,7 @@ impl<'a> ValueRef<'a> {
             Kind::Bytes if self.entry.bytes().len() <= EMBEDDED_BYTES_MAX => "embstr",
             Kind::Bytes => "raw",
             Kind::Integers => "intset",
+            Kind::PackedHashTimed => "listpackex",
             Kind::PackedHash | Kind::PackedSet | Kind::PackedList | Kind::PackedSortedSet => {
                 "listpack"
             }
@@ -151,14 +165,7 @@ impl<'a> ValueRef<'a> {
 
     /// The fields of a hash; `None` of other types.
     pub fn fields(self) -> Option<Fields<'a>> {
-        match self.entry.kind() {
-            Kind::PackedHash => Some(Fields(FieldsKind::Packed(Packed::new(self.entry.bytes())))),
-            Kind::Object => match self.entry.object()? {
-                Object::Hash(table) => Some(Fields(FieldsKind::Table(table))),
-                _ => None,
-            },
-            _ => None,
-        }
+        Fields::of(self.entry, self.now_ms)
     }
 
     /// The members of a set or the elements of a list; `None` of other types.
@@ -250,98 +257,6 @@ impl AsRef<[u8]> for Text<'_> {
 impl fmt::Debug for Text<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "\"{}\"", self.as_bytes().escape_ascii())
-    }
-}
-
-/// The fields of a hash.
-#[derive(Clone, Copy)]
-pub struct Fields<'a>(FieldsKind<'a>);
-
-#[derive(Clone, Copy)]
-pub(crate) enum FieldsKind<'a> {
-    Packed(Packed<'a>),
-    Table(&'a Table),
-}
-
-impl<'a> Fields<'a> {
-    /// How many fields there are.
-    pub fn len(self) -> usize {
-        match self.0 {
-            FieldsKind::Packed(packed) => packed.len(),
-            FieldsKind::Table(table) => table.len(),
-        }
-    }
-
-    /// True only of a live topic that has no fields.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// The value of a field.
-    pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
-        match self.0 {
-            FieldsKind::Packed(packed) => packed.get(field),
-            FieldsKind::Table(table) => table
-                .find(hash::of(field), field)
-                .map(|place| table.entry(place).bytes()),
-        }
-    }
-
-    /// Fields and values; of a small hash in the order in which they were first set.
-    pub fn iter(self) -> FieldsIter<'a> {
-        FieldsIter(match self.0 {
-            FieldsKind::Packed(packed) => FieldsIterKind::Packed(packed.iter()),
-            FieldsKind::Table(table) => FieldsIterKind::Table(Box::new(
-                table.iter().map(|entry| (entry.key(), entry.bytes())),
-            )),
-        })
-    }
-
-    pub(crate) fn kind(self) -> FieldsKind<'a> {
-        self.0
-    }
-}
-
-impl<'a> IntoIterator for Fields<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-    type IntoIter = FieldsIter<'a>;
-
-    fn into_iter(self) -> FieldsIter<'a> {
-        self.iter()
-    }
-}
-
-impl fmt::Debug for Fields<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-        let pairs = self.iter().map(|(field, value)| (text(field), text(value)));
-        formatter.debug_map().entries(pairs).finish()
-    }
-}
-
-/// Iterator over [`Fields`].
-pub struct FieldsIter<'a>(FieldsIterKind<'a>);
-
-enum FieldsIterKind<'a> {
-    Packed(Pairs<'a>),
-    // Boxed: a large hash alone pays for naming no type.
-    Table(Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>),
-}
-
-impl<'a> Iterator for FieldsIter<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            FieldsIterKind::Packed(pairs) => pairs.next(),
-            FieldsIterKind::Table(entries) => entries.next(),
-        }
-    }
-}
-
-impl fmt::Debug for FieldsIter<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("FieldsIter")
     }
 }
 

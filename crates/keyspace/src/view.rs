@@ -6,6 +6,7 @@ use crate::commands::random_from;
 use crate::commands::waiting::Ready;
 use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
+use crate::fields::{self, Fields};
 use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::list::List;
@@ -16,7 +17,7 @@ use crate::shard::{Dictionary, Shard};
 use crate::sorted_set::Scored;
 use crate::stream::Stream;
 use crate::table::Place;
-use crate::value::{Fields, Text, ValueRef, materialise};
+use crate::value::{Text, ValueRef, materialise};
 
 /// A key with its hash, computed once.
 #[derive(Clone, Copy)]
@@ -92,7 +93,8 @@ impl<'c, 'k> View<'c, 'k> {
         if self.counts_reads {
             self.count_read(key, place.is_some());
         }
-        Some(ValueRef::new(self.entry(key, place?)))
+        let now_ms = self.now_ms;
+        Some(ValueRef::at(self.entry(key, place?), now_ms))
     }
 
     #[inline]
@@ -147,7 +149,7 @@ impl<'c, 'k> View<'c, 'k> {
         let entry = table.entry(table.find(key.hash, key.bytes)?);
         let deadline_ms = entry.deadline_ms();
         let there = deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.now_ms);
-        there.then(|| ValueRef::new(entry))
+        there.then(|| ValueRef::at(entry, self.now_ms))
     }
 
     /// The members of a sorted set; an error of another type.
@@ -207,7 +209,7 @@ impl<'c, 'k> View<'c, 'k> {
         let table = &self.dictionary(key).table;
         let entry = table.entry(table.find(key.hash, key.bytes)?);
         let there = entry.deadline_ms().is_none_or(|deadline| deadline > now_ms);
-        there.then(|| (ValueRef::new(entry), entry.is_live()))
+        there.then(|| (ValueRef::at(entry, now_ms), entry.is_live()))
     }
 
     /// Where the key's own entry lies. One whose time has come is removed on the way.
@@ -255,7 +257,10 @@ impl<'c, 'k> View<'c, 'k> {
     ) -> Place {
         let entry = self.entry_mut(key, place);
         let has_deadline = entry.deadline_ms().is_some();
-        entry.set_value(value);
+        if fields::is_timed(entry) {
+            self.dictionary(key).forget_fields(place);
+        }
+        self.entry_mut(key, place).set_value(value);
         match expiry {
             Expiry::At(deadline_ms) => self.set_deadline(key, place, Some(deadline_ms)),
             Expiry::Clear if has_deadline => self.set_deadline(key, place, None),
@@ -280,6 +285,7 @@ impl<'c, 'k> View<'c, 'k> {
     /// Adds an entry whose key is not there.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, entry: Entry) -> Place {
         let place = self.dictionary(key).table.insert(key.hash, entry);
+        self.adopt_fields(key, place);
         self.after_insert(key, place);
         place
     }
@@ -289,7 +295,9 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry) -> Place {
         match self.find(key) {
             Some(place) => {
+                self.dictionary(key).forget_fields(place);
                 self.entry_mut(key, place).take_value(entry);
+                self.adopt_fields(key, place);
                 if self.entry(key, place).deadline_ms().is_some() {
                     self.set_deadline(key, place, None);
                 }
@@ -307,6 +315,43 @@ impl<'c, 'k> View<'c, 'k> {
         if let Some(deadline_ms) = deadline_ms {
             self.keyspace.note_deadline(shard_of(key.hash), deadline_ms);
         }
+    }
+
+    /// To be called after fields of a hash were removed or their deadlines changed: its timer is
+    /// that of the earliest deadline. Says nothing to the observer.
+    #[inline]
+    pub(crate) fn settle_fields(&mut self, key: Key<'_>, place: Place) {
+        if !fields::is_timed(self.entry(key, place)) {
+            return;
+        }
+        let now_ms = self.now_ms;
+        let earliest_ms = self.dictionary(key).settle_fields(place, key.hash, now_ms);
+        if let Some(earliest_ms) = earliest_ms {
+            self.keyspace.note_deadline(shard_of(key.hash), earliest_ms);
+        }
+    }
+
+    /// Removes fields whose time has come in a shard that is held, at most `budget`; returns how
+    /// many.
+    pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
+        let mut count = 0;
+        while count < budget {
+            let (database, now_ms) = (self.database, self.now_ms);
+            let dictionary = &mut self.locked.shard(shard).databases[database];
+            let Some(due) = dictionary.pop_due_fields(now_ms, budget - count) else {
+                break;
+            };
+            count += due.count;
+            let name = dictionary.table.entry(due.place).key().to_vec();
+            let key = self.key(&name);
+            self.changed(key, due.place, Event::HashExpired);
+            if fields::len(self.entry(key, due.place)) == 0 {
+                self.remove(key, due.place, Event::Delete);
+            } else {
+                self.settle_fields(key, due.place);
+            }
+        }
+        count
     }
 
     /// Takes an entry out and tells the observer.
@@ -348,7 +393,7 @@ impl<'c, 'k> View<'c, 'k> {
         let observed = shard.is_observed;
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() {
-            let value = Some(ValueRef::new(entry));
+            let value = Some(ValueRef::at(entry, self.now_ms));
             self.observer.changed(database, key.bytes, event, value);
         }
         self.notify(key, event);
@@ -532,6 +577,14 @@ impl<'c, 'k> View<'c, 'k> {
     #[inline]
     fn dictionary(&mut self, key: Key<'_>) -> &mut Dictionary {
         &mut self.locked.shard(shard_of(key.hash)).databases[self.database]
+    }
+
+    /// Starts the timer of a hash that came from elsewhere: the one that it had was another's.
+    fn adopt_fields(&mut self, key: Key<'_>, place: Place) {
+        if fields::is_timed(self.entry(key, place)) {
+            fields::set_timer(self.entry_mut(key, place), None);
+            self.settle_fields(key, place);
+        }
     }
 
     #[inline]

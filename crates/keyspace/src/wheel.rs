@@ -66,6 +66,11 @@ impl Wheel {
         self.release(index);
     }
 
+    /// When a timer is due.
+    pub(crate) fn deadline_ms(&self, index: u32) -> i64 {
+        self.nodes[index as usize].deadline_ms
+    }
+
     /// When the wheel next has something to do; never later than the earliest deadline.
     pub(crate) fn next_ms(&self) -> Option<i64> {
         let now = self.now_ms as u64;

@@ -1,1 +1,547 @@
 //! Commands on deadlines of hash fields.
+
+use tidewire_resp::number::parse_integer;
+
+use super::Call;
+use super::hashes::{find_hash, find_or_insert, set_fields, settle};
+use super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS, TimeForm, is};
+use crate::error::CommandError;
+use crate::fields::{self, Fields, Found};
+use crate::observer::Event;
+use crate::table::Place;
+use crate::view::Key;
+
+type Result<T = ()> = std::result::Result<T, CommandError>;
+
+pub(super) fn hexpire(call: &mut Call<'_, '_, '_>) -> Result {
+    set_deadlines(call, SECONDS)
+}
+
+pub(super) fn hpexpire(call: &mut Call<'_, '_, '_>) -> Result {
+    set_deadlines(call, MILLISECONDS)
+}
+
+pub(super) fn hexpireat(call: &mut Call<'_, '_, '_>) -> Result {
+    set_deadlines(call, AT_SECONDS)
+}
+
+pub(super) fn hpexpireat(call: &mut Call<'_, '_, '_>) -> Result {
+    set_deadlines(call, AT_MILLISECONDS)
+}
+
+pub(super) fn httl(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_deadlines(call, SECONDS)
+}
+
+pub(super) fn hpttl(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_deadlines(call, MILLISECONDS)
+}
+
+pub(super) fn hexpiretime(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_deadlines(call, AT_SECONDS)
+}
+
+pub(super) fn hpexpiretime(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_deadlines(call, AT_MILLISECONDS)
+}
+
+pub(super) fn hpersist(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let place = find_hash(call, key)?;
+    let names = field_names(call, 2, NOT_POSITIVE)?;
+    call.reply.array(names.len());
+    let mut changed = false;
+    for at in names {
+        let field = call.argument(at);
+        let reply = match place.and_then(|place| deadline_of(call, key, place, field)) {
+            None => NO_FIELD,
+            Some(None) => NO_DEADLINE,
+            Some(Some(_)) => DONE,
+        };
+        if reply == DONE
+            && let Some(place) = place
+        {
+            fields::set_deadline(call.view.entry_mut(key, place), field, None);
+            changed = true;
+        }
+        call.reply.integer(reply);
+    }
+    if changed && let Some(place) = place {
+        call.view.settle_fields(key, place);
+        call.view.changed(key, place, Event::HashPersist);
+    }
+    Ok(())
+}
+
+pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let place = find_hash(call, key)?;
+    let names = field_names(call, 2, NOT_POSITIVE)?;
+    call.reply.array(names.len());
+    let Some(place) = place else {
+        names.for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    let mut done = Done::default();
+    for at in names {
+        let field = call.argument(at);
+        if reply_value(call, key, place, field, &mut done) {
+            fields::remove(call.view.entry_mut(key, place), field);
+            done.deleted += 1;
+        }
+    }
+    done.tell(call, key, place);
+    Ok(())
+}
+
+pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
+    let key = call.key(1);
+    let place = find_hash(call, key)?;
+    let option = call.argument(2);
+    let (change, from) = match TimeForm::of_option(option) {
+        Some(form) => (Change::To(deadline_ms(call, 3, form)?), 4),
+        None if is(option, "persist") => (Change::Clear, 3),
+        None => (Change::None, 2),
+    };
+    if from + 1 >= call.arguments.len() {
+        return Err(CommandError::WrongArity(call.command.full_name));
+    }
+    let names = field_names(call, from, NOT_POSITIVE)?;
+    call.reply.array(names.len());
+    let Some(place) = place else {
+        names.for_each(|_| call.reply.null());
+        return Ok(());
+    };
+    if change != Change::None {
+        fields::make_timed(call.view.entry_mut(key, place));
+    }
+    let mut done = Done::default();
+    for at in names {
+        let field = call.argument(at);
+        if reply_value(call, key, place, field, &mut done) {
+            done.apply(call, key, place, field, change);
+        }
+    }
+    done.tell(call, key, place);
+    Ok(())
+}
+
+pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
+    let options = SetOptions::parse(call)?;
+    let key = call.key(1);
+    let found = find_hash(call, key)?;
+    if found.is_none() && options.condition == Condition::AllThere {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let place = match found {
+        Some(place) => place,
+        None => find_or_insert(call, key)?,
+    };
+    let mut done = Done::default();
+    let allowed = options.allow(call, key, place, &mut done);
+    if allowed {
+        let keeps = options.keeps_deadlines;
+        if keeps && options.change == Change::None {
+            // A field whose time has come has no deadline to be kept.
+            remove_due(call, key, place, options.first, &mut done);
+        }
+        set_fields(call, key, place, options.first, keeps);
+        if let Change::To(_) = options.change {
+            fields::make_timed(call.view.entry_mut(key, place));
+            for at in call.rest(options.first).step_by(2) {
+                let field = call.argument(at);
+                done.apply(call, key, place, field, options.change);
+            }
+        }
+    }
+    call.reply.integer(i64::from(allowed));
+    done.set = allowed;
+    done.tell(call, key, place);
+    Ok(())
+}
+
+fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+    let key = call.key(1);
+    let place = find_hash(call, key)?;
+    let deadline_ms = deadline_ms(call, 2, form)?;
+    let condition = match call.argument(3) {
+        option if is(option, "nx") => Some(DeadlineCondition::None),
+        option if is(option, "xx") => Some(DeadlineCondition::Any),
+        option if is(option, "gt") => Some(DeadlineCondition::Later),
+        option if is(option, "lt") => Some(DeadlineCondition::Earlier),
+        _ => None,
+    };
+    let from = if condition.is_some() { 4 } else { 3 };
+    let names = field_names(call, from, TOO_FEW_FIELDS)?;
+    call.reply.array(names.len());
+    let Some(place) = place else {
+        names.for_each(|_| call.reply.integer(NO_FIELD));
+        return Ok(());
+    };
+    fields::make_timed(call.view.entry_mut(key, place));
+    let mut done = Done::default();
+    for at in names {
+        let field = call.argument(at);
+        let reply = match deadline_of(call, key, place, field) {
+            None => NO_FIELD,
+            Some(old_ms) if condition.is_some_and(|c| !c.allows(old_ms, deadline_ms)) => REFUSED,
+            Some(_) => done.apply(call, key, place, field, Change::To(deadline_ms)),
+        };
+        call.reply.integer(reply);
+    }
+    done.tell(call, key, place);
+    Ok(())
+}
+
+fn reply_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+    let key = call.key(1);
+    let now_ms = call.view.now_ms;
+    let from_ms = if form.relative { now_ms } else { 0 };
+    let names = field_names(call, 2, NOT_POSITIVE);
+    // Redis looks at the key before it looks at the rest.
+    let fields = call.view.read_fields(key)?;
+    let names = names?;
+    call.reply.array(names.len());
+    for at in names {
+        let field = call.arguments.get(at).unwrap_or_default();
+        let reply = match fields.and_then(|fields| fields.deadline_of(field)) {
+            None => NO_FIELD,
+            Some(None) => NO_DEADLINE,
+            Some(Some(deadline_ms)) => {
+                (deadline_ms + form.unit_ms - 1).saturating_sub(from_ms) / form.unit_ms
+            }
+        };
+        call.reply.integer(reply);
+    }
+    Ok(())
+}
+
+/// What a command did to the fields of a hash.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    /// Their time had come.
+    expired: usize,
+    /// Values were set.
+    set: bool,
+    /// They have another deadline now, or none.
+    updated: usize,
+    /// Deadlines were taken away, not set.
+    persisted: bool,
+    /// Removed, by name or by a deadline in the past.
+    deleted: usize,
+}
+
+impl Done {
+    /// Changes the deadline of a field that is there; returns what HEXPIRE replies.
+    fn apply(
+        &mut self,
+        call: &mut Call<'_, '_, '_>,
+        key: Key<'_>,
+        place: Place,
+        field: &[u8],
+        change: Change,
+    ) -> i64 {
+        let now_ms = call.view.now_ms;
+        let entry = call.view.entry_mut(key, place);
+        match change {
+            Change::None => {}
+            Change::To(deadline_ms) if deadline_ms <= now_ms => {
+                // A field that is named twice is removed once.
+                let removed = usize::from(fields::remove(entry, field));
+                self.deleted += removed;
+                call.view.keyspace.note_expired_fields(removed);
+                return PAST;
+            }
+            Change::To(deadline_ms) => {
+                fields::set_deadline(entry, field, Some(deadline_ms));
+                self.updated += 1;
+            }
+            Change::Clear => {
+                let timed = Fields::of(entry, now_ms).and_then(|f| f.deadline_of(field));
+                if timed.flatten().is_some() {
+                    fields::set_deadline(entry, field, None);
+                    self.updated += 1;
+                    self.persisted = true;
+                }
+            }
+        }
+        DONE
+    }
+
+    /// Tells the observer of it, and removes the hash if nothing is left of it.
+    fn tell(self, call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
+        call.view.keyspace.note_expired_fields(self.expired);
+        let changed = match (self.updated, self.deleted) {
+            (0, 0) => None,
+            (_, 1..) => Some(Event::HashDelete),
+            _ if self.persisted => Some(Event::HashPersist),
+            _ => Some(Event::HashExpire),
+        };
+        let events = [
+            (self.expired > 0).then_some(Event::HashExpired),
+            self.set.then_some(Event::HashSet),
+            changed,
+        ];
+        for event in events.into_iter().flatten() {
+            call.view.changed(key, place, event);
+        }
+        settle(call, key, place);
+    }
+}
+
+/// What is done to deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    None,
+    Clear,
+    /// Ms since the UNIX epoch.
+    To(i64),
+}
+
+/// Whether a deadline is set, by the one that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeadlineCondition {
+    None,
+    Any,
+    Later,
+    Earlier,
+}
+
+impl DeadlineCondition {
+    /// A field without deadline counts as one that never ends.
+    fn allows(self, old_ms: Option<i64>, new_ms: i64) -> bool {
+        match self {
+            DeadlineCondition::None => old_ms.is_none(),
+            DeadlineCondition::Any => old_ms.is_some(),
+            DeadlineCondition::Later => old_ms.is_some_and(|old_ms| new_ms > old_ms),
+            DeadlineCondition::Earlier => old_ms.is_none_or(|old_ms| new_ms < old_ms),
+        }
+    }
+}
+
+/// When HSETEX sets anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    None,
+    /// FXX.
+    AllThere,
+    /// FNX.
+    NoneThere,
+}
+
+struct SetOptions {
+    condition: Condition,
+    change: Change,
+    /// Fields keep their deadlines, or are about to be given others.
+    keeps_deadlines: bool,
+    /// Position of the first field.
+    first: usize,
+}
+
+impl SetOptions {
+    fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
+        let wrong_arity = CommandError::WrongArity(call.command.full_name);
+        let mut options = SetOptions {
+            condition: Condition::None,
+            change: Change::None,
+            keeps_deadlines: false,
+            first: 0,
+        };
+        let count = call.arguments.len();
+        let mut at = 2;
+        while at < count {
+            let option = call.argument(at);
+            if is(option, "fields") {
+                if at + 3 >= count {
+                    return Err(wrong_arity);
+                }
+                let pairs = field_count(call.argument(at + 1), i64::from(i32::MAX))
+                    .ok_or(CommandError::Refused(INVALID_FIELD_COUNT))?;
+                if pairs.checked_mul(2) != Some(count - at - 2) {
+                    return Err(wrong_arity);
+                }
+                options.first = at + 2;
+                return Ok(options);
+            }
+            if let Some(form) = TimeForm::of_option(option) {
+                options.take_deadline()?;
+                at += 1;
+                if at >= count {
+                    return Err(CommandError::Refused(MISSING_TIME));
+                }
+                options.change = Change::To(deadline_ms(call, at, form)?);
+            } else if is(option, "keepttl") {
+                options.take_deadline()?;
+            } else if is(option, "fxx") {
+                options.take_condition(Condition::AllThere)?;
+            } else if is(option, "fnx") {
+                options.take_condition(Condition::NoneThere)?;
+            } else {
+                return Err(CommandError::unknown_argument(option));
+            }
+            at += 1;
+        }
+        Err(wrong_arity)
+    }
+
+    fn take_deadline(&mut self) -> Result {
+        if self.keeps_deadlines {
+            return Err(CommandError::Refused(SEVERAL_TIMES));
+        }
+        self.keeps_deadlines = true;
+        Ok(())
+    }
+
+    fn take_condition(&mut self, condition: Condition) -> Result {
+        if self.condition != Condition::None {
+            return Err(CommandError::Refused(SEVERAL_CONDITIONS));
+        }
+        self.condition = condition;
+        Ok(())
+    }
+
+    /// Whether the fields are there or not, as the condition wants it. Those whose time has come
+    /// are removed as far as it is looked.
+    fn allow(
+        &self,
+        call: &mut Call<'_, '_, '_>,
+        key: Key<'_>,
+        place: Place,
+        done: &mut Done,
+    ) -> bool {
+        if self.condition == Condition::None {
+            return true;
+        }
+        call.rest(self.first).step_by(2).all(|at| {
+            let field = call.argument(at);
+            let there = is_there(call, key, place, field, done);
+            there == (self.condition == Condition::AllThere)
+        })
+    }
+}
+
+fn remove_due(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    from: usize,
+    done: &mut Done,
+) {
+    if fields::is_timed(call.view.entry(key, place)) {
+        for at in call.rest(from).step_by(2) {
+            is_there(call, key, place, call.argument(at), done);
+        }
+    }
+}
+
+/// Whether a field is there; one whose time has come is removed.
+fn is_there(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    field: &[u8],
+    done: &mut Done,
+) -> bool {
+    match find(call, key, place, field) {
+        Found::Value(_) => true,
+        Found::Missing => false,
+        Found::Due => {
+            fields::remove(call.view.entry_mut(key, place), field);
+            done.expired += 1;
+            false
+        }
+    }
+}
+
+/// Replies the value of a field; false if it is not there. One whose time has come is removed.
+fn reply_value(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    field: &[u8],
+    done: &mut Done,
+) -> bool {
+    let now_ms = call.view.now_ms;
+    let fields = Fields::of(call.view.entry(key, place), now_ms);
+    if let Some(value) = fields.and_then(|fields| fields.get(field)) {
+        call.reply.bulk(value);
+        return true;
+    }
+    call.reply.null();
+    is_there(call, key, place, field, done)
+}
+
+fn find<'c>(call: &'c mut Call<'_, '_, '_>, key: Key<'_>, place: Place, field: &[u8]) -> Found<'c> {
+    let now_ms = call.view.now_ms;
+    let fields = Fields::of(call.view.entry(key, place), now_ms);
+    fields.map_or(Found::Missing, |fields| fields.find(field))
+}
+
+fn deadline_of(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    field: &[u8],
+) -> Option<Option<i64>> {
+    let now_ms = call.view.now_ms;
+    Fields::of(call.view.entry(key, place), now_ms)?.deadline_of(field)
+}
+
+/// Positions of the fields that stand behind FIELDS, at `at`, and their number.
+fn field_names(
+    call: &Call<'_, '_, '_>,
+    at: usize,
+    not_positive: &'static str,
+) -> Result<std::ops::Range<usize>> {
+    if !is(call.argument(at), "fields") {
+        return Err(CommandError::Refused(NO_FIELDS));
+    }
+    let count =
+        field_count(call.argument(at + 1), i64::MAX).ok_or(CommandError::Refused(not_positive))?;
+    let names = call.rest(at + 2);
+    if count != names.len() {
+        return Err(CommandError::Refused(OTHER_FIELD_COUNT));
+    }
+    Ok(names)
+}
+
+fn field_count(argument: &[u8], count_max: i64) -> Option<usize> {
+    let count = parse_integer(argument)?;
+    usize::try_from(count)
+        .ok()
+        .filter(|_| (1..=count_max).contains(&count))
+}
+
+/// The deadline that an argument tells, ms since the UNIX epoch.
+fn deadline_ms(call: &Call<'_, '_, '_>, at: usize, form: TimeForm) -> Result<i64> {
+    let amount = call.integer(at)?;
+    if amount < 0 {
+        return Err(CommandError::Refused(NEGATIVE_TIME));
+    }
+    let deadline_ms = form.deadline_ms(amount, call.view.now_ms, call.command.full_name)?;
+    if deadline_ms > DEADLINE_MS_MAX {
+        return Err(CommandError::InvalidExpire(call.command.full_name));
+    }
+    Ok(deadline_ms)
+}
+
+const NO_FIELD: i64 = -2;
+const NO_DEADLINE: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+/// The field was removed: its deadline would be in the past.
+const PAST: i64 = 2;
+
+const DEADLINE_MS_MAX: i64 = (1 << 46) - 1;
+
+const NEGATIVE_TIME: &str = "ERR invalid expire time, must be >= 0";
+const MISSING_TIME: &str = "ERR missing expire time";
+const NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
+const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
+const TOO_FEW_FIELDS: &str = "ERR Parameter `numFields` should be greater than 0";
+const OTHER_FIELD_COUNT: &str = "ERR The `numfields` parameter must match the number of arguments";
+const INVALID_FIELD_COUNT: &str = "ERR invalid number of fields";
+const SEVERAL_CONDITIONS: &str = "ERR Only one of FXX or FNX arguments can be specified";
+const SEVERAL_TIMES: &str =
+    "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";

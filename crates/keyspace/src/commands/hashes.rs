@@ -1,18 +1,16 @@
 //! Commands on hashes.
 
-use tidewire_resp::Protocol;
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::{Protocol, Writer};
 
 use super::options::is;
 use super::{Call, random_from};
 use crate::decimal::Decimal;
-use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
-use crate::hash;
+use crate::fields::{self, Fields, Found};
 use crate::observer::Event;
-use crate::packed::{self, Packed};
-use crate::table::{Place, Table};
-use crate::value::{Fields, Object, Text};
+use crate::table::Place;
+use crate::value::Text;
 use crate::view::{Expiry, Key};
 
 type Result = std::result::Result<(), CommandError>;
@@ -23,13 +21,8 @@ pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let key = call.key(1);
     let place = find_or_insert(call, key)?;
-    let limits = call.view.keyspace.hash_limits();
-    let mut added = 0;
-    for at in call.rest(2).step_by(2) {
-        let (field, value) = (call.argument(at), call.argument(at + 1));
-        let entry = call.view.entry_mut(key, place);
-        added += i64::from(set_field(entry, field, value, limits));
-    }
+    let added = set_fields(call, key, place, 2, false);
+    call.view.settle_fields(key, place);
     call.view.changed(key, place, Event::HashSet);
     if call.command.name == "hmset" {
         call.reply.ok();
@@ -42,16 +35,10 @@ pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hsetnx(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let field = call.argument(2);
-    let there = call
-        .view
-        .read_fields(key)?
-        .is_some_and(|fields| fields.get(field).is_some());
+    let there = look_up(call, key, field, |_, value| value.is_some())?;
     if !there {
-        let place = find_or_insert(call, key)?;
-        let limits = call.view.keyspace.hash_limits();
         let value = call.argument(3);
-        set_field(call.view.entry_mut(key, place), field, value, limits);
-        call.view.changed(key, place, Event::HashSet);
+        store_field(call, key, field, value, Event::HashSet)?;
     }
     call.reply.integer(i64::from(!there));
     Ok(())
@@ -60,15 +47,10 @@ pub(super) fn hsetnx(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hget(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let field = call.argument(2);
-    match call
-        .view
-        .read_fields(key)?
-        .and_then(|fields| fields.get(field))
-    {
-        Some(value) => call.reply.bulk(value),
-        None => call.reply.null(),
-    }
-    Ok(())
+    look_up(call, key, field, |reply, value| match value {
+        Some(value) => reply.bulk(value),
+        None => reply.null(),
+    })
 }
 
 pub(super) fn hmget(call: &mut Call<'_, '_, '_>) -> Result {
@@ -76,11 +58,20 @@ pub(super) fn hmget(call: &mut Call<'_, '_, '_>) -> Result {
     let wanted = call.arguments.tail(2);
     let fields = call.view.read_fields(key)?;
     call.reply.array(wanted.len());
+    let mut due = false;
     for field in wanted {
-        match fields.and_then(|fields| fields.get(field)) {
-            Some(value) => call.reply.bulk(value),
-            None => call.reply.null(),
+        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
+            Found::Value(value) => call.reply.bulk(value),
+            found => {
+                due |= found == Found::Due;
+                call.reply.null();
+            }
         }
+    }
+    if due && let Some(place) = call.view.find(key) {
+        remove_due_of(call, key, place, 2);
+        call.view.changed(key, place, Event::HashExpired);
+        settle(call, key, place);
     }
     Ok(())
 }
@@ -106,7 +97,7 @@ pub(super) fn hvals(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn hlen(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
-    let count = call.view.read_fields(key)?.map_or(0, Fields::len);
+    let count = call.view.read_fields(key)?.map_or(0, Fields::len_with_due);
     call.reply.integer(count as i64);
     Ok(())
 }
@@ -114,24 +105,17 @@ pub(super) fn hlen(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn hexists(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let field = call.argument(2);
-    let there = call
-        .view
-        .read_fields(key)?
-        .is_some_and(|fields| fields.get(field).is_some());
-    call.reply.integer(i64::from(there));
-    Ok(())
+    look_up(call, key, field, |reply, value| {
+        reply.integer(i64::from(value.is_some()));
+    })
 }
 
 pub(super) fn hstrlen(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let field = call.argument(2);
-    let value = call
-        .view
-        .read_fields(key)?
-        .and_then(|fields| fields.get(field));
-    call.reply
-        .integer(value.map_or(0, |value| value.len() as i64));
-    Ok(())
+    look_up(call, key, field, |reply, value| {
+        reply.integer(value.map_or(0, |value| value.len() as i64));
+    })
 }
 
 pub(super) fn hdel(call: &mut Call<'_, '_, '_>) -> Result {
@@ -140,23 +124,17 @@ pub(super) fn hdel(call: &mut Call<'_, '_, '_>) -> Result {
     if call.view.read_fields(key)?.is_some()
         && let Some(place) = call.view.find(key)
     {
-        let mut left = 0;
         for at in call.rest(2) {
+            let field = call.argument(at);
             let entry = call.view.entry_mut(key, place);
-            removed += i64::from(remove_field(
-                entry,
-                call.arguments.get(at).unwrap_or_default(),
-            ));
-            left = count(entry);
-            if left == 0 {
+            removed += i64::from(fields::remove(entry, field));
+            if fields::len(entry) == 0 {
                 break;
             }
         }
         if removed > 0 {
             call.view.changed(key, place, Event::HashDelete);
-        }
-        if left == 0 {
-            call.view.remove(key, place, Event::Delete);
+            settle(call, key, place);
         }
     }
     call.reply.integer(removed);
@@ -167,14 +145,10 @@ pub(super) fn hincrby(call: &mut Call<'_, '_, '_>) -> Result {
     let amount = call.integer(3)?;
     let key = call.key(1);
     let field = call.argument(2);
-    let old = match call
-        .view
-        .read_fields(key)?
-        .and_then(|fields| fields.get(field))
-    {
-        Some(value) => parse_integer(value).ok_or(CommandError::HashNotInteger)?,
-        None => 0,
-    };
+    let old = look_up(call, key, field, |_, value| match value {
+        Some(value) => parse_integer(value).ok_or(CommandError::HashNotInteger),
+        None => Ok(0),
+    })??;
     let sum = old.checked_add(amount).ok_or(CommandError::Overflow)?;
     let text = Text::integer(sum);
     store_field(call, key, field, text.as_bytes(), Event::HashIncrBy)?;
@@ -189,14 +163,10 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let key = call.key(1);
     let field = call.argument(2);
-    let old = match call
-        .view
-        .read_fields(key)?
-        .and_then(|fields| fields.get(field))
-    {
-        Some(value) => Decimal::parse(value).ok_or(CommandError::HashNotFloat)?,
-        None => Decimal::ZERO,
-    };
+    let old = look_up(call, key, field, |_, value| match value {
+        Some(value) => Decimal::parse(value).ok_or(CommandError::HashNotFloat),
+        None => Ok(Decimal::ZERO),
+    })??;
     let text = old
         .add(amount)
         .and_then(Decimal::text)
@@ -208,8 +178,9 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
-    let keyspace = call.view.keyspace;
     if call.arguments.len() == 2 {
+        remove_all_due(call, key)?;
+        let keyspace = call.view.keyspace;
         let fields = call.view.read_fields(key)?;
         let at = fields.and_then(|fields| random_from(keyspace, fields.len()));
         match fields
@@ -234,6 +205,17 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Result {
     if with_values && wanted.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(CommandError::OutOfRange);
     }
+    remove_all_due(call, key)?;
+    reply_random(call, key, wanted, with_values)
+}
+
+fn reply_random(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    wanted: i64,
+    with_values: bool,
+) -> Result {
+    let keyspace = call.view.keyspace;
     let Some(fields) = call.view.read_fields(key)? else {
         call.reply.array(0);
         return Ok(());
@@ -292,28 +274,117 @@ fn reply_list(
     Ok(())
 }
 
-fn find_or_insert(
+/// Shows the value of a field, if it is there. One whose time has come is removed on the way.
+fn look_up<R>(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
-) -> std::result::Result<Place, CommandError> {
-    match call.view.find(key) {
-        None => Ok(call.view.insert(
-            key,
-            NewValue::Compact(Kind::PackedHash, packed::EMPTY),
-            Expiry::Clear,
-        )),
-        Some(place) => match call.view.entry(key, place).kind() {
-            Kind::PackedHash => Ok(place),
-            Kind::Object
-                if matches!(call.view.entry(key, place).object(), Some(Object::Hash(_))) =>
-            {
-                Ok(place)
+    field: &[u8],
+    show: impl FnOnce(&mut Writer<'_>, Option<&[u8]>) -> R,
+) -> std::result::Result<R, CommandError> {
+    let fields = call.view.read_fields(key)?;
+    match fields.map_or(Found::Missing, |fields| fields.find(field)) {
+        Found::Value(value) => Ok(show(call.reply, Some(value))),
+        Found::Missing => Ok(show(call.reply, None)),
+        Found::Due => {
+            if let Some(place) = call.view.find(key) {
+                fields::remove(call.view.entry_mut(key, place), field);
+                call.view.keyspace.note_expired_fields(1);
+                call.view.changed(key, place, Event::HashExpired);
+                settle(call, key, place);
             }
-            _ => Err(CommandError::WrongType),
-        },
+            Ok(show(call.reply, None))
+        }
     }
 }
 
+/// Removes those of the fields, named from argument `from` on, whose time has come, without a word
+/// to the observer; returns how many.
+fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: usize) -> usize {
+    let now_ms = call.view.now_ms;
+    let mut count = 0;
+    for at in call.rest(from) {
+        let field = call.argument(at);
+        let entry = call.view.entry_mut(key, place);
+        let found = Fields::of(entry, now_ms).map(|fields| fields.find(field));
+        if found == Some(Found::Due) {
+            fields::remove(entry, field);
+            count += 1;
+        }
+    }
+    call.view.keyspace.note_expired_fields(count);
+    count
+}
+
+/// Removes all fields whose time has come.
+fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
+    let fields = call.view.read_fields(key)?;
+    if !fields.is_some_and(Fields::has_due) {
+        return Ok(());
+    }
+    if let Some(place) = call.view.find(key) {
+        let now_ms = call.view.now_ms;
+        let count = fields::remove_due(call.view.entry_mut(key, place), now_ms, usize::MAX);
+        call.view.keyspace.note_expired_fields(count);
+        call.view.changed(key, place, Event::HashExpired);
+        settle(call, key, place);
+    }
+    Ok(())
+}
+
+/// To be called when fields may have been removed: a hash without fields goes.
+pub(super) fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
+    if fields::len(call.view.entry(key, place)) == 0 {
+        call.view.remove(key, place, Event::Delete);
+    } else {
+        call.view.settle_fields(key, place);
+    }
+}
+
+/// Where the hash of this key is, if it is there.
+pub(super) fn find_hash(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+) -> std::result::Result<Option<Place>, CommandError> {
+    match call.view.find(key) {
+        None => Ok(None),
+        Some(place) if fields::is_hash(call.view.entry(key, place)) => Ok(Some(place)),
+        Some(_) => Err(CommandError::WrongType),
+    }
+}
+
+pub(super) fn find_or_insert(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+) -> std::result::Result<Place, CommandError> {
+    match find_hash(call, key)? {
+        Some(place) => Ok(place),
+        None => Ok(call.view.insert(key, fields::empty(), Expiry::Clear)),
+    }
+}
+
+/// Sets the fields that the arguments from `from` on tell, with their values; returns how many are
+/// new.
+pub(super) fn set_fields(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    from: usize,
+    keeps_deadlines: bool,
+) -> i64 {
+    let limits = call.view.keyspace.hash_limits();
+    let pairs = call.rest(from);
+    fields::expect(call.view.entry_mut(key, place), pairs.len() / 2, limits);
+    let mut added = 0;
+    for at in pairs.step_by(2) {
+        let (field, value) = (call.argument(at), call.argument(at + 1));
+        let entry = call.view.entry_mut(key, place);
+        let new = fields::set(entry, field, value, limits, keeps_deadlines);
+        added += i64::from(new);
+    }
+    added
+}
+
+/// Sets one field, which keeps its deadline.
 fn store_field(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -323,75 +394,9 @@ fn store_field(
 ) -> Result {
     let place = find_or_insert(call, key)?;
     let limits = call.view.keyspace.hash_limits();
-    set_field(call.view.entry_mut(key, place), field, value, limits);
+    fields::set(call.view.entry_mut(key, place), field, value, limits, true);
     call.view.changed(key, place, event);
     Ok(())
-}
-
-/// Sets a field of a hash entry; true if it is new. A packed hash that outgrows the limits
-/// (fields, bytes of one) becomes a table and stays one.
-fn set_field(entry: &mut Entry, field: &[u8], value: &[u8], limits: (usize, usize)) -> bool {
-    if entry.kind() == Kind::PackedHash {
-        let packed = Packed::new(entry.bytes());
-        let span = packed.find(field);
-        let fits =
-            field.len().max(value.len()) <= limits.1 && (span.is_some() || packed.len() < limits.0);
-        match span {
-            Some(span) if fits => packed::replace(entry, span, value),
-            None if fits => packed::append(entry, field, value),
-            _ => {
-                unpack(entry);
-                return set_field(entry, field, value, limits);
-            }
-        }
-        return span.is_none();
-    }
-    let Some(Object::Hash(table)) = entry.object_mut() else {
-        return false;
-    };
-    let hash = hash::of(field);
-    match table.find(hash, field) {
-        Some(place) => {
-            table.entry_mut(place).set_value(NewValue::Bytes(value));
-            false
-        }
-        None => {
-            table.insert(hash, Entry::new(hash, field, NewValue::Bytes(value), false));
-            true
-        }
-    }
-}
-
-fn unpack(entry: &mut Entry) {
-    let mut table = Table::new();
-    for (field, value) in Packed::new(entry.bytes()).iter() {
-        let hash = hash::of(field);
-        table.insert(hash, Entry::new(hash, field, NewValue::Bytes(value), false));
-    }
-    entry.set_value(NewValue::Object(Box::new(Object::Hash(table))));
-}
-
-fn remove_field(entry: &mut Entry, field: &[u8]) -> bool {
-    if entry.kind() == Kind::PackedHash {
-        let span = Packed::new(entry.bytes()).find(field);
-        if let Some(span) = span {
-            packed::remove(entry, span);
-        }
-        return span.is_some();
-    }
-    let Some(Object::Hash(table)) = entry.object_mut() else {
-        return false;
-    };
-    let place = table.find(hash::of(field), field);
-    place.map(|place| table.remove(place)).is_some()
-}
-
-fn count(entry: &Entry) -> usize {
-    match (entry.kind(), entry.object()) {
-        (Kind::PackedHash, _) => Packed::new(entry.bytes()).len(),
-        (_, Some(Object::Hash(table))) => table.len(),
-        _ => 0,
-    }
 }
 
 /// More repeated fields or members than this in one reply would be an attack on memory.

@@ -10,7 +10,7 @@ use crate::glob;
 use crate::locks::SHARDS;
 use crate::set::Members;
 use crate::table::{ScanPosition, Table};
-use crate::value::{FieldsKind, ValueRef};
+use crate::value::ValueRef;
 
 type Result = std::result::Result<(), CommandError>;
 
@@ -75,21 +75,26 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
         reply.bulk(value);
         2
     };
-    match call.view.read_fields(key)?.map(|fields| fields.kind()) {
-        Some(FieldsKind::Table(table)) => {
-            walk_table(call.reply, table, cursor, options.count, |reply, entry| {
+    let now_ms = call.view.now_ms;
+    let Some(fields) = call.view.read_fields(key)? else {
+        return Ok(());
+    };
+    if let Some(table) = fields.table() {
+        walk_table(call.reply, table, cursor, options.count, |reply, entry| {
+            let there = entry.deadline_ms().is_none_or(|deadline| deadline > now_ms);
+            if there {
                 show(reply, entry.key(), entry.bytes())
-            });
-        }
-        Some(FieldsKind::Packed(packed)) => {
-            let mark = begin_whole(call.reply);
-            let pairs = packed.iter();
-            let count = pairs
-                .map(|(field, value)| show(call.reply, field, value))
-                .sum();
-            call.reply.finish(mark, count);
-        }
-        None => {}
+            } else {
+                0
+            }
+        });
+    } else {
+        let mark = begin_whole(call.reply);
+        let count = fields
+            .iter()
+            .map(|(field, value)| show(call.reply, field, value))
+            .sum();
+        call.reply.finish(mark, count);
     }
     Ok(())
 }

@@ -1028,11 +1028,11 @@ const fn is_at(text: &str, from: usize, part: &str) -> bool {
 }
 
 /// Open addressing, laid out when this is compiled: group and index of each command.
-static SLOTS: [Option<(u8, u8)>; 1024] = lay_out();
+static SLOTS: [Option<(u8, u8)>; 2048] = lay_out();
 
-const fn lay_out() -> [Option<(u8, u8)>; 1024] {
+const fn lay_out() -> [Option<(u8, u8)>; 2048] {
     let groups = GROUP_LIST;
-    let mut slots = [None; 1024];
+    let mut slots = [None; 2048];
     let mut group = 0;
     while group < groups.len() {
         let mut index = 0;
@@ -1056,11 +1056,14 @@ const fn slot(name: &[u8]) -> usize {
     if length == 0 {
         return 0;
     }
-    let second = if length > 1 { name[1] } else { 0 };
-    let bytes = [name[0], second, name[length / 2], name[length - 1]];
+    let (second, last_but_one) = match length {
+        1 => (0, name[0]),
+        _ => (name[1], name[length - 2]),
+    };
+    let bytes = [name[0], second, last_but_one, name[length - 1]];
     let word = u32::from_le_bytes(bytes) | 0x2020_2020;
     let mixed = word.wrapping_add(length as u32).wrapping_mul(0x9E37_79B1);
-    ((mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 22) as usize
+    ((mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 21) as usize
 }
 
 #[cfg(test)]

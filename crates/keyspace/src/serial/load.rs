@@ -1,17 +1,16 @@
 //! Values, read.
 
+use tidewire_resp::number::parse_integer;
+
 use super::reader::Reader;
 use super::{Limits, Result, SerialError, chunk, form, listpack, ziplist};
 use crate::elements::Encoded;
-use crate::entry::{Entry, Kind, NewValue};
-use crate::hash;
-use crate::packed::{self, Packed};
+use crate::entry::Entry;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
-use crate::table::Table;
-use crate::value::{Object, Text, string_value};
+use crate::value::{Text, string_value};
 use crate::view::Key;
-use crate::{list, set};
+use crate::{fields, list, set};
 
 /// Reads a value of a form.
 pub(super) fn read(form: u8, from: &mut Reader<'_>, key: Key<'_>, limits: Limits) -> Result<Entry> {
@@ -26,9 +25,12 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, key: Key<'_>, limits: Limits
         form::SET | form::SET_INTEGERS | form::SET_LISTPACK => {
             read_set(form, from, SetMaker::new(key, limits.set))
         }
-        form::HASH | form::HASH_ZIPMAP | form::HASH_ZIPLIST | form::HASH_LISTPACK => {
-            read_hash(form, from, HashMaker::new(key, limits.hash))
-        }
+        form::HASH
+        | form::HASH_ZIPMAP
+        | form::HASH_ZIPLIST
+        | form::HASH_LISTPACK
+        | form::HASH_TIMED
+        | form::HASH_LISTPACK_TIMED => read_hash(form, from, HashMaker::new(key, limits.hash)),
         _ => Err(SerialError::Format),
     }
 }
@@ -94,21 +96,36 @@ fn read_set(form: u8, from: &mut Reader<'_>, mut set: SetMaker<'_>) -> Result<En
     set.entry.ok_or(SerialError::Format)
 }
 
-fn read_hash(form: u8, from: &mut Reader<'_>, mut fields: HashMaker) -> Result<Entry> {
+fn read_hash(form: u8, from: &mut Reader<'_>, mut hash: HashMaker) -> Result<Entry> {
     match form {
         form::HASH => {
             for _ in 0..from.count(2)? {
-                fields.set(&from.text()?, &from.text()?)?;
+                hash.set(&from.text()?, &from.text()?)?;
             }
         }
-        form::HASH_ZIPMAP => fields.set_all(ziplist::read_zipmap(&from.text()?)?)?,
-        form::HASH_ZIPLIST => fields.set_all(ziplist::read(&from.text()?)?)?,
-        _ => fields.set_all(listpack::read(&from.text()?)?.0)?,
+        form::HASH_ZIPMAP => hash.set_all(ziplist::read_zipmap(&from.text()?)?)?,
+        form::HASH_ZIPLIST => hash.set_all(ziplist::read(&from.text()?)?)?,
+        form::HASH_TIMED => {
+            let earliest_ms = from.time_ms()?;
+            for _ in 0..from.count(3)? {
+                // Counted from the earliest deadline, which is 1.
+                let after_ms = i64::try_from(from.number()?).map_err(|_| SerialError::Format)?;
+                let deadline_ms = match after_ms {
+                    0 => 0,
+                    _ => (after_ms - 1)
+                        .checked_add(earliest_ms)
+                        .ok_or(SerialError::Format)?,
+                };
+                hash.set_timed(&from.text()?, &from.text()?, deadline_ms)?;
+            }
+        }
+        form::HASH_LISTPACK_TIMED => {
+            from.time_ms()?;
+            hash.set_all_timed(listpack::read(&from.text()?)?.0)?;
+        }
+        _ => hash.set_all(listpack::read(&from.text()?)?.0)?,
     }
-    if fields.count == 0 {
-        return Err(SerialError::Format);
-    }
-    Ok(fields.entry)
+    not_empty(hash.entry, fields::len)
 }
 
 /// No key holds nothing.
@@ -172,17 +189,14 @@ impl<'k> SetMaker<'k> {
 
 struct HashMaker {
     entry: Entry,
-    limits: (usize, usize),
-    count: usize,
+    limits: fields::Limits,
 }
 
 impl HashMaker {
-    fn new(key: Key<'_>, limits: (usize, usize)) -> Self {
-        let empty = NewValue::Compact(Kind::PackedHash, packed::EMPTY);
+    fn new(key: Key<'_>, limits: fields::Limits) -> Self {
         HashMaker {
-            entry: Entry::new(key.hash, key.bytes, empty, false),
+            entry: Entry::new(key.hash, key.bytes, fields::empty(), false),
             limits,
-            count: 0,
         }
     }
 
@@ -196,40 +210,36 @@ impl HashMaker {
         Ok(())
     }
 
-    fn set(&mut self, field: &[u8], value: &[u8]) -> Result<()> {
-        self.count += 1;
-        let longest = field.len().max(value.len());
-        if self.entry.kind() == Kind::PackedHash {
-            if Packed::new(self.entry.bytes()).find(field).is_some() {
-                return Err(SerialError::Format);
-            }
-            if self.count <= self.limits.0 && longest <= self.limits.1 {
-                packed::append(&mut self.entry, field, value);
-                return Ok(());
-            }
-            self.unpack();
+    /// Takes fields, values and deadlines, one after the other.
+    fn set_all_timed<'t>(&mut self, texts: impl IntoIterator<Item = Text<'t>>) -> Result<()> {
+        let mut texts = texts.into_iter();
+        while let Some(field) = texts.next() {
+            let value = texts.next().ok_or(SerialError::Format)?;
+            let deadline = texts.next().ok_or(SerialError::Format)?;
+            let deadline_ms = parse_integer(deadline.as_bytes()).ok_or(SerialError::Format)?;
+            self.set_timed(field.as_bytes(), value.as_bytes(), deadline_ms)?;
         }
-        let Some(Object::Hash(table)) = self.entry.object_mut() else {
+        Ok(())
+    }
+
+    /// Takes a field with its deadline, which is 0 if it has none.
+    fn set_timed(&mut self, field: &[u8], value: &[u8], deadline_ms: i64) -> Result<()> {
+        if !(0..=fields::DEADLINE_MS_MAX).contains(&deadline_ms) {
             return Err(SerialError::Format);
-        };
-        insert(table, field, value)
-    }
-
-    fn unpack(&mut self) {
-        let mut table = Table::new();
-        for (field, value) in Packed::new(self.entry.bytes()).iter() {
-            let _ = insert(&mut table, field, value);
         }
-        self.entry
-            .set_value(NewValue::Object(Box::new(Object::Hash(table))));
+        self.set(field, value)?;
+        fields::make_timed(&mut self.entry);
+        if deadline_ms != 0 {
+            fields::set_deadline(&mut self.entry, field, Some(deadline_ms));
+        }
+        Ok(())
     }
-}
 
-fn insert(table: &mut Table, field: &[u8], value: &[u8]) -> Result<()> {
-    let hash = hash::of(field);
-    if table.find(hash, field).is_some() {
-        return Err(SerialError::Format);
+    fn set(&mut self, field: &[u8], value: &[u8]) -> Result<()> {
+        if fields::set(&mut self.entry, field, value, self.limits, false) {
+            Ok(())
+        } else {
+            Err(SerialError::Format)
+        }
     }
-    table.insert(hash, Entry::new(hash, field, NewValue::Bytes(value), false));
-    Ok(())
 }

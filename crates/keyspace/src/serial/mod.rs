@@ -45,7 +45,7 @@ type Result<T> = std::result::Result<T, SerialError>;
 /// Up to where values stay small, and how long a string may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    hash: (usize, usize),
+    hash: crate::fields::Limits,
     set: SetLimits,
     list: ListLimits,
     text_bytes_max: usize,
@@ -116,6 +116,10 @@ mod form {
     /// Chunks that are listpacks, or one element alone.
     pub(super) const LIST_CHUNKS: u8 = 18;
     pub(super) const SET_LISTPACK: u8 = 20;
+    /// Fields with deadlines, which are counted from the earliest.
+    pub(super) const HASH_TIMED: u8 = 24;
+    /// The earliest deadline, then fields, values and deadlines.
+    pub(super) const HASH_LISTPACK_TIMED: u8 = 25;
 }
 
 /// What the chunks of a list are.

@@ -2,10 +2,11 @@
 
 use super::{chunk, form, listpack, writer};
 use crate::elements::Elements;
+use crate::fields::Fields;
 use crate::integers::Integers;
 use crate::list::List;
 use crate::set::Members;
-use crate::value::{Fields, FieldsKind, ValueRef};
+use crate::value::{Text, ValueRef};
 
 /// Writes a value behind the number of its form; returns the version that has it.
 pub(super) fn write(out: &mut Vec<u8>, value: ValueRef<'_>) -> u16 {
@@ -17,7 +18,13 @@ pub(super) fn write(out: &mut Vec<u8>, value: ValueRef<'_>) -> u16 {
     } else if let Some(members) = value.members() {
         write_set(out, members);
     } else if let Some(fields) = value.fields() {
-        write_hash(out, fields);
+        match fields.earliest_ms() {
+            None => write_hash(out, fields),
+            Some(earliest_ms) => {
+                write_timed_hash(out, fields, earliest_ms);
+                return VERSION_REDIS_7_4;
+            }
+        }
     }
     VERSION_REDIS_7_0
 }
@@ -80,7 +87,7 @@ fn integer_set(integers: Integers<'_>) -> Vec<u8> {
 }
 
 fn write_hash(out: &mut Vec<u8>, fields: Fields<'_>) {
-    if matches!(fields.kind(), FieldsKind::Packed(_)) {
+    if fields.table().is_none() {
         out.push(form::HASH_LISTPACK);
         let texts = fields.iter().flat_map(|(field, value)| [field, value]);
         writer::text(out, &listpack::of_texts(texts));
@@ -94,6 +101,29 @@ fn write_hash(out: &mut Vec<u8>, fields: Fields<'_>) {
     }
 }
 
+fn write_timed_hash(out: &mut Vec<u8>, fields: Fields<'_>, earliest_ms: i64) {
+    if fields.table().is_none() {
+        out.push(form::HASH_LISTPACK_TIMED);
+        writer::time_ms(out, earliest_ms);
+        let texts = fields.pairs().flat_map(|pair| {
+            let deadline = Text::integer(pair.deadline_ms.unwrap_or(0));
+            [Text::bytes(pair.field), Text::bytes(pair.value), deadline]
+        });
+        writer::text(out, &listpack::of_texts(texts));
+        return;
+    }
+    out.push(form::HASH_TIMED);
+    writer::time_ms(out, earliest_ms);
+    writer::number(out, fields.len() as u64);
+    for pair in fields.pairs() {
+        let after_ms = pair.deadline_ms.map_or(0, |ms| ms - earliest_ms + 1);
+        writer::number(out, after_ms.cast_unsigned());
+        writer::text(out, pair.field);
+        writer::text(out, pair.value);
+    }
+}
+
 const VERSION_REDIS_7_0: u16 = 10;
+const VERSION_REDIS_7_4: u16 = 12;
 /// A list's element that is longer is a chunk without a listpack around it.
 const ALONE_BYTES_MIN: usize = 8 << 10;

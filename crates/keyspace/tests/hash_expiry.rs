@@ -1,0 +1,423 @@
+//! Deadlines of hash fields from the outside.
+
+mod common;
+
+use common::{NOW_MS, Random, Server};
+use tidewire_keyspace::{Event, EventClasses, NullObserver, Observer, ValueRef};
+
+/// The names of the events that were told.
+#[derive(Default)]
+struct Told(Vec<&'static str>);
+
+impl Observer for Told {
+    fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
+
+    fn notified(&mut self, _: usize, _: &[u8], event: Event) {
+        self.0.push(event.name());
+    }
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn server(tables: bool) -> Server {
+    let server = Server::new();
+    if tables {
+        server.keyspace.set_hash_limits(0, 64);
+    }
+    server
+}
+
+/// What a command tells of.
+fn events(server: &Server, line: &str) -> Vec<&'static str> {
+    server.keyspace.set_notifications(EventClasses::ALL);
+    let mut told = Told::default();
+    server.run_observed(&words(line), &mut told);
+    told.0
+}
+
+/// A reply of integers.
+fn integers(server: &Server, line: &str) -> Vec<i64> {
+    let reply = server.line(line);
+    let mut lines = reply.split("\r\n");
+    assert!(
+        lines.next().is_some_and(|head| head.starts_with('*')),
+        "{reply}"
+    );
+    let numbers = lines.filter_map(|line| line.strip_prefix(':'));
+    numbers
+        .map(|number| number.parse().expect("a number"))
+        .collect()
+}
+
+#[test]
+fn deadlines_are_set_asked_for_and_taken_away() {
+    for tables in [false, true] {
+        let server = server(tables);
+        assert_eq!(integers(&server, "HEXPIRE h 10 FIELDS 2 a b"), [-2, -2]);
+        server.line("HSET h a 1 b 2 c 3");
+        assert_eq!(integers(&server, "HEXPIRE h 10 FIELDS 3 a b x"), [1, 1, -2]);
+        assert_eq!(
+            integers(&server, "HTTL h FIELDS 4 a b c x"),
+            [10, 10, -1, -2]
+        );
+        assert_eq!(integers(&server, "HPTTL h FIELDS 1 a"), [10_000]);
+        let at = [NOW_MS / 1000 + 10, NOW_MS + 10_000];
+        assert_eq!(integers(&server, "HEXPIRETIME h FIELDS 1 a"), at[..1]);
+        assert_eq!(integers(&server, "HPEXPIRETIME h FIELDS 1 a"), at[1..]);
+        assert_eq!(integers(&server, "HPEXPIRE h 1500 NX FIELDS 2 a c"), [0, 1]);
+        // Rounded up.
+        assert_eq!(integers(&server, "HTTL h FIELDS 1 c"), [2]);
+        assert_eq!(
+            integers(&server, "HPEXPIRE h 1500 XX FIELDS 2 a x"),
+            [1, -2]
+        );
+        assert_eq!(integers(&server, "HPEXPIRE h 1500 GT FIELDS 2 a b"), [0, 0]);
+        assert_eq!(integers(&server, "HPEXPIRE h 1500 LT FIELDS 2 a b"), [0, 1]);
+        assert_eq!(integers(&server, "HPERSIST h FIELDS 3 a x a"), [1, -2, -1]);
+        assert_eq!(integers(&server, "HPEXPIRE h 5 GT FIELDS 1 a"), [0]);
+        assert_eq!(integers(&server, "HPEXPIRE h 5 LT FIELDS 1 a"), [1]);
+        let encoding = if tables { "hashtable" } else { "listpackex" };
+        let shown = format!("${}\r\n{encoding}\r\n", encoding.len());
+        assert_eq!(server.line("OBJECT ENCODING h"), shown);
+        assert_eq!(integers(&server, "HEXPIREAT h 1 FIELDS 2 a a"), [2, -2]);
+        assert_eq!(server.line("HLEN h"), ":2\r\n");
+        assert_eq!(integers(&server, "HPEXPIREAT h 1 FIELDS 2 b c"), [2, 2]);
+        assert_eq!(server.line("EXISTS h"), ":0\r\n");
+        assert_eq!(server.keyspace.timed_hashes(0), 0);
+        assert_eq!(server.keyspace.expired_fields(), 3);
+    }
+}
+
+#[test]
+fn fields_whose_time_has_come_are_not_seen_and_go_when_they_are_asked_for() {
+    for tables in [false, true] {
+        let mut server = server(tables);
+        server.keyspace.set_active_expiry(false);
+        server.line("HSET h a 1 b 2 c 3 d 4 e 5 keep 6");
+        server.line("HPEXPIRE h 10 FIELDS 5 a b c d e");
+        server.now_ms += 10;
+        assert_eq!(server.keyspace.next_deadline_ms(), None);
+        let due = server
+            .keyspace
+            .expire_due(server.now_ms, 100, &mut NullObserver);
+        assert_eq!((due.count, server.line("HLEN h")), (0, ":6\r\n".into()));
+        assert_eq!(server.line("HGETALL h"), "*2\r\n$4\r\nkeep\r\n$1\r\n6\r\n");
+        assert_eq!(server.line("HKEYS h"), "*1\r\n$4\r\nkeep\r\n");
+        assert_eq!(
+            server.line("HSCAN h 0"),
+            "*2\r\n$1\r\n0\r\n*2\r\n$4\r\nkeep\r\n$1\r\n6\r\n"
+        );
+        assert_eq!(integers(&server, "HPTTL h FIELDS 2 a keep"), [-2, -1]);
+        assert_eq!(integers(&server, "HEXPIRE h 10 FIELDS 1 a"), [-2]);
+        assert_eq!(server.line("HLEN h"), ":6\r\n");
+        assert_eq!(server.line("HGET h a"), "$-1\r\n");
+        assert_eq!(server.line("HEXISTS h b"), ":0\r\n");
+        assert_eq!(server.line("HLEN h"), ":4\r\n");
+        assert_eq!(server.line("HMGET h c keep"), "*2\r\n$-1\r\n$1\r\n6\r\n");
+        assert_eq!(server.line("HINCRBY h d 7"), ":7\r\n");
+        assert_eq!(integers(&server, "HTTL h FIELDS 1 d"), [-1]);
+        assert_eq!(server.line("HDEL h e"), ":1\r\n");
+        assert_eq!(server.line("HLEN h"), ":2\r\n");
+        assert_eq!(server.keyspace.expired_fields(), 4);
+        server.line("HPEXPIRE h 5 FIELDS 2 d keep");
+        server.now_ms += 5;
+        assert_eq!(server.line("HRANDFIELD h 5"), "*0\r\n");
+        assert_eq!(server.line("EXISTS h"), ":0\r\n");
+    }
+}
+
+#[test]
+fn writes_keep_or_clear_deadlines_as_redis_does() {
+    for tables in [false, true] {
+        let server = server(tables);
+        server.line("HSET h a 1 b 2 c 3");
+        server.line("HEXPIRE h 10 FIELDS 3 a b c");
+        server.line("HSET h a longer");
+        server.line("HINCRBY h b 1");
+        server.line("HINCRBYFLOAT h c 0.5");
+        assert_eq!(integers(&server, "HTTL h FIELDS 3 a b c"), [-1, 10, 10]);
+        assert_eq!(server.line("HSETEX h KEEPTTL FIELDS 2 a 1 b 2"), ":1\r\n");
+        assert_eq!(integers(&server, "HTTL h FIELDS 3 a b c"), [-1, 10, 10]);
+        assert_eq!(server.line("HSETEX h FIELDS 1 b 2"), ":1\r\n");
+        assert_eq!(server.line("HSETEX h FNX EX 5 FIELDS 2 x 1 a 2"), ":0\r\n");
+        assert_eq!(server.line("HSETEX h FXX EX 5 FIELDS 2 x 1 a 2"), ":0\r\n");
+        assert_eq!(
+            server.line("HSETEX h PX 5000 FXX FIELDS 2 c 1 a 2"),
+            ":1\r\n"
+        );
+        assert_eq!(integers(&server, "HTTL h FIELDS 3 a b c"), [5, -1, 5]);
+        assert_eq!(
+            server.line("HGETEX h PERSIST FIELDS 2 a x"),
+            "*2\r\n$1\r\n2\r\n$-1\r\n"
+        );
+        assert_eq!(server.line("HGETEX h EX 7 FIELDS 1 b"), "*1\r\n$1\r\n2\r\n");
+        assert_eq!(server.line("HGETEX h FIELDS 1 c"), "*1\r\n$1\r\n1\r\n");
+        assert_eq!(integers(&server, "HTTL h FIELDS 3 a b c"), [-1, 7, 5]);
+        assert_eq!(
+            server.line("HGETDEL h FIELDS 2 c x"),
+            "*2\r\n$1\r\n1\r\n$-1\r\n"
+        );
+        assert_eq!(server.keyspace.timed_hashes(0), 1);
+        assert_eq!(
+            server.line("HGETEX h PXAT 1 FIELDS 1 b"),
+            "*1\r\n$1\r\n2\r\n"
+        );
+        assert_eq!(server.line("HGETALL h"), "*2\r\n$1\r\na\r\n$1\r\n2\r\n");
+        assert_eq!(server.keyspace.timed_hashes(0), 0);
+        assert_eq!(server.line("HSETEX h EX 0 FIELDS 1 a 1"), ":1\r\n");
+        assert_eq!(server.line("EXISTS h"), ":0\r\n");
+        assert_eq!(server.line("HSETEX h FXX FIELDS 1 a 1"), ":0\r\n");
+        assert_eq!(server.line("EXISTS h"), ":0\r\n");
+    }
+}
+
+#[test]
+fn deadlines_go_with_their_hash() {
+    for tables in [false, true] {
+        let mut server = server(tables);
+        server.line("HSET h a 1 b 2");
+        server.line("HPEXPIRE h 100 FIELDS 1 a");
+        server.line("RENAME h other");
+        server.line("COPY other copy");
+        server.line("COPY other moved");
+        server.line("MOVE moved 3");
+        server.line("COPY other there DB 2");
+        server.line("SWAPDB 2 4");
+        let dump = server.run(&["DUMP", "other"]);
+        let at = dump.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+        let payload = &dump[at..dump.len() - 2];
+        server.run(&[b"RESTORE", &b"restored"[..], b"0", payload]);
+        for (database, key) in [
+            (0, "other"),
+            (0, "copy"),
+            (3, "moved"),
+            (4, "there"),
+            (0, "restored"),
+        ] {
+            server.database = database;
+            let reply = integers(&server, &format!("HPTTL {key} FIELDS 2 a b"));
+            assert_eq!(reply, [100, -1], "{key}");
+        }
+        server.database = 0;
+        assert_eq!(server.keyspace.timed_hashes(0), 3);
+        server.line("SET copy text");
+        assert_eq!(server.keyspace.timed_hashes(0), 2);
+        server.line("HSET plain x 1");
+        server.line("COPY plain restored REPLACE");
+        assert_eq!(server.keyspace.timed_hashes(0), 1);
+        server.line("PEXPIRE other 50");
+        server.now_ms += 50;
+        let due = server
+            .keyspace
+            .expire_due(server.now_ms, 100, &mut NullObserver);
+        assert_eq!((due.count, server.keyspace.timed_hashes(0)), (1, 0));
+        server.now_ms += 50;
+        assert_eq!(
+            server
+                .keyspace
+                .next_deadline_ms()
+                .map(|ms| ms <= server.now_ms),
+            Some(true)
+        );
+        server
+            .keyspace
+            .expire_due(server.now_ms, 100, &mut NullObserver);
+        for (database, key) in [(3, "moved"), (4, "there")] {
+            server.database = database;
+            assert_eq!(server.line(&format!("HLEN {key}")), ":1\r\n");
+        }
+        assert_eq!(server.keyspace.expired_fields(), 2);
+        assert_eq!(server.keyspace.next_deadline_ms(), None);
+        server.line("HPEXPIRE there 100 FIELDS 1 b");
+        server.line("FLUSHALL");
+        assert_eq!(server.keyspace.timed_hashes(4), 0);
+    }
+}
+
+#[test]
+fn events_are_those_of_redis_in_its_order() {
+    for tables in [false, true] {
+        let mut server = server(tables);
+        server.keyspace.set_active_expiry(false);
+        assert_eq!(
+            events(&server, "HSETEX h EX 5 FIELDS 2 a 1 b 2"),
+            ["hset", "hexpire"]
+        );
+        assert_eq!(events(&server, "HEXPIRE h 5 FIELDS 2 a x"), ["hexpire"]);
+        assert_eq!(events(&server, "HEXPIRE h 5 NX FIELDS 1 a"), [""; 0]);
+        assert_eq!(events(&server, "HPERSIST h FIELDS 1 a"), ["hpersist"]);
+        assert_eq!(events(&server, "HPERSIST h FIELDS 1 a"), [""; 0]);
+        assert_eq!(events(&server, "HGETEX h PERSIST FIELDS 1 b"), ["hpersist"]);
+        assert_eq!(events(&server, "HGETEX h EX 1 FIELDS 2 a b"), ["hexpire"]);
+        assert_eq!(events(&server, "HGETEX h PXAT 1 FIELDS 1 a"), ["hdel"]);
+        assert_eq!(events(&server, "HEXPIREAT h 0 FIELDS 1 b"), ["hdel", "del"]);
+        assert_eq!(
+            events(&server, "HSETEX h PXAT 1 FIELDS 1 a 1"),
+            ["hset", "hdel", "del"]
+        );
+        let refill = |server: &mut Server| {
+            server.line("HSETEX h PX 5 FIELDS 3 a 1 b 2 c 3");
+            server.now_ms += 5;
+        };
+        refill(&mut server);
+        assert_eq!(events(&server, "HGET h a"), ["hexpired"]);
+        assert_eq!(events(&server, "HGETDEL h FIELDS 1 b"), ["hexpired"]);
+        assert_eq!(
+            events(&server, "HGETEX h EX 5 FIELDS 1 c"),
+            ["hexpired", "del"]
+        );
+        refill(&mut server);
+        assert_eq!(
+            events(&server, "HSETEX h FNX FIELDS 1 a 1"),
+            ["hexpired", "hset"]
+        );
+        assert_eq!(events(&server, "HSETEX h FXX FIELDS 1 b 1"), ["hexpired"]);
+        assert_eq!(
+            events(&server, "HGETDEL h FIELDS 2 a c"),
+            ["hexpired", "hdel", "del"]
+        );
+        refill(&mut server);
+        assert_eq!(events(&server, "HRANDFIELD h"), ["hexpired", "del"]);
+        refill(&mut server);
+        server.line("HSET h keep 1");
+        server.keyspace.set_active_expiry(true);
+        let mut told = Told::default();
+        server.keyspace.expire_due(server.now_ms, 2, &mut told);
+        assert_eq!(told.0, ["hexpired"]);
+        let more = server.keyspace.expire_due(server.now_ms, 2, &mut told).more;
+        assert_eq!(
+            (told.0.len(), more, server.line("HLEN h")),
+            (2, false, ":1\r\n".into())
+        );
+        server.line("HPEXPIRE h 1 FIELDS 1 keep");
+        server.keyspace.expire_due(server.now_ms + 1, 2, &mut told);
+        assert_eq!(told.0[2..], ["hexpired", "del"]);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused_with_the_texts_of_redis() {
+    let server = Server::new();
+    server.line("HSET h a 1");
+    server.line("SET s text");
+    let refused = [
+        (
+            "HEXPIRE s -1 FIELDS 1 a",
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        (
+            "HEXPIRE h -1 FIELDS 1 a",
+            "ERR invalid expire time, must be >= 0",
+        ),
+        (
+            "HEXPIRE h x FIELDS 1 a",
+            "ERR value is not an integer or out of range",
+        ),
+        (
+            "HEXPIRE h 70368744178 FIELDS 1 a",
+            "ERR invalid expire time in 'hexpire' command",
+        ),
+        (
+            "HPEXPIREAT h 70368744177664 FIELDS 1 a",
+            "ERR invalid expire time in 'hpexpireat' command",
+        ),
+        (
+            "HEXPIRE h 1 NX GT FIELDS 1 a",
+            "ERR Mandatory argument FIELDS is missing or not at the right position",
+        ),
+        (
+            "HEXPIRE h 1 FIELDS 0 a",
+            "ERR Parameter `numFields` should be greater than 0",
+        ),
+        (
+            "HEXPIRE h 1 FIELDS 2 a",
+            "ERR The `numfields` parameter must match the number of arguments",
+        ),
+        (
+            "HTTL s FIELDS 0 a",
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        (
+            "HTTL h FIELDS 0 a",
+            "ERR Number of fields must be a positive integer",
+        ),
+        (
+            "HPERSIST h FIELD 1 a",
+            "ERR Mandatory argument FIELDS is missing or not at the right position",
+        ),
+        (
+            "HGETEX h PXAT 1 1",
+            "ERR wrong number of arguments for 'hgetex' command",
+        ),
+        (
+            "HGETEX h EX bla FIELDS 1 a",
+            "ERR value is not an integer or out of range",
+        ),
+        (
+            "HGETDEL h FIELDS 3 a",
+            "ERR The `numfields` parameter must match the number of arguments",
+        ),
+        (
+            "HSETEX h FIELDS 2 a b",
+            "ERR wrong number of arguments for 'hsetex' command",
+        ),
+        (
+            "HSETEX h FIELDS 2 a b c",
+            "ERR wrong number of arguments for 'hsetex' command",
+        ),
+        ("HSETEX h FIELDS x a b", "ERR invalid number of fields"),
+        ("HSETEX h nx FIELDS 1 a b", "ERR unknown argument: nx"),
+        (
+            "HSETEX h FXX FNX FIELDS 1 a b",
+            "ERR Only one of FXX or FNX arguments can be specified",
+        ),
+        (
+            "HSETEX h EX 1 KEEPTTL FIELDS 1 a b",
+            "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+        ),
+        (
+            "HSETEX h FXX KEEPTTL FNX a",
+            "ERR Only one of FXX or FNX arguments can be specified",
+        ),
+        (
+            "HSETEX h FXX FIELDS 1 EX",
+            "ERR wrong number of arguments for 'hsetex' command",
+        ),
+    ];
+    for (line, text) in refused {
+        assert_eq!(server.line(line), format!("-{text}\r\n"), "{line}");
+    }
+    assert_eq!(server.line("OBJECT ENCODING h"), "$8\r\nlistpack\r\n");
+}
+
+#[test]
+fn many_hashes_lose_their_fields_at_the_right_time() {
+    for tables in [false, true] {
+        let mut server = server(tables);
+        let mut random = Random(7);
+        let mut deadlines = Vec::new();
+        for hash in 0..200 {
+            for field in 0..20 {
+                let deadline_ms = NOW_MS + 1 + random.below(1000) as i64;
+                let line = format!("HSETEX h{hash} PXAT {deadline_ms} FIELDS 1 f{field} v");
+                server.line(&line);
+                deadlines.push(deadline_ms);
+            }
+        }
+        while let Some(next_ms) = server.keyspace.next_deadline_ms() {
+            assert!(next_ms > server.now_ms && next_ms <= *deadlines.iter().min().expect("one"));
+            server.now_ms = next_ms;
+            server
+                .keyspace
+                .expire_due(next_ms, usize::MAX, &mut NullObserver);
+            deadlines.retain(|&deadline_ms| deadline_ms > next_ms);
+            assert_eq!(
+                server.keyspace.expired_fields(),
+                4000 - deadlines.len() as u64
+            );
+        }
+        assert_eq!((deadlines.len(), server.keyspace.keys(0)), (0, 0));
+    }
+}
