@@ -171,6 +171,9 @@ impl HubLane {
             return;
         }
         self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
+        if self.lane == 0 && self.hub.parameters.memory_bytes_max.load(Ordering::Relaxed) != 0 {
+            self.hub.parameters.look_at_memory();
+        }
         self.fanout.sweep(context.now_ns());
         for source in &mut self.sources {
             source.publish_latency();

@@ -38,6 +38,8 @@ pub use ingest::IngestCounters;
 
 mod listeners;
 
+mod memory;
+
 mod outlet;
 
 mod parameters;

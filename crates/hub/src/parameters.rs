@@ -33,6 +33,10 @@ pub struct Parameters {
     pub(crate) query_bytes_max: AtomicU64,
     /// `proto-max-bulk-len`.
     pub(crate) bulk_bytes_max: AtomicU64,
+    /// `maxmemory`; 0 is none.
+    pub(crate) memory_bytes_max: AtomicU64,
+    /// The process holds more than `maxmemory`: nothing that needs memory is executed.
+    pub(crate) memory_is_full: AtomicBool,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
     /// `requirepass` is set.
@@ -73,6 +77,8 @@ impl Parameters {
             idle_seconds_max: AtomicU64::default(),
             query_bytes_max: AtomicU64::default(),
             bulk_bytes_max: AtomicU64::default(),
+            memory_bytes_max: AtomicU64::default(),
+            memory_is_full: AtomicBool::default(),
             latency_tracking: AtomicBool::default(),
             has_password: AtomicBool::default(),
             password: RwLock::default(),
@@ -221,6 +227,9 @@ impl Parameters {
         self.query_bytes_max.store(query, Ordering::Relaxed);
         let bulk = number("proto-max-bulk-len");
         self.bulk_bytes_max.store(bulk, Ordering::Relaxed);
+        self.memory_bytes_max
+            .store(number("maxmemory"), Ordering::Relaxed);
+        self.look_at_memory();
         let tracking = value_in(values, "latency-tracking") == b"yes";
         self.latency_tracking.store(tracking, Ordering::Relaxed);
         let limits = OutputLimits::of(value_in(values, "client-output-buffer-limit"));
@@ -236,6 +245,13 @@ impl Parameters {
         *self.password.write() = password.to_vec();
     }
 
+    /// Looks whether the process holds more memory than it may.
+    pub(crate) fn look_at_memory(&self) {
+        let bytes_max = self.memory_bytes_max.load(Ordering::Relaxed);
+        let is_full = bytes_max != 0 && crate::memory::resident_bytes() > bytes_max;
+        self.memory_is_full.store(is_full, Ordering::Relaxed);
+    }
+
     fn apply_to(&self, keyspace: &Keyspace, values: &[Vec<u8>]) {
         let size = |name| usize::try_from(number_in(values, name)).unwrap_or(usize::MAX);
         keyspace.set_hash_limits(
@@ -249,6 +265,7 @@ impl Parameters {
         );
         let text = String::from_utf8_lossy(value_in(values, "list-max-listpack-size"));
         keyspace.set_list_limit(text.parse().unwrap_or(-2));
+        keyspace.set_hyperloglog_limit(size("hll-sparse-max-bytes"));
     }
 }
 

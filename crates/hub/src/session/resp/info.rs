@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Call, State};
 use crate::hub::Hub;
+use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
 
 impl State {
@@ -215,17 +216,6 @@ fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_latency_p50_ns", latency.p50_ns);
     line(out, "feed_latency_p99_ns", latency.p99_ns);
     line(out, "feed_latency_p999_ns", latency.p999_ns);
-}
-
-/// Bytes of memory that the process holds, by the kernel's count.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse().ok())
-        .unwrap_or(0);
-    pages * 4096
 }
 
 /// Seconds of processor time, in user mode and in the kernel.

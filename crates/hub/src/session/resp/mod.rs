@@ -236,6 +236,10 @@ impl State {
 
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        if call.hub.parameters.memory_is_full.load(Ordering::Relaxed) && self.needs_memory(command)
+        {
+            return self.refuse_for_memory(call, command);
+        }
         if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
             self.abort_transaction();
             return self.refuse_in_subscriber_mode(call, command);

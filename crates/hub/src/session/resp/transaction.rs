@@ -77,6 +77,27 @@ impl State {
         self.reply(call.context, |reply| reply.simple("QUEUED"));
     }
 
+    /// Whether a command is refused while memory is full.
+    pub(super) fn needs_memory(&self, command: &Command) -> bool {
+        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        let queued_needs = |transaction: &Transaction| {
+            let mut queued = transaction.queued.iter();
+            queued.any(|(command, _)| command.has_flag("denyoom"))
+        };
+        command.has_flag("denyoom") || queued.is_some_and(|queued| queued_needs(queued))
+    }
+
+    /// Refuses a command for which there is no memory; of a transaction, all of it.
+    pub(super) fn refuse_for_memory(&mut self, call: &mut Call<'_>, command: &Command) {
+        if command.name == "exec" {
+            self.drop_transaction(call.hub);
+            let text = format!("EXECABORT Transaction discarded because of: {OUT_OF_MEMORY}");
+            return self.refuse(call, &text);
+        }
+        self.abort_transaction();
+        self.refuse(call, OUT_OF_MEMORY);
+    }
+
     pub(super) fn multi(&mut self, call: &mut Call<'_>) {
         if self.transaction.is_some() {
             return self.refuse(call, "ERR MULTI calls can not be nested");
@@ -286,6 +307,8 @@ fn locks_shards(command: SessionCommand) -> bool {
             | Name::Role
     )
 }
+
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// What a client may queue in one transaction, bytes.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
