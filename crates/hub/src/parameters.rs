@@ -266,6 +266,10 @@ impl Parameters {
         let text = String::from_utf8_lossy(value_in(values, "list-max-listpack-size"));
         keyspace.set_list_limit(text.parse().unwrap_or(-2));
         keyspace.set_hyperloglog_limit(size("hll-sparse-max-bytes"));
+        keyspace.set_stream_limits(
+            size("stream-node-max-bytes"),
+            size("stream-node-max-entries"),
+        );
     }
 }
 
