@@ -1,5 +1,7 @@
 //! Commands on lists.
 
+use std::ops::Range;
+
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
@@ -208,40 +210,62 @@ pub(super) fn rpoplpush(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn lmpop(call: &mut Call<'_, '_, '_>) -> Result {
-    let keys = parse_integer(call.argument(1))
-        .and_then(|count| usize::try_from(count).ok())
-        .filter(|&count| count > 0)
-        .ok_or(CommandError::KeyCountNotPositive)?;
-    if keys > call.arguments.len() - 3 {
-        return Err(CommandError::Syntax);
+    let request = ManyPop::parse(call, 1)?;
+    if !request.run(call)? {
+        call.reply.null_array();
     }
-    let front = end(call.argument(2 + keys))?;
-    let mut wanted = 1;
-    match call.arguments.len() - (3 + keys) {
-        0 => {}
-        2 if is(call.argument(3 + keys), "count") => {
-            wanted = parse_integer(call.argument(4 + keys))
-                .and_then(|count| usize::try_from(count).ok())
-                .filter(|&count| count > 0)
-                .ok_or(CommandError::CountNotPositive)?;
-        }
-        _ => return Err(CommandError::Syntax),
-    }
-    for at in 2..2 + keys {
-        let key = call.key(at);
-        if let Some(place) = find(call, key)? {
-            call.reply.array(2);
-            call.reply.bulk(key.bytes);
-            take(call, key, place, front, wanted);
-            return Ok(());
-        }
-    }
-    call.reply.null_array();
     Ok(())
 }
 
+/// What LMPOP and BLMPOP take out of where.
+pub(super) struct ManyPop {
+    /// Positions of the keys.
+    pub(super) keys: Range<usize>,
+    front: bool,
+    count: usize,
+}
+
+impl ManyPop {
+    /// Reads the arguments from `at` on, which begin with the number of keys.
+    pub(super) fn parse(call: &Call<'_, '_, '_>, at: usize) -> Result<Self> {
+        let number = |at: usize| {
+            parse_integer(call.argument(at))
+                .and_then(|count| usize::try_from(count).ok())
+                .filter(|&count| count > 0)
+        };
+        let keys = number(at).ok_or(CommandError::KeyCountNotPositive)?;
+        if keys > call.arguments.len() - at - 2 {
+            return Err(CommandError::Syntax);
+        }
+        let keys = at + 1..at + 1 + keys;
+        let front = end(call.argument(keys.end))?;
+        let count = match call.arguments.len() - keys.end - 1 {
+            0 => 1,
+            2 if is(call.argument(keys.end + 1), "count") => {
+                number(keys.end + 2).ok_or(CommandError::CountNotPositive)?
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+        Ok(ManyPop { keys, front, count })
+    }
+
+    /// Takes elements out of the first list that there is; false if there is none.
+    pub(super) fn run(&self, call: &mut Call<'_, '_, '_>) -> Result<bool> {
+        for at in self.keys.clone() {
+            let key = call.key(at);
+            if let Some(place) = find(call, key)? {
+                call.reply.array(2);
+                call.reply.bulk(key.bytes);
+                take(call, key, place, self.front, self.count);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// The list to write to; an error of another type.
-fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
+pub(super) fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<Place>> {
     match call.view.find(key) {
         Some(place) if List::of(call.view.entry(key, place)).is_none() => {
             Err(CommandError::WrongType)
@@ -286,13 +310,7 @@ fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
         (None, Some(_)) => call.reply.null_array(),
         (Some(_), Some(0)) => call.reply.array(0),
         (Some(place), None) => {
-            let entry = call.view.entry(key, place);
-            let list = List::of(entry).expect("the type was checked");
-            let index = if front { 0 } else { list.len() - 1 };
-            if let Some(element) = list.get(index) {
-                call.reply.bulk(element.as_bytes());
-            }
-            remove_at_end(call, key, place, front, 1);
+            take_one(call, key, place, front);
         }
         (Some(place), Some(wanted)) => {
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
@@ -300,6 +318,17 @@ fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
         }
     }
     Ok(())
+}
+
+/// Replies the element at one end of a list, and removes it.
+pub(super) fn take_one(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, front: bool) {
+    let entry = call.view.entry(key, place);
+    let list = List::of(entry).expect("the type was checked");
+    let index = if front { 0 } else { list.len() - 1 };
+    if let Some(element) = list.get(index) {
+        call.reply.bulk(element.as_bytes());
+    }
+    remove_at_end(call, key, place, front, 1);
 }
 
 /// Replies up to `wanted` elements from one end of a list, and removes them.
@@ -343,7 +372,12 @@ fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event:
     }
 }
 
-fn move_element(call: &mut Call<'_, '_, '_>, from_front: bool, to_front: bool) -> Result {
+/// Moves an element as LMOVE does.
+pub(super) fn move_element(
+    call: &mut Call<'_, '_, '_>,
+    from_front: bool,
+    to_front: bool,
+) -> Result {
     let (from, to) = (call.key(1), call.key(2));
     if find(call, from)?.is_none() {
         call.reply.null();
@@ -441,7 +475,7 @@ fn pushed(front: bool) -> Event {
 }
 
 /// Whether LEFT is meant, or RIGHT.
-fn end(argument: &[u8]) -> Result<bool> {
+pub(super) fn end(argument: &[u8]) -> Result<bool> {
     match argument {
         _ if is(argument, "left") => Ok(true),
         _ if is(argument, "right") => Ok(false),
