@@ -269,12 +269,7 @@ impl HubLane {
     fn expire_keys(&mut self, context: &Context<Mail>) -> Option<u64> {
         let keyspace = &self.hub.keyspace;
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
-        let expired = keyspace.expire_due(now_ms, EXPIRIES_A_TURN, &mut LiveObserver(&self.hub));
-        if expired.count > 0 {
-            self.hub
-                .expired_keys
-                .fetch_add(expired.count as u64, Ordering::Relaxed);
-        }
+        keyspace.expire_due(now_ms, EXPIRIES_A_TURN, &mut LiveObserver(&self.hub));
         let deadline_ms = keyspace.next_deadline_ms()?;
         let wait_ms = deadline_ms.saturating_sub(now_ms).clamp(0, DEADLINE_MS_MAX) as u64;
         Some(context.now_ns() + wait_ms * 1_000_000)
@@ -293,7 +288,9 @@ impl Application for HubLane {
                 let local = self.resp_address.clone();
                 let clients = &self.hub.clients;
                 let client = clients.connect(self.lane, id, address, local, context.unix_ns());
-                if clients.len() > self.hub.config.clients_max {
+                let most = self.hub.parameters.clients_max.load(Ordering::Relaxed);
+                if clients.len() as u64 > most {
+                    self.hub.rejected_clients.fetch_add(1, Ordering::Relaxed);
                     if let Some(out) = context.out(id) {
                         out.buffer()
                             .extend_from_slice(b"-ERR max number of clients reached\r\n");

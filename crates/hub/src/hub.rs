@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
-use tidewire_keyspace::{Event, Keyspace, Observer, Options, Outcome, ValueRef, Waiter};
+use tidewire_keyspace::{Command, Event, Keyspace, Observer, Options, Outcome, ValueRef, Waiter};
 use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 
@@ -17,6 +17,7 @@ use crate::ingest::IngestCounters;
 use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
+use crate::statistics::Statistics;
 use crate::subscriptions::Subscriptions;
 use crate::waiting::{Pause, WaitingClients};
 
@@ -119,14 +120,20 @@ pub struct Hub {
     pub commands: AtomicU64,
     /// Redis commands that ended with an error.
     pub command_errors: AtomicU64,
-    /// Keys whose time came.
-    pub expired_keys: AtomicU64,
     /// Redis clients that have watched keys.
     pub(crate) watching_clients: AtomicU64,
     /// Redis clients whose command has not ended.
     pub(crate) waiting: WaitingClients,
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
+    /// Clients that were one too many.
+    pub(crate) rejected_clients: AtomicU64,
+    /// Clients cut off because of a request longer than `client-query-buffer-limit`.
+    pub(crate) query_cut_off: AtomicU64,
+    /// Attempts with a wrong name or password.
+    pub(crate) wrong_passwords: AtomicU64,
+    /// What commands have done.
+    pub(crate) statistics: Statistics,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
@@ -208,10 +215,13 @@ impl Hub {
             started_unix_ns: unix_ns,
             commands: AtomicU64::new(0),
             command_errors: AtomicU64::new(0),
-            expired_keys: AtomicU64::new(0),
             watching_clients: AtomicU64::new(0),
+            rejected_clients: AtomicU64::new(0),
+            query_cut_off: AtomicU64::new(0),
+            wrong_passwords: AtomicU64::new(0),
             waiting: WaitingClients::default(),
             pause: Pause::default(),
+            statistics: Statistics::new(config.lanes),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
@@ -313,17 +323,36 @@ impl Hub {
             return (None, 0);
         }
         let publication = Arc::new(Publication::single(name, payload, Origin::Channel));
-        self.send_news(route.lanes & !(1 << own_lane), &publication);
-        let own = (route.lanes >> own_lane) & 1 == 1;
+        // What waits in the own lane's mailbox was told first, and must arrive first.
+        let direct = self.mail_bytes[own_lane].load(Ordering::Relaxed) == 0;
+        let own = direct && (route.lanes >> own_lane) & 1 == 1;
+        let by_mail = route.lanes & !(u64::from(own) << own_lane);
+        self.send_news(by_mail, &publication);
         (own.then_some(publication), route.receivers)
     }
 
     /// CONFIG RESETSTAT.
     pub(crate) fn reset_statistics(&self) {
-        for counter in [&self.commands, &self.command_errors, &self.expired_keys] {
+        for counter in [&self.commands, &self.command_errors] {
             counter.store(0, Ordering::Relaxed);
         }
+        self.keyspace.reset_totals();
+        self.statistics.reset();
         self.latency.reset();
+    }
+
+    /// Counts an error reply to a command that was executed.
+    #[cold]
+    pub(crate) fn note_failure(&self, lane: usize, command: &'static Command, text: &str) {
+        self.statistics.of(lane, command).failed();
+        self.note_error(text);
+    }
+
+    /// Counts an error reply.
+    #[cold]
+    pub(crate) fn note_error(&self, text: &str) {
+        self.command_errors.fetch_add(1, Ordering::Relaxed);
+        self.statistics.note_error(text);
     }
 
     /// Whether a name is a live key that has a value.
@@ -381,6 +410,10 @@ impl Observer for LiveObserver<'_> {
         let version = self.0.live_version.fetch_add(1, Ordering::AcqRel) + 1;
         publication.push_with(key, Origin::Live, version, |out| write_value(value, out));
         self.0.send_news(route.lanes, &Arc::new(publication));
+    }
+
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        crate::notifications::publish(self.0, database, key, event);
     }
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {

@@ -40,6 +40,8 @@ mod listeners;
 
 mod memory;
 
+mod notifications;
+
 mod outlet;
 
 mod parameters;
@@ -53,6 +55,8 @@ pub use publication::{News, Origin, Publication};
 mod publishers;
 
 mod session;
+
+mod statistics;
 
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};

@@ -12,7 +12,7 @@ pub(crate) use kinds::{OutputLimit, read_memory};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use tidewire_keyspace::{Keyspace, glob};
+use tidewire_keyspace::{EventClasses, Keyspace, glob};
 
 use crate::hub::HubConfig;
 use kinds::OutputLimits;
@@ -265,11 +265,19 @@ impl Parameters {
         );
         let text = String::from_utf8_lossy(value_in(values, "list-max-listpack-size"));
         keyspace.set_list_limit(text.parse().unwrap_or(-2));
+        keyspace.set_sorted_set_limits(
+            size("zset-max-listpack-entries"),
+            size("zset-max-listpack-value"),
+        );
         keyspace.set_hyperloglog_limit(size("hll-sparse-max-bytes"));
         keyspace.set_stream_limits(
             size("stream-node-max-bytes"),
             size("stream-node-max-entries"),
         );
+        let events = EventClasses::parse(value_in(values, "notify-keyspace-events"));
+        let channels = EventClasses::KEYSPACE_CHANNELS.union(EventClasses::KEYEVENT_CHANNELS);
+        let events = events.filter(|events| events.intersects(channels));
+        keyspace.set_notifications(events.unwrap_or_default());
     }
 }
 

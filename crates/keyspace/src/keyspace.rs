@@ -10,6 +10,7 @@ use tidewire_resp::{Arguments, Writer};
 
 use crate::commands::waiting::{Ready, Wait, Waiter};
 use crate::commands::{Call, Command, Locks, Run};
+use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::hash;
 use crate::locks::{Locked, SHARDS, ShardSet};
@@ -18,8 +19,8 @@ use crate::observer::{Event, EventClasses, Observer};
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
-use crate::stream::BlockLimits;
 use crate::sorted_set::SortedSetLimits;
+use crate::stream::BlockLimits;
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
 
@@ -125,6 +126,19 @@ pub enum Outcome {
     Failed(CommandError),
     /// There is no reply yet: the client waits for a key.
     Waiting(Arc<Waiter>),
+}
+
+/// What all shards have counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Reads of keys that were there.
+    pub hits: u64,
+    /// Reads of keys that were not.
+    pub misses: u64,
+    /// Keys whose time came.
+    pub expired_keys: u64,
+    /// Changes since the start.
+    pub changes: u64,
 }
 
 /// What [`Keyspace::expire_due`] did.
@@ -507,6 +521,46 @@ impl Keyspace {
             .sum()
     }
 
+    /// How long the keys of one database that have a deadline will still live, ms, on average over
+    /// some of them; walks the shards.
+    pub fn mean_lifetime_ms(&self, database: usize, now_ms: i64) -> i64 {
+        let (mut count, mut sum_ms) = (0, 0i128);
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let dictionary = &shard.databases[database];
+            if dictionary.expiring() > 0 {
+                let some = dictionary.table.iter().take(LIFETIMES_SAMPLED);
+                for deadline_ms in some.filter_map(Entry::deadline_ms) {
+                    sum_ms += i128::from(deadline_ms.saturating_sub(now_ms).max(0));
+                    count += 1;
+                }
+            }
+        }
+        (sum_ms / count.max(1)) as i64
+    }
+
+    /// What has been counted since the last [`reset_totals`](Self::reset_totals); walks the
+    /// shards.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            totals.hits += shard.hits;
+            totals.misses += shard.misses;
+            totals.expired_keys += shard.expired_keys;
+            totals.changes += shard.changes;
+        }
+        totals
+    }
+
+    /// Counts hits, misses and what has expired from zero on.
+    pub fn reset_totals(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            (shard.hits, shard.misses, shard.expired_keys) = (0, 0, 0);
+        }
+    }
+
     /// Keys in one database, those of mounts not included; walks the shards.
     pub fn keys(&self, database: usize) -> usize {
         self.shards
@@ -737,6 +791,7 @@ impl Keyspace {
                 };
                 count += 1;
                 shard.changes += 1;
+                shard.expired_keys += 1;
                 if entry.is_live() {
                     shard.live.remove(entry.key());
                     observer.changed(database, entry.key(), Event::Expired, None);
@@ -838,6 +893,8 @@ fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
     }
 }
 
+/// Keys of a shard that are looked at for the mean lifetime.
+const LIFETIMES_SAMPLED: usize = 64;
 /// Longer fields and values are never packed, whatever the settings say.
 const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list's chunk where the setting counts elements.

@@ -37,7 +37,7 @@ pub use commands::waiting::{ClientTag, Waiter};
 pub use commands::{Command, Locks, Run, SessionCommand, lookup, resolve};
 
 mod keyspace;
-pub use keyspace::{ExpiredKeys, KeyHash, Keyspace, Options, Outcome};
+pub use keyspace::{ExpiredKeys, KeyHash, Keyspace, Options, Outcome, Totals};
 
 mod locks;
 pub use locks::{Locked, SHARDS, ShardSet};

@@ -28,6 +28,8 @@ pub(crate) struct Shard {
     /// Reads of keys that were there, and of keys that were not.
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Keys whose time came.
+    pub(crate) expired_keys: u64,
 }
 
 impl Shard {
@@ -40,6 +42,7 @@ impl Shard {
             changes: 0,
             hits: 0,
             misses: 0,
+            expired_keys: 0,
         }
     }
 

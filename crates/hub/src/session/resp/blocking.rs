@@ -44,8 +44,10 @@ impl RespSession {
         reply: &[u8],
         failed: bool,
     ) {
-        if failed {
-            hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        if failed && let Some(command) = self.state.last_command {
+            let text = reply.strip_prefix(b"-").unwrap_or(reply);
+            let text = String::from_utf8_lossy(text);
+            hub.note_failure(context.lane(), command, text.trim_end());
         }
         self.state.end_wait(context, |state, context| {
             if state.replies()
@@ -68,7 +70,7 @@ impl RespSession {
 
     /// CLIENT UNBLOCK with ERROR.
     pub(crate) fn unblocked_with_error(&mut self, hub: &Hub, context: &mut Context<Mail>) {
-        hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        hub.note_error("UNBLOCKED");
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| {
                 reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
@@ -135,8 +137,9 @@ impl State {
             out.buffer().truncate(start);
         }
         match outcome {
-            Outcome::Failed(_) => {
-                call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+            Outcome::Failed(error) => {
+                let lane = call.context.lane();
+                call.hub.note_failure(lane, command, &error.to_string());
             }
             Outcome::Waiting(waiter) => self.wait_for(call, waiter),
             _ => {}

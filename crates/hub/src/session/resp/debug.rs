@@ -19,7 +19,13 @@ impl State {
         match (name.as_str(), call.arguments.len()) {
             ("help", 2) => self.help(call, DEBUG_HELP),
             ("sleep", 3) => self.debug_sleep(call),
-            ("set-active-expire", 3) => self.debug_done(call),
+            ("set-active-expire", 3) => {
+                let number = tidewire_resp::number::parse_integer(&call.arguments[2]);
+                call.hub
+                    .keyspace
+                    .set_active_expiry(number.unwrap_or(0) != 0);
+                self.debug_done(call);
+            }
             ("protocol", 3) => self.debug_protocol(call),
             ("error", 3) => {
                 let text = String::from_utf8_lossy(&call.arguments[2]).into_owned();

@@ -12,10 +12,12 @@ mod transaction;
 
 pub(crate) use pipeline::Pipeline;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, WatchedKey};
+use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, WatchedKey, lookup};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{Arguments, Limits, Protocol, RequestParser, Writer};
 
@@ -52,6 +54,8 @@ struct State {
     watched: Vec<WatchedKey>,
     /// EXEC runs, and has shards locked.
     is_executing: bool,
+    /// Errors that the session itself has replied.
+    refusals: Cell<u64>,
 }
 
 /// CLIENT REPLY.
@@ -79,6 +83,26 @@ impl Call<'_> {
     fn now_ms(&self) -> i64 {
         (self.context.unix_ns() / 1_000_000) as i64
     }
+
+    /// Counts a command that was refused before it began.
+    #[cold]
+    fn note_rejected(&self) {
+        let Some(mut command) = self.arguments.get(0).and_then(lookup) else {
+            return;
+        };
+        if let Some(part) = self.arguments.get(1)
+            && let Some(subcommand) = command
+                .subcommands
+                .iter()
+                .find(|subcommand| subcommand.name.as_bytes().eq_ignore_ascii_case(part))
+        {
+            command = subcommand;
+        }
+        self.hub
+            .statistics
+            .of(self.context.lane(), command)
+            .rejected();
+    }
 }
 
 impl RespSession {
@@ -97,6 +121,7 @@ impl RespSession {
                 transaction: None,
                 watched: Vec::new(),
                 is_executing: false,
+                refusals: Cell::new(0),
             },
         }
     }
@@ -174,6 +199,9 @@ impl RespSession {
             client
                 .active_unix_ns
                 .store(context.unix_ns(), Ordering::Relaxed);
+            if let Some(command) = self.state.last_command {
+                *client.last_command.lock() = command.full_name;
+            }
         }
         let client = &self.state.client;
         client
@@ -211,6 +239,7 @@ impl State {
             }
             Err(text) => {
                 self.abort_transaction();
+                call.note_rejected();
                 self.refuse(&mut call, text);
             }
         }
@@ -247,16 +276,27 @@ impl State {
         if self.transaction.is_some() && !Self::runs_at_once(command) {
             return self.queue(call, command);
         }
+        let slot = call.hub.statistics.of(call.context.lane(), command);
+        let timed = slot.called().then(Instant::now);
         match command.run {
             Run::Data(_) if command.may_wait => self.run_waiting(call, command),
             Run::Data(_) => self.run_data(call, command),
-            Run::Session(session_command) => self.run_session(call, session_command),
+            Run::Session(session_command) => {
+                let refusals = self.refusals.get();
+                self.run_session(call, session_command);
+                if self.refusals.get() != refusals {
+                    slot.failed();
+                }
+            }
             _ => {
                 // The commands that have subcommands, without one.
                 let name = command.name;
                 let text = format!("ERR wrong number of arguments for '{name}' command");
                 self.refuse(call, &text);
             }
+        }
+        if let Some(started) = timed {
+            slot.took(started.elapsed().as_nanos() as u64);
         }
     }
 
@@ -280,8 +320,9 @@ impl State {
         if self.reply_mode != ReplyMode::On {
             out.buffer().truncate(start);
         }
-        if let Outcome::Failed(_) = outcome {
-            call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        if let Outcome::Failed(error) = outcome {
+            let lane = call.context.lane();
+            call.hub.note_failure(lane, command, &error.to_string());
         }
     }
 
@@ -345,7 +386,8 @@ impl State {
 
     /// Writes an error reply, and counts it.
     fn refuse(&self, call: &mut Call<'_>, text: &str) {
-        call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        self.refusals.set(self.refusals.get() + 1);
+        call.hub.note_error(text);
         self.reply(call.context, |reply| reply.error(text));
     }
 
@@ -373,6 +415,7 @@ impl State {
 
     fn refuse_in_subscriber_mode(&self, call: &mut Call<'_>, command: &Command) {
         let name = command.full_name;
+        call.note_rejected();
         let text = format!(
             "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
              RESET are allowed in this context"

@@ -248,7 +248,13 @@ impl State {
                         locked = hub.keyspace.lock(ShardSet::empty());
                     }
                     self.last_command = Some(command);
+                    let slot = hub.statistics.of(queued.context.lane(), command);
+                    slot.called();
+                    let refusals = self.refusals.get();
                     self.run_session(&mut queued, session_command);
+                    if self.refusals.get() != refusals {
+                        slot.failed();
+                    }
                     if apart {
                         locked = hub.keyspace.lock(shards);
                     }
@@ -278,8 +284,10 @@ impl State {
             &mut Writer::new(out.buffer(), self.protocol),
             &mut LiveObserver(call.hub),
         );
-        if let Outcome::Failed(_) = outcome {
-            call.hub.command_errors.fetch_add(1, Ordering::Relaxed);
+        let lane = call.context.lane();
+        call.hub.statistics.of(lane, command).called();
+        if let Outcome::Failed(error) = outcome {
+            call.hub.note_failure(lane, command, &error.to_string());
         }
     }
 }

@@ -1,0 +1,37 @@
+//! Keyspace notifications: what happens to keys, told on the channels that Redis tells it on.
+
+use std::sync::Arc;
+
+use tidewire_keyspace::{Event, EventClasses};
+
+use crate::decimal::write_unsigned;
+use crate::hub::Hub;
+use crate::publication::{Origin, Publication};
+
+/// Publishes `event` of `key`. The key's shard is locked meanwhile, so that all lanes hear of a
+/// key's events in the order in which they happened.
+#[cold]
+pub(crate) fn publish(hub: &Hub, database: usize, key: &[u8], event: Event) {
+    let classes = hub.keyspace.notifications();
+    let event = event.name().as_bytes();
+    if classes.contains(EventClasses::KEYSPACE_CHANNELS) {
+        publish_one(hub, "__keyspace@", database, key, event);
+    }
+    if classes.contains(EventClasses::KEYEVENT_CHANNELS) {
+        publish_one(hub, "__keyevent@", database, event, key);
+    }
+}
+
+fn publish_one(hub: &Hub, prefix: &str, database: usize, about: &[u8], payload: &[u8]) {
+    let mut channel = Vec::with_capacity(prefix.len() + about.len() + 5);
+    channel.extend_from_slice(prefix.as_bytes());
+    write_unsigned(&mut channel, database as u64);
+    channel.extend_from_slice(b"__:");
+    channel.extend_from_slice(about);
+    let route = hub.subscriptions.route(&channel);
+    if route.lanes != 0 {
+        let publication = Publication::single(&channel, payload, Origin::Channel);
+        // The own lane's share goes through its mailbox too: it must not overtake what is there.
+        hub.send_news(route.lanes, &Arc::new(publication));
+    }
+}

@@ -1,0 +1,58 @@
+//! The sections that Redis does not have.
+
+use super::{line, read};
+use crate::hub::Hub;
+
+pub(super) fn lanes(hub: &Hub, _: u64, out: &mut String) {
+    line(out, "lanes", hub.config.lanes);
+    line(out, "pinned", u8::from(hub.config.pinned));
+    for (number, lane) in hub.lanes.iter().enumerate() {
+        let text = format!(
+            "connections={},turns={},busy_usec={},reads={},writes={}",
+            read(&lane.connections),
+            read(&lane.turns),
+            read(&lane.busy_ns) / 1_000,
+            read(&lane.reads),
+            read(&lane.writes)
+        );
+        line(out, &format!("lane{number}"), text);
+    }
+}
+
+pub(super) fn topics(hub: &Hub, _: u64, out: &mut String) {
+    let fanout = &hub.fanout;
+    line(out, "market_topics", hub.board.slots().len());
+    line(out, "delivered_messages", read(&fanout.delivered));
+    line(out, "conflated_messages", read(&fanout.conflated));
+    line(out, "dropped_messages", read(&fanout.dropped));
+    line(out, "cut_off_subscribers", read(&fanout.cut_off));
+    line(out, "zmq_pushed_messages", read(&hub.ingest.pushed));
+    line(
+        out,
+        "zmq_rejected_messages",
+        read(&hub.ingest.push_rejected),
+    );
+}
+
+pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
+    let ingest = &hub.ingest;
+    let latency = hub.latency.statistics();
+    let journal = hub.journal.lock();
+    let (session, next) = (journal.session(), journal.next_sequence());
+    let (oldest, capacity) = (journal.oldest_sequence(), journal.capacity());
+    drop(journal);
+    line(out, "feed_sources", read(&ingest.sources));
+    line(out, "feed_applied_messages", read(&ingest.applied));
+    line(out, "feed_snapshot_records", read(&ingest.snapshot_records));
+    line(out, "feed_refused_messages", read(&ingest.refused));
+    line(out, "feed_gaps", read(&ingest.gaps));
+    line(out, "feed_recovered_messages", read(&ingest.recovered));
+    line(out, "feed_lost_messages", read(&ingest.lost));
+    line(out, "feed_session", session);
+    line(out, "feed_next_sequence", next);
+    line(out, "feed_oldest_sequence", oldest);
+    line(out, "feed_window_messages", capacity);
+    line(out, "feed_latency_p50_ns", latency.p50_ns);
+    line(out, "feed_latency_p99_ns", latency.p99_ns);
+    line(out, "feed_latency_p999_ns", latency.p999_ns);
+}

@@ -1,0 +1,321 @@
+//! The sections that Redis has, with the fields that have a meaning here, and those that tools
+//! look for.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_lane::LaneCounters;
+
+use super::{line, read};
+use crate::hub::{Hub, unix_ms};
+use crate::memory::resident_bytes;
+use crate::session::resp::parameters::REDIS_VERSION;
+
+pub(super) fn server(hub: &Hub, now_unix_ns: u64, out: &mut String) {
+    let uptime_s = now_unix_ns.saturating_sub(hub.started_unix_ns) / 1_000_000_000;
+    line(out, "redis_version", REDIS_VERSION);
+    line(out, "redis_git_sha1", "00000000");
+    line(out, "redis_git_dirty", 0);
+    line(out, "redis_mode", "standalone");
+    line(out, "server_name", "tidewire");
+    line(out, "tidewire_version", env!("CARGO_PKG_VERSION"));
+    line(out, "os", format!("Linux {}", std::env::consts::ARCH));
+    line(out, "arch_bits", usize::BITS);
+    line(out, "monotonic_clock", "POSIX clock_gettime");
+    line(out, "multiplexing_api", "epoll");
+    line(out, "process_id", std::process::id());
+    line(out, "run_id", run_id(hub));
+    line(out, "tcp_port", hub.parameters.number("port"));
+    line(out, "server_time_usec", now_unix_ns / 1_000);
+    line(out, "uptime_in_seconds", uptime_s);
+    line(out, "uptime_in_days", uptime_s / 86_400);
+    line(out, "hz", hub.parameters.number("hz"));
+    line(out, "configured_hz", hub.parameters.number("hz"));
+    line(out, "lru_clock", (now_unix_ns / 1_000_000_000) & 0xFF_FFFF);
+    let executable = std::env::current_exe().unwrap_or_default();
+    line(out, "executable", executable.display());
+    line(out, "config_file", "");
+    line(out, "io_threads_active", u8::from(hub.config.lanes > 1));
+}
+
+pub(super) fn clients(hub: &Hub, _: u64, out: &mut String) {
+    let list = hub.clients.list();
+    let subscribers = list.iter().filter(|client| client.is_subscriber()).count();
+    let longest = |bytes: fn(&crate::clients::Client) -> &AtomicU64| {
+        list.iter()
+            .map(|client| read(bytes(client)))
+            .max()
+            .unwrap_or(0)
+    };
+    let watched: u64 = list
+        .iter()
+        .map(|client| u64::from(client.watched.load(Ordering::Relaxed)))
+        .sum();
+    line(out, "connected_clients", list.len());
+    line(out, "cluster_connections", 0);
+    line(out, "maxclients", read(&hub.parameters.clients_max));
+    let input = longest(|client| &client.query_bytes);
+    line(out, "client_recent_max_input_buffer", input);
+    let output = longest(|client| &client.output_bytes);
+    line(out, "client_recent_max_output_buffer", output);
+    line(out, "blocked_clients", hub.waiting.count());
+    line(out, "tracking_clients", 0);
+    line(out, "pubsub_clients", subscribers);
+    line(out, "watching_clients", read(&hub.watching_clients));
+    line(out, "clients_in_timeout_table", 0);
+    line(out, "total_watched_keys", watched);
+    line(out, "total_blocking_keys", 0);
+    line(out, "total_blocking_keys_on_nokey", 0);
+}
+
+pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
+    let resident = resident_bytes();
+    let peak = peak_bytes().max(resident);
+    let system = system_bytes();
+    let limit = hub.parameters.number("maxmemory");
+    line(out, "used_memory", resident);
+    line(out, "used_memory_human", human(resident));
+    line(out, "used_memory_rss", resident);
+    line(out, "used_memory_rss_human", human(resident));
+    line(out, "used_memory_peak", peak);
+    line(out, "used_memory_peak_human", human(peak));
+    line(out, "used_memory_lua", 0);
+    line(out, "used_memory_scripts", 0);
+    line(out, "number_of_cached_scripts", 0);
+    line(out, "number_of_functions", 0);
+    line(out, "number_of_libraries", 0);
+    line(out, "total_system_memory", system);
+    line(out, "total_system_memory_human", human(system));
+    line(out, "maxmemory", limit);
+    line(out, "maxmemory_human", human(limit));
+    line(
+        out,
+        "maxmemory_policy",
+        hub.parameters.text("maxmemory-policy"),
+    );
+    line(out, "mem_fragmentation_ratio", "1.00");
+    line(out, "mem_clients_normal", 0);
+    line(out, "mem_allocator", "mimalloc");
+    line(out, "active_defrag_running", 0);
+    line(out, "lazyfree_pending_objects", 0);
+    line(out, "lazyfreed_objects", 0);
+}
+
+pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
+    line(out, "loading", 0);
+    line(out, "async_loading", 0);
+    let changes = hub.keyspace.totals().changes;
+    line(out, "rdb_changes_since_last_save", changes);
+    line(out, "rdb_bgsave_in_progress", 0);
+    line(
+        out,
+        "rdb_last_save_time",
+        hub.started_unix_ns / 1_000_000_000,
+    );
+    line(out, "rdb_last_bgsave_status", "ok");
+    line(out, "rdb_last_bgsave_time_sec", -1);
+    line(out, "rdb_current_bgsave_time_sec", -1);
+    line(out, "rdb_saves", 0);
+    line(out, "aof_enabled", 0);
+    line(out, "aof_rewrite_in_progress", 0);
+    line(out, "aof_rewrite_scheduled", 0);
+    line(out, "aof_last_rewrite_time_sec", -1);
+    line(out, "aof_current_rewrite_time_sec", -1);
+    line(out, "aof_last_bgrewrite_status", "ok");
+    line(out, "aof_last_write_status", "ok");
+}
+
+pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
+    let sum = |counter: fn(&LaneCounters) -> &AtomicU64| -> u64 {
+        hub.lanes.iter().map(|lane| read(counter(lane))).sum()
+    };
+    let totals = hub.keyspace.totals();
+    line(
+        out,
+        "total_connections_received",
+        sum(|lane| &lane.accepted),
+    );
+    line(out, "total_commands_processed", read(&hub.commands));
+    line(out, "instantaneous_ops_per_sec", 0);
+    line(out, "total_net_input_bytes", sum(|lane| &lane.read_bytes));
+    line(
+        out,
+        "total_net_output_bytes",
+        sum(|lane| &lane.written_bytes),
+    );
+    line(out, "instantaneous_input_kbps", "0.00");
+    line(out, "instantaneous_output_kbps", "0.00");
+    line(out, "rejected_connections", read(&hub.rejected_clients));
+    line(out, "sync_full", 0);
+    line(out, "sync_partial_ok", 0);
+    line(out, "sync_partial_err", 0);
+    line(out, "expired_subkeys", hub.keyspace.expired_fields());
+    line(out, "expired_keys", totals.expired_keys);
+    line(out, "expired_stale_perc", "0.00");
+    line(out, "expired_time_cap_reached_count", 0);
+    line(out, "evicted_keys", 0);
+    line(out, "evicted_clients", 0);
+    line(out, "keyspace_hits", totals.hits);
+    line(out, "keyspace_misses", totals.misses);
+    let subscriptions = &hub.subscriptions;
+    line(out, "pubsub_channels", subscriptions.channel_count());
+    line(out, "pubsub_patterns", subscriptions.pattern_count());
+    line(out, "pubsubshard_channels", 0);
+    line(out, "latest_fork_usec", 0);
+    line(out, "total_forks", 0);
+    line(out, "tracking_total_keys", 0);
+    line(out, "tracking_total_items", 0);
+    line(out, "tracking_total_prefixes", 0);
+    line(out, "unexpected_error_replies", 0);
+    line(out, "total_error_replies", read(&hub.command_errors));
+    line(out, "total_reads_processed", sum(|lane| &lane.reads));
+    line(out, "total_writes_processed", sum(|lane| &lane.writes));
+    line(
+        out,
+        "client_query_buffer_limit_disconnections",
+        read(&hub.query_cut_off),
+    );
+    line(
+        out,
+        "client_output_buffer_limit_disconnections",
+        read(&hub.fanout.cut_off),
+    );
+    line(out, "acl_access_denied_auth", read(&hub.wrong_passwords));
+    line(out, "acl_access_denied_cmd", 0);
+    line(out, "acl_access_denied_key", 0);
+    line(out, "acl_access_denied_channel", 0);
+}
+
+pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
+    line(out, "role", "master");
+    line(out, "connected_slaves", 0);
+    line(out, "master_failover_state", "no-failover");
+    line(out, "master_replid", run_id(hub));
+    line(out, "master_replid2", "0".repeat(40));
+    line(out, "master_repl_offset", 0);
+    line(out, "second_repl_offset", -1);
+    line(out, "repl_backlog_active", 0);
+    line(
+        out,
+        "repl_backlog_size",
+        hub.parameters.number("repl-backlog-size"),
+    );
+    line(out, "repl_backlog_first_byte_offset", 0);
+    line(out, "repl_backlog_histlen", 0);
+}
+
+pub(super) fn cpu(_: &Hub, _: u64, out: &mut String) {
+    let [user_s, system_s] = cpu_seconds();
+    line(out, "used_cpu_sys", format!("{system_s:.6}"));
+    line(out, "used_cpu_user", format!("{user_s:.6}"));
+    line(out, "used_cpu_sys_children", "0.000000");
+    line(out, "used_cpu_user_children", "0.000000");
+}
+
+/// Times are of the calls that were timed, one in a few; `usec` is their mean times all calls.
+pub(super) fn command_statistics(hub: &Hub, _: u64, out: &mut String) {
+    for (name, counts) in hub.statistics.commands() {
+        let mean_us = counts.mean_us();
+        let text = format!(
+            "calls={},usec={:.0},usec_per_call={mean_us:.2},rejected_calls={},failed_calls={}",
+            counts.calls,
+            mean_us * counts.calls as f64,
+            counts.rejected,
+            counts.failed
+        );
+        line(out, &format!("cmdstat_{name}"), text);
+    }
+}
+
+pub(super) fn error_statistics(hub: &Hub, _: u64, out: &mut String) {
+    for (word, count) in hub.statistics.errors() {
+        line(out, &format!("errorstat_{word}"), format!("count={count}"));
+    }
+}
+
+pub(super) fn latency_statistics(hub: &Hub, _: u64, out: &mut String) {
+    let percentiles = hub.parameters.text("latency-tracking-info-percentiles");
+    let percentiles: Vec<&str> = percentiles.split(' ').collect();
+    for (name, counts) in hub.statistics.commands() {
+        if counts.calls == 0 {
+            continue;
+        }
+        let part = |percentile: &&str| {
+            let number = percentile.parse().ok()?;
+            Some(format!("p{percentile}={:.3}", counts.percentile_us(number)))
+        };
+        let parts: Vec<_> = percentiles.iter().filter_map(part).collect();
+        line(
+            out,
+            &format!("latency_percentiles_usec_{name}"),
+            parts.join(","),
+        );
+    }
+}
+
+pub(super) fn cluster(_: &Hub, _: u64, out: &mut String) {
+    line(out, "cluster_enabled", 0);
+}
+
+pub(super) fn keyspace(hub: &Hub, _: u64, out: &mut String) {
+    for database in 0..tidewire_keyspace::DATABASES {
+        let keys = hub.keyspace.keys(database);
+        if keys > 0 {
+            let expires = hub.keyspace.expiring_keys(database);
+            let lifetime_ms = hub.keyspace.mean_lifetime_ms(database, unix_ms());
+            let hashes = hub.keyspace.timed_hashes(database);
+            let text =
+                format!("keys={keys},expires={expires},avg_ttl={lifetime_ms},subexpiry={hashes}");
+            line(out, &format!("db{database}"), text);
+        }
+    }
+}
+
+/// Forty digits of this server's own.
+fn run_id(hub: &Hub) -> String {
+    format!("{:024x}{:016x}", std::process::id(), hub.started_unix_ns)
+}
+
+/// The most that it has held.
+fn peak_bytes() -> u64 {
+    kilobytes_in("/proc/self/status", "VmHWM:") * 1024
+}
+
+fn system_bytes() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    *BYTES.get_or_init(|| kilobytes_in("/proc/meminfo", "MemTotal:") * 1024)
+}
+
+fn kilobytes_in(path: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let found = text.lines().find_map(|line| line.strip_prefix(name));
+    found
+        .and_then(|value| value.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0)
+}
+
+/// Seconds of processor time, in user mode and in the kernel.
+fn cpu_seconds() -> [f64; 2] {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the program's name in parentheses and may hold blanks.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = |index| {
+        fields
+            .split_whitespace()
+            .nth(index)
+            .and_then(|t| t.parse::<f64>().ok())
+    };
+    [11, 12].map(|index| ticks(index).unwrap_or(0.0) / CLOCK_TICKS_A_SECOND)
+}
+
+fn human(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes}B"),
+        1024..1_048_576 => format!("{:.2}K", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.2}M", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.2}G", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+/// What Linux reports processor time in, on every architecture.
+const CLOCK_TICKS_A_SECOND: f64 = 100.0;

@@ -1,0 +1,370 @@
+//! What commands have done: counted by each lane for itself, added up when somebody asks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::{Command, commands};
+
+/// The counters of all lanes.
+#[derive(Debug)]
+pub(crate) struct Statistics {
+    lanes: Vec<LaneStatistics>,
+    errors: Mutex<BTreeMap<String, u64>>,
+}
+
+/// The counters of one lane: a table of commands with open addressing. Only the lane writes, so
+/// that a counter is raised by a load and a store; whoever reads it may be a moment late.
+#[derive(Debug)]
+pub(crate) struct LaneStatistics {
+    slots: Box<[Slot]>,
+}
+
+/// What a lane counts of one command.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Address of the command; 0 while the slot is free.
+    command: AtomicUsize,
+    calls: AtomicU64,
+    rejected: AtomicU64,
+    failed: AtomicU64,
+    /// Calls that were timed, and how long they took.
+    timed: AtomicU64,
+    timed_ns: AtomicU64,
+    /// Timed calls by the power of two of their ns, each split in four.
+    histogram: OnceLock<Box<[AtomicU32; BUCKETS]>>,
+}
+
+/// What all lanes have counted of one command.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandCounts {
+    pub(crate) calls: u64,
+    pub(crate) rejected: u64,
+    pub(crate) failed: u64,
+    timed: u64,
+    timed_ns: u64,
+    histogram: [u64; BUCKETS],
+}
+
+impl Statistics {
+    pub(crate) fn new(lanes: usize) -> Self {
+        let lane = |_| LaneStatistics {
+            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+        };
+        Self {
+            lanes: (0..lanes).map(lane).collect(),
+            errors: Mutex::default(),
+        }
+    }
+
+    /// Counters of a command on the lane that calls this, and on no other.
+    #[inline]
+    pub(crate) fn of(&self, lane: usize, command: &'static Command) -> &Slot {
+        self.lanes[lane].slot(command)
+    }
+
+    /// Counts an error reply by its first word.
+    #[cold]
+    pub(crate) fn note_error(&self, text: &str) {
+        let word = text.split(' ').next().unwrap_or_default();
+        let mut errors = self.errors.lock();
+        if let Some(count) = errors.get_mut(word) {
+            *count += 1;
+        } else if errors.len() < ERRORS_MAX {
+            // Texts may be a client's own, as those of DEBUG ERROR.
+            errors.insert(word.chars().take(ERROR_CHARS_MAX).collect(), 1);
+        }
+    }
+
+    /// Error replies by their first word.
+    pub(crate) fn errors(&self) -> Vec<(String, u64)> {
+        let errors = self.errors.lock();
+        errors
+            .iter()
+            .map(|(word, count)| (word.clone(), *count))
+            .collect()
+    }
+
+    /// Commands that have been called or refused, by their full names.
+    pub(crate) fn commands(&self) -> Vec<(&'static str, CommandCounts)> {
+        let mut counts: HashMap<usize, CommandCounts> = HashMap::new();
+        for slot in self.lanes.iter().flat_map(|lane| &lane.slots) {
+            let address = slot.command.load(Ordering::Acquire);
+            if address != 0 {
+                counts
+                    .entry(address)
+                    .or_insert_with(CommandCounts::none)
+                    .add(slot);
+            }
+        }
+        let with_parts =
+            |command: &'static Command| std::iter::once(command).chain(command.subcommands);
+        let all = commands::table::all().flat_map(with_parts);
+        let mut named: Vec<_> = all
+            .filter_map(|command| Some((command.full_name, counts.remove(&address_of(command))?)))
+            .filter(|(_, counts)| counts.calls + counts.rejected > 0)
+            .collect();
+        named.sort_unstable_by_key(|(name, _)| *name);
+        named
+    }
+
+    /// Sets everything to zero. What a lane counts at this moment may survive.
+    pub(crate) fn reset(&self) {
+        self.lanes
+            .iter()
+            .flat_map(|lane| &lane.slots)
+            .for_each(Slot::reset);
+        self.errors.lock().clear();
+    }
+}
+
+impl LaneStatistics {
+    #[inline]
+    fn slot(&self, command: &'static Command) -> &Slot {
+        let address = address_of(command);
+        let mut at = (address / size_of::<Command>()) % SLOTS;
+        // There are fewer commands than slots.
+        loop {
+            let slot = &self.slots[at];
+            let found = slot.command.load(Ordering::Relaxed);
+            if found == address {
+                return slot;
+            }
+            if found == 0 {
+                slot.command.store(address, Ordering::Release);
+                return slot;
+            }
+            at = (at + 1) % SLOTS;
+        }
+    }
+}
+
+impl Slot {
+    /// Counts a call; whether it is one of those that are timed.
+    #[inline]
+    pub(crate) fn called(&self) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.calls.store(calls + 1, Ordering::Relaxed);
+        calls.is_multiple_of(TIMED_EVERY)
+    }
+
+    /// Counts a call that ended with an error.
+    pub(crate) fn failed(&self) {
+        raise(&self.failed, 1);
+    }
+
+    /// Counts a call that was refused before it began.
+    pub(crate) fn rejected(&self) {
+        raise(&self.rejected, 1);
+    }
+
+    /// Counts how long a call took.
+    pub(crate) fn took(&self, ns: u64) {
+        raise(&self.timed, 1);
+        raise(&self.timed_ns, ns);
+        let histogram = self
+            .histogram
+            .get_or_init(|| Box::new([const { AtomicU32::new(0) }; BUCKETS]));
+        let bucket = &histogram[bucket_of(ns)];
+        let count = bucket.load(Ordering::Relaxed).saturating_add(1);
+        bucket.store(count, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        for counter in [
+            &self.calls,
+            &self.rejected,
+            &self.failed,
+            &self.timed,
+            &self.timed_ns,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        if let Some(histogram) = self.histogram.get() {
+            histogram
+                .iter()
+                .for_each(|bucket| bucket.store(0, Ordering::Relaxed));
+        }
+    }
+}
+
+impl CommandCounts {
+    fn none() -> Self {
+        Self {
+            calls: 0,
+            rejected: 0,
+            failed: 0,
+            timed: 0,
+            timed_ns: 0,
+            histogram: [0; BUCKETS],
+        }
+    }
+
+    fn add(&mut self, slot: &Slot) {
+        self.calls += slot.calls.load(Ordering::Relaxed);
+        self.rejected += slot.rejected.load(Ordering::Relaxed);
+        self.failed += slot.failed.load(Ordering::Relaxed);
+        self.timed += slot.timed.load(Ordering::Relaxed);
+        self.timed_ns += slot.timed_ns.load(Ordering::Relaxed);
+        if let Some(histogram) = slot.histogram.get() {
+            for (own, bucket) in self.histogram.iter_mut().zip(&histogram[..]) {
+                *own += u64::from(bucket.load(Ordering::Relaxed));
+            }
+        }
+    }
+
+    /// Microseconds of one call, on average over those that were timed.
+    pub(crate) fn mean_us(&self) -> f64 {
+        match self.timed {
+            0 => 0.0,
+            timed => self.timed_ns as f64 / timed as f64 / 1_000.0,
+        }
+    }
+
+    /// Microseconds that a part of the calls stays below.
+    pub(crate) fn percentile_us(&self, percentile: f64) -> f64 {
+        let total: u64 = self.histogram.iter().sum();
+        let wanted = (percentile / 100.0 * total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.histogram.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return bucket_end_ns(bucket) as f64 / 1_000.0;
+            }
+        }
+        0.0
+    }
+
+    /// How many calls took at most so many microseconds, in powers of two, as far as there are
+    /// any; scaled from those that were timed to all.
+    pub(crate) fn cumulated(&self) -> Vec<(u64, u64)> {
+        let total: u64 = self.histogram.iter().sum();
+        let mut rows = Vec::new();
+        let (mut seen, mut last) = (0, 0);
+        let mut limit_us = 1;
+        for (bucket, count) in self.histogram.iter().enumerate() {
+            while bucket_end_ns(bucket) > limit_us * 1_000 {
+                if seen > last {
+                    rows.push((limit_us, seen));
+                    last = seen;
+                }
+                limit_us *= 2;
+            }
+            seen += count;
+            if seen == total {
+                break;
+            }
+        }
+        if total > 0 && seen > last {
+            rows.push((limit_us, seen));
+        }
+        for (_, count) in &mut rows {
+            *count = (u128::from(*count) * u128::from(self.calls) / u128::from(total)) as u64;
+        }
+        rows
+    }
+}
+
+fn address_of(command: &'static Command) -> usize {
+    std::ptr::from_ref(command) as usize
+}
+
+#[inline]
+fn raise(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+/// Four buckets for each power of two.
+fn bucket_of(ns: u64) -> usize {
+    let ns = ns.clamp(4, u64::from(u32::MAX) * 64);
+    let power = ns.ilog2();
+    let quarter = (ns >> (power - 2)) & 3;
+    ((power - 2) as usize * 4 + quarter as usize).min(BUCKETS - 1)
+}
+
+/// The longest time of a bucket.
+fn bucket_end_ns(bucket: usize) -> u64 {
+    let (power, quarter) = (bucket / 4 + 2, bucket as u64 % 4);
+    ((quarter + 5) << (power - 2)) - 1
+}
+
+/// A table of so many places is at most half full of commands and subcommands.
+const SLOTS: usize = 1024;
+/// Looking at the clock costs a tenth of a fast command.
+const TIMED_EVERY: u64 = 16;
+/// Up to minutes.
+const BUCKETS: usize = 144;
+/// Distinct first words of errors, as Redis has it.
+const ERRORS_MAX: usize = 128;
+const ERROR_CHARS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_keyspace::lookup;
+
+    #[test]
+    fn lanes_are_added_up() {
+        let statistics = Statistics::new(2);
+        let get = lookup(b"get").unwrap();
+        for lane in [0, 1, 1] {
+            statistics.of(lane, get).called();
+        }
+        statistics.of(0, get).failed();
+        let list = lookup(b"config").unwrap().subcommands[0..1]
+            .first()
+            .unwrap();
+        statistics.of(1, list).rejected();
+        let commands = statistics.commands();
+        let names: Vec<_> = commands.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, [list.full_name, "get"]);
+        let counts = &commands[1].1;
+        assert_eq!((counts.calls, counts.failed, counts.rejected), (3, 1, 0));
+        statistics.reset();
+        assert!(statistics.commands().is_empty());
+    }
+
+    #[test]
+    fn every_command_has_a_place_of_its_own() {
+        let statistics = Statistics::new(1);
+        let mut count = 0;
+        for command in commands::table::all() {
+            for command in std::iter::once(command).chain(command.subcommands) {
+                statistics.of(0, command).called();
+                count += 1;
+            }
+        }
+        assert_eq!(statistics.commands().len(), count);
+        assert!(count <= SLOTS / 2);
+    }
+
+    #[test]
+    fn times_fall_into_buckets_that_hold_them() {
+        for ns in [4, 5, 7, 8, 100, 1_023, 1_024, 999_999, 1 << 37] {
+            let bucket = bucket_of(ns);
+            assert!(bucket_end_ns(bucket) >= ns);
+            assert!(bucket == 0 || bucket_end_ns(bucket - 1) < ns, "{ns}");
+        }
+        let slot = Slot::default();
+        for ns in [900, 1_500, 1_500, 9_000] {
+            slot.called();
+            slot.took(ns);
+        }
+        let mut counts = CommandCounts::none();
+        counts.add(&slot);
+        assert!((counts.mean_us() - 3.225).abs() < 1e-9);
+        assert_eq!(counts.cumulated(), [(1, 1), (2, 3), (16, 4)]);
+        assert!((counts.percentile_us(50.0) - 1.535).abs() < 1e-9);
+        assert_eq!(counts.percentile_us(100.0), 9.215);
+    }
+
+    #[test]
+    fn words_of_errors_are_bounded() {
+        let statistics = Statistics::new(1);
+        (0..1_000).for_each(|number| statistics.note_error(&format!("E{number} text")));
+        statistics.note_error("E7");
+        assert_eq!(statistics.errors().len(), ERRORS_MAX);
+        assert!(statistics.errors().contains(&("E7".to_owned(), 2)));
+    }
+}
