@@ -240,17 +240,12 @@ impl Entry {
         self.write_value(value);
     }
 
-    /// Takes over the value of an entry that was made apart from the table.
+    /// Takes over the value of an entry that was made for the same key, apart from the table.
     pub(crate) fn take_value(&mut self, mut from: Entry) {
-        match from.kind() {
-            Kind::Object => {
-                let object = from.give_object();
-                self.set_value(NewValue::Object(object));
-            }
-            Kind::Integer => self.set_value(NewValue::Integer(from.integer().unwrap_or(0))),
-            Kind::Bytes => self.set_value(NewValue::Bytes(from.bytes())),
-            compact => self.set_value(NewValue::Compact(compact, from.bytes())),
-        }
+        debug_assert!(from.hash_bits() == self.hash_bits() && from.key() == self.key());
+        from.set_live(self.is_live());
+        from.set_deadline(self.timer_parts());
+        *self = from;
     }
 
     /// Makes the value bytes `length` long with some room to grow; new bytes are zero.

@@ -1,6 +1,6 @@
 //! Entry points for fuzzers: plain functions that must never panic.
 
-use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer};
+use tidewire_resp::{ArgumentList, Limits, Progress, Protocol, RequestParser, Writer};
 
 use crate::{Keyspace, NullObserver, Options, resolve};
 
@@ -45,6 +45,38 @@ pub fn fuzz_commands(data: &[u8]) {
         rest = &rest[consumed.max(1).min(rest.len())..];
         if rest.is_empty() {
             break;
+        }
+    }
+}
+
+/// Takes `data` for a HyperLogLog, and for the runs of one, and counts, adds and merges.
+pub fn fuzz_hyperloglog(data: &[u8]) {
+    let runs = [&crate::hyperloglog::EMPTY[..16], data].concat();
+    for value in [data, &runs] {
+        let keyspace = Keyspace::new(Options::default());
+        let run = |words: &[&[u8]]| {
+            let request = ArgumentList::from_slices(words);
+            let arguments = request.as_arguments();
+            let command = resolve(arguments).expect("a command");
+            let mut reply = Vec::new();
+            let mut writer = Writer::new(&mut reply, Protocol::Resp2);
+            let _ = keyspace.execute(command, arguments, 0, 0, &mut writer, &mut NullObserver);
+            reply
+        };
+        run(&[b"SET", b"h", value]);
+        run(&[b"PFDEBUG", b"DECODE", b"h"]);
+        run(&[b"PFADD", b"h", b"a"]);
+        run(&[b"PFADD", b"h", b"b", b"c", b"d"]);
+        run(&[b"PFCOUNT", b"h"]);
+        let count = run(&[b"PFCOUNT", b"h", b"none"]);
+        run(&[b"PFMERGE", b"to", b"h"]);
+        run(&[b"PFDEBUG", b"TODENSE", b"h"]);
+        let merged = run(&[b"PFCOUNT", b"none", b"to"]);
+        if count.starts_with(b":") {
+            assert_eq!(merged, count);
+            assert_eq!(run(&[b"PFCOUNT", b"none", b"h"]), count);
+        } else {
+            assert_eq!(merged, b":0\r\n");
         }
     }
 }

@@ -63,11 +63,13 @@ pub use shard::DATABASES;
 pub mod fuzzing;
 pub mod glob;
 
+mod bitmap;
 mod decimal;
 mod elements;
 #[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
 mod entry;
 mod hash;
+mod hyperloglog;
 mod integers;
 mod interest;
 mod list;

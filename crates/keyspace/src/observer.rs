@@ -230,6 +230,8 @@ events! {
     Miss Miss = "keymiss",
     /// FLUSHDB, FLUSHALL; Redis has no event for it.
     None Flush = "flushdb",
+    /// PFCOUNT kept its estimate in the value; Redis has no event for it.
+    None HyperLogLogCount = "pfcount",
     /// SWAPDB; Redis has no event for it.
     None Swap = "swapdb",
 }

@@ -407,7 +407,7 @@ fn check_length(call: &Call<'_, '_, '_>, length: usize) -> Result {
 }
 
 /// An integer becomes its text, so that it can be changed in place.
-fn make_bytes(entry: &mut crate::entry::Entry) {
+pub(super) fn make_bytes(entry: &mut crate::entry::Entry) {
     if let Some(integer) = entry.integer() {
         entry.set_value(NewValue::Bytes(Text::integer(integer).as_bytes()));
     }
