@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::shell::{Failure, Shell};
-use crate::{dependencies, python, tidy, tools};
+use crate::{clients, dependencies, model, python, tidy, tools};
 use std::path::Path;
 use std::time::Instant;
 
@@ -29,7 +29,9 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
         counts.cargo(&shell.cargo(arguments).capture()?)
     })?;
     step("loom model", || loom(&shell, counts))?;
-    step("black-box tests", || python::run(&shell, counts))
+    step("black-box tests", || python::run(&shell, counts))?;
+    step("other people's clients", || clients::run(&shell, counts))?;
+    step("model", || model::short(&shell))
 }
 
 /// The slot's protocol in every order of events. A target folder of its own, because the flag

@@ -25,7 +25,8 @@ impl Counts {
         self.add(parse_pytest(&output.text), output, "pytest")
     }
 
-    fn add(&mut self, run: Self, output: &Output, program: &str) -> Result<(), Failure> {
+    /// Adds one run, which must have gone well.
+    pub(crate) fn add(&mut self, run: Self, output: &Output, program: &str) -> Result<(), Failure> {
         self.passed += run.passed;
         self.failed += run.failed;
         if output.code == Some(0) && run.failed == 0 {
@@ -81,7 +82,7 @@ fn parse_pytest(text: &str) -> Counts {
 }
 
 /// The number that stands before the first `word` in `line`.
-fn number_before(line: &str, word: &str) -> Option<u64> {
+pub(crate) fn number_before(line: &str, word: &str) -> Option<u64> {
     let before = &line[..line.find(word)?];
     let digits = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     before[before.len() - digits..].parse().ok()

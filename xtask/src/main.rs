@@ -2,9 +2,11 @@
 
 mod arguments;
 mod check;
+mod clients;
 mod conformance;
 mod counts;
 mod dependencies;
+mod model;
 mod python;
 mod server;
 mod shell;
@@ -34,6 +36,15 @@ usage: cargo xtask <chore>
     --scratch FOLDER       where the copy of the suite is made [target/conformance/redis]
     --verify-exceptions    runs the exceptions: each must fail
     --baseline             measures Redis itself, and keeps its counts
+  model         random commands to Tidewire and to a real Redis: replies must be the same
+    --commands N           how many [1_000_000]
+    --seed S               same seed, same commands [1]
+    --lanes N              lanes of a server; may be given several times [1 and 4]
+    --redis FILE           the redis-server to compare with [the one that is installed]
+    --binary FILE          a tidewire that is already built
+    --differences N        goes on until so many are found [1]
+    --known-only           what Tidewire has no command for is no difference
+    --other-redis FILE     another redis-server in Tidewire's place
 ";
 
 fn main() -> ExitCode {
@@ -43,6 +54,7 @@ fn main() -> ExitCode {
         ["test"] => test(&root),
         ["tidy"] => outcome(tidy::run(&root)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
+        ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -175,8 +175,14 @@ fn answers(port: u16) -> bool {
 }
 
 /// Other faces take any port.
-const TIDEWIRE_OPTIONS: [&str; 7] = [
+const TIDEWIRE_OPTIONS: [&str; 13] = [
     "serve",
+    "--set",
+    "enable-debug-command=yes",
+    "--set",
+    "enable-protected-configs=yes",
+    "--set",
+    "enable-module-command=yes",
     "--zmq-pub",
     "tcp://127.0.0.1:0",
     "--zmq-pull",

@@ -70,6 +70,12 @@ impl Program {
         self
     }
 
+    /// Runs it in this folder, not at the root.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
+        self
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.0.env(name, value);
         self

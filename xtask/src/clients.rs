@@ -1,0 +1,199 @@
+//! Other people's clients in their own languages, against one running server: `tests/clients`.
+
+use crate::counts::{Counts, number_before};
+use crate::server::{Kind, Server, build};
+use crate::shell::{Failure, Output, Shell};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Runs the tests of every language whose tools are there.
+pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
+    let binary = build(shell)?;
+    let work = shell.target().join("clients");
+    fs::create_dir_all(&work).map_err(|error| named(&work, &error))?;
+    let server = Server::start(&Kind::tidewire(&binary, LANES), &work)?;
+    let run = Run {
+        shell: Shell::new(shell.root()),
+        tests: shell.root().join("tests/clients"),
+        work,
+        port: server.port().to_string(),
+    };
+    let languages: [(&str, &[[&str; 2]], Language); 3] = [
+        (
+            "node",
+            &[["node", "--version"], ["npm", "--version"]],
+            Run::node,
+        ),
+        ("go", &[["go", "version"]], Run::go),
+        (
+            "java",
+            &[["javac", "-version"], ["mvn", "--version"]],
+            Run::java,
+        ),
+    ];
+    for (name, tools, language) in languages {
+        let missing = tools
+            .iter()
+            .find(|[tool, question]| !shell.program(tool, [question]).succeeds());
+        if let Some([tool, _]) = missing {
+            println!("{tool} is absent: the tests of tests/clients/{name} are skipped");
+            continue;
+        }
+        println!("--- {name}");
+        language(&run, counts)?;
+    }
+    Ok(())
+}
+
+type Language = fn(&Run, &mut Counts) -> Result<(), Failure>;
+
+/// What all languages need.
+#[derive(Debug)]
+struct Run {
+    shell: Shell,
+    /// The sources.
+    tests: PathBuf,
+    /// Where clients are installed and tests are built.
+    work: PathBuf,
+    /// The server's.
+    port: String,
+}
+
+impl Run {
+    /// node-redis and ioredis, as the lock file has them.
+    fn node(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let folder = self.copy("node")?;
+        self.installed(&folder, "package-lock.json", || {
+            let arguments = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
+            self.shell.program("npm", arguments).folder(&folder).run()
+        })?;
+        let program = self
+            .shell
+            .program("node", ["--test", "--test-reporter=tap"])
+            .folder(&folder)
+            .env("TIDEWIRE_PORT", &self.port);
+        let output = program.capture()?;
+        counts.add(parse_tap(&output.text), &output, "node --test")
+    }
+
+    /// go-redis, as `go.sum` has it.
+    fn go(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let program = self
+            .shell
+            .program("go", ["test", "-count=1", "-v", "./..."])
+            .folder(&self.tests.join("go"))
+            .env("GOFLAGS", "-mod=readonly")
+            .env("TIDEWIRE_PORT", &self.port);
+        let output = program.capture()?;
+        counts.add(parse_go(&output.text), &output, "go test")
+    }
+
+    /// Jedis, as `pom.xml` has it.
+    fn java(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let folder = self.copy("java")?;
+        self.installed(&folder, "pom.xml", || {
+            let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+            let arguments = ["--quiet", "--batch-mode", goal, "-DoutputDirectory=jars"];
+            self.shell.program("mvn", arguments).folder(&folder).run()
+        })?;
+        let arguments = ["-d", "classes", "-cp", "jars/*", "JedisTest.java"];
+        self.shell
+            .program("javac", arguments)
+            .folder(&folder)
+            .run()?;
+        let program = self
+            .shell
+            .program("java", ["-cp", "classes:jars/*", "JedisTest"])
+            .folder(&folder)
+            .env("TIDEWIRE_PORT", &self.port);
+        let output: Output = program.capture()?;
+        counts.add(parse_java(&output.text), &output, "JedisTest")
+    }
+
+    /// Copies a language's sources to where they are built.
+    fn copy(&self, language: &str) -> Result<PathBuf, Failure> {
+        let (from, to) = (self.tests.join(language), self.work.join(language));
+        fs::create_dir_all(&to).map_err(|error| named(&to, &error))?;
+        let entries = fs::read_dir(&from).map_err(|error| named(&from, &error))?;
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+            let path = entry.path();
+            fs::copy(&path, to.join(entry.file_name())).map_err(|error| named(&path, &error))?;
+        }
+        Ok(to)
+    }
+
+    /// Installs what `list` names, unless that has been done.
+    fn installed(
+        &self,
+        folder: &Path,
+        list: &str,
+        install: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let stamp = "installed.txt";
+        if read(stamp) == read(list) {
+            return Ok(());
+        }
+        println!("installing what tests/clients/…/{list} names");
+        install()?;
+        let path = folder.join(stamp);
+        fs::write(&path, read(list)).map_err(|error| named(&path, &error))
+    }
+}
+
+/// Reads node's `# pass 34` and `# fail 0`.
+fn parse_tap(text: &str) -> Counts {
+    let of = |word: &str| {
+        let line = text.lines().rev().find_map(|line| line.strip_prefix(word));
+        line.and_then(|number| number.trim().parse().ok())
+            .unwrap_or(0)
+    };
+    Counts {
+        passed: of("# pass "),
+        failed: of("# fail ") + of("# cancelled "),
+    }
+}
+
+/// Counts go's tests of one protocol each, which stand indented under their function.
+fn parse_go(text: &str) -> Counts {
+    let of = |word: &str| text.lines().filter(|line| line.starts_with(word)).count() as u64;
+    Counts {
+        passed: of("    --- PASS: "),
+        failed: of("    --- FAIL: "),
+    }
+}
+
+/// Reads the last line, `20 passed, 0 failed`.
+fn parse_java(text: &str) -> Counts {
+    let line = text.lines().next_back().unwrap_or_default();
+    Counts {
+        passed: number_before(line, " passed").unwrap_or(0),
+        failed: number_before(line, " failed").unwrap_or(0),
+    }
+}
+
+fn named(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// Clients of one test are on different lanes.
+const LANES: u16 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_of_all_languages_are_read() {
+        let expected = Counts {
+            passed: 2,
+            failed: 1,
+        };
+        let tap = "ok 1 - # pass 9\n# tests 3\n# pass 2\n# fail 1\n# cancelled 0\n";
+        assert_eq!(parse_tap(tap), expected);
+        let go = "--- FAIL: TestA (0.1s)\n    --- PASS: TestA/RESP2 (0.0s)\n    \
+            --- PASS: TestA/RESP3 (0.0s)\n    --- FAIL: TestB/RESP2 (0.0s)\n";
+        assert_eq!(parse_go(go), expected);
+        assert_eq!(parse_java("ok strings\n2 passed, 1 failed\n"), expected);
+    }
+}

@@ -1,0 +1,290 @@
+//! `cargo xtask model`: the same random commands to a real Redis and to Tidewire. Every reply must
+//! be the same.
+
+mod forms;
+mod generator;
+mod peer;
+mod reply;
+mod same;
+mod shrink;
+
+use crate::arguments::Arguments;
+use crate::server::{self, Kind};
+use crate::shell::{Failure, Shell};
+use generator::{Generator, Random, Step, Wanted};
+use peer::Peer;
+use reply::Reply;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Runs `model` with the options behind it on the command line.
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
+    let mut arguments = Arguments::new(arguments);
+    let shell = Shell::new(root);
+    let lanes = arguments.values("--lanes")?;
+    let path = |value: Option<String>| value.map(PathBuf::from);
+    let options = Options {
+        commands: arguments.number("--commands", COMMANDS)?,
+        seed: arguments.number("--seed", 1)?,
+        redis: path(arguments.value("--redis")?),
+        binary: path(arguments.value("--binary")?),
+        other: path(arguments.value("--other-redis")?),
+        differences_max: arguments.number("--differences", 1)?,
+        known_only: arguments.flag("--known-only"),
+        lanes: if lanes.is_empty() {
+            vec![1, 4]
+        } else {
+            let number = |text: &String| text.parse().ok().filter(|lanes| *lanes > 0);
+            let numbers: Option<Vec<u16>> = lanes.iter().map(number).collect();
+            numbers.ok_or_else(|| Failure::new("--lanes takes a number"))?
+        },
+    };
+    arguments.end()?;
+    compare(&shell, &options)
+}
+
+/// The short run of `cargo xtask test`, against the Redis that is installed.
+pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
+    if !shell.program("redis-server", ["--version"]).succeeds() {
+        println!("redis-server is absent: nothing to compare with");
+        return Ok(());
+    }
+    compare(
+        shell,
+        &Options {
+            commands: COMMANDS_SHORT,
+            seed: 1,
+            redis: None,
+            binary: None,
+            other: None,
+            differences_max: 1,
+            known_only: false,
+            lanes: vec![1, 4],
+        },
+    )
+}
+
+#[derive(Debug)]
+struct Options {
+    commands: usize,
+    seed: u64,
+    /// The Redis to compare with.
+    redis: Option<PathBuf>,
+    /// A program that is built already.
+    binary: Option<PathBuf>,
+    /// Another Redis in Tidewire's place.
+    other: Option<PathBuf>,
+    /// How many differences are looked for.
+    differences_max: usize,
+    /// Commands that Tidewire lacks are no differences.
+    known_only: bool,
+    lanes: Vec<u16>,
+}
+
+fn compare(shell: &Shell, options: &Options) -> Result<(), Failure> {
+    let scratch = shell.target().join("model");
+    fs::create_dir_all(&scratch)
+        .map_err(|error| Failure::new(format!("{}: {error}", scratch.display())))?;
+    let redis = options.redis.clone();
+    let redis = Kind::redis(redis.unwrap_or_else(|| "redis-server".into()));
+    let mut reference = Peer::start("Redis", redis, &scratch)?;
+    let version = reference.version()?;
+    println!("Redis {version}, seed {}", options.seed);
+    let mut peers = vec![reference];
+    if let Some(other) = &options.other {
+        peers.push(Peer::start("other Redis", Kind::redis(other), &scratch)?);
+    } else {
+        let binary = match &options.binary {
+            Some(binary) => binary.clone(),
+            None => server::build(shell)?,
+        };
+        for &lanes in &options.lanes {
+            let name = format!("Tidewire with {lanes} lanes");
+            let kind = Kind::tidewire(&binary, lanes);
+            peers.push(Peer::start(&name, kind, &scratch)?);
+        }
+    }
+    let mut commands = peers[0].commands()?;
+    if options.known_only {
+        for peer in &mut peers[1..] {
+            let known = peer.commands()?;
+            commands.retain(|name| known.contains(name));
+        }
+    }
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    let wanted = Wanted {
+        newest: major >= Some(8),
+        commands: Rc::new(commands),
+    };
+    Comparison { peers, wanted }.run(options)
+}
+
+/// The servers, the real Redis first.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    peers: Vec<Peer>,
+    wanted: Wanted,
+}
+
+/// A reply that is not Redis's.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    /// Which step of the history.
+    at: usize,
+    /// The command, as people write it.
+    command: String,
+    expected: String,
+    /// Whose reply it is.
+    name: String,
+    actual: String,
+}
+
+impl Comparison {
+    /// Chapters begin with empty servers, so that no history is long.
+    fn run(&mut self, options: &Options) -> Result<(), Failure> {
+        let begin = Instant::now();
+        let mut seeds = Random::new(options.seed);
+        let (mut commands, mut differences) = (0, BTreeSet::new());
+        while commands < options.commands {
+            let mut generator = Generator::new(seeds.next(), &self.wanted);
+            let wanted = CHAPTER_COMMANDS.min(options.commands - commands);
+            let mut history: Vec<Step> = Vec::new();
+            let count = |history: &[Step]| -> usize {
+                history.iter().map(|step| step.commands.len()).sum()
+            };
+            let mut left = wanted;
+            while left > 0 {
+                let step = generator.step();
+                left = left.saturating_sub(step.commands.len());
+                history.push(step);
+            }
+            let Some(difference) = self.play(&history)? else {
+                commands += count(&history);
+                continue;
+            };
+            commands += count(&history[..=difference.at]);
+            let name = difference.command.split(' ').next().unwrap_or_default();
+            if differences.insert((name.to_owned(), difference.expected.clone())) {
+                history.truncate(difference.at + 1);
+                shrink::report(self, history, difference)?;
+            }
+            if differences.len() >= options.differences_max {
+                break;
+            }
+        }
+        let seconds = begin.elapsed().as_secs_f32();
+        println!(
+            "{commands} commands in {seconds:.1} s, {} differences",
+            differences.len()
+        );
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new("replies differ from Redis's"))
+    }
+
+    /// Plays a history to empty servers and returns the first difference.
+    pub(crate) fn play(&mut self, history: &[Step]) -> Result<Option<Difference>, Failure> {
+        for peer in &mut self.peers {
+            peer.reset()?;
+        }
+        let mut begin = 0;
+        while begin < history.len() {
+            // What one connection sends in a row is a pipeline.
+            let connection = history[begin].connection;
+            let len = history[begin..]
+                .iter()
+                .take(PIPELINE_STEPS)
+                .take_while(|step| step.connection == connection)
+                .count();
+            let pipeline = &history[begin..begin + len];
+            let commands: Vec<_> = pipeline
+                .iter()
+                .flat_map(|step| step.commands.clone())
+                .collect();
+            for peer in &mut self.peers {
+                // What could not be sent is not answered either.
+                let _ = peer.send(connection, &commands);
+            }
+            for (number, step) in pipeline.iter().enumerate() {
+                if let Some(difference) = self.difference(begin + number, step) {
+                    self.drain(&pipeline[number + 1..]);
+                    return Ok(Some(difference));
+                }
+            }
+            begin += len;
+        }
+        Ok(None)
+    }
+
+    fn difference(&mut self, at: usize, step: &Step) -> Option<Difference> {
+        let mut all: Vec<Vec<_>> = self
+            .peers
+            .iter_mut()
+            .map(|peer| peer.replies(step))
+            .collect();
+        let expected = all.remove(0);
+        for (number, actual) in all.iter().enumerate() {
+            for (index, words) in step.commands.iter().enumerate() {
+                let (one, other) = (expected.get(index), actual.get(index));
+                if let (Some(Ok(one)), Some(Ok(other))) = (one, other)
+                    && one == other
+                {
+                    continue;
+                }
+                return Some(Difference {
+                    at,
+                    command: print(words),
+                    expected: show(one),
+                    name: self.peers[number + 1].name.clone(),
+                    actual: show(other),
+                });
+            }
+        }
+        None
+    }
+
+    /// Reads what is still owed, so that the next history finds connections without anything in
+    /// them.
+    fn drain(&mut self, rest: &[Step]) {
+        for peer in &mut self.peers {
+            for step in rest {
+                if peer.replies(step).last().is_some_and(Result::is_err) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn show(reply: Option<&Result<Reply, peer::Silence>>) -> String {
+    match reply {
+        Some(Ok(reply)) => reply.print(),
+        Some(Err(silence)) => format!("({})", silence.0),
+        None => "(nothing)".into(),
+    }
+}
+
+/// A command as `redis-cli` would take it.
+pub(crate) fn print(words: &[Vec<u8>]) -> String {
+    let word = |word: &Vec<u8>| {
+        let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+        if !word.is_empty() && word.iter().all(is_plain) {
+            String::from_utf8_lossy(word).into_owned()
+        } else {
+            format!("\"{}\"", word.escape_ascii())
+        }
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+const COMMANDS: usize = 1_000_000;
+const COMMANDS_SHORT: usize = 20_000;
+const CHAPTER_COMMANDS: usize = 10_000;
+const PIPELINE_STEPS: usize = 64;

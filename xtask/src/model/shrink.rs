@@ -1,0 +1,128 @@
+//! From a long history with a difference to a short one.
+
+use super::generator::Step;
+use super::{Comparison, Difference, print};
+use crate::shell::Failure;
+
+/// Cuts the history down as far as it goes, and prints it with both replies.
+pub(crate) fn report(
+    comparison: &mut Comparison,
+    history: Vec<Step>,
+    difference: Difference,
+) -> Result<(), Failure> {
+    let (history, difference) = shorten(history, difference, |history| comparison.play(history))?;
+    println!("\n{} steps end in a difference:", history.len());
+    for step in &history {
+        let database = if step.connection == 2 { 1 } else { 0 };
+        let protocol = 2 + step.connection % 2;
+        for words in &step.commands {
+            println!(
+                "  [{} RESP{protocol} db {database}] {}",
+                step.connection,
+                print(words)
+            );
+        }
+    }
+    println!("to {}", clip(&difference.command));
+    println!("  Redis: {}", clip(&difference.expected));
+    println!("  {}: {}", difference.name, clip(&difference.actual));
+    Ok(())
+}
+
+/// First without the keys of other groups, then without ever smaller parts.
+fn shorten(
+    history: Vec<Step>,
+    difference: Difference,
+    mut play: impl FnMut(&[Step]) -> Result<Option<Difference>, Failure>,
+) -> Result<(Vec<Step>, Difference), Failure> {
+    let mut best = (history, difference);
+    let mut attempts = 0;
+    let mut attempt = |candidate: Vec<Step>, best: &mut (Vec<Step>, Difference)| {
+        attempts += 1;
+        if candidate.is_empty() || attempts > ATTEMPTS_MAX {
+            return Ok::<bool, Failure>(false);
+        }
+        let Some(difference) = play(&candidate)? else {
+            return Ok(false);
+        };
+        let mut candidate = candidate;
+        candidate.truncate(difference.at + 1);
+        *best = (candidate, difference);
+        Ok(true)
+    };
+    let group = best.0.last().and_then(|step| step.group);
+    if let Some(group) = group {
+        let of_group = |step: &&Step| step.group.is_none_or(|other| other == group);
+        let candidate = best.0.iter().filter(of_group).cloned().collect();
+        attempt(candidate, &mut best)?;
+    }
+    let mut size = best.0.len().div_ceil(2);
+    while size > 0 {
+        let mut begin = 0;
+        while begin < best.0.len() {
+            let mut candidate = best.0.clone();
+            candidate.drain(begin..(begin + size).min(best.0.len()));
+            if !attempt(candidate, &mut best)? {
+                begin += size;
+            }
+        }
+        size /= 2;
+    }
+    Ok(best)
+}
+
+fn clip(text: &str) -> String {
+    let mut clipped: String = text.chars().take(COLUMNS_MAX).collect();
+    if clipped.len() < text.len() {
+        clipped.push('…');
+    }
+    clipped
+}
+
+/// A history of a server that hangs is long to play.
+const ATTEMPTS_MAX: usize = 600;
+const COLUMNS_MAX: usize = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(group: usize, word: &str) -> Step {
+        Step {
+            connection: 0,
+            group: Some(group),
+            commands: vec![vec![word.as_bytes().to_vec()]],
+        }
+    }
+
+    #[test]
+    fn a_history_is_cut_to_what_the_difference_needs() {
+        let mut history: Vec<Step> = (0..500).map(|n| step(n % 7, "noise")).collect();
+        history[40] = step(3, "first");
+        history[300] = step(3, "second");
+        history.push(step(3, "last"));
+        let word = |step: &Step| step.commands[0][0].clone();
+        let play = |history: &[Step]| {
+            let at = |name: &str| {
+                history
+                    .iter()
+                    .position(|step| word(step) == name.as_bytes())
+            };
+            let found = at("first").zip(at("second")).zip(at("last"));
+            Ok(found.map(|(_, at)| Difference {
+                at,
+                command: "last".into(),
+                expected: String::new(),
+                name: String::new(),
+                actual: String::new(),
+            }))
+        };
+        let difference = play(&history).unwrap().unwrap();
+        let (short, _) = shorten(history, difference, play).unwrap();
+        let words: Vec<_> = short.iter().map(word).collect();
+        assert_eq!(
+            words,
+            [b"first".to_vec(), b"second".to_vec(), b"last".to_vec()]
+        );
+    }
+}
