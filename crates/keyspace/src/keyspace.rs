@@ -90,6 +90,8 @@ pub struct Keyspace {
     earliest_ms: Padded<AtomicI64>,
     /// Whether what is due is removed before somebody asks for it.
     expires_actively: AtomicBool,
+    /// Until then nothing expires: ms since the UNIX epoch.
+    expiry_paused_until_ms: AtomicI64,
     expired_fields: AtomicU64,
     mounts: Vec<Arc<dyn Mount>>,
     live_prefixes: Vec<Vec<u8>>,
@@ -160,6 +162,7 @@ impl Keyspace {
             next_ms: (0..SHARDS).map(|_| AtomicI64::new(i64::MAX)).collect(),
             earliest_ms: Padded(AtomicI64::new(i64::MAX)),
             expires_actively: AtomicBool::new(true),
+            expiry_paused_until_ms: AtomicI64::new(0),
             expired_fields: AtomicU64::new(0),
             mounts: Vec::new(),
             live_prefixes: options.live_prefixes,
@@ -476,7 +479,7 @@ impl Keyspace {
     pub fn next_deadline_ms(&self) -> Option<i64> {
         let earliest = self.earliest_ms.load(Ordering::Acquire);
         let due = earliest != i64::MAX && self.expires_actively.load(Ordering::Relaxed);
-        due.then_some(earliest)
+        due.then(|| earliest.max(self.expiry_paused_until_ms.load(Ordering::Relaxed)))
     }
 
     /// Removes keys and fields of hashes whose time has come, at most `budget` of them. One atomic
@@ -488,7 +491,7 @@ impl Keyspace {
         budget: usize,
         observer: &mut dyn Observer,
     ) -> ExpiredKeys {
-        if self.earliest_ms.load(Ordering::Acquire) > now_ms {
+        if self.earliest_ms.load(Ordering::Acquire) > now_ms || self.is_expiry_paused(now_ms) {
             return ExpiredKeys::default();
         }
         self.expire_shards(now_ms, budget, observer)
@@ -498,6 +501,18 @@ impl Keyspace {
     /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due is removed when it is asked for.
     pub fn set_active_expiry(&self, active: bool) {
         self.expires_actively.store(active, Ordering::Relaxed);
+    }
+
+    /// Lets nothing expire until a time, ms since the UNIX epoch: keys whose time has come are
+    /// hidden from commands that only read, and stay.
+    pub fn pause_expiry(&self, until_ms: i64) {
+        self.expiry_paused_until_ms
+            .store(until_ms, Ordering::Relaxed);
+    }
+
+    /// Whether [`pause_expiry`](Self::pause_expiry) holds now.
+    pub(crate) fn is_expiry_paused(&self, now_ms: i64) -> bool {
+        now_ms < self.expiry_paused_until_ms.load(Ordering::Relaxed)
     }
 
     /// Fields of hashes that were removed because of their deadlines, since the start.

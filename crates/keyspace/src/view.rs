@@ -220,8 +220,10 @@ impl<'c, 'k> View<'c, 'k> {
         let place = table.find(key.hash, key.bytes)?;
         match table.entry(place).deadline_ms() {
             Some(deadline) if deadline <= now_ms => {
-                self.locked.shard(shard_of(key.hash)).expired_keys += 1;
-                self.remove(key, place, Event::Expired);
+                if !(self.counts_reads && self.keyspace.is_expiry_paused(now_ms)) {
+                    self.locked.shard(shard_of(key.hash)).expired_keys += 1;
+                    self.remove(key, place, Event::Expired);
+                }
                 None
             }
             _ => Some(place),

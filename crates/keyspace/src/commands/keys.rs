@@ -48,7 +48,8 @@ pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
     // A key that has just expired is removed and another one drawn.
     while let Some(name) = call.view.random_name() {
         let key = call.view.key(&name);
-        if call.view.exists(key) {
+        let stays = call.view.keyspace.is_expiry_paused(call.view.now_ms);
+        if stays || call.view.exists(key) {
             call.reply.bulk(&name);
             return Ok(());
         }

@@ -270,7 +270,12 @@ impl State {
             Some(_) => return self.refuse(call, "ERR CLIENT PAUSE mode must be WRITE or ALL"),
         };
         match timeout_deadline_ms(call, 2) {
-            Ok(until_ms) => call.hub.pause.begin(until_ms.unwrap_or(0), everything),
+            Ok(until_ms) => {
+                call.hub.pause.begin(until_ms.unwrap_or(0), everything);
+                if let Some(until_ms) = call.hub.pause.until_ms(call.now_ms()) {
+                    call.hub.keyspace.pause_expiry(until_ms);
+                }
+            }
             Err(text) => return self.refuse(call, text),
         }
         self.reply(call.context, |reply| reply.ok());
@@ -278,6 +283,7 @@ impl State {
 
     pub(super) fn client_unpause(&mut self, call: &mut Call<'_>) {
         call.hub.pause.end();
+        call.hub.keyspace.pause_expiry(0);
         call.hub
             .mailboxes()
             .iter()
