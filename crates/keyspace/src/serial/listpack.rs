@@ -8,6 +8,7 @@
 
 use super::{Result, SerialError};
 use crate::elements::{self, Elements, Encoded};
+use crate::value::Text;
 
 /// The elements of a listpack, and how many there are. All of it has been checked, but text that
 /// is an integer's may stand as text.
@@ -34,16 +35,39 @@ pub(super) fn of_run(run: &[u8], count: usize) -> Vec<u8> {
 
 /// A listpack of texts.
 pub(super) fn of_texts<T: AsRef<[u8]>>(texts: impl Iterator<Item = T>) -> Vec<u8> {
-    let mut listpack = begin(0);
-    let mut count = 0;
-    for text in texts {
-        let element = Encoded::new(text.as_ref());
-        for part in element.parts() {
-            listpack.extend_from_slice(part);
+    let mut listpack = ListpackWriter::new();
+    texts.for_each(|text| listpack.push(text.as_ref()));
+    listpack.finish()
+}
+
+/// A listpack in the making.
+pub(super) struct ListpackWriter {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl ListpackWriter {
+    pub(super) fn new() -> Self {
+        ListpackWriter {
+            bytes: begin(0),
+            count: 0,
         }
-        count += 1;
     }
-    finish(listpack, count)
+
+    pub(super) fn push(&mut self, text: &[u8]) {
+        for part in Encoded::new(text).parts() {
+            self.bytes.extend_from_slice(part);
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn push_integer(&mut self, value: i64) {
+        self.push(Text::integer(value).as_bytes());
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        finish(self.bytes, self.count)
+    }
 }
 
 fn begin(run_bytes: usize) -> Vec<u8> {

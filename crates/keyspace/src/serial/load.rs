@@ -1,14 +1,14 @@
 //! Values, read.
 
-use tidewire_resp::number::parse_integer;
+use tidewire_resp::number::{parse_double, parse_integer};
 
 use super::reader::Reader;
-use super::{Limits, Result, SerialError, chunk, form, listpack, ziplist};
-use crate::elements::Encoded;
-use crate::entry::Entry;
+use super::{Limits, Result, SerialError, chunk, form, listpack, stream, ziplist};
+use crate::entry::{Entry, NewValue};
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
-use crate::value::{Text, string_value};
+use crate::sorted_set::Builder;
+use crate::value::{Object, Text, string_value};
 use crate::view::Key;
 use crate::{fields, list, set};
 
@@ -30,7 +30,23 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, key: Key<'_>, limits: Limits
         | form::HASH_ZIPLIST
         | form::HASH_LISTPACK
         | form::HASH_TIMED
-        | form::HASH_LISTPACK_TIMED => read_hash(form, from, HashMaker::new(key, limits.hash)),
+        | form::HASH_LISTPACK_TIMED
+        | form::HASH_TIMED_EARLY
+        | form::HASH_LISTPACK_TIMED_EARLY => {
+            read_hash(form, from, HashMaker::new(key, limits.hash))
+        }
+        form::SORTED_SET
+        | form::SORTED_SET_TEXT
+        | form::SORTED_SET_ZIPLIST
+        | form::SORTED_SET_LISTPACK => {
+            let scores = read_sorted_set(form, from)?;
+            Ok(scores.finish(key.hash, key.bytes, limits.sorted_set))
+        }
+        form::STREAM | form::STREAM_2 | form::STREAM_3 => {
+            let stream = Object::Stream(stream::read(form, from, limits)?);
+            let value = NewValue::Object(Box::new(stream));
+            Ok(Entry::new(key.hash, key.bytes, value, false))
+        }
         _ => Err(SerialError::Format),
     }
 }
@@ -105,10 +121,13 @@ fn read_hash(form: u8, from: &mut Reader<'_>, mut hash: HashMaker) -> Result<Ent
         }
         form::HASH_ZIPMAP => hash.set_all(ziplist::read_zipmap(&from.text()?)?)?,
         form::HASH_ZIPLIST => hash.set_all(ziplist::read(&from.text()?)?)?,
-        form::HASH_TIMED => {
-            let earliest_ms = from.time_ms()?;
+        form::HASH_TIMED | form::HASH_TIMED_EARLY => {
+            // A deadline counts from the earliest one, which is 1; in early forms from 0.
+            let earliest_ms = match form {
+                form::HASH_TIMED => from.time_ms()?,
+                _ => 1,
+            };
             for _ in 0..from.count(3)? {
-                // Counted from the earliest deadline, which is 1.
                 let after_ms = i64::try_from(from.number()?).map_err(|_| SerialError::Format)?;
                 let deadline_ms = match after_ms {
                     0 => 0,
@@ -119,13 +138,56 @@ fn read_hash(form: u8, from: &mut Reader<'_>, mut hash: HashMaker) -> Result<Ent
                 hash.set_timed(&from.text()?, &from.text()?, deadline_ms)?;
             }
         }
-        form::HASH_LISTPACK_TIMED => {
-            from.time_ms()?;
+        form::HASH_LISTPACK_TIMED | form::HASH_LISTPACK_TIMED_EARLY => {
+            if form == form::HASH_LISTPACK_TIMED {
+                from.time_ms()?;
+            }
             hash.set_all_timed(listpack::read(&from.text()?)?.0)?;
         }
         _ => hash.set_all(listpack::read(&from.text()?)?.0)?,
     }
     not_empty(hash.entry, fields::len)
+}
+
+fn read_sorted_set(form: u8, from: &mut Reader<'_>) -> Result<Builder> {
+    let mut scores = Builder::default();
+    match form {
+        form::SORTED_SET | form::SORTED_SET_TEXT => {
+            for _ in 0..from.count(2)? {
+                let member = from.text()?;
+                let score = match form {
+                    form::SORTED_SET => from.double()?,
+                    _ => from.double_text()?,
+                };
+                add_score(&mut scores, &member, score)?;
+            }
+        }
+        form::SORTED_SET_ZIPLIST => add_scores(&mut scores, ziplist::read(&from.text()?)?)?,
+        _ => add_scores(&mut scores, listpack::read(&from.text()?)?.0)?,
+    }
+    if scores.len() > 0 {
+        Ok(scores)
+    } else {
+        Err(SerialError::Format)
+    }
+}
+
+/// Takes members and scores, one after the other.
+fn add_scores<'t>(scores: &mut Builder, texts: impl IntoIterator<Item = Text<'t>>) -> Result<()> {
+    let mut texts = texts.into_iter();
+    while let Some(member) = texts.next() {
+        let score = texts.next().and_then(|text| parse_double(text.as_bytes()));
+        add_score(scores, member.as_bytes(), score.ok_or(SerialError::Format)?)?;
+    }
+    Ok(())
+}
+
+fn add_score(scores: &mut Builder, member: &[u8], score: f64) -> Result<()> {
+    if score.is_nan() || scores.score(member).is_some() {
+        return Err(SerialError::Format);
+    }
+    scores.insert(member, score);
+    Ok(())
 }
 
 /// No key holds nothing.
@@ -151,9 +213,7 @@ impl ListMaker {
     }
 
     fn push(&mut self, text: &[u8]) {
-        let bytes = Encoded::new(text).len();
-        list::expect(&mut self.entry, bytes, 1, self.limits);
-        list::push(&mut self.entry, false, text, self.limits);
+        list::append(&mut self.entry, text, self.limits);
     }
 }
 

@@ -23,11 +23,15 @@ mod ziplist;
 
 mod load;
 mod save;
+mod stream;
 
 use crate::entry::Entry;
+use crate::fields;
 use crate::keyspace::Keyspace;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
+use crate::sorted_set::SortedSetLimits;
+use crate::stream::BlockLimits;
 use crate::value::ValueRef;
 use crate::view::Key;
 
@@ -42,13 +46,14 @@ pub(crate) enum SerialError {
 
 type Result<T> = std::result::Result<T, SerialError>;
 
-/// Up to where values stay small, and how long a string may be.
+/// Up to where values stay small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    hash: crate::fields::Limits,
+    hash: fields::Limits,
     set: SetLimits,
     list: ListLimits,
-    text_bytes_max: usize,
+    sorted_set: SortedSetLimits,
+    block: BlockLimits,
 }
 
 impl Limits {
@@ -57,7 +62,8 @@ impl Limits {
             hash: keyspace.hash_limits(),
             set: keyspace.set_limits(),
             list: keyspace.list_limits(),
-            text_bytes_max: keyspace.string_bytes_max,
+            sorted_set: keyspace.sorted_set_limits(),
+            block: keyspace.stream_limits(),
         }
     }
 }
@@ -87,7 +93,7 @@ pub(crate) fn body(payload: &[u8]) -> Result<&[u8]> {
 
 /// The entry that a value without footer makes under a key.
 pub(crate) fn restore(body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
-    let mut reader = reader::Reader::new(body, limits.text_bytes_max);
+    let mut reader = reader::Reader::new(body);
     let form = reader.byte()?;
     let entry = load::read(form, &mut reader, key, limits)?;
     if reader.is_empty() {
@@ -105,17 +111,30 @@ mod form {
     pub(super) const STRING: u8 = 0;
     pub(super) const LIST: u8 = 1;
     pub(super) const SET: u8 = 2;
+    /// Scores as text.
+    pub(super) const SORTED_SET_TEXT: u8 = 3;
     pub(super) const HASH: u8 = 4;
+    pub(super) const SORTED_SET: u8 = 5;
     pub(super) const HASH_ZIPMAP: u8 = 9;
     pub(super) const LIST_ZIPLIST: u8 = 10;
     pub(super) const SET_INTEGERS: u8 = 11;
+    pub(super) const SORTED_SET_ZIPLIST: u8 = 12;
     pub(super) const HASH_ZIPLIST: u8 = 13;
     /// Chunks that are ziplists.
     pub(super) const LIST_ZIPLISTS: u8 = 14;
+    pub(super) const STREAM: u8 = 15;
     pub(super) const HASH_LISTPACK: u8 = 16;
+    pub(super) const SORTED_SET_LISTPACK: u8 = 17;
     /// Chunks that are listpacks, or one element alone.
     pub(super) const LIST_CHUNKS: u8 = 18;
+    /// With the counters that Redis 7.0 added.
+    pub(super) const STREAM_2: u8 = 19;
     pub(super) const SET_LISTPACK: u8 = 20;
+    /// With two times for each consumer.
+    pub(super) const STREAM_3: u8 = 21;
+    /// As the first releases of Redis 7.4 wrote the two below: without the earliest deadline.
+    pub(super) const HASH_TIMED_EARLY: u8 = 22;
+    pub(super) const HASH_LISTPACK_TIMED_EARLY: u8 = 23;
     /// Fields with deadlines, which are counted from the earliest.
     pub(super) const HASH_TIMED: u8 = 24;
     /// The earliest deadline, then fields, values and deadlines.

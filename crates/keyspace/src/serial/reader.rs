@@ -8,16 +8,11 @@ use super::{Result, SerialError, lzf};
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    /// The longest string that is made.
-    text_bytes_max: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8], text_bytes_max: usize) -> Self {
-        Reader {
-            rest: bytes,
-            text_bytes_max,
-        }
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -68,7 +63,7 @@ impl<'a> Reader<'a> {
         };
         match self.head()? {
             Head::Number(length) => {
-                let length = self.text_length(length)?;
+                let length = text_length(length)?;
                 self.bytes(length).map(Cow::Borrowed)
             }
             Head::Special(BYTE) => integer(i32::from(i8::from_le_bytes(self.array()?))),
@@ -76,9 +71,9 @@ impl<'a> Reader<'a> {
             Head::Special(LONG) => integer(i32::from_le_bytes(self.array()?)),
             Head::Special(COMPRESSED) => {
                 let packed_length = self.number()?;
-                let packed_length = self.text_length(packed_length)?;
+                let packed_length = text_length(packed_length)?;
                 let length = self.number()?;
-                let length = self.text_length(length)?;
+                let length = text_length(length)?;
                 let packed = self.bytes(packed_length)?;
                 let text = lzf::decompress(packed, length).ok_or(SerialError::Format)?;
                 Ok(Cow::Owned(text))
@@ -110,13 +105,6 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
-    fn text_length(&self, length: u64) -> Result<usize> {
-        usize::try_from(length)
-            .ok()
-            .filter(|&length| length <= self.text_bytes_max)
-            .ok_or(SerialError::Format)
-    }
-
     fn head(&mut self) -> Result<Head> {
         let first = self.byte()?;
         let low = first & 0x3F;
@@ -131,11 +119,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+fn text_length(length: u64) -> Result<usize> {
+    usize::try_from(length)
+        .ok()
+        .filter(|&length| length <= TEXT_BYTES_MAX)
+        .ok_or(SerialError::Format)
+}
+
 enum Head {
     Number(u64),
     /// What follows is a string in one of the forms below.
     Special(u8),
 }
+
+/// Longer strings are never made: an entry tells lengths in 32 bits.
+const TEXT_BYTES_MAX: usize = 2 << 30;
 
 pub(super) const BYTE: u8 = 0;
 pub(super) const WORD: u8 = 1;

@@ -1,11 +1,15 @@
 //! Values, written.
 
-use super::{chunk, form, listpack, writer};
+use tidewire_resp::number::DoubleText;
+
+use super::listpack::ListpackWriter;
+use super::{chunk, form, listpack, stream, writer};
 use crate::elements::Elements;
 use crate::fields::Fields;
 use crate::integers::Integers;
 use crate::list::List;
 use crate::set::Members;
+use crate::sorted_set::Scored;
 use crate::value::{Text, ValueRef};
 
 /// Writes a value behind the number of its form; returns the version that has it.
@@ -25,6 +29,12 @@ pub(super) fn write(out: &mut Vec<u8>, value: ValueRef<'_>) -> u16 {
                 return VERSION_REDIS_7_4;
             }
         }
+    } else if let Some(scored) = value.sorted_set() {
+        write_sorted_set(out, scored);
+    } else if let Some(stream) = value.stream()
+        && !stream::write(out, stream)
+    {
+        return VERSION_REDIS_7_2;
     }
     VERSION_REDIS_7_0
 }
@@ -123,7 +133,28 @@ fn write_timed_hash(out: &mut Vec<u8>, fields: Fields<'_>, earliest_ms: i64) {
     }
 }
 
+fn write_sorted_set(out: &mut Vec<u8>, scored: Scored<'_>) {
+    if matches!(scored, Scored::Packed(_)) {
+        out.push(form::SORTED_SET_LISTPACK);
+        let mut listpack = ListpackWriter::new();
+        for (member, score) in scored.iter() {
+            listpack.push(member.as_bytes());
+            listpack.push(DoubleText::new(score).as_bytes());
+        }
+        writer::text(out, &listpack.finish());
+        return;
+    }
+    out.push(form::SORTED_SET);
+    writer::number(out, scored.len() as u64);
+    // From the greatest on, which Redis inserts fastest.
+    for (member, score) in scored.iter().rev() {
+        writer::text(out, member.as_bytes());
+        out.extend_from_slice(&score.to_le_bytes());
+    }
+}
+
 const VERSION_REDIS_7_0: u16 = 10;
+const VERSION_REDIS_7_2: u16 = 11;
 const VERSION_REDIS_7_4: u16 = 12;
 /// A list's element that is longer is a chunk without a listpack around it.
 const ALONE_BYTES_MIN: usize = 8 << 10;

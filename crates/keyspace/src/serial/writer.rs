@@ -85,7 +85,7 @@ mod tests {
         ] {
             let mut out = Vec::new();
             number(&mut out, value);
-            let mut reader = Reader::new(&out, 100);
+            let mut reader = Reader::new(&out);
             assert_eq!(reader.number(), Ok(value));
             assert!(reader.is_empty());
         }
@@ -104,9 +104,9 @@ mod tests {
             text(&mut out, value.as_bytes());
             assert!(out.len() <= length, "{value}");
             for cut in 0..out.len() {
-                assert!(Reader::new(&out[..cut], 10_000).text().is_err());
+                assert!(Reader::new(&out[..cut]).text().is_err());
             }
-            let mut reader = Reader::new(&out, 10_000);
+            let mut reader = Reader::new(&out);
             assert_eq!(reader.text().as_deref(), Ok(value.as_bytes()));
             assert!(reader.is_empty());
         }
