@@ -9,9 +9,9 @@
 //!   or by text becomes one of ranks first: [`ranks_by_score`](Scored::ranks_by_score),
 //!   [`ranks_by_text`](Scored::ranks_by_text), both O(log n) in a large set;
 //! * to write, functions on the entry: [`empty`] makes the value to insert under a new key,
-//!   [`insert`] adds or moves a member, [`remove`] and [`remove_ranks`] take some out, and
-//!   [`Builder`] gathers a result that is not in the keyspace yet. Nobody leaves an empty set: the
-//!   caller removes the key. Scores are never NaN.
+//!   [`insert`] adds or moves a member ([`expect`] says that many follow), [`remove`] and
+//!   [`remove_ranks`] take some out, and [`Builder`] gathers a result that is not in the keyspace
+//!   yet. Nobody leaves an empty set: the caller removes the key. Scores are never NaN.
 
 use std::ops::{Bound, Range};
 
@@ -246,6 +246,13 @@ pub(crate) fn empty(count: usize, bytes: usize, limits: SortedSetLimits) -> NewV
     }
 }
 
+/// Makes a large set of a small one that more members than fit will be added to.
+pub(crate) fn expect(entry: &mut Entry, count: usize, limits: SortedSetLimits) {
+    if entry.kind() == Kind::PackedSortedSet && count > limits.entries_max {
+        unpack(entry);
+    }
+}
+
 /// Adds a member, or gives it another score; returns the one it had. A small set that outgrows its
 /// limits becomes a large one and stays one.
 pub(crate) fn insert(
@@ -315,10 +322,14 @@ impl Builder {
 
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) {
         self.bytes_max = self.bytes_max.max(member.len());
+        if score == 0.0 {
+            // Zeros are equal, but one of them is shown with its sign: the last one counts.
+            self.set.remove(member);
+        }
         self.set.insert(member, score);
     }
 
-    /// Changed only by hand of [`insert`](Self::insert).
+    /// What it has so far.
     pub(crate) fn scored(&self) -> Scored<'_> {
         Scored::Large(&self.set)
     }
@@ -353,6 +364,7 @@ struct Parts {
 
 impl SortedSet {
     /// Bytes of the heap that the set takes.
+    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let Parts {
             records,

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Random, Server};
+use common::{Random, Server, sorted_sets};
 use tidewire_keyspace::Options;
 use tidewire_resp::{Protocol, Value, decode, write_request};
 
@@ -397,7 +397,6 @@ fn command(random: &mut Random) -> Vec<String> {
         "SSCAN K 0 COUNT 1000",
         "SSCAN K 0 COUNT 1000 MATCH ?",
         "SSCAN K 0 TYPE set",
-        "SSCAN K 0 NOVALUES",
         "SSCAN K x",
         "HSCAN K 0 BOGUS",
         "OBJECT ENCODING K",
@@ -438,6 +437,73 @@ fn command(random: &mut Random) -> Vec<String> {
         .collect()
 }
 
+#[test]
+fn random_commands_on_sorted_sets_are_replied_to_as_redis_replies() {
+    let Some(mut redis) = Redis::start() else {
+        return;
+    };
+    let modern = redis.call(&["INFO", "server"]);
+    let modern = !String::from_utf8_lossy(&modern).contains("redis_version:7.0");
+    for (seed, protocol) in [(4u64, Protocol::Resp2), (5, Protocol::Resp3)] {
+        redis.hello(protocol);
+        redis.call(&["FLUSHALL"]);
+        let mut server = Server::with(Options {
+            zset_listpack_entries_max: 8,
+            zset_listpack_value_bytes_max: 18,
+            // Redis 7.0 keeps no sets as listpacks.
+            set_listpack_entries_max: if modern { 128 } else { 0 },
+            ..Options::default()
+        });
+        server.protocol = protocol;
+        let mut random = Random(0x9E37_79B9_7F4A_7C15u64.wrapping_mul(seed));
+        let mut history = Vec::new();
+        for _ in 0..20_000 {
+            let words = sorted_sets::command(&mut random, modern);
+            history.push(words.join(" "));
+            let (expected, actual) = (redis.call(&words), server.run(&words));
+            let unordered = sorted_sets::UNORDERED.contains(&words[0].as_str());
+            let alike = match unordered {
+                true => sorted(&expected) == sorted(&actual),
+                false => expected == actual || lines(&expected).eq(lines(&actual)),
+            };
+            if !alike {
+                let from = history.len().saturating_sub(25);
+                panic!(
+                    "seed {seed}, {protocol:?}\n{}\nRedis: {}\nours:  {}",
+                    history[from..].join("\n"),
+                    expected.escape_ascii(),
+                    actual.escape_ascii(),
+                );
+            }
+        }
+    }
+}
+
+/// The lines of a reply whose order means nothing.
+fn sorted(reply: &[u8]) -> Vec<Vec<u8>> {
+    let mut lines: Vec<_> = lines(reply).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The lines of a reply but for lengths. Of a double with many digits Redis does not always find
+/// the shortest text: there the number counts. Minus zero loses its sign in a listpack, so it
+/// depends on what the set has been through.
+fn lines(reply: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let lines = reply.split(|&byte| byte == b'\n');
+    lines.filter(|line| !line.starts_with(b"$")).map(|line| {
+        let text = line.strip_prefix(b",").unwrap_or(line).trim_ascii();
+        let number = std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.parse::<f64>().ok());
+        match number.filter(|number| number.abs() > 1e15 || text.len() > 16) {
+            Some(number) => number.to_string().into_bytes(),
+            None if text == b"-0" => b"0".to_vec(),
+            None => text.to_vec(),
+        }
+    })
+}
+
 /// A Redis of the machine's own, on the loopback, without files.
 struct Redis {
     process: Child,
@@ -445,10 +511,12 @@ struct Redis {
 }
 
 impl Redis {
+    /// The one that the environment names, or the one on the path.
     fn start() -> Option<Redis> {
+        let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free loopback port").port();
-        let started = Command::new("redis-server")
+        let started = Command::new(program)
             .args([
                 "--bind",
                 "127.0.0.1",
@@ -466,6 +534,10 @@ impl Redis {
                 "18",
                 "--set-max-intset-entries",
                 "5",
+                "--zset-max-listpack-entries",
+                "8",
+                "--zset-max-listpack-value",
+                "18",
             ])
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,5 +1,6 @@
-//! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN.
+//! Commands that walk names, fields or members: KEYS, SCAN, HSCAN, SSCAN, ZSCAN.
 
+use tidewire_resp::number::DoubleText;
 use tidewire_resp::{Mark, Writer};
 
 use super::Call;
@@ -9,6 +10,7 @@ use crate::error::CommandError;
 use crate::glob;
 use crate::locks::SHARDS;
 use crate::set::Members;
+use crate::sorted_set::Scored;
 use crate::table::{ScanPosition, Table};
 use crate::value::ValueRef;
 
@@ -133,6 +135,63 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
+pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
+    let cursor = parse_cursor(call.argument(2))?;
+    let key = call.key(1);
+    if call.view.read_sorted_set(key)?.is_none() {
+        reply_empty(call.reply);
+        return Ok(());
+    }
+    let options = ScanOptions::parse(call, 3)?;
+    let Some(scored) = call.view.read_sorted_set(key)? else {
+        return Ok(());
+    };
+    let large = matches!(scored, Scored::Large(_));
+    // The cursor comes first in the reply, and is known last.
+    let mut found = Names::default();
+    let next = scored.scan(cursor, options.count, |member, score| {
+        if options.accepts_name(member) {
+            found.push(member);
+            if large {
+                found.push(long_double_text(score).as_bytes());
+            } else {
+                found.push(DoubleText::new(score).as_bytes());
+            }
+        }
+    });
+    call.reply.array(2);
+    call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    call.reply.array(found.ends.len());
+    for part in found.iter() {
+        call.reply.bulk(part);
+    }
+    Ok(())
+}
+
+/// A score as Redis prints it in a scan of a large sorted set: with 17 digits, like C's `%.17Lg`.
+fn long_double_text(score: f64) -> String {
+    let scientific = format!("{score:.16e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..17).contains(&exponent) {
+        let decimals = (16 - exponent) as usize;
+        return trimmed(&format!("{score:.decimals$}")).to_owned();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+}
+
+/// Without zeros at the end of its decimals.
+fn trimmed(decimal: &str) -> &str {
+    if decimal.contains('.') {
+        decimal.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        decimal
+    }
+}
+
 fn reply_empty(reply: &mut Writer<'_>) {
     reply.array(2);
     reply.bulk(b"0");
@@ -215,7 +274,10 @@ impl<'a> ScanOptions<'a> {
                 }
                 options.type_name = Some(name);
                 at += 1;
-            } else if is(option, "novalues") && of_hash {
+            } else if is(option, "novalues") {
+                if !of_hash {
+                    return Err(CommandError::Refused(NO_VALUES_OF_HASHES));
+                }
                 options.no_values = true;
             } else {
                 return Err(CommandError::Syntax);
@@ -365,5 +427,6 @@ fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
 /// Data types that SCAN may ask for, those that nobody has yet included.
 const TYPES: &[&str] = &["string", "list", "set", "zset", "hash", "stream"];
 
+const NO_VALUES_OF_HASHES: &str = "ERR NOVALUES option can only be used in HSCAN";
 const SHARD_SHIFT: u32 = 39;
 const TOPIC_MASK: u64 = (1 << SHARD_SHIFT) - 1;

@@ -119,6 +119,7 @@ impl Index {
     }
 
     /// Bytes of the heap that the index takes.
+    #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         let segments = self.segments.iter().flatten().count() * size_of::<Segment>();
         segments + self.segments.capacity() * 8 + (self.directory.capacity() + self.free.len()) * 4

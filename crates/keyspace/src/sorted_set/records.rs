@@ -95,6 +95,7 @@ impl Records {
     }
 
     /// Bytes of the heap that the records take.
+    #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         let pages: usize = self.pages.iter().map(|page| page.bytes.capacity()).sum();
         pages + self.pages.capacity() * size_of::<Page>() + self.open.capacity() * 4

@@ -105,6 +105,7 @@ impl Tree {
     }
 
     /// The item of a rank below the length.
+    #[cfg(test)]
     pub(super) fn get(&self, rank: usize) -> Item {
         let (leaf, at) = self.place_of_rank(rank);
         self.leaves[leaf].item(at)
@@ -121,6 +122,7 @@ impl Tree {
     }
 
     /// Bytes of the heap that the tree takes.
+    #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         self.leaves.memory_bytes() + self.inners.memory_bytes()
     }
@@ -436,6 +438,7 @@ impl<N> Nodes<N> {
         self.nodes[at as usize] = Some(node);
     }
 
+    #[cfg(test)]
     fn memory_bytes(&self) -> usize {
         let nodes = self.nodes.iter().flatten().count() * size_of::<N>();
         nodes + self.nodes.capacity() * 8 + self.free.capacity() * 4

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod sorted_sets;
+
 use tidewire_keyspace::{Keyspace, NullObserver, Observer, Options, resolve};
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 

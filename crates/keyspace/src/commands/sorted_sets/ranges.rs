@@ -1,0 +1,266 @@
+//! Ranges by rank, by score and by text: to read, to count, to store and to remove.
+
+use std::ops::{Bound, Range};
+
+use super::super::Call;
+use super::super::options::is;
+use super::scores::{parse_bound, parse_text_limit};
+use super::{Result, Shown, after_removal, find, store};
+use crate::error::CommandError;
+use crate::observer::Event;
+use crate::sorted_set::{self, Builder, Scored, TextLimit};
+
+pub(in crate::commands) fn zrange(call: &mut Call<'_, '_, '_>) -> Result {
+    show(call, None, None)
+}
+
+pub(in crate::commands) fn zrevrange(call: &mut Call<'_, '_, '_>) -> Result {
+    show(call, Some(By::Rank), Some(true))
+}
+
+pub(in crate::commands) fn zrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
+    show(call, Some(By::Score), Some(false))
+}
+
+pub(in crate::commands) fn zrevrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
+    show(call, Some(By::Score), Some(true))
+}
+
+pub(in crate::commands) fn zrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
+    show(call, Some(By::Text), Some(false))
+}
+
+pub(in crate::commands) fn zrevrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
+    show(call, Some(By::Text), Some(true))
+}
+
+pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
+    let query = Query::parse(call, 2, true, None, None)?;
+    let (to, from) = (call.key(1), call.key(2));
+    let limits = call.view.keyspace.sorted_set_limits();
+    let mut result = Builder::default();
+    if let Some(scored) = call.view.read_sorted_set(from)? {
+        for (member, score) in scored.range(query.ranks(scored)) {
+            result.insert(member.as_bytes(), score);
+        }
+    }
+    let result = result.finish(to.hash, to.bytes, limits);
+    store(call, to, result, Event::SortedSetRangeStore);
+    Ok(())
+}
+
+pub(in crate::commands) fn zcount(call: &mut Call<'_, '_, '_>) -> Result {
+    count(call, By::Score)
+}
+
+pub(in crate::commands) fn zlexcount(call: &mut Call<'_, '_, '_>) -> Result {
+    count(call, By::Text)
+}
+
+pub(in crate::commands) fn zremrangebyrank(call: &mut Call<'_, '_, '_>) -> Result {
+    remove(call, By::Rank, Event::SortedSetRemoveByRank)
+}
+
+pub(in crate::commands) fn zremrangebyscore(call: &mut Call<'_, '_, '_>) -> Result {
+    remove(call, By::Score, Event::SortedSetRemoveByScore)
+}
+
+pub(in crate::commands) fn zremrangebylex(call: &mut Call<'_, '_, '_>) -> Result {
+    remove(call, By::Text, Event::SortedSetRemoveByText)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Text,
+}
+
+#[derive(Clone, Copy)]
+enum Limits<'a> {
+    Ranks(i64, i64),
+    Scores(Bound<f64>, Bound<f64>),
+    Texts(TextLimit<'a>, TextLimit<'a>),
+}
+
+impl<'a> Limits<'a> {
+    fn parse(call: &Call<'a, '_, '_>, by: By, min_at: usize, max_at: usize) -> Result<Self> {
+        let (min, max) = (call.argument(min_at), call.argument(max_at));
+        Ok(match by {
+            By::Rank => Limits::Ranks(call.integer(min_at)?, call.integer(max_at)?),
+            By::Score => match parse_bound(min).zip(parse_bound(max)) {
+                Some((min, max)) => Limits::Scores(min, max),
+                None => return Err(CommandError::Refused(NO_SCORES)),
+            },
+            By::Text => match parse_text_limit(min).zip(parse_text_limit(max)) {
+                Some((min, max)) => Limits::Texts(min, max),
+                None => return Err(CommandError::Refused(NO_TEXTS)),
+            },
+        })
+    }
+
+    /// The ranks within the limits; ranks given are counted from the last member if `reverse`.
+    fn ranks(self, scored: Scored<'_>, reverse: bool) -> Range<usize> {
+        match self {
+            Limits::Scores(min, max) => scored.ranks_by_score(min, max),
+            Limits::Texts(min, max) => scored.ranks_by_text(min, max),
+            Limits::Ranks(start, end) => {
+                let count = scored.len() as i64;
+                let counted = |rank: i64| if rank < 0 { rank + count } else { rank };
+                let (start, end) = (counted(start).max(0), counted(end).min(count - 1));
+                if start > end {
+                    return 0..0;
+                }
+                let (start, end) = (start as usize, end as usize + 1);
+                if reverse {
+                    scored.len() - end..scored.len() - start
+                } else {
+                    start..end
+                }
+            }
+        }
+    }
+}
+
+/// What a command asks of a range.
+struct Query<'a> {
+    limits: Limits<'a>,
+    reverse: bool,
+    with_scores: bool,
+    offset: i64,
+    /// All, if it is negative.
+    count: i64,
+}
+
+impl<'a> Query<'a> {
+    /// Reads the arguments behind the key at `key_at`. What the command's name does not tell,
+    /// options may.
+    fn parse(
+        call: &Call<'a, '_, '_>,
+        key_at: usize,
+        store: bool,
+        by: Option<By>,
+        reverse: Option<bool>,
+    ) -> Result<Self> {
+        let (mut own_by, mut own_reverse) = (by, reverse);
+        let (mut with_scores, mut offset, mut count) = (false, 0, -1);
+        let mut at = key_at + 3;
+        while at < call.arguments.len() {
+            let option = call.argument(at);
+            if !store && is(option, "withscores") {
+                with_scores = true;
+            } else if is(option, "limit") && at + 2 < call.arguments.len() {
+                offset = call.integer(at + 1)?;
+                count = call.integer(at + 2)?;
+                at += 2;
+            } else if own_reverse.is_none() && is(option, "rev") {
+                own_reverse = Some(true);
+            } else if own_by.is_none() && is(option, "bylex") {
+                own_by = Some(By::Text);
+            } else if own_by.is_none() && is(option, "byscore") {
+                own_by = Some(By::Score);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        let by = own_by.unwrap_or(By::Rank);
+        let reverse = own_reverse.unwrap_or(false);
+        if count != -1 && by == By::Rank {
+            return Err(CommandError::Refused(LIMIT_OF_RANKS));
+        }
+        if with_scores && by == By::Text {
+            return Err(CommandError::Refused(SCORES_OF_TEXTS));
+        }
+        let (mut min_at, mut max_at) = (key_at + 1, key_at + 2);
+        if reverse && by != By::Rank {
+            (min_at, max_at) = (max_at, min_at);
+        }
+        Ok(Query {
+            limits: Limits::parse(call, by, min_at, max_at)?,
+            reverse,
+            with_scores,
+            offset,
+            count,
+        })
+    }
+
+    /// The ranks of what it asks for.
+    fn ranks(&self, scored: Scored<'_>) -> Range<usize> {
+        let all = self.limits.ranks(scored, self.reverse);
+        let skipped = match (usize::try_from(self.offset), scored) {
+            _ if matches!(self.limits, Limits::Ranks(..)) => return all,
+            (Ok(offset), _) => offset,
+            (Err(_), Scored::Packed(_)) => return 0..0,
+            // In a large set Redis counts a negative offset from the range's other end.
+            (Err(_), Scored::Large(_)) => match (all.len() as i64).checked_add(self.offset) {
+                Some(offset) if offset >= 0 => offset as usize,
+                _ => return 0..0,
+            },
+        };
+        let skipped = skipped.min(all.len());
+        let left = all.len() - skipped;
+        let count = usize::try_from(self.count).map_or(left, |count| count.min(left));
+        if self.reverse {
+            let end = all.end - skipped;
+            end - count..end
+        } else {
+            let start = all.start + skipped;
+            start..start + count
+        }
+    }
+}
+
+fn show(call: &mut Call<'_, '_, '_>, by: Option<By>, reverse: Option<bool>) -> Result {
+    let query = Query::parse(call, 1, false, by, reverse)?;
+    let key = call.key(1);
+    let Some(scored) = call.view.read_sorted_set(key)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let shown = Shown::new(call.reply, query.with_scores);
+    let ranks = query.ranks(scored);
+    shown.begin(call.reply, ranks.len());
+    let mut members = scored.range(ranks);
+    let mut next = || match query.reverse {
+        true => members.next_back(),
+        false => members.next(),
+    };
+    while let Some((member, score)) = next() {
+        shown.member(call.reply, member.as_bytes(), score);
+    }
+    Ok(())
+}
+
+fn count(call: &mut Call<'_, '_, '_>, by: By) -> Result {
+    let limits = Limits::parse(call, by, 2, 3)?;
+    let key = call.key(1);
+    let scored = call.view.read_sorted_set(key)?;
+    let count = scored.map_or(0, |scored| limits.ranks(scored, false).len());
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn remove(call: &mut Call<'_, '_, '_>, by: By, event: Event) -> Result {
+    let limits = Limits::parse(call, by, 2, 3)?;
+    let key = call.key(1);
+    let mut removed = 0;
+    if let Some(place) = find(call, key)? {
+        let entry = call.view.entry_mut(key, place);
+        let ranks = Scored::of(entry).map_or(0..0, |scored| limits.ranks(scored, false));
+        removed = ranks.len();
+        if removed > 0 {
+            sorted_set::remove_ranks(entry, ranks);
+            after_removal(call, key, place, event);
+        }
+    }
+    call.reply.integer(removed as i64);
+    Ok(())
+}
+
+const NO_SCORES: &str = "ERR min or max is not a float";
+const NO_TEXTS: &str = "ERR min or max not valid string range item";
+const LIMIT_OF_RANKS: &str = "ERR syntax error, LIMIT is only supported in combination with \
+                              either BYSCORE or BYLEX";
+const SCORES_OF_TEXTS: &str = "ERR syntax error, WITHSCORES not supported in combination with \
+                               BYLEX";
