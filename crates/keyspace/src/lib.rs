@@ -34,7 +34,7 @@
 
 pub mod commands;
 pub use commands::waiting::{ClientTag, Waiter};
-pub use commands::{Command, Locks, Run, SessionCommand, lookup, resolve};
+pub use commands::{Command, Locks, Run, SessionCommand, debug_command, lookup, resolve};
 
 mod keyspace;
 pub use keyspace::{ExpiredKeys, KeyHash, Keyspace, Options, Outcome, Totals};
@@ -65,6 +65,7 @@ pub mod glob;
 
 mod bitmap;
 mod decimal;
+mod digest;
 mod elements;
 #[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
 mod entry;

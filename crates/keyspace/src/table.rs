@@ -284,6 +284,12 @@ impl Table {
         }
     }
 
+    /// Places for entries.
+    pub(crate) fn slots(&self) -> usize {
+        let groups = self.segments.iter().map(|segment| segment.groups.len());
+        groups.sum::<usize>() * SLOTS
+    }
+
     /// Bytes of the table's own memory, entries not included.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -22,6 +22,7 @@ mod strings;
 pub mod table;
 pub(crate) mod waiting;
 
+pub use debug::debug_command;
 pub(crate) use hashes::choose;
 
 use std::fmt;

@@ -892,6 +892,24 @@ const fn command(
     }
 }
 
+/// A part of DEBUG that is run as a data command.
+pub(super) const fn debug_part(
+    full_name: &'static str,
+    arity: i16,
+    locks: Locks,
+    handler: super::Handler,
+) -> Command {
+    let part = command(
+        full_name,
+        arity,
+        "admin",
+        Group::Server,
+        "1.0.0",
+        Run::Data(handler),
+    );
+    part.locks(locks)
+}
+
 const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeySpec {
     KeySpec {
         first,

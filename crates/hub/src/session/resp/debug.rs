@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use tidewire_keyspace::debug_command;
 use tidewire_resp::{Protocol, Writer};
 
 use super::{Call, State};
@@ -16,6 +17,9 @@ impl State {
             return self.refuse(call, NOT_ALLOWED);
         }
         let name = String::from_utf8_lossy(&call.arguments[1]).to_ascii_lowercase();
+        if let Some(command) = debug_command(&name, call.arguments.len()) {
+            return self.run_data(call, command);
+        }
         match (name.as_str(), call.arguments.len()) {
             ("help", 2) => self.help(call, DEBUG_HELP),
             ("sleep", 3) => self.debug_sleep(call),

@@ -1,0 +1,179 @@
+//! Digests of values as DEBUG DIGEST of Redis computes them, so that two servers can be compared.
+//!
+//! Parts whose order matters are mixed, parts in no order are exclusive-ored.
+
+use crate::entry::Entry;
+use crate::fields::Fields;
+use crate::stream::StreamId;
+use crate::value::{ValueRef, ValueType};
+
+/// What a server or a value holds, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest([u8; 20]);
+
+impl Digest {
+    /// Adds something that has its place in an order.
+    pub(crate) fn mix(&mut self, bytes: &[u8]) {
+        self.xor(bytes);
+        self.0 = sha1(&self.0);
+    }
+
+    /// Adds something that has none.
+    pub(crate) fn xor(&mut self, bytes: &[u8]) {
+        let hash = sha1(bytes);
+        self.0
+            .iter_mut()
+            .zip(hash)
+            .for_each(|(own, byte)| *own ^= byte);
+    }
+
+    /// Adds a value and whether its key has a deadline.
+    pub(crate) fn add_value(&mut self, entry: &Entry) {
+        let value = ValueRef::new(entry);
+        let kind: u32 = match value.value_type() {
+            ValueType::String => 0,
+            ValueType::List => 1,
+            ValueType::Set => 2,
+            ValueType::SortedSet => 3,
+            ValueType::Hash => 4,
+            ValueType::Stream => 6,
+        };
+        self.mix(&kind.to_be_bytes());
+        if let Some(text) = value.text() {
+            self.mix(text.as_bytes());
+        } else if let Some(list) = value.list() {
+            list.iter_from(0, false)
+                .for_each(|element| self.mix(element.as_bytes()));
+        } else if let Some(members) = value.members() {
+            members
+                .iter()
+                .for_each(|member| self.xor(member.as_bytes()));
+        } else if let Some(scored) = value.sorted_set() {
+            for (member, score) in scored.iter() {
+                let mut own = Digest::default();
+                own.mix(member.as_bytes());
+                own.mix(tidewire_resp::number::DoubleText::new(score).as_bytes());
+                self.xor(&own.0);
+            }
+        } else if let Some(stream) = value.stream() {
+            for logged in stream.log.range(StreamId::MIN, StreamId::MAX) {
+                let id = logged.id();
+                self.mix(format!("{}.{}", id.time_ms, id.sequence).as_bytes());
+                for (name, text) in logged.fields() {
+                    self.mix(name);
+                    self.mix(text.as_bytes());
+                }
+            }
+        } else if let Some(fields) = Fields::of(entry, i64::MIN) {
+            self.add_fields(fields);
+        }
+        if entry.deadline_ms().is_some() {
+            self.xor(b"!!expire!!");
+        }
+    }
+
+    /// In hexadecimal digits.
+    pub(crate) fn text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn xor_digest(&mut self, other: Digest) {
+        self.xor(&other.0);
+    }
+
+    fn add_fields(&mut self, fields: Fields<'_>) {
+        for pair in fields.pairs() {
+            let mut own = Digest::default();
+            own.mix(pair.field);
+            own.mix(pair.value);
+            if pair.deadline_ms.is_some() {
+                own.xor(b"!!hexpire!!");
+            }
+            self.xor(&own.0);
+        }
+    }
+}
+
+/// SHA-1 of FIPS 180-4.
+pub(crate) fn sha1(message: &[u8]) -> [u8; 20] {
+    let mut state = [
+        0x6745_2301,
+        0xEFCD_AB89,
+        0x98BA_DCFE,
+        0x1032_5476,
+        0xC3D2_E1F0,
+    ];
+    let (blocks, rest) = message.as_chunks::<64>();
+    blocks.iter().for_each(|block| compress(&mut state, block));
+    // What is left, a one bit, zeros, and the length in bits: one block or two.
+    let mut tail = [0; 128];
+    tail[..rest.len()].copy_from_slice(rest);
+    tail[rest.len()] = 0x80;
+    let end = if rest.len() < 56 { 64 } else { 128 };
+    tail[end - 8..end].copy_from_slice(&(message.len() as u64 * 8).to_be_bytes());
+    let (blocks, _) = tail[..end].as_chunks::<64>();
+    blocks.iter().for_each(|block| compress(&mut state, block));
+    let mut hash = [0; 20];
+    let words = hash.as_chunks_mut::<4>().0.iter_mut();
+    words
+        .zip(state)
+        .for_each(|(bytes, word)| *bytes = word.to_be_bytes());
+    hash
+}
+
+fn compress(state: &mut [u32; 5], block: &[u8; 64]) {
+    let mut words = [0u32; 80];
+    let (bytes, _) = block.as_chunks::<4>();
+    words
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(word, bytes)| *word = u32::from_be_bytes(*bytes));
+    for at in 16..80 {
+        let mixed = words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16];
+        words[at] = mixed.rotate_left(1);
+    }
+    let [mut a, mut b, mut c, mut d, mut e] = *state;
+    for (at, word) in words.into_iter().enumerate() {
+        let (mixed, constant) = match at / 20 {
+            0 => (b & c | !b & d, 0x5A82_7999),
+            1 => (b ^ c ^ d, 0x6ED9_EBA1),
+            2 => (b & c | b & d | c & d, 0x8F1B_BCDC),
+            _ => (b ^ c ^ d, 0xCA62_C1D6u32),
+        };
+        let next = a
+            .rotate_left(5)
+            .wrapping_add(mixed)
+            .wrapping_add(e)
+            .wrapping_add(constant)
+            .wrapping_add(word);
+        (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
+    }
+    for (own, word) in state.iter_mut().zip([a, b, c, d, e]) {
+        *own = own.wrapping_add(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: [u8; 20]) -> String {
+        Digest(bytes).text()
+    }
+
+    #[test]
+    fn sha1_is_that_of_the_standard() {
+        assert_eq!(hex(sha1(b"")), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+        assert_eq!(
+            hex(sha1(b"abc")),
+            "a9993e364706816aba3e25717850c26c9cd0d89d"
+        );
+        let long = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+        assert_eq!(hex(sha1(long)), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+        let million = vec![b'a'; 1_000_000];
+        assert_eq!(
+            hex(sha1(&million)),
+            "34aa973cd4c4daa4f61eeb2bdbad27316534016f"
+        );
+    }
+}
