@@ -250,6 +250,10 @@ pub(crate) struct BenchOptions {
 pub(crate) enum BenchSubject {
     /// GET and SET beside rivals.
     Resp,
+    /// Commands of every data type beside rivals.
+    Types,
+    /// How late keys expire among a million that have a deadline, beside rivals.
+    Expiry,
     /// The last-value cache.
     Cache,
     /// Generation, decoding, and the way from a source to a subscriber.

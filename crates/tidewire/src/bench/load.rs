@@ -13,7 +13,7 @@ use rustix::event::{Timespec, epoll::EventData};
 use rustix::fd::OwnedFd;
 
 /// Requests of one kind, all of the same length, over random keys; and the reply to each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Requests {
     bytes: Vec<u8>,
     length: usize,
@@ -37,6 +37,19 @@ impl Requests {
     /// One SET of each key.
     pub(crate) fn fill() -> Self {
         Self::new((0..KEYS).map(key), b"+OK\r\n", set_request)
+    }
+
+    /// Any request over random numbers below [`KEYS`], always of the same length, and the reply
+    /// that each gets.
+    pub(crate) fn of(reply: &[u8], request: impl Fn(u64) -> Vec<u8>) -> Self {
+        let mut bytes = Vec::new();
+        random_numbers().for_each(|number| bytes.extend_from_slice(&request(number)));
+        Self {
+            length: bytes.len() / REQUESTS,
+            bytes,
+            count: REQUESTS,
+            reply: reply.to_vec(),
+        }
     }
 
     fn new(
@@ -287,12 +300,16 @@ fn key(number: u64) -> String {
 }
 
 fn random_keys() -> impl Iterator<Item = String> {
+    random_numbers().map(key)
+}
+
+fn random_numbers() -> impl Iterator<Item = u64> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     (0..REQUESTS).map(move |_| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        key(state % KEYS)
+        state % KEYS
     })
 }
 

@@ -2,7 +2,9 @@
 //! beside what the machine itself allows, in one run.
 
 mod cache;
+mod contest;
 mod echo;
+mod expiry;
 mod feed;
 mod load;
 mod open_loop;
@@ -13,6 +15,7 @@ mod samples;
 mod servers;
 mod subscriber;
 mod timing;
+mod types;
 mod way;
 
 pub(crate) use servers::Rival;
@@ -43,6 +46,12 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
     if asked(BenchSubject::Resp) {
         resp::run(options, &setting, cores, json)?;
+    }
+    if asked(BenchSubject::Types) {
+        types::run(options, &setting, cores, json)?;
+    }
+    if asked(BenchSubject::Expiry) {
+        expiry::run(options, &setting, cores, json)?;
     }
     Ok(())
 }

@@ -1,0 +1,204 @@
+//! Servers in turn, under the same load: ours, rivals, and the echo floor.
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::echo::EchoServer;
+use super::load::{KEYS, Load, Outcome, Requests, VALUE_BYTES};
+use super::open_loop::OpenLoop;
+use super::processor_time::{Cores, ProcessorClock};
+use super::report::{Setting, write_run};
+use super::samples::{FLOOR, OURS, Run, Sample};
+use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
+use super::{Place, failed};
+use crate::failure::Failure;
+use crate::options::BenchOptions;
+
+/// What is asked, and how.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) requests: Requests,
+    pub(super) pace: Pace,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pace {
+    /// So many requests under way on each connection, as fast as the server answers.
+    Pipeline(usize),
+    /// Requests a second, one by one.
+    Rate(NonZeroU64),
+}
+
+/// Measures cases on all servers, prints, and keeps the raw run. `fill` makes a server ready.
+pub(super) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    cores: Cores,
+    (subject, json): (&str, Place<'_>),
+    fill: impl Fn(SocketAddr) -> io::Result<()>,
+    cases: &[Case],
+) -> Result<(), Failure> {
+    let mut rivals = options.rival.clone();
+    if rivals.is_empty() {
+        rivals.extend(Rival::installed());
+    }
+    let contest =
+        Contest::start(options, &rivals, cores, fill).map_err(failed("cannot start a server"))?;
+    let mut run = Run {
+        setting: setting.clone(),
+        servers: contest.names(),
+        rivals: rivals
+            .iter()
+            .map(|rival| format!("{} {}", rival.name, rival.version()))
+            .collect(),
+        cores,
+        connections: CONNECTIONS,
+        keys: KEYS,
+        value_bytes: VALUE_BYTES,
+        seconds: options.seconds,
+        samples: Vec::new(),
+    };
+    for case in cases {
+        contest
+            .measure(case, &mut run.samples)
+            .map_err(failed(&case.name))?;
+    }
+    println!(
+        "\n{CONNECTIONS} connections, {KEYS} random keys, {VALUE_BYTES}-byte values, {} rounds of \
+         {} s; rivals: {}\n",
+        options.pairs,
+        options.seconds,
+        run.rivals.join(", ")
+    );
+    print!("{}", run.table().text());
+    println!();
+    print!("{}", run.ratios().text());
+    println!("\n{}", run.disturbance());
+    write_run(&run, setting, subject, json)
+}
+
+/// A server under measurement.
+struct Subject {
+    name: String,
+    address: SocketAddr,
+    clock: ProcessorClock,
+}
+
+/// The servers, all running: those whose turn it is not wait for events.
+struct Contest {
+    /// Ours first, the floor last.
+    subjects: Vec<Subject>,
+    echo: EchoServer,
+    cores: Cores,
+    rounds: usize,
+    duration: Duration,
+    _processes: Vec<ServerProcess>,
+}
+
+impl Contest {
+    fn start(
+        options: &BenchOptions,
+        rivals: &[Rival],
+        cores: Cores,
+        fill: impl Fn(SocketAddr) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let addresses = HubAddresses::free()?;
+        let hub = ServerProcess::hub(&addresses, &[], cores)?;
+        let mut subjects = vec![Subject {
+            name: OURS.to_owned(),
+            address: addresses.resp,
+            clock: hub.clock(),
+        }];
+        let mut processes = vec![hub];
+        for rival in rivals {
+            let [address] = free_addresses()?;
+            let process = ServerProcess::rival(rival, address, cores)?;
+            subjects.push(Subject {
+                name: rival.name.clone(),
+                address,
+                clock: process.clock(),
+            });
+            processes.push(process);
+        }
+        for subject in &subjects {
+            fill(subject.address)?;
+        }
+        let echo = EchoServer::start(cores)?;
+        subjects.push(Subject {
+            name: FLOOR.to_owned(),
+            address: echo.address,
+            clock: echo.clock.clone(),
+        });
+        Ok(Self {
+            subjects,
+            echo,
+            cores,
+            rounds: options.pairs,
+            duration: Duration::from_secs_f64(options.seconds),
+            _processes: processes,
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.subjects.iter().map(|s| s.name.clone()).collect()
+    }
+
+    /// Rounds of all servers; each round begins with another one.
+    fn measure(&self, case: &Case, samples: &mut Vec<Sample>) -> io::Result<()> {
+        let requests = &case.requests;
+        let floor_requests = requests.clone().answered_ok();
+        self.echo.set_request_bytes(requests.length());
+        let turns = self.subjects.len();
+        for round in 0..self.rounds {
+            for turn in 0..turns {
+                let subject = &self.subjects[(round + turn) % turns];
+                let requests = match subject.name == FLOOR {
+                    true => &floor_requests,
+                    false => requests,
+                };
+                samples.push(self.sample(case, round, subject, requests)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(
+        &self,
+        case: &Case,
+        round: usize,
+        subject: &Subject,
+        requests: &Requests,
+    ) -> io::Result<Sample> {
+        let _core = self.cores.enter_load()?;
+        let load_clock = ProcessorClock::of_this_thread();
+        let mut run: Box<dyn FnMut(Duration) -> io::Result<Outcome>> = match case.pace {
+            Pace::Pipeline(depth) => {
+                let mut load = Load::start(subject.address, requests, CONNECTIONS, depth)?;
+                Box::new(move |duration| load.run(duration))
+            }
+            Pace::Rate(rate) => {
+                let mut load = OpenLoop::start(subject.address, requests, CONNECTIONS, rate)?;
+                Box::new(move |duration| load.run(duration))
+            }
+        };
+        run(WARM_UP)?;
+        let (server, load) = (subject.clock.read()?, load_clock.read()?);
+        let outcome = run(self.duration)?;
+        let server_time = subject.clock.read()?.since(server);
+        let load_time = load_clock.read()?.since(load);
+        Ok(Sample::new(
+            &case.name,
+            round,
+            &subject.name,
+            &outcome,
+            server_time,
+            load_time,
+        ))
+    }
+}
+
+const CONNECTIONS: usize = 50;
+const WARM_UP: Duration = Duration::from_millis(200);
