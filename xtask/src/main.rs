@@ -36,6 +36,9 @@ usage: cargo xtask <chore>
     --scratch FOLDER       where the copy of the suite is made [target/conformance/redis]
     --verify-exceptions    runs the exceptions: each must fail
     --baseline             measures Redis itself, and keeps its counts
+  conformance redis-py --suite PATH
+                redis-py's own tests against Redis and Tidewire; PATH is its sources, unpacked
+    --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]

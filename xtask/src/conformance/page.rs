@@ -86,6 +86,7 @@ mod tests {
                 unit: "unit/a".into(),
                 test: "x | y".into(),
                 reason: "it needs\na fork".into(),
+                absent: false,
             }],
         };
         let tallies = [tally("unit/a", 5), tally("unit/type/b", 7)];

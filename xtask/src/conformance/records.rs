@@ -41,6 +41,9 @@ pub(crate) struct Exception {
     /// The test's name, whole.
     pub(crate) test: String,
     pub(crate) reason: String,
+    /// The suite itself asks the server whether the test makes sense, and leaves it out.
+    #[serde(default)]
+    pub(crate) absent: bool,
 }
 
 impl Baseline {
@@ -103,6 +106,13 @@ impl Exceptions {
         let of_unit = self.exception.iter().filter(|one| one.unit == unit);
         of_unit.map(|one| one.test.as_str()).collect()
     }
+
+    /// Those of one file that the suite itself leaves out.
+    pub(crate) fn absent(&self, unit: &str) -> Vec<&str> {
+        let of_unit = self.exception.iter().filter(|one| one.unit == unit);
+        let absent = of_unit.filter(|one| one.absent);
+        absent.map(|one| one.test.as_str()).collect()
+    }
 }
 
 fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Failure> {
@@ -154,5 +164,7 @@ mod tests {
         assert!(read(&one("c").repeat(2)).is_err());
         assert!(read(&one("c").replace("'b'", "'/b.*'")).is_err());
         assert_eq!(read("").unwrap().of("unit/a"), [""; 0]);
+        let absent = format!("{}absent = true\n", one("c"));
+        assert_eq!(read(&absent).unwrap().absent("unit/a"), ["b"]);
     }
 }

@@ -241,7 +241,7 @@ fn version(source: &Path) -> Result<String, Failure> {
         .ok_or_else(|| Failure::new(format!("{}: no version", place.display())))
 }
 
-fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(super) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,6 +1,6 @@
 //! Random commands from a seed: the same seed gives the same commands.
 
-use super::forms::{EVERYWHERE, TABLES, WAITING};
+use super::forms::{ESTIMATES, EVERYWHERE, TABLES, WAITING};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -143,7 +143,7 @@ impl Generator {
     fn word(&mut self, letter: &str, of: &str, group: usize, many: bool, words: &mut Words) {
         let random = &mut self.random;
         let word = match letter {
-            "K" if random.is_one_in(12) => any_key(random, group),
+            "K" if of != ESTIMATES && random.is_one_in(12) => any_key(random, group),
             "K" => key(random, of, group),
             "J" => any_key(random, group),
             "V" => value(random),
@@ -185,7 +185,12 @@ impl Generator {
 }
 
 fn any_key(random: &mut Random, group: usize) -> String {
-    let name = random.pick(TABLES).name;
+    let name = loop {
+        let name = random.pick(TABLES).name;
+        if name != ESTIMATES {
+            break name;
+        }
+    };
     key(random, name, group)
 }
 

@@ -145,6 +145,19 @@ pub(crate) struct Difference {
     actual: String,
 }
 
+impl Difference {
+    /// Differences of one kind are told once.
+    fn kind(&self) -> [String; 3] {
+        let begin = |text: &str| {
+            text.chars()
+                .take_while(|c| !c.is_ascii_digit())
+                .take(30)
+                .collect()
+        };
+        [&self.command, &self.expected, &self.actual].map(|text| begin(text))
+    }
+}
+
 impl Comparison {
     /// Chapters begin with empty servers, so that no history is long.
     fn run(&mut self, options: &Options) -> Result<(), Failure> {
@@ -169,8 +182,7 @@ impl Comparison {
                 continue;
             };
             commands += count(&history[..=difference.at]);
-            let name = difference.command.split(' ').next().unwrap_or_default();
-            if differences.insert((name.to_owned(), difference.expected.clone())) {
+            if differences.insert(difference.kind()) {
                 history.truncate(difference.at + 1);
                 shrink::report(self, history, difference)?;
             }
