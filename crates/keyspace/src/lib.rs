@@ -69,10 +69,12 @@ mod digest;
 mod elements;
 #[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
 mod entry;
+mod geohash;
 mod hash;
 mod hyperloglog;
 mod integers;
 mod interest;
+mod lcs;
 mod list;
 mod packed;
 mod quicklist;

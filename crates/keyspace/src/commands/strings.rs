@@ -7,6 +7,7 @@ use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::decimal::Decimal;
 use crate::entry::{Kind, NewValue};
 use crate::error::CommandError;
+use crate::lcs::{self, CommonSubsequence};
 use crate::observer::Event;
 use crate::value::{Text, string_value};
 use crate::view::{Expiry, Key};
@@ -88,12 +89,11 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
     while at < call.arguments.len() {
         let option = call.argument(at);
         match TimeForm::of_option(option) {
-            _ if time.is_some() || persist => return Err(CommandError::Syntax),
-            Some(form) if at + 1 < call.arguments.len() => {
+            Some(form) if !persist && !is_other(time, form) && at + 1 < call.arguments.len() => {
                 time = Some((form, at + 1));
                 at += 1;
             }
-            None if is(option, "persist") => persist = true,
+            None if is(option, "persist") && time.is_none() => persist = true,
             _ => return Err(CommandError::Syntax),
         }
         at += 1;
@@ -272,7 +272,6 @@ pub(super) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn lcs(call: &mut Call<'_, '_, '_>) -> Result {
-    let options = LcsOptions::parse(call)?;
     let mut read = |at| {
         let key = call.key(at);
         match call.view.read_text(key) {
@@ -280,23 +279,28 @@ pub(super) fn lcs(call: &mut Call<'_, '_, '_>) -> Result {
             Err(_) => Err(CommandError::LcsNotString),
         }
     };
-    let (a, b) = (read(1)?, read(2)?);
+    let (first, second) = (read(1)?, read(2)?);
+    let options = LcsOptions::parse(call)?;
     if options.length && options.index {
         return Err(CommandError::LcsLengthAndIndex);
     }
-    if (a.len() + 1).saturating_mul(b.len() + 1) > LCS_CELLS_MAX {
-        return Err(CommandError::LcsTooLong);
+    // Redis takes 4 bytes for each pair of prefixes, and this limit with it; ours are a bit each.
+    let pairs = (first.len() + 1).saturating_mul(second.len() + 1);
+    if pairs.saturating_mul(4) > call.view.keyspace.string_bytes_max {
+        return Err(CommandError::Refused(LCS_TOO_LONG));
     }
-    let lengths = LcsLengths::new(&a, &b);
     if options.length {
-        call.reply.integer(i64::from(lengths.at(a.len(), b.len())));
-    } else if options.index {
-        reply_lcs_ranges(call, &options, &lengths, &a, &b);
+        call.reply.integer(lcs::length(&first, &second) as i64);
+        return Ok(());
+    }
+    let common = CommonSubsequence::new(&first, &second);
+    if options.index {
+        reply_lcs_ranges(call, &options, &common);
     } else {
-        let mut common = Vec::new();
-        lengths.walk(&a, &b, |i, _| common.push(a[i]));
-        common.reverse();
-        call.reply.bulk(&common);
+        let mut bytes = Vec::with_capacity(common.len());
+        common.walk(|i, _| bytes.push(first[i]));
+        bytes.reverse();
+        call.reply.bulk(&bytes);
     }
     Ok(())
 }
@@ -327,7 +331,7 @@ impl SetOptions {
         while at < call.arguments.len() {
             let option = call.argument(at);
             if let Some(form) = TimeForm::of_option(option) {
-                if time.is_some() || keep || at + 1 == call.arguments.len() {
+                if keep || is_other(time, form) || at + 1 == call.arguments.len() {
                     return Err(CommandError::Syntax);
                 }
                 at += 1;
@@ -356,6 +360,11 @@ impl SetOptions {
     }
 }
 
+/// Whether a deadline was given already, in another form; in the same one the last one counts.
+fn is_other(time: Option<(TimeForm, usize)>, form: TimeForm) -> bool {
+    time.is_some_and(|(before, _)| before != form)
+}
+
 fn reply_text(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     match call.view.read_text(key)? {
         Some(text) => call.reply.bulk(text.as_bytes()),
@@ -367,6 +376,10 @@ fn reply_text(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
 fn store(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry) {
     let place = call.view.set(key, string_value(value), expiry);
     call.view.changed(key, place, Event::Set);
+    if let Expiry::At(_) = expiry {
+        // The same change once more, for those who hear of deadlines alone.
+        call.view.notify(key, Event::Expire);
+    }
 }
 
 fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
@@ -490,62 +503,15 @@ impl LcsOptions {
     }
 }
 
-/// Lengths of the longest common subsequence of every pair of prefixes.
-struct LcsLengths {
-    cells: Vec<u32>,
-    width: usize,
-}
-
-impl LcsLengths {
-    fn new(a: &[u8], b: &[u8]) -> Self {
-        let width = b.len() + 1;
-        let mut lengths = LcsLengths {
-            cells: vec![0; (a.len() + 1) * width],
-            width,
-        };
-        for i in 1..=a.len() {
-            for j in 1..=b.len() {
-                lengths.cells[i * width + j] = if a[i - 1] == b[j - 1] {
-                    lengths.at(i - 1, j - 1) + 1
-                } else {
-                    lengths.at(i - 1, j).max(lengths.at(i, j - 1))
-                };
-            }
-        }
-        lengths
-    }
-
-    fn at(&self, i: usize, j: usize) -> u32 {
-        self.cells[i * self.width + j]
-    }
-
-    /// Shows the positions of the common bytes, last first.
-    fn walk(&self, a: &[u8], b: &[u8], mut show: impl FnMut(usize, usize)) {
-        let (mut i, mut j) = (a.len(), b.len());
-        while i > 0 && j > 0 {
-            if a[i - 1] == b[j - 1] {
-                (i, j) = (i - 1, j - 1);
-                show(i, j);
-            } else if self.at(i - 1, j) > self.at(i, j - 1) {
-                i -= 1;
-            } else {
-                j -= 1;
-            }
-        }
-    }
-}
-
 fn reply_lcs_ranges(
     call: &mut Call<'_, '_, '_>,
     options: &LcsOptions,
-    lengths: &LcsLengths,
-    a: &[u8],
-    b: &[u8],
+    common: &CommonSubsequence<'_>,
 ) {
     // Runs of bytes that are common and adjacent in both, last first: start in a, start in b,
     // length.
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
-    lengths.walk(a, b, |i, j| match runs.last_mut() {
+    common.walk(|i, j| match runs.last_mut() {
         Some(run) if run.0 == i + 1 && run.1 == j + 1 => *run = (i, j, run.2 + 1),
         _ => runs.push((i, j, 1)),
     });
@@ -566,8 +532,8 @@ fn reply_lcs_ranges(
         }
     }
     reply.bulk(b"len");
-    reply.integer(i64::from(lengths.at(a.len(), b.len())));
+    reply.integer(common.len() as i64);
 }
 
-/// 256 MiB of table.
-const LCS_CELLS_MAX: usize = 1 << 26;
+const LCS_TOO_LONG: &str =
+    "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";

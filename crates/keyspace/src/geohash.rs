@@ -1,0 +1,424 @@
+//! Places as scores: longitude and latitude, 26 bits each, interleaved; and what lies near them.
+//!
+//! The arithmetic is Redis's, operation for operation, so that scores, positions and distances
+//! are the same to the last digit.
+
+/// Degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Position {
+    pub(crate) longitude: f64,
+    pub(crate) latitude: f64,
+}
+
+impl Position {
+    /// `None` outside of what a score can tell, which ends before the poles.
+    pub(crate) fn new(longitude: f64, latitude: f64) -> Option<Position> {
+        let inside = LONGITUDES.contains(longitude) && LATITUDES.contains(latitude);
+        inside.then_some(Position {
+            longitude,
+            latitude,
+        })
+    }
+
+    /// The middle of the cell that a score names.
+    pub(crate) fn of_score(score: f64) -> Position {
+        let bits = if score < TWO_63 {
+            score as i64 as u64
+        } else {
+            score as u64
+        };
+        let cell = Cell {
+            x: squeeze(bits >> 1),
+            y: squeeze(bits),
+            step: STEP_MAX,
+        };
+        let (longitudes, latitudes) = (cell.longitudes(), cell.latitudes());
+        Position {
+            longitude: LONGITUDES.clamp((longitudes.min + longitudes.max) / 2.0),
+            latitude: LATITUDES.clamp((latitudes.min + latitudes.max) / 2.0),
+        }
+    }
+
+    /// 52 bits, which a double holds exactly.
+    pub(crate) fn score(self) -> f64 {
+        Cell::around(self, STEP_MAX).scores().0 as f64
+    }
+
+    /// The usual geohash of eleven letters, the last of which is always 0: 52 bits are no more.
+    pub(crate) fn geohash(self) -> [u8; 11] {
+        const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+        // It counts latitudes from pole to pole.
+        let poles = Span {
+            min: -90.0,
+            max: 90.0,
+        };
+        let x = LONGITUDES.index(self.longitude, STEP_MAX);
+        let y = poles.index(self.latitude, STEP_MAX);
+        let bits = spread(y) | spread(x) << 1;
+        let mut text = [b'0'; 11];
+        for (at, letter) in text.iter_mut().take(10).enumerate() {
+            *letter = LETTERS[(bits >> (47 - 5 * at)) as usize % LETTERS.len()];
+        }
+        text
+    }
+
+    /// Metres along a great circle.
+    pub(crate) fn distance_m(self, to: Position) -> f64 {
+        let longitude = radians(self.longitude);
+        let v = ((radians(to.longitude) - longitude) / 2.0).sin();
+        if v == 0.0 {
+            return latitude_distance_m(self.latitude, to.latitude);
+        }
+        let (from, to) = (radians(self.latitude), radians(to.latitude));
+        let u = ((to - from) / 2.0).sin();
+        let a = u * u + from.cos() * to.cos() * v * v;
+        2.0 * EARTH_RADIUS_M * a.sqrt().asin()
+    }
+}
+
+/// What is looked for around a position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shape {
+    Circle { radius_m: f64 },
+    Box { width_m: f64, height_m: f64 },
+}
+
+/// A shape around a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Area {
+    pub(crate) center: Position,
+    pub(crate) shape: Shape,
+}
+
+impl Area {
+    /// The distance from the center in metres, of a position inside.
+    pub(crate) fn distance_m(&self, position: Position) -> Option<f64> {
+        let north_m = latitude_distance_m(position.latitude, self.center.latitude);
+        match self.shape {
+            Shape::Circle { radius_m } => {
+                // Most that are outside need no trigonometry to be told; the margin is for
+                // what rounding may do to those on the circle.
+                if north_m > radius_m * 1.000_001 + 0.001 {
+                    return None;
+                }
+                let distance_m = self.center.distance_m(position);
+                (distance_m <= radius_m || distance_m.is_nan()).then_some(distance_m)
+            }
+            Shape::Box { width_m, height_m } => {
+                let beside = Position {
+                    longitude: self.center.longitude,
+                    latitude: position.latitude,
+                };
+                let outside =
+                    north_m > height_m / 2.0 || position.distance_m(beside) > width_m / 2.0;
+                (!outside).then(|| self.center.distance_m(position))
+            }
+        }
+    }
+
+    /// Ranges of scores, the end not included, that all positions inside are in, nearest cells
+    /// first.
+    pub(crate) fn scores(&self) -> Vec<(u64, u64)> {
+        let bounds = self.bounds();
+        let mut step = steps_for(self.reach_m(), self.center.latitude);
+        let mut cell = Cell::around(self.center, step);
+        // Near an edge of its cell the cells beside may not reach as far as the shape.
+        let too_small = cell.moved(0, 1).latitudes().max < bounds.latitudes.max
+            || cell.moved(0, -1).latitudes().min > bounds.latitudes.min
+            || cell.moved(1, 0).longitudes().max < bounds.longitudes.max
+            || cell.moved(-1, 0).longitudes().min > bounds.longitudes.min;
+        if too_small && step > 1 {
+            step -= 1;
+            cell = Cell::around(self.center, step);
+        }
+        let (x, y) = (cell.longitudes(), cell.latitudes());
+        let mut ranges = Vec::with_capacity(NEIGHBOURS.len());
+        for (right, up) in NEIGHBOURS {
+            let needless = up < 0 && y.min < bounds.latitudes.min
+                || up > 0 && y.max > bounds.latitudes.max
+                || right < 0 && x.min < bounds.longitudes.min
+                || right > 0 && x.max > bounds.longitudes.max;
+            if needless && step >= 2 {
+                continue;
+            }
+            // Where cells are large, the one to the right may be the one to the left as well.
+            let range = cell.moved(right, up).scores();
+            if !ranges.contains(&range) {
+                ranges.push(range);
+            }
+        }
+        ranges
+    }
+
+    /// Metres from the center to the farthest point.
+    fn reach_m(&self) -> f64 {
+        match self.shape {
+            Shape::Circle { radius_m } => radius_m,
+            Shape::Box { width_m, height_m } => {
+                let (x, y) = (width_m / 2.0, height_m / 2.0);
+                (x * x + y * y).sqrt()
+            }
+        }
+    }
+
+    /// The shape's extent in degrees, which is widest at its edge towards the pole.
+    fn bounds(&self) -> Bounds {
+        let (width_m, height_m) = match self.shape {
+            Shape::Circle { radius_m } => (radius_m, radius_m),
+            Shape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
+        };
+        let Position {
+            longitude,
+            latitude,
+        } = self.center;
+        let up = degrees(height_m / EARTH_RADIUS_M);
+        let edge = if latitude < 0.0 {
+            latitude - up
+        } else {
+            latitude + up
+        };
+        let right = degrees(width_m / EARTH_RADIUS_M / radians(edge).cos());
+        Bounds {
+            longitudes: Span {
+                min: longitude - right,
+                max: longitude + right,
+            },
+            latitudes: Span {
+                min: latitude - up,
+                max: latitude + up,
+            },
+        }
+    }
+}
+
+struct Bounds {
+    longitudes: Span,
+    latitudes: Span,
+}
+
+/// Degrees from one to another.
+#[derive(Clone, Copy)]
+struct Span {
+    min: f64,
+    max: f64,
+}
+
+impl Span {
+    fn contains(self, degrees: f64) -> bool {
+        degrees >= self.min && degrees <= self.max
+    }
+
+    fn clamp(self, degrees: f64) -> f64 {
+        degrees.max(self.min).min(self.max)
+    }
+
+    /// Which of 2^step parts a degree lies in.
+    fn index(self, degrees: f64, step: u32) -> u32 {
+        let part = (degrees - self.min) / (self.max - self.min);
+        (part * f64::from(1u32 << step)) as u32
+    }
+
+    /// The span of one of 2^step parts.
+    fn part(self, index: u32, step: u32) -> Span {
+        let parts = f64::from(1u32 << step);
+        let scale = self.max - self.min;
+        Span {
+            min: self.min + f64::from(index) / parts * scale,
+            max: self.min + f64::from(index.wrapping_add(1)) / parts * scale,
+        }
+    }
+}
+
+/// One of 4^step cells that the map is divided into.
+#[derive(Clone, Copy)]
+struct Cell {
+    x: u32,
+    y: u32,
+    step: u32,
+}
+
+impl Cell {
+    fn around(position: Position, step: u32) -> Cell {
+        Cell {
+            x: LONGITUDES.index(position.longitude, step),
+            y: LATITUDES.index(position.latitude, step),
+            step,
+        }
+    }
+
+    fn longitudes(self) -> Span {
+        LONGITUDES.part(self.x, self.step)
+    }
+
+    fn latitudes(self) -> Span {
+        LATITUDES.part(self.y, self.step)
+    }
+
+    /// The cell so many to the right and up, around the map.
+    fn moved(self, right: i32, up: i32) -> Cell {
+        let mask = (1 << self.step) - 1;
+        let moved = |index: u32, by: i32| match by {
+            0 => index,
+            _ => index.wrapping_add_signed(by) & mask,
+        };
+        Cell {
+            x: moved(self.x, right),
+            y: moved(self.y, up),
+            step: self.step,
+        }
+    }
+
+    /// The scores of the positions inside, the end not included.
+    fn scores(self) -> (u64, u64) {
+        let bits = spread(self.y) | spread(self.x) << 1;
+        let shift = 2 * (STEP_MAX - self.step);
+        (bits << shift, (bits + 1) << shift)
+    }
+}
+
+/// Cells so small that nine of them cover a distance, in most cases.
+fn steps_for(mut reach_m: f64, latitude: f64) -> u32 {
+    if reach_m == 0.0 {
+        return STEP_MAX;
+    }
+    let mut step = 1;
+    while reach_m < MERCATOR_MAX_M {
+        reach_m *= 2.0;
+        step += 1;
+    }
+    step -= 2;
+    // Degrees of longitude are shorter towards the poles.
+    step -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
+    step.clamp(1, STEP_MAX as i32) as u32
+}
+
+fn latitude_distance_m(from: f64, to: f64) -> f64 {
+    EARTH_RADIUS_M * (radians(to) - radians(from)).abs()
+}
+
+fn radians(degrees: f64) -> f64 {
+    degrees * (std::f64::consts::PI / 180.0)
+}
+
+fn degrees(radians: f64) -> f64 {
+    radians / (std::f64::consts::PI / 180.0)
+}
+
+/// Puts a zero before each bit.
+fn spread(value: u32) -> u64 {
+    let mut bits = u64::from(value);
+    bits = (bits | bits << 16) & 0x0000_FFFF_0000_FFFF;
+    bits = (bits | bits << 8) & 0x00FF_00FF_00FF_00FF;
+    bits = (bits | bits << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    bits = (bits | bits << 2) & 0x3333_3333_3333_3333;
+    (bits | bits << 1) & 0x5555_5555_5555_5555
+}
+
+/// Takes every second bit, from the lowest on.
+fn squeeze(bits: u64) -> u32 {
+    let mut bits = bits & 0x5555_5555_5555_5555;
+    bits = (bits | bits >> 1) & 0x3333_3333_3333_3333;
+    bits = (bits | bits >> 2) & 0x0F0F_0F0F_0F0F_0F0F;
+    bits = (bits | bits >> 4) & 0x00FF_00FF_00FF_00FF;
+    bits = (bits | bits >> 8) & 0x0000_FFFF_0000_FFFF;
+    (bits | bits >> 16) as u32
+}
+
+/// The cell itself and those around it, in the order in which they are searched.
+const NEIGHBOURS: [(i32, i32); 9] = [
+    (0, 0),
+    (0, 1),
+    (0, -1),
+    (1, 0),
+    (-1, 0),
+    (1, 1),
+    (-1, 1),
+    (1, -1),
+    (-1, -1),
+];
+
+/// 52 bits in all.
+const STEP_MAX: u32 = 26;
+const LONGITUDES: Span = Span {
+    min: -180.0,
+    max: 180.0,
+};
+/// Where the web's Mercator map ends.
+const LATITUDES: Span = Span {
+    min: -85.051_128_78,
+    max: 85.051_128_78,
+};
+const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+const MERCATOR_MAX_M: f64 = 20_037_726.37;
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_position() -> impl Strategy<Value = Position> {
+        // Also near the poles and the date line.
+        let longitude = prop_oneof![-180.0..180.0, 179.0..180.0, -180.0..-179.0];
+        let latitude = prop_oneof![-85.05..85.05, 84.0..85.05, -85.05..-84.0];
+        (longitude, latitude).prop_map(|(longitude, latitude)| Position {
+            longitude,
+            latitude,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_score_tells_the_position_within_a_metre(position in any_position()) {
+            let back = Position::of_score(position.score());
+            prop_assert!(position.distance_m(back) < 1.0);
+            prop_assert_eq!(back.score(), position.score());
+        }
+
+        #[test]
+        fn what_is_near_is_in_the_ranges_of_scores(
+            center in any_position(),
+            east in -1.0..1.0,
+            north in -1.0..1.0,
+            reach in prop::sample::select(vec![1.0, 100.0, 5_000.0, 200_000.0]),
+        ) {
+            // Where Redis's cells cover what they should: not at the very edge of the map.
+            prop_assume!(center.latitude.abs() < 80.0 && center.longitude.abs() < 170.0);
+            let degrees = reach / 111_000.0;
+            let other = Position {
+                longitude: center.longitude + east * degrees,
+                latitude: center.latitude + north * degrees,
+            };
+            let other = Position::of_score(other.score());
+            for shape in [
+                Shape::Circle { radius_m: reach },
+                Shape::Box { width_m: reach, height_m: reach * 2.0 },
+            ] {
+                let area = Area { center, shape };
+                if area.distance_m(other).is_some() {
+                    let score = other.score() as u64;
+                    let found = area.scores().iter().any(|range| {
+                        range.0 <= score && score < range.1
+                    });
+                    prop_assert!(found, "{area:?} {other:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn known_places_have_their_known_hashes_and_distances() {
+        let palermo = Position::new(13.361389, 38.115556).unwrap();
+        let catania = Position::new(15.087269, 37.502669).unwrap();
+        assert_eq!(palermo.score(), 3_479_099_956_230_698.0);
+        assert_eq!(
+            &Position::of_score(palermo.score()).geohash(),
+            b"sqc8b49rny0"
+        );
+        let [from, to] = [palermo, catania].map(|place| Position::of_score(place.score()));
+        assert!((from.distance_m(to) - 166_274.1516).abs() < 0.0001);
+        assert!(Position::new(181.0, 0.0).is_none() && Position::new(0.0, 86.0).is_none());
+        assert!(Position::new(f64::NAN, 0.0).is_none());
+    }
+}
