@@ -1,21 +1,16 @@
 //! Entry points for fuzzers: plain functions that must never panic.
 
+use std::sync::LazyLock;
+
 use tidewire_resp::{ArgumentList, Limits, Progress, Protocol, RequestParser, Writer};
 
-use crate::{Keyspace, NullObserver, Options, resolve};
+use crate::value::ValueRef;
+use crate::view::Key;
+use crate::{Keyspace, NullObserver, Options, hash, resolve, serial};
 
 /// Runs the requests in `data` on a small keyspace.
 pub fn fuzz_commands(data: &[u8]) {
-    let keyspace = Keyspace::new(Options {
-        hash_listpack_entries_max: 4,
-        hash_listpack_value_bytes_max: 16,
-        set_intset_entries_max: 3,
-        set_listpack_entries_max: 4,
-        set_listpack_value_bytes_max: 16,
-        list_listpack_size: 3,
-        string_bytes_max: 1 << 16,
-        ..Options::default()
-    });
+    let keyspace = Keyspace::new(small());
     let mut parser = RequestParser::new(Limits::default());
     let mut rest = data;
     let mut now_ms = 1_700_000_000_000;
@@ -78,5 +73,36 @@ pub fn fuzz_hyperloglog(data: &[u8]) {
         } else {
             assert_eq!(merged, b":0\r\n");
         }
+    }
+}
+
+/// Makes a value of what DUMP replies, without its footer; what is made reads back.
+pub fn fuzz_restore(data: &[u8]) {
+    static KEYSPACE: LazyLock<Keyspace> = LazyLock::new(|| Keyspace::new(small()));
+    let limits = serial::Limits::of(&KEYSPACE);
+    let bytes = &b"key"[..];
+    let hash = hash::of(bytes);
+    let restore = |body: &[u8]| serial::restore(body, Key { bytes, hash }, limits);
+    let _ = serial::body(data);
+    if let Ok(entry) = restore(data) {
+        let value = ValueRef::new(&entry);
+        let payload = serial::dump(value);
+        let body = serial::body(&payload).expect("the footer is our own");
+        let again = restore(body).expect("the value is our own");
+        assert_eq!(ValueRef::new(&again).value_type(), value.value_type());
+    }
+}
+
+/// Limits that few bytes reach.
+fn small() -> Options {
+    Options {
+        hash_listpack_entries_max: 4,
+        hash_listpack_value_bytes_max: 16,
+        set_intset_entries_max: 3,
+        set_listpack_entries_max: 4,
+        set_listpack_value_bytes_max: 16,
+        list_listpack_size: 3,
+        string_bytes_max: 1 << 16,
+        ..Options::default()
     }
 }

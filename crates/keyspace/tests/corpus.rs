@@ -1,6 +1,6 @@
 //! The fuzzers' corpus, whole, cut and damaged: nothing in it panics.
 
-use tidewire_keyspace::fuzzing::{fuzz_commands, fuzz_hyperloglog};
+use tidewire_keyspace::fuzzing::{fuzz_commands, fuzz_hyperloglog, fuzz_restore};
 
 #[test]
 fn no_file_of_commands_panics() {
@@ -10,6 +10,11 @@ fn no_file_of_commands_panics() {
 #[test]
 fn no_file_of_a_hyperloglog_panics() {
     assert!(run("hyperloglog", fuzz_hyperloglog) > 5);
+}
+
+#[test]
+fn no_file_of_a_serialised_value_panics() {
+    assert!(run("restore", fuzz_restore) > 15);
 }
 
 /// Gives each file of a folder to a fuzzer's entry; how many there are.
