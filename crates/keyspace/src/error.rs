@@ -19,8 +19,6 @@ macro_rules! errors {
             WrongArity(&'static str),
             /// EXPIRE does not know this option.
             UnsupportedOption(Box<str>),
-            /// SCAN TYPE of no data type.
-            UnknownType(Box<str>),
             /// The key belongs to a mount; holds the mount's own text.
             Mounted(&'static str),
             /// Said by one command alone; holds the whole text.
@@ -41,9 +39,6 @@ macro_rules! errors {
                     }
                     CommandError::UnsupportedOption(option) => {
                         write!(formatter, "ERR Unsupported option {option}")
-                    }
-                    CommandError::UnknownType(name) => {
-                        write!(formatter, "ERR unknown type name '{name}'")
                     }
                     CommandError::Mounted(text) | CommandError::Refused(text) => {
                         formatter.write_str(text)
@@ -163,10 +158,6 @@ impl CommandError {
     pub(crate) fn unknown_argument(argument: &[u8]) -> Self {
         let shown = printable(argument, ECHOED_BYTES_MAX);
         CommandError::RefusedWith(format!("ERR unknown argument: {shown}").into())
-    }
-
-    pub(crate) fn unknown_type(name: &[u8]) -> Self {
-        CommandError::UnknownType(printable(name, ECHOED_BYTES_MAX).into())
     }
 }
 

@@ -9,17 +9,24 @@
 ///
 /// Exactly as Redis's `stringmatchlen`, oddities of unclosed sets included, but in time
 /// proportional to pattern × text at worst: of several stars only the last ever needs to move.
+/// As in Redis, a pattern matches nothing that it must get by more than a thousand stars for.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
     // Where to go on if what follows the last star does not match: pattern, text.
     let mut star: Option<(usize, usize)> = None;
+    let mut stars = 0;
     loop {
         if pattern.get(at) == Some(&b'*') {
-            at += 1;
+            let others = pattern[at..].iter().take_while(|&&byte| byte == b'*');
+            at += others.count();
             if at == pattern.len() {
                 return true;
             }
             star = Some((at, read));
+            stars += 1;
+            if stars > STARS_MAX {
+                return false;
+            }
             continue;
         }
         if read == text.len() {
@@ -79,6 +86,8 @@ fn set(pattern: &[u8], byte: u8) -> Option<usize> {
     };
     (found != negated).then_some(length)
 }
+
+const STARS_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

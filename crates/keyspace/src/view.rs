@@ -10,7 +10,7 @@ use crate::fields::{self, Fields};
 use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::list::List;
-use crate::locks::{Locked, SHARDS};
+use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::observer::{Event, EventClasses, Observer};
 use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
@@ -89,10 +89,7 @@ impl<'c, 'k> View<'c, 'k> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.read_topic(key.bytes);
         }
-        let place = self.find(key);
-        if self.counts_reads {
-            self.count_read(key, place.is_some());
-        }
+        let place = self.find_counted(key);
         let now_ms = self.now_ms;
         Some(ValueRef::at(self.entry(key, place?), now_ms))
     }
@@ -180,7 +177,24 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn exists(&mut self, key: Key<'_>) -> bool {
         match self.keyspace.mount_of(self.database, key.bytes) {
             Some(mount) => mount.contains(key.bytes),
-            None => self.find(key).is_some(),
+            None => self.find_counted(key).is_some(),
+        }
+    }
+
+    #[inline]
+    fn find_counted(&mut self, key: Key<'_>) -> Option<Place> {
+        let place = self.find(key);
+        if self.counts_reads {
+            self.count_read(key, place.is_some());
+        }
+        place
+    }
+
+    /// Removes a key that was seen after its time, in a walk that holds no shard; not if somebody
+    /// else has its shard just now.
+    pub(crate) fn remove_if_due(&mut self, key: Key<'_>) {
+        if self.locked.extend(&ShardSet::only(shard_of(key.hash))) {
+            self.find(key);
         }
     }
 
@@ -196,7 +210,7 @@ impl<'c, 'k> View<'c, 'k> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.exists(key).then_some(None);
         }
-        let place = self.find(key)?;
+        let place = self.find_counted(key)?;
         Some(self.entry(key, place).deadline_ms())
     }
 

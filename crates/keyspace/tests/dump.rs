@@ -123,6 +123,16 @@ fn views(type_name: &str, mut run: impl FnMut(&[&str]) -> Vec<u8>) -> Vec<Value>
                 pairs.sort_by_key(|pair| format!("{pair:?}"));
                 *parts = pairs.concat();
             }
+            // The Redis at hand prints scores with all their digits.
+            ["ZRANGE", _] => {
+                for part in parts.iter_mut().skip(1).step_by(2) {
+                    if let Value::Bulk(text) = part {
+                        let text = std::str::from_utf8(text).expect("a score");
+                        let score: f64 = text.parse().expect("a score");
+                        *part = Value::Bulk(score.to_string().into_bytes());
+                    }
+                }
+            }
             // How a radix tree has split.
             ["XINFO", "STREAM"] => drop(parts.drain(2..6)),
             // How long ago something was.
@@ -160,14 +170,10 @@ fn values_move_to_a_real_redis_and_back() {
     for lines in values() {
         let server = Server::new();
         redis.run(&["FLUSHALL"]);
-        let mut known = true;
         for words in &lines {
             let (ours, theirs) = (server.run(words), redis.run(words));
-            known &= !ours.starts_with(b"-ERR unknown");
+            assert!(!ours.starts_with(b"-"), "{}", ours.escape_ascii());
             assert!(!theirs.starts_with(b"-"), "{}", theirs.escape_ascii());
-        }
-        if !known {
-            continue;
         }
         let what = lines[0]
             .iter()

@@ -37,11 +37,7 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= call.view.now_ms) {
         call.view.delete(key, Event::Delete);
     } else {
-        let place = call.view.replace(key, entry);
-        if deadline_ms.is_some() {
-            call.view.set_deadline(key, place, deadline_ms);
-        }
-        call.view.changed(key, place, Event::Restore);
+        super::keys::put(call, key, entry, deadline_ms, Event::Restore);
     }
     call.reply.ok();
     Ok(())

@@ -45,6 +45,8 @@ pub(super) fn type_of(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
+    // Nobody asked for the key that is found.
+    call.view.counts_reads = false;
     // A key that has just expired is removed and another one drawn.
     while let Some(name) = call.view.random_name() {
         let key = call.view.key(&name);
@@ -60,11 +62,8 @@ pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn rename(call: &mut Call<'_, '_, '_>) -> Result {
     let (from, to) = (call.key(1), call.key(2));
-    call.view.find(from).ok_or(CommandError::NoSuchKey)?;
+    let place = call.view.find(from).ok_or(CommandError::NoSuchKey)?;
     if from.bytes != to.bytes {
-        call.view.delete(to, Event::Delete);
-        // Deleting may have moved it.
-        let place = call.view.find(from).ok_or(CommandError::NoSuchKey)?;
         let entry = call.view.remove(from, place, Event::RenameFrom);
         settle(call, to, entry, Event::RenameTo);
     }
@@ -94,7 +93,7 @@ pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
             replace = true;
         } else if is(option, "db") && at + 1 < call.arguments.len() {
             at += 1;
-            target = database(call.argument(at), CommandError::NotInteger)?;
+            target = database(call.argument(at))?;
         } else {
             return Err(CommandError::Syntax);
         }
@@ -106,30 +105,22 @@ pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.view.database = target;
     let writable = call.view.check_writable(to.bytes);
+    let free = replace || call.view.find(to).is_none();
     call.view.database = home;
     writable?;
-    let copied = call
-        .view
-        .duplicate(from, to)
-        .is_some_and(|(entry, deadline_ms)| {
-            call.view.database = target;
-            let taken = call.view.find(to).is_some();
-            if !taken || replace {
-                call.view.delete(to, Event::Delete);
-                let place = call.view.insert_entry(to, entry);
-                call.view.set_deadline(to, place, deadline_ms);
-                call.view.changed(to, place, Event::CopyTo);
-            }
-            call.view.database = home;
-            !taken || replace
-        });
-    call.reply.integer(i64::from(copied));
+    let copy = call.view.exists(from) && free;
+    if copy && let Some((entry, deadline_ms)) = call.view.duplicate(from, to) {
+        call.view.database = target;
+        put(call, to, entry, deadline_ms, Event::CopyTo);
+        call.view.database = home;
+    }
+    call.reply.integer(i64::from(copy));
     Ok(())
 }
 
 pub(super) fn move_to(call: &mut Call<'_, '_, '_>) -> Result {
     let home = call.view.database;
-    let target = database(call.argument(2), CommandError::NotInteger)?;
+    let target = database(call.argument(2))?;
     if target == home {
         return Err(CommandError::SameObject);
     }
@@ -175,8 +166,9 @@ pub(super) fn flushall(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
-    let first = database(call.argument(1), CommandError::InvalidFirstDatabase)?;
-    let second = database(call.argument(2), CommandError::InvalidSecondDatabase)?;
+    let first = number(call.argument(1), CommandError::InvalidFirstDatabase)?;
+    let second = number(call.argument(2), CommandError::InvalidSecondDatabase)?;
+    let (first, second) = (database_of(first)?, database_of(second)?);
     if first != second {
         let keyspace = call.view.keyspace;
         let live_names = |key: &[u8]| keyspace.has_live_name(key);
@@ -262,27 +254,46 @@ fn reply_number_of_object(call: &mut Call<'_, '_, '_>, number: i64) -> Result {
 /// Puts an entry that was taken from elsewhere under a new name, its deadline with it.
 fn settle(call: &mut Call<'_, '_, '_>, key: Key<'_>, entry: Entry, event: Event) {
     let deadline_ms = entry.deadline_ms();
-    let place = call
-        .view
-        .insert_entry(key, entry.renamed(key.hash, key.bytes));
+    let entry = entry.renamed(key.hash, key.bytes);
+    put(call, key, entry, deadline_ms, event);
+}
+
+/// Puts an entry that was made for a key in the place of what is there, which goes without a word.
+pub(super) fn put(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    entry: Entry,
+    deadline_ms: Option<i64>,
+    event: Event,
+) {
+    let there = call.view.find(key).is_some();
+    let place = call.view.replace(key, entry);
+    if there {
+        // To Redis it is another key.
+        call.view.notify(key, Event::New);
+    }
     call.view.set_deadline(key, place, deadline_ms);
     call.view.changed(key, place, event);
 }
 
-fn database(
-    argument: &[u8],
-    not_a_number: CommandError,
-) -> std::result::Result<usize, CommandError> {
+fn database(argument: &[u8]) -> std::result::Result<usize, CommandError> {
+    number(argument, CommandError::NotInteger).and_then(database_of)
+}
+
+fn database_of(number: i32) -> std::result::Result<usize, CommandError> {
+    usize::try_from(number)
+        .ok()
+        .filter(|&number| number < DATABASES)
+        .ok_or(CommandError::DatabaseOutOfRange)
+}
+
+fn number(argument: &[u8], not_a_number: CommandError) -> std::result::Result<i32, CommandError> {
     let out_of_range = match not_a_number {
         CommandError::NotInteger => CommandError::IntegerOutOfRange,
         ref other => other.clone(),
     };
     let number = parse_integer(argument).ok_or(not_a_number)?;
-    let number = i32::try_from(number).map_err(|_| out_of_range)?;
-    usize::try_from(number)
-        .ok()
-        .filter(|&number| number < DATABASES)
-        .ok_or(CommandError::DatabaseOutOfRange)
+    i32::try_from(number).map_err(|_| out_of_range)
 }
 
 fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {

@@ -48,7 +48,12 @@ pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(1))?;
     let options = ScanOptions::parse(call, 2)?;
     let mut found = Names::default();
-    let next = walk(call, cursor, &options, &mut found);
+    let mut due = Names::default();
+    let next = walk(call, cursor, &options, &mut found, &mut due);
+    for name in due.iter() {
+        let key = call.view.key(name);
+        call.view.remove_if_due(key);
+    }
     call.reply.array(2);
     call.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
     call.reply.array(found.ends.len());
@@ -268,11 +273,7 @@ impl<'a> ScanOptions<'a> {
                 options.pattern = (pattern != b"*").then_some(pattern);
                 at += 1;
             } else if is(option, "type") && more && of_keys {
-                let name = call.argument(at + 1);
-                if !TYPES.iter().any(|known| is(name, known)) {
-                    return Err(CommandError::unknown_type(name));
-                }
-                options.type_name = Some(name);
+                options.type_name = Some(call.argument(at + 1));
                 at += 1;
             } else if is(option, "novalues") {
                 if !of_hash {
@@ -335,6 +336,7 @@ fn walk(
     cursor: u64,
     options: &ScanOptions<'_>,
     found: &mut Names,
+    due: &mut Names,
 ) -> u64 {
     let mut at = Cursor::parse(cursor);
     let (mut seen, mut steps) = (0, 0);
@@ -348,7 +350,9 @@ fn walk(
                 position = dictionary.table.scan_step(from, |entry| {
                     seen += 1;
                     let there = entry.deadline_ms().is_none_or(|deadline| deadline > now_ms);
-                    if there && options.accepts(entry.key(), ValueRef::new(entry)) {
+                    if !there {
+                        due.push(entry.key());
+                    } else if options.accepts(entry.key(), ValueRef::new(entry)) {
                         found.push(entry.key());
                     }
                 });
@@ -424,9 +428,7 @@ fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
     text.parse().map_err(|_| CommandError::InvalidCursor)
 }
 
-/// Data types that SCAN may ask for, those that nobody has yet included.
-const TYPES: &[&str] = &["string", "list", "set", "zset", "hash", "stream"];
-
 const NO_VALUES_OF_HASHES: &str = "ERR NOVALUES option can only be used in HSCAN";
+
 const SHARD_SHIFT: u32 = 39;
 const TOPIC_MASK: u64 = (1 << SHARD_SHIFT) - 1;

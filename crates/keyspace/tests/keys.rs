@@ -1,0 +1,145 @@
+//! Keys of any type from the outside: what Redis 8 does otherwise than the Redis at hand, and what
+//! is told of a key that takes another one's place.
+
+mod common;
+
+use common::{NOW_MS, Server};
+use tidewire_keyspace::{Event, EventClasses, Observer, ValueRef};
+
+/// Events in their order.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Observer for Notes {
+    fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
+
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        let key = String::from_utf8_lossy(key);
+        self.0.push(format!("{event} {key} {database}"));
+    }
+}
+
+fn events(server: &Server, line: &str) -> Vec<String> {
+    let words: Vec<_> = line.split(' ').collect();
+    let mut notes = Notes::default();
+    server.run_observed(&words, &mut notes);
+    notes.0
+}
+
+#[test]
+fn a_key_that_takes_another_one_s_place_is_told_of_alone() {
+    let server = Server::new();
+    let classes = EventClasses::parse(b"KEAn").expect("letters");
+    server.keyspace.set_notifications(classes);
+    server.line("SET a 1");
+    server.line("SET b 2 EX 100");
+    assert_eq!(
+        events(&server, "RENAME a b"),
+        ["rename_from a 0", "new b 0", "rename_to b 0"]
+    );
+    assert_eq!(server.line("TTL b"), ":-1\r\n");
+    server.line("SET c 3 EX 100");
+    assert_eq!(
+        events(&server, "COPY b c REPLACE"),
+        ["new c 0", "copy_to c 0"]
+    );
+    assert_eq!(server.line("TTL c"), ":-1\r\n");
+    assert_eq!(
+        events(&server, "MOVE c 5"),
+        ["move_from c 0", "new c 5", "move_to c 5"]
+    );
+    assert_eq!(events(&server, "COPY b b DB 5"), ["new b 5", "copy_to b 5"]);
+    assert_eq!(events(&server, "COPY b c DB 5"), Vec::<String>::new());
+    assert_eq!(events(&server, "RENAME b b"), Vec::<String>::new());
+    assert_eq!(
+        events(&server, "EXPIRE b -1"),
+        ["del b 0"],
+        "a deadline in the past"
+    );
+}
+
+#[test]
+fn values_of_every_type_are_copied_and_moved_with_their_deadlines() {
+    let server = Server::new();
+    for (line, view) in [
+        ("SET from text", "GET"),
+        ("SET from 12", "GET"),
+        ("RPUSH from a b", "LRANGE from 0 -1"),
+        ("SADD from 1 2", "SMEMBERS"),
+        ("SADD from a", "SMEMBERS"),
+        ("HSET from f v", "HGETALL"),
+        ("ZADD from 1 a 2 b", "ZRANGE from 0 -1 WITHSCORES"),
+        ("XADD from 1-1 f v", "XRANGE from - +"),
+    ] {
+        let show = |key: &str| {
+            let line = match view.contains(' ') {
+                true => view.replace("from", key),
+                false => format!("{view} {key}"),
+            };
+            server.line(&line)
+        };
+        server.line("FLUSHALL");
+        server.line(line);
+        let deadline = (NOW_MS + 1000).to_string();
+        server.line(&format!("PEXPIREAT from {deadline}"));
+        let (before, encoding) = (show("from"), server.line("OBJECT ENCODING from"));
+        assert_eq!(server.line("COPY from copy"), ":1\r\n");
+        assert_eq!(server.line("RENAME from to"), "+OK\r\n");
+        for key in ["copy", "to"] {
+            assert_eq!(show(key), before, "{line}");
+            assert_eq!(server.line(&format!("OBJECT ENCODING {key}")), encoding);
+            let shown = server.line(&format!("PEXPIRETIME {key}"));
+            assert_eq!(shown, format!(":{deadline}\r\n"));
+        }
+        // The copy is another value.
+        server.line("DEL to");
+        assert_eq!(show("copy"), before);
+    }
+}
+
+#[test]
+fn a_scan_for_no_type_that_is_finds_nothing() {
+    let server = Server::new();
+    server.line("SET a 1");
+    assert_eq!(
+        server.line("SCAN 0 COUNT 1000 TYPE nothing"),
+        "*2\r\n$1\r\n0\r\n*0\r\n"
+    );
+}
+
+#[test]
+fn a_scan_removes_what_it_finds_after_its_time() {
+    let mut server = Server::new();
+    for key in 0..100 {
+        server.line(&format!("SET {key} v PX {}", 1 + key % 2 * 1000));
+    }
+    server.now_ms += 10;
+    assert_eq!(server.line("DBSIZE"), ":100\r\n");
+    server.line("SCAN 0 COUNT 100000");
+    assert_eq!(server.line("DBSIZE"), ":50\r\n");
+}
+
+#[test]
+fn databases_are_told_apart_before_they_are_looked_for() {
+    let server = Server::new();
+    for (line, error) in [
+        ("SWAPDB 44 55", "DB index is out of range"),
+        ("SWAPDB 44 a", "invalid second DB index"),
+        ("SWAPDB a 55", "invalid first DB index"),
+        ("SWAPDB 0 99999999999", "invalid second DB index"),
+        ("COPY a b DB 16", "DB index is out of range"),
+        ("MOVE a x", "value is not an integer or out of range"),
+    ] {
+        assert_eq!(server.line(line), format!("-ERR {error}\r\n"), "{line}");
+    }
+    assert_eq!(server.line("SWAPDB 0 0"), "+OK\r\n");
+}
+
+#[test]
+fn a_pattern_of_more_than_a_thousand_stars_matches_nothing() {
+    let server = Server::new();
+    server.run(&["SET", &"a".repeat(50_000), "1"]);
+    let keys = |stars: usize| server.run(&["KEYS", &"*?".repeat(stars)]);
+    assert_eq!(keys(50_000), b"*0\r\n");
+    assert_eq!(&keys(1_000)[..4], b"*1\r\n");
+}
