@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use parking_lot::Mutex;
 use tidewire_resp::{Arguments, Writer};
 
-use crate::commands::waiting::{Ready, Wait, Waiter};
+use crate::commands::waiting::{Wait, Waiter};
 use crate::commands::{Call, Command, Locks, Run};
-use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::hash;
 use crate::locks::{Locked, SHARDS, ShardSet};
@@ -23,6 +22,9 @@ use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
+
+mod expiry;
+pub use expiry::ExpiredKeys;
 
 /// How a keyspace is set up.
 #[derive(Clone, Debug)]
@@ -141,15 +143,6 @@ pub struct Totals {
     pub expired_keys: u64,
     /// Changes since the start.
     pub changes: u64,
-}
-
-/// What [`Keyspace::expire_due`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExpiredKeys {
-    /// Keys removed.
-    pub count: usize,
-    /// The budget ended before the due keys did.
-    pub more: bool,
 }
 
 impl Keyspace {
@@ -473,87 +466,6 @@ impl Keyspace {
         }
     }
 
-    /// When [`expire_due`](Self::expire_due) next has something to do, ms since the UNIX epoch;
-    /// never later than the earliest deadline. `None` without deadlines. One atomic load.
-    #[inline]
-    pub fn next_deadline_ms(&self) -> Option<i64> {
-        let earliest = self.earliest_ms.load(Ordering::Acquire);
-        let due = earliest != i64::MAX && self.expires_actively.load(Ordering::Relaxed);
-        due.then(|| earliest.max(self.expiry_paused_until_ms.load(Ordering::Relaxed)))
-    }
-
-    /// Removes keys and fields of hashes whose time has come, at most `budget` of them. One atomic
-    /// load if there are none.
-    #[inline]
-    pub fn expire_due(
-        &self,
-        now_ms: i64,
-        budget: usize,
-        observer: &mut dyn Observer,
-    ) -> ExpiredKeys {
-        if self.earliest_ms.load(Ordering::Acquire) > now_ms || self.is_expiry_paused(now_ms) {
-            return ExpiredKeys::default();
-        }
-        self.expire_shards(now_ms, budget, observer)
-    }
-
-    /// Whether [`expire_due`](Self::expire_due) removes anything: the setting of
-    /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due is removed when it is asked for.
-    pub fn set_active_expiry(&self, active: bool) {
-        self.expires_actively.store(active, Ordering::Relaxed);
-    }
-
-    /// Lets nothing expire until a time, ms since the UNIX epoch: keys whose time has come are
-    /// hidden from commands that only read, and stay.
-    pub fn pause_expiry(&self, until_ms: i64) {
-        self.expiry_paused_until_ms
-            .store(until_ms, Ordering::Relaxed);
-    }
-
-    /// Whether [`pause_expiry`](Self::pause_expiry) holds now.
-    pub(crate) fn is_expiry_paused(&self, now_ms: i64) -> bool {
-        now_ms < self.expiry_paused_until_ms.load(Ordering::Relaxed)
-    }
-
-    /// Fields of hashes that were removed because of their deadlines, since the start.
-    pub fn expired_fields(&self) -> u64 {
-        self.expired_fields.load(Ordering::Relaxed)
-    }
-
-    /// Hashes in one database whose fields have deadlines; walks the shards.
-    pub fn timed_hashes(&self, database: usize) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().databases[database].timed_hashes())
-            .sum()
-    }
-
-    /// Keys with a deadline in one database; walks the shards.
-    pub fn expiring_keys(&self, database: usize) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().databases[database].expiring())
-            .sum()
-    }
-
-    /// How long the keys of one database that have a deadline will still live, ms, on average over
-    /// some of them; walks the shards.
-    pub fn mean_lifetime_ms(&self, database: usize, now_ms: i64) -> i64 {
-        let (mut count, mut sum_ms) = (0, 0i128);
-        for shard in &self.shards {
-            let shard = shard.lock();
-            let dictionary = &shard.databases[database];
-            if dictionary.expiring() > 0 {
-                let some = dictionary.table.iter().take(LIFETIMES_SAMPLED);
-                for deadline_ms in some.filter_map(Entry::deadline_ms) {
-                    sum_ms += i128::from(deadline_ms.saturating_sub(now_ms).max(0));
-                    count += 1;
-                }
-            }
-        }
-        (sum_ms / count.max(1)) as i64
-    }
-
     /// What has been counted since the last [`reset_totals`](Self::reset_totals); walks the
     /// shards.
     pub fn totals(&self) -> Totals {
@@ -574,6 +486,7 @@ impl Keyspace {
             let mut shard = shard.lock();
             (shard.hits, shard.misses, shard.expired_keys) = (0, 0, 0);
         }
+        self.expired_fields.store(0, Ordering::Relaxed);
     }
 
     /// Keys in one database, those of mounts not included; walks the shards.
@@ -679,19 +592,6 @@ impl Keyspace {
         }
     }
 
-    /// Says that a shard has a deadline; its lock is held.
-    pub(crate) fn note_deadline(&self, shard: usize, deadline_ms: i64) {
-        if deadline_ms < self.next_ms[shard].load(Ordering::Relaxed) {
-            self.next_ms[shard].store(deadline_ms, Ordering::Relaxed);
-            self.earliest_ms.fetch_min(deadline_ms, Ordering::AcqRel);
-        }
-    }
-
-    pub(crate) fn note_expired_fields(&self, count: usize) {
-        self.expired_fields
-            .fetch_add(count as u64, Ordering::Relaxed);
-    }
-
     /// A random number; splitmix64 over a shared counter.
     pub(crate) fn random(&self) -> u64 {
         let mut word = self
@@ -748,100 +648,6 @@ impl Keyspace {
             }
             Err(error) => fail(reply, error),
         }
-    }
-
-    #[cold]
-    fn expire_shards(
-        &self,
-        now_ms: i64,
-        budget: usize,
-        observer: &mut dyn Observer,
-    ) -> ExpiredKeys {
-        let mut expired = ExpiredKeys::default();
-        if !self.expires_actively.load(Ordering::Relaxed) {
-            return expired;
-        }
-        let (mut left, mut ready) = (budget, Vec::new());
-        // Whoever adds a deadline stores the shard's time first and lowers this one second: it is
-        // seen in the walk below, or it lowers this again after the walk began.
-        self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
-        let mut earliest = i64::MAX;
-        for (index, next) in self.next_ms.iter().enumerate() {
-            if next.load(Ordering::SeqCst) <= now_ms && left > 0 {
-                let mut locked = Locked::one(self, index);
-                let shard = locked.shard(index);
-                let keys = self.expire_shard(shard, now_ms, left, observer, &mut ready);
-                let fields = self.expire_fields(&mut locked, index, now_ms, left - keys, observer);
-                expired.count += keys;
-                left -= keys + fields;
-                next.store(locked.shard(index).next_ms(), Ordering::SeqCst);
-                self.release(locked, now_ms, observer);
-            }
-            let next = next.load(Ordering::SeqCst);
-            expired.more |= next <= now_ms;
-            earliest = earliest.min(next);
-        }
-        self.earliest_ms.fetch_min(earliest, Ordering::AcqRel);
-        if !ready.is_empty() {
-            let mut locked = self.lock(ShardSet::empty());
-            ready.into_iter().for_each(|ready| locked.add_ready(ready));
-            self.release(locked, now_ms, observer);
-        }
-        expired
-    }
-
-    fn expire_shard(
-        &self,
-        shard: &mut Shard,
-        now_ms: i64,
-        budget: usize,
-        observer: &mut dyn Observer,
-        ready: &mut Vec<Ready>,
-    ) -> usize {
-        let mut count = 0;
-        for database in 0..DATABASES {
-            while count < budget {
-                let Some((hash, entry)) = shard.databases[database].pop_due(now_ms) else {
-                    break;
-                };
-                count += 1;
-                shard.changes += 1;
-                shard.expired_keys += 1;
-                if entry.is_live() {
-                    shard.live.remove(entry.key());
-                    observer.changed(database, entry.key(), Event::Expired, None);
-                }
-                if self.notifications().intersects(Event::Expired.class()) {
-                    observer.notified(database, entry.key(), Event::Expired);
-                }
-                if let Some(interests) = &mut shard.interests[database]
-                    && interests.touch(entry.key())
-                {
-                    ready.push(Ready::new(database, hash, entry.key()));
-                }
-            }
-        }
-        count
-    }
-
-    /// Removes fields of hashes whose time has come; returns how many.
-    fn expire_fields(
-        &self,
-        locked: &mut Locked<'_>,
-        shard: usize,
-        now_ms: i64,
-        budget: usize,
-        observer: &mut dyn Observer,
-    ) -> usize {
-        let mut count = 0;
-        for database in 0..DATABASES {
-            if locked.shard(shard).databases[database].timed_hashes() > 0 {
-                let mut view = View::new(self, locked, database, now_ms, observer);
-                count += view.expire_fields(shard, budget - count);
-            }
-        }
-        self.note_expired_fields(count);
-        count
     }
 }
 
@@ -908,8 +714,6 @@ fn mark_first_byte(first_bytes: &mut [u8; 256], first: Option<u8>, mark: u8) {
     }
 }
 
-/// Keys of a shard that are looked at for the mean lifetime.
-const LIFETIMES_SAMPLED: usize = 64;
 /// Longer fields and values are never packed, whatever the settings say.
 const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list's chunk where the setting counts elements.

@@ -25,11 +25,18 @@ impl ListLimits {
         bytes + LISTPACK_OVERHEAD <= self.bytes_max && count <= self.count_max
     }
 
-    /// Half as much.
+    /// Half as much of what is limited: elements or bytes.
     pub(crate) fn half(self) -> Self {
-        ListLimits {
-            bytes_max: self.bytes_max / 2,
-            count_max: self.count_max / 2,
+        if self.count_max < usize::MAX {
+            ListLimits {
+                count_max: self.count_max / 2,
+                ..self
+            }
+        } else {
+            ListLimits {
+                bytes_max: self.bytes_max / 2,
+                ..self
+            }
         }
     }
 }

@@ -97,6 +97,11 @@ impl Dictionary {
         self.wheel.as_ref().map_or(0, |wheel| wheel.len())
     }
 
+    /// Whether anything has a deadline.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.wheel.is_some() || self.field_wheel.is_some()
+    }
+
     /// Hashes with deadlines of fields.
     pub(crate) fn timed_hashes(&self) -> usize {
         self.field_wheel.as_ref().map_or(0, |wheel| wheel.len())

@@ -348,6 +348,44 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
+    /// Removes keys of this database whose time has come from a shard, at most `budget`; returns
+    /// how many.
+    pub(crate) fn expire_keys(&mut self, shard: usize, budget: usize) -> usize {
+        let (database, now_ms) = (self.database, self.now_ms);
+        if self.keyspace.is_expiry_paused(now_ms) {
+            return 0;
+        }
+        let notified = self.notifications.intersects(Event::Expired.class());
+        let mut ready = Vec::new();
+        let count = self.visit_shard(shard, |shard, observer| {
+            let mut count = 0;
+            while count < budget
+                && let Some((hash, entry)) = shard.databases[database].pop_due(now_ms)
+            {
+                count += 1;
+                shard.changes += 1;
+                shard.expired_keys += 1;
+                if entry.is_live() {
+                    shard.live.remove(entry.key());
+                    observer.changed(database, entry.key(), Event::Expired, None);
+                }
+                if notified {
+                    observer.notified(database, entry.key(), Event::Expired);
+                }
+                if let Some(interests) = &mut shard.interests[database]
+                    && interests.touch(entry.key())
+                {
+                    ready.push(Ready::new(database, hash, entry.key()));
+                }
+            }
+            count
+        });
+        ready
+            .into_iter()
+            .for_each(|ready| self.locked.add_ready(ready));
+        count
+    }
+
     /// Removes fields whose time has come in a shard that is held, at most `budget`; returns how
     /// many.
     pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
@@ -368,6 +406,7 @@ impl<'c, 'k> View<'c, 'k> {
                 self.settle_fields(key, due.place);
             }
         }
+        self.keyspace.note_expired_fields(count);
         count
     }
 
@@ -417,6 +456,11 @@ impl<'c, 'k> View<'c, 'k> {
         if observed {
             self.touch(key);
         }
+    }
+
+    /// Counts the two changes that were told of last as one, as Redis counts them.
+    pub(crate) fn count_as_one(&mut self, key: Key<'_>) {
+        self.locked.shard(shard_of(key.hash)).changes -= 1;
     }
 
     /// Tells of an event of an ordinary key, if anybody wants to know of its class.

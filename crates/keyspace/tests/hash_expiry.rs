@@ -421,3 +421,17 @@ fn many_hashes_lose_their_fields_at_the_right_time() {
         assert_eq!((deadlines.len(), server.keyspace.keys(0)), (0, 0));
     }
 }
+
+#[test]
+fn a_scan_removes_expired_keys_on_its_way() {
+    let mut server = Server::new();
+    server.keyspace.set_active_expiry(false);
+    for key in 0..50 {
+        server.line(&format!("SET stays{key} v"));
+        server.line(&format!("SET goes{key} v PX 5"));
+    }
+    server.now_ms += 5;
+    assert_eq!(server.line("DBSIZE"), ":100\r\n");
+    assert_eq!(events(&server, "SCAN 0 COUNT 1000 TYPE nonsense").len(), 50);
+    assert_eq!(server.line("DBSIZE"), ":50\r\n");
+}

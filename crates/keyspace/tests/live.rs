@@ -178,7 +178,7 @@ fn mounted_topics_are_scanned_and_drawn_like_keys() {
     assert_eq!(scan_all(&server, "TYPE string MATCH b").len(), 1);
     assert_eq!(
         server.line("SCAN 0 TYPE bogus"),
-        "-ERR unknown type name 'bogus'\r\n"
+        "*2\r\n$1\r\n0\r\n*0\r\n"
     );
     let drawn: HashSet<String> = (0..500).map(|_| server.line("RANDOMKEY")).collect();
     assert_eq!(drawn.len(), 5);
@@ -532,7 +532,7 @@ fn several_commands_run_under_one_lock() {
             &mut writer,
             &mut NullObserver,
         );
-        assert_eq!(outcome, Outcome::Done);
+        assert!(matches!(outcome, Outcome::Done));
     }
     assert_eq!(reply, b"+OK\r\n:1\r\n:2\r\n*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
 }

@@ -68,7 +68,7 @@ pub(super) fn hmget(call: &mut Call<'_, '_, '_>) -> Result {
             }
         }
     }
-    if due && let Some(place) = call.view.find(key) {
+    if due && let Some(place) = find_to_expire(call, key) {
         remove_due_of(call, key, place, 2);
         call.view.changed(key, place, Event::HashExpired);
         settle(call, key, place);
@@ -286,7 +286,7 @@ fn look_up<R>(
         Found::Value(value) => Ok(show(call.reply, Some(value))),
         Found::Missing => Ok(show(call.reply, None)),
         Found::Due => {
-            if let Some(place) = call.view.find(key) {
+            if let Some(place) = find_to_expire(call, key) {
                 fields::remove(call.view.entry_mut(key, place), field);
                 call.view.keyspace.note_expired_fields(1);
                 call.view.changed(key, place, Event::HashExpired);
@@ -295,6 +295,12 @@ fn look_up<R>(
             Ok(show(call.reply, None))
         }
     }
+}
+
+/// Where the hash is, if fields of it may be removed because their time has come.
+fn find_to_expire(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Option<Place> {
+    let paused = call.view.keyspace.is_expiry_paused(call.view.now_ms);
+    if paused { None } else { call.view.find(key) }
 }
 
 /// Removes those of the fields, named from argument `from` on, whose time has come, without a word
@@ -321,7 +327,7 @@ fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     if !fields.is_some_and(Fields::has_due) {
         return Ok(());
     }
-    if let Some(place) = call.view.find(key) {
+    if let Some(place) = find_to_expire(call, key) {
         let now_ms = call.view.now_ms;
         let count = fields::remove_due(call.view.entry_mut(key, place), now_ms, usize::MAX);
         call.view.keyspace.note_expired_fields(count);

@@ -88,7 +88,7 @@ pub(super) fn lset(call: &mut Call<'_, '_, '_>) -> Result {
         return Err(CommandError::IndexOutOfRange);
     };
     list::replace(entry, &spot, element, limits);
-    list::settle(entry, false, limits);
+    list::settle(entry, true, limits);
     call.view.changed(key, place, Event::ListSet);
     call.reply.ok();
     Ok(())
@@ -369,6 +369,7 @@ fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event:
     call.view.changed(key, place, event);
     if list::len(call.view.entry(key, place)) == 0 {
         call.view.remove(key, place, Event::Delete);
+        call.view.count_as_one(key);
     }
 }
 
@@ -418,6 +419,7 @@ pub(super) fn move_element(
     } else {
         remove_at_end(call, from, source, from_front, 1);
     }
+    call.view.count_as_one(from);
     Ok(())
 }
 

@@ -22,7 +22,9 @@ pub(crate) fn timeout_deadline_ms(
     call: &Call<'_, '_, '_>,
     index: usize,
 ) -> Result<Option<i64>, CommandError> {
-    let seconds = tidewire_resp::number::parse_double(call.argument(index))
+    let argument = call.argument(index);
+    let seconds = tidewire_resp::number::parse_double(argument)
+        .or_else(|| hexadecimal(argument))
         .filter(|seconds| !seconds.is_nan())
         .ok_or(CommandError::TimeoutNotFloat)?;
     let timeout_ms = (seconds * 1000.0).ceil();
@@ -30,6 +32,18 @@ pub(crate) fn timeout_deadline_ms(
         return Err(CommandError::TimeoutOutOfRange);
     }
     deadline_after(call, timeout_ms as i64)
+}
+
+/// A whole number in hexadecimal digits, which C's conversion of floats takes as well.
+fn hexadecimal(argument: &[u8]) -> Option<f64> {
+    let digits = match argument {
+        [b'0', b'x' | b'X', digits @ ..] if !digits.is_empty() => digits,
+        _ => return None,
+    };
+    digits.iter().try_fold(0.0, |number, &digit| {
+        let digit = char::from(digit).to_digit(16)?;
+        Some(number * 16.0 + f64::from(digit))
+    })
 }
 
 /// The same of an argument in milliseconds.
