@@ -79,13 +79,13 @@ impl Stream {
         }
     }
 
-    /// Bytes of memory, about.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    /// Bytes of memory, those of entries estimated from so many blocks.
+    pub(crate) fn memory_bytes(&self, samples: usize) -> usize {
         let groups = self.groups.iter();
         let of_groups: usize = groups
             .map(|(name, group)| name.len() + group.memory_bytes())
             .sum();
-        size_of::<Stream>() + self.log.memory_bytes() + of_groups
+        size_of::<Stream>() + self.log.memory_bytes(samples) + of_groups
     }
 }
 

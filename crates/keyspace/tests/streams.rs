@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::Server;
-use tidewire_resp::Protocol;
+use tidewire_keyspace::{ClientTag, Event, Observer, Outcome, ValueRef, Waiter, resolve};
+use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 /// The reply with its line ends as blanks.
 fn run(server: &Server, line: &str) -> String {
@@ -352,4 +355,99 @@ fn how_far_a_group_is_behind_is_told_where_it_is_known() {
     assert_eq!(lag(&server), ":1 $3 lag :5");
     run(&server, "XDEL s 3-0");
     assert_eq!(lag(&server), ":1 $3 lag $-1");
+}
+
+/// Clients with the replies that they were waiting for.
+#[derive(Default)]
+struct Served(Vec<(u64, String)>);
+
+impl Observer for Served {
+    fn changed(&mut self, _: usize, _: &[u8], _: Event, _: Option<ValueRef<'_>>) {}
+
+    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, _: &Outcome) {
+        let reply = String::from_utf8(reply).expect("a test's reply is text");
+        let reply = reply.replace("\r\n", " ").trim_end().to_owned();
+        self.0.push((waiter.client.client, reply));
+    }
+}
+
+/// Runs a command that has to wait.
+fn park(server: &Server, client: u64, line: &str) -> Arc<Waiter> {
+    let request: ArgumentList = line.split_whitespace().collect();
+    let mut reply = Vec::new();
+    let outcome = server.keyspace.execute_waiting(
+        ClientTag { lane: 0, client },
+        resolve(request.as_arguments()).expect("a command"),
+        request.as_arguments(),
+        0,
+        server.now_ms,
+        &mut Writer::new(&mut reply, Protocol::Resp2),
+        &mut Served::default(),
+    );
+    match outcome {
+        Outcome::Waiting(waiter) => waiter,
+        _ => panic!("{line}: {}", reply.escape_ascii()),
+    }
+}
+
+/// Runs a command; who is served by it.
+fn serve(server: &Server, line: &str) -> Vec<(u64, String)> {
+    let mut served = Served::default();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    server.run_observed(&words, &mut served);
+    served.0
+}
+
+#[test]
+fn readers_wait_for_what_is_new() {
+    let server = Server::new();
+    run(&server, "XADD s 1-0 a b");
+    let waiter = park(&server, 1, "XREAD BLOCK 250 STREAMS s none $ $");
+    assert_eq!(waiter.deadline_ms, Some(server.now_ms + 250));
+    park(&server, 2, "XREAD BLOCK 0 STREAMS s 5-0");
+    assert_eq!(serve(&server, "DEL s"), []);
+    assert_eq!(serve(&server, "SET s x"), []);
+    run(&server, "DEL s");
+    // A stream that begins again may have ids that were there before.
+    assert_eq!(serve(&server, "XADD s 1-0 a b"), []);
+    let entry = |id: &str| format!("*1 *2 $1 s *1 *2 $3 {id} *2 $1 a $1 b");
+    assert_eq!(serve(&server, "XADD s 2-0 a b"), [(1, entry("2-0"))]);
+    assert_eq!(serve(&server, "XADD s 6-0 a b"), [(2, entry("6-0"))]);
+    assert_eq!(serve(&server, "XADD s 7-0 a b"), []);
+}
+
+#[test]
+fn one_of_a_group_gets_an_entry_and_all_hear_that_the_group_is_gone() {
+    let server = Server::new();
+    run(&server, "XGROUP CREATE s streams $ MKSTREAM");
+    for (client, consumer) in [(1, "Streams"), (2, "b"), (3, "c")] {
+        let line = format!("XREADGROUP BLOCK 0 GROUP streams {consumer} STREAMS s >");
+        park(&server, client, &line);
+    }
+    assert_eq!(
+        serve(&server, "XADD s 1-0 a b"),
+        [(1, "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 a $1 b".to_owned())]
+    );
+    let gone = "-NOGROUP No such key 's' or consumer group 'streams' in XREADGROUP with GROUP \
+                option";
+    assert_eq!(
+        serve(&server, "XGROUP DESTROY s streams"),
+        [(2, gone.to_owned()), (3, gone.to_owned())]
+    );
+    for (line, error) in [
+        ("DEL s", "-NOGROUP "),
+        ("SET s x", "-WRONGTYPE "),
+        ("FLUSHALL", "-NO"),
+    ] {
+        run(&server, "DEL s");
+        run(&server, "XGROUP CREATE s g $ MKSTREAM");
+        park(&server, 4, "XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
+        let served = serve(&server, line);
+        assert!(served[0].1.starts_with(error), "{line}: {served:?}");
+    }
+    run(&server, "XGROUP CREATE s g $ MKSTREAM");
+    park(&server, 5, "XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
+    run(&server, "XGROUP CREATE other g $ MKSTREAM");
+    run(&server, "XADD other 9-0 a b");
+    assert_eq!(serve(&server, "RENAME other s").len(), 1);
 }

@@ -260,7 +260,9 @@ fn value_bytes(value: ValueRef<'_>, samples: usize) -> usize {
         let bytes = items.iter().map(|item| item.as_bytes().len());
         return scaled(bytes, items.len(), samples, value.encoding());
     }
-    0
+    value
+        .stream()
+        .map_or(0, |stream| stream.memory_bytes(samples))
 }
 
 fn scaled(

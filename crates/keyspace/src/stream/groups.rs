@@ -110,12 +110,14 @@ impl Group {
             active_ms: None,
             pending: Pages::default(),
         });
-        let slot = match self.consumers.iter().position(Option::is_none) {
-            Some(slot) if self.by_name.len() < self.consumers.len() => {
+        let has_free_slot = self.by_name.len() < self.consumers.len();
+        let free = has_free_slot.then(|| self.consumers.iter().position(Option::is_none));
+        let slot = match free.flatten() {
+            Some(slot) => {
                 self.consumers[slot] = consumer;
                 slot
             }
-            _ => {
+            None => {
                 self.consumers.push(consumer);
                 self.consumers.len() - 1
             }

@@ -82,9 +82,16 @@ impl Log {
         self.blocks.len()
     }
 
-    /// Bytes of memory, about.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.blocks.iter().map(Block::memory_bytes).sum()
+    /// Bytes of memory, estimated from so many blocks.
+    pub(crate) fn memory_bytes(&self, samples: usize) -> usize {
+        let samples = samples.clamp(1, self.blocks.len().max(1));
+        let sampled: usize = self
+            .blocks
+            .iter()
+            .take(samples)
+            .map(Block::memory_bytes)
+            .sum();
+        (sampled as f64 / samples as f64 * self.blocks.len() as f64) as usize
     }
 
     /// Adds an entry; false if its id is not greater than the last id.
@@ -123,10 +130,6 @@ impl Log {
     /// The entry with this id.
     pub(crate) fn get(&self, id: StreamId) -> Option<Entry<'_>> {
         self.range(id, id).next()
-    }
-
-    pub(crate) fn contains(&self, id: StreamId) -> bool {
-        self.get(id).is_some()
     }
 
     /// The entries between two ids, both included.
@@ -199,7 +202,9 @@ impl Log {
             }
             break;
         }
-        self.after_trim(removed);
+        if removed > 0 {
+            self.find_first();
+        }
         removed
     }
 
@@ -225,7 +230,11 @@ impl Log {
             removed += self.trim_within(first, trim.to, &mut may_go);
             next = first.next().filter(|_| whole);
         }
-        self.after_trim(removed);
+        if removed > 0 {
+            self.find_first();
+            // Of those who stay the last one may be far from the end.
+            self.find_newest();
+        }
         removed
     }
 
@@ -317,13 +326,6 @@ impl Log {
         }
         self.len -= removed;
         removed as u64
-    }
-
-    fn after_trim(&mut self, removed: u64) {
-        if removed > 0 {
-            self.find_first();
-            self.find_newest();
-        }
     }
 
     fn find_first(&mut self) {

@@ -55,10 +55,6 @@ impl<T: Identified> Pages<T> {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     pub(crate) fn first(&self) -> Option<&T> {
         self.pages.front()?.first()
     }
