@@ -1,9 +1,7 @@
 //! No allocation a message in steady state: encode, journal, decode, receive, in a stream and in
 //! a selection.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server::{Board, Session, SessionConfig};
@@ -11,40 +9,8 @@ use tidewire_feed::wire::{
     Definition, Flags, LastValue, Message, Name, PacketWriter, Quote, Trade, decode_packet,
 };
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(pointer, layout, new_size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn allocations_of(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn message(index: u64) -> Message {
     let symbol = (index % 10) as u32;

@@ -2,61 +2,27 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use common::{NOW_MS, Random, Server};
+use tidewire_counting_allocator::{CountingAllocator, allocations_of, live_bytes};
 use tidewire_keyspace::{Keyspace, NullObserver, Options, resolve};
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
-}
-
-fn note(allocations: u64, bytes: i64) {
-    ALLOCATIONS.set(ALLOCATIONS.get() + allocations);
-    LIVE_BYTES.set(LIVE_BYTES.get() + bytes);
-}
-
-// SAFETY: everything is passed on to the system's allocator; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(1, layout.size() as i64);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        note(0, -(layout.size() as i64));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(1, size as i64 - layout.size() as i64);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Allocations of one command, in an otherwise warm place.
 fn allocations(keyspace: &Keyspace, out: &mut Vec<u8>, words: &[&[u8]]) -> u64 {
     let request = ArgumentList::from_slices(words);
     out.clear();
-    let before = ALLOCATIONS.get();
-    let command = resolve(request.as_arguments()).expect("a command");
-    let mut reply = Writer::new(out, Protocol::Resp2);
-    let arguments = request.as_arguments();
-    let _ = keyspace.execute(command, arguments, 0, NOW_MS, &mut reply, &mut NullObserver);
-    keyspace.expire_due(NOW_MS, 100, &mut NullObserver);
+    let allocations = allocations_of(|| {
+        let command = resolve(request.as_arguments()).expect("a command");
+        let mut reply = Writer::new(out, Protocol::Resp2);
+        let arguments = request.as_arguments();
+        let _ = keyspace.execute(command, arguments, 0, NOW_MS, &mut reply, &mut NullObserver);
+        keyspace.expire_due(NOW_MS, 100, &mut NullObserver);
+    });
     assert!(!out.starts_with(b"-"));
-    ALLOCATIONS.get() - before
+    allocations
 }
 
 #[test]
@@ -132,7 +98,7 @@ fn a_new_key_is_one_allocation_and_its_share_of_the_table() {
             &[b"SET", format!("{index:016}").as_bytes(), b"value"],
         );
     }
-    let before = LIVE_BYTES.get();
+    let before = live_bytes();
     let mut most = 0;
     let mut sum = 0;
     for index in 100_000..200_000 {
@@ -150,7 +116,7 @@ fn a_new_key_is_one_allocation_and_its_share_of_the_table() {
         most <= 16 && sum < 104_000,
         "at most {most}, {sum} together"
     );
-    let bytes = (LIVE_BYTES.get() - before) as f64 / 100_000.0;
+    let bytes = (live_bytes() - before) as f64 / 100_000.0;
     assert!((40.0..58.0).contains(&bytes), "{bytes} bytes a key");
 }
 
@@ -159,12 +125,12 @@ fn members_take_little_more_than_their_bytes() {
     let keyspace = Keyspace::new(Options::default());
     let mut out = Vec::with_capacity(4096);
     let mut bytes_a_member = |count: usize, text: fn(usize) -> String| {
-        let before = LIVE_BYTES.get();
+        let before = live_bytes();
         for index in 0..count {
             let member = text(index);
             allocations(&keyspace, &mut out, &[b"SADD", b"s", member.as_bytes()]);
         }
-        let bytes = (LIVE_BYTES.get() - before) as f64 / count as f64;
+        let bytes = (live_bytes() - before) as f64 / count as f64;
         allocations(&keyspace, &mut out, &[b"DEL", b"s"]);
         bytes
     };
@@ -186,12 +152,12 @@ fn elements_take_little_more_than_their_bytes() {
     let keyspace = Keyspace::new(Options::default());
     let mut out = Vec::with_capacity(4096);
     let mut bytes_an_element = |count: usize, command: &[u8]| {
-        let before = LIVE_BYTES.get();
+        let before = live_bytes();
         for index in 0..count {
             let element = format!("element{index:03}");
             allocations(&keyspace, &mut out, &[command, b"l", element.as_bytes()]);
         }
-        let bytes = (LIVE_BYTES.get() - before) as f64 / count as f64;
+        let bytes = (live_bytes() - before) as f64 / count as f64;
         allocations(&keyspace, &mut out, &[b"DEL", b"l"]);
         bytes
     };
@@ -203,10 +169,10 @@ fn elements_take_little_more_than_their_bytes() {
 
 #[test]
 fn everything_is_given_back() {
-    let before = LIVE_BYTES.get();
+    let before = live_bytes();
     {
         let server = Server::new();
-        let empty = LIVE_BYTES.get() - before;
+        let empty = live_bytes() - before;
         assert!(empty < 600_000, "an empty keyspace holds {empty} bytes");
         let mut random = Random(99);
         for _ in 0..60_000 {
@@ -250,7 +216,7 @@ fn everything_is_given_back() {
             .expire_due(NOW_MS + 1_000_000, usize::MAX, &mut NullObserver);
         assert_eq!(server.keyspace.next_deadline_ms(), None);
         server.line("FLUSHALL");
-        let left = LIVE_BYTES.get() - before;
+        let left = live_bytes() - before;
         assert!(
             left <= empty + 1_000,
             "{left} bytes after FLUSHALL, {empty} at first"
@@ -265,12 +231,12 @@ fn everything_is_given_back() {
                 ":2\r\n"
             );
         }
-        let left = LIVE_BYTES.get() - before;
+        let left = live_bytes() - before;
         // The live names' index keeps its buckets.
         assert!(
             left <= empty + 2_000_000,
             "{left} bytes after DEL, {empty} at first"
         );
     }
-    assert_eq!(LIVE_BYTES.get(), before);
+    assert_eq!(live_bytes(), before);
 }

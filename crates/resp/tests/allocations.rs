@@ -1,52 +1,18 @@
 //! Nothing is allocated a request or a reply once the buffers have grown to the traffic.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_resp::{
     Limits, Progress, Protocol, ReplyParser, RequestParser, Writer, write_request,
 };
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count_one() {
-    ALLOCATIONS.with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; the count is beside it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// How often `turn` allocates once it has run before.
-fn allocations_of(mut turn: impl FnMut()) -> usize {
+/// How often `turn` allocates, a hundred times, once it has run before.
+fn allocations_of_turns(mut turn: impl FnMut()) -> u64 {
     turn();
     turn();
-    let before = ALLOCATIONS.with(Cell::get);
-    (0..100).for_each(|_| turn());
-    ALLOCATIONS.with(Cell::get) - before
+    allocations_of(|| (0..100).for_each(|_| turn()))
 }
 
 /// Reads all requests of `stream`, given in pieces of `piece_bytes`; counts their arguments.
@@ -88,7 +54,7 @@ fn requests_allocate_nothing() {
     }
     stream.extend_from_slice(b"PING inline\r\nSET key \"a \\x41 b\" 'c d'\r\n*0\r\n");
     let mut parser = RequestParser::new(Limits::default());
-    let allocations = allocations_of(|| {
+    let allocations = allocations_of_turns(|| {
         assert_eq!(read_requests(&mut parser, &stream, 4096), 52);
         assert_eq!(read_requests(&mut parser, &stream, 3), 52);
     });
@@ -100,7 +66,7 @@ fn replies_allocate_nothing_to_write_or_to_skip() {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let mut out = Vec::new();
         let mut parser = ReplyParser::new();
-        let allocations = allocations_of(|| {
+        let allocations = allocations_of_turns(|| {
             out.clear();
             write_replies(&mut Writer::new(&mut out, protocol));
             let (mut start, mut replies) = (0, 0);

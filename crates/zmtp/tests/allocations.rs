@@ -1,38 +1,10 @@
 //! A message in steady state costs no allocation.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_zmtp::{Config, Connection, Event, PrefixTable, SocketType, encode_frame};
 
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promises are ours to pass on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are ours to pass on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn allocations(action: impl FnOnce()) -> usize {
-    let before = COUNT.get();
-    action();
-    COUNT.get() - before
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn connect(left: Config, right: Config) -> (Connection, Connection) {
     let (mut left, mut right) = (Connection::new(left, 0), Connection::new(right, 0));
@@ -73,7 +45,7 @@ fn frames_subscriptions_and_heartbeats_allocate_nothing() {
     let (xsub, mut xpub) = connect(Config::new(SocketType::Xsub), streamed);
     let mut out = Vec::with_capacity(1 << 20);
     let mut pongs = 0;
-    let counted = allocations(|| {
+    let counted = allocations_of(|| {
         for _ in 0..100 {
             out.clear();
             xsub.encode_subscribe(&mut out, b"md:AAPL");
@@ -103,7 +75,7 @@ fn a_match_allocates_nothing() {
         table.insert(format!("md:{subscriber}").as_bytes(), subscriber);
     }
     let mut found = 0;
-    let counted = allocations(|| {
+    let counted = allocations_of(|| {
         for _ in 0..100 {
             table.matches(b"md:AAPL:bid", &mut |_| found += 1);
             assert!(table.covers(b"md:7"));

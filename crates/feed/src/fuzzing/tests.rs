@@ -321,18 +321,21 @@ fn session_files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Writes the corpus anew after a change of the layout: `cargo test -- --ignored write_corpus`.
+/// With TIDEWIRE_WRITE_CORPUS set it writes the files anew, as after a change of the layout.
 #[test]
-#[ignore = "writes into the repository"]
-fn write_corpus() {
+fn the_corpus_is_what_the_layout_says() {
+    let writes = std::env::var_os("TIDEWIRE_WRITE_CORPUS").is_some();
     for (decoder, files) in [
         ("feed_packet", packet_files()),
         ("feed_client", client_files()),
         ("feed_session", session_files()),
     ] {
-        std::fs::create_dir_all(folder(decoder)).unwrap();
         for (name, bytes) in files {
-            std::fs::write(folder(decoder).join(name), bytes).unwrap();
+            let path = folder(decoder).join(name);
+            if writes {
+                std::fs::write(&path, &bytes).unwrap();
+            }
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "{decoder}/{name}");
         }
     }
 }

@@ -1,0 +1,64 @@
+//! Counts what a thread allocates, for tests that a path allocates nothing.
+//!
+//! ```
+//! use tidewire_counting_allocator::{CountingAllocator, allocations_of};
+//!
+//! #[global_allocator]
+//! static ALLOCATOR: CountingAllocator = CountingAllocator;
+//!
+//! assert_eq!(allocations_of(|| drop(Box::new(1))), 1);
+//! ```
+
+#![allow(unsafe_code, reason = "an allocator has no other form")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, with a count for each thread.
+#[derive(Debug)]
+pub struct CountingAllocator;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+/// How often this thread allocates, or changes an allocation's size, during `work`.
+pub fn allocations_of(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// Bytes that this thread has allocated and not given back, those of other threads that it gave
+/// back taken off.
+pub fn live_bytes() -> i64 {
+    LIVE_BYTES.get()
+}
+
+fn note(allocations: u64, bytes: i64) {
+    // A thread that ends may allocate after its counts are gone.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + allocations));
+    let _ = LIVE_BYTES.try_with(|count| count.set(count.get() + bytes));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(1, layout.size() as i64);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        note(0, -(layout.size() as i64));
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(1, size as i64 - layout.size() as i64);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
