@@ -449,3 +449,162 @@ fn unpack(entry: &mut Entry) {
 const EMPTY: &[u8] = &[0, 0];
 /// Most members that a small sorted set's count can tell.
 pub(crate) const COUNT_MAX: usize = u16::MAX as usize;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: SortedSetLimits = SortedSetLimits {
+        entries_max: 20,
+        value_bytes_max: 8,
+    };
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Vec<u8>, f64),
+        Remove(Vec<u8>),
+        RemoveRanks(usize, usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let member = || "[a-e0-9]{0,2}|longer-[0-9]".prop_map(String::into_bytes);
+        let score = prop_oneof![
+            (-3i32..300).prop_map(f64::from),
+            (0i32..8).prop_map(|eighths| f64::from(eighths) / 8.0),
+            Just(f64::INFINITY),
+            Just(-1e300),
+            Just(9_007_199_254_740_993.0),
+        ];
+        prop_oneof![
+            6 => (member(), score).prop_map(|(member, score)| Step::Insert(member, score)),
+            2 => member().prop_map(Step::Remove),
+            1 => (0usize..40, 0usize..4).prop_map(|(at, count)| Step::RemoveRanks(at, count)),
+        ]
+    }
+
+    fn ordered(model: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
+        let mut pairs: Vec<_> = model.clone().into_iter().collect();
+        pairs.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+        pairs
+    }
+
+    fn check(scored: Scored<'_>, model: &BTreeMap<Vec<u8>, f64>) {
+        let pairs = ordered(model);
+        let owned = |(member, score): (Text<'_>, f64)| (member.as_bytes().to_vec(), score);
+        assert_eq!(scored.iter().map(owned).collect::<Vec<_>>(), pairs);
+        let middle = pairs.len() / 3..pairs.len() - pairs.len() / 3;
+        let mut part: Vec<_> = scored.range(middle.clone()).rev().map(owned).collect();
+        part.reverse();
+        assert_eq!(part, pairs[middle]);
+        for (rank, (member, score)) in pairs.iter().enumerate() {
+            assert_eq!(scored.rank(member), Some((rank, *score)));
+        }
+        assert_eq!(scored.rank(b"missing"), None);
+        for (min, max) in [
+            (0.0, 100.0),
+            (0.125, 0.125),
+            (5.0, f64::INFINITY),
+            (7.0, 2.0),
+        ] {
+            let wide = scored.ranks_by_score(Bound::Included(min), Bound::Included(max));
+            let tight = scored.ranks_by_score(Bound::Excluded(min), Bound::Excluded(max));
+            let count = |inside: &dyn Fn(f64) -> bool| {
+                pairs.iter().filter(|(_, score)| inside(*score)).count()
+            };
+            assert_eq!(wide.len(), count(&|score| min <= score && score <= max));
+            assert_eq!(tight.len(), count(&|score| min < score && score < max));
+            assert!(
+                pairs[wide]
+                    .iter()
+                    .all(|(_, score)| (min..=max).contains(score))
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_small_and_a_large_set_are_alike(steps in proptest::collection::vec(step(), 1..120)) {
+            let large = SortedSetLimits { entries_max: 0, ..LIMITS };
+            let new = |limits| Entry::new(1, b"k", empty(1, 1, limits), false);
+            let mut forms = [(new(LIMITS), LIMITS), (new(large), large)];
+            let mut model = BTreeMap::new();
+            for step in steps {
+                let before = ordered(&model);
+                for (entry, limits) in &mut forms {
+                    match &step {
+                        Step::Insert(member, score) => {
+                            let old = insert(entry, member, *score, *limits);
+                            prop_assert_eq!(old, model.get(member).copied());
+                        }
+                        Step::Remove(member) => {
+                            prop_assert_eq!(remove(entry, member), model.get(member).copied());
+                        }
+                        Step::RemoveRanks(at, count) => {
+                            let start = (*at).min(before.len());
+                            remove_ranks(entry, start..(start + count).min(before.len()));
+                        }
+                    }
+                }
+                match step {
+                    Step::Insert(member, score) => drop(model.insert(member, score)),
+                    Step::Remove(member) => drop(model.remove(&member)),
+                    Step::RemoveRanks(at, count) => {
+                        for (member, _) in before.iter().skip(at).take(count) {
+                            model.remove(member);
+                        }
+                    }
+                }
+                for (entry, _) in &forms {
+                    check(Scored::of(entry).expect("a sorted set"), &model);
+                }
+            }
+        }
+
+        #[test]
+        fn ranges_by_text_are_those_of_the_texts(
+            texts in proptest::collection::btree_set("[a-c]{0,3}", 0..60),
+            min in "[a-c]{0,3}",
+            max in "[a-c]{0,3}",
+        ) {
+            for limits in [LIMITS, SortedSetLimits { entries_max: 128, ..LIMITS }] {
+                let mut entry = Entry::new(1, b"k", empty(1, 1, limits), false);
+                for text in &texts {
+                    insert(&mut entry, text.as_bytes(), 0.0, limits);
+                }
+                let scored = Scored::of(&entry).expect("a sorted set");
+                let (low, high) = (min.as_bytes(), max.as_bytes());
+                let count = |limits: (TextLimit<'_>, TextLimit<'_>)| {
+                    scored.ranks_by_text(limits.0, limits.1).len()
+                };
+                let inside = texts.iter().filter(|text| **text >= min && **text < max).count();
+                prop_assert_eq!(
+                    count((TextLimit::Included(low), TextLimit::Excluded(high))),
+                    inside
+                );
+                let inside = texts.iter().filter(|text| **text > min).count();
+                prop_assert_eq!(count((TextLimit::Excluded(low), TextLimit::Last)), inside);
+                prop_assert_eq!(count((TextLimit::First, TextLimit::Last)), texts.len());
+                prop_assert_eq!(count((TextLimit::Last, TextLimit::First)), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_set_is_small() {
+        let mut set = SortedSet::default();
+        let mut word = 1u64;
+        for number in 0..100_000 {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            set.insert(
+                format!("member:{number:05}").as_bytes(),
+                (word >> 40) as f64,
+            );
+        }
+        let bytes = set.memory_bytes() as f64 / 100_000.0;
+        assert!(bytes < 56.0, "{bytes}");
+    }
+}
