@@ -378,13 +378,14 @@ mod tests {
 
         #[test]
         fn what_is_near_is_in_the_ranges_of_scores(
-            center in any_position(),
+            // Not at the very edge of the map: there Redis's cells do not cover what they should.
+            longitude in -170.0..170.0,
+            latitude in -80.0..80.0,
             east in -1.0..1.0,
             north in -1.0..1.0,
             reach in prop::sample::select(vec![1.0, 100.0, 5_000.0, 200_000.0]),
         ) {
-            // Where Redis's cells cover what they should: not at the very edge of the map.
-            prop_assume!(center.latitude.abs() < 80.0 && center.longitude.abs() < 170.0);
+            let center = Position { longitude, latitude };
             let degrees = reach / 111_000.0;
             let other = Position {
                 longitude: center.longitude + east * degrees,
@@ -417,7 +418,7 @@ mod tests {
             b"sqc8b49rny0"
         );
         let [from, to] = [palermo, catania].map(|place| Position::of_score(place.score()));
-        assert!((from.distance_m(to) - 166_274.1516).abs() < 0.0001);
+        assert!((from.distance_m(to) - 166_274.151_6).abs() < 0.0001);
         assert!(Position::new(181.0, 0.0).is_none() && Position::new(0.0, 86.0).is_none());
         assert!(Position::new(f64::NAN, 0.0).is_none());
     }

@@ -30,7 +30,7 @@ fn places_are_scores_that_redis_knows() {
     );
     assert_eq!(
         server.line("GEOPOS s Palermo none"),
-        "*2\r\n*2\r\n$18\r\n13.361389338970184\r\n$17\r\n38.11555639549629\r\n*-1\r\n"
+        "*2\r\n*2\r\n$18\r\n13.361389338970184\r\n$16\r\n38.1155563954963\r\n*-1\r\n"
     );
     assert_eq!(
         server.line("GEOHASH s Palermo none"),
@@ -49,7 +49,7 @@ fn places_are_scores_that_redis_knows() {
     server.protocol = Protocol::Resp3;
     assert_eq!(
         server.line("GEOPOS s Palermo none"),
-        "*2\r\n*2\r\n,13.361389338970184\r\n,38.11555639549629\r\n_\r\n"
+        "*2\r\n*2\r\n,13.361389338970184\r\n,38.1155563954963\r\n_\r\n"
     );
     assert_eq!(
         server.line("GEODIST s Palermo Catania"),

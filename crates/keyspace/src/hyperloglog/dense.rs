@@ -35,16 +35,18 @@ pub(super) fn pairs_of_bytes(registers: &[u8; REGISTERS]) -> impl Iterator<Item 
 
 /// Leaves the higher rank in each of the registers that have a byte each.
 pub(super) fn merge(registers: &[u8], into: &mut [u8; REGISTERS]) {
-    let (groups, _) = registers.as_chunks::<6>();
-    let (groups, _) = groups.as_chunks::<4>();
-    let (into, _) = into.as_chunks_mut::<32>();
-    for (into, groups) in into.iter_mut().zip(groups) {
-        let mut ranks = [0; 32];
-        for (ranks, group) in ranks.as_chunks_mut::<8>().0.iter_mut().zip(groups) {
-            *ranks = word_of_pairs(pairs_of_group(*group)).to_le_bytes();
-        }
-        for (register, rank) in into.iter_mut().zip(ranks) {
-            *register = rank.max(*register);
+    let (groups, _) = registers.as_chunks::<12>();
+    let (into, _) = into.as_chunks_mut::<16>();
+    for (into, group) in into.iter_mut().zip(groups) {
+        let (Some(low), Some(high)) = (group.first_chunk(), group.last_chunk()) else {
+            continue;
+        };
+        // Whole words, the second of which begins with bits of the first half.
+        let halves = [u64::from_le_bytes(*low), u64::from_le_bytes(*high) >> 16];
+        let (words, _) = into.as_chunks_mut::<8>();
+        for (word, packed) in words.iter_mut().zip(halves) {
+            let ranks = word_of_pairs(pairs_of_packed(packed));
+            *word = higher(u64::from_le_bytes(*word), ranks).to_le_bytes();
         }
     }
 }
@@ -59,10 +61,25 @@ pub(super) fn pack(registers: &[u8; REGISTERS], into: &mut [u8]) {
     }
 }
 
+/// The higher of every two bytes, which are less than 128.
+#[inline]
+fn higher(a: u64, b: u64) -> u64 {
+    const TOP: u64 = 0x8080_8080_8080_8080;
+    // The top bit stays where nothing had to be borrowed from it.
+    let not_less = ((a | TOP) - b) & TOP;
+    let kept = not_less - (not_less >> 7);
+    b ^ (a ^ b) & kept
+}
+
 #[inline]
 fn pairs_of_group(group: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = group;
-    let packed = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    pairs_of_packed(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+}
+
+/// The pairs of the lowest 48 bits.
+#[inline]
+fn pairs_of_packed(packed: u64) -> u64 {
     let halves = packed & 0x0000_0000_00FF_FFFF | (packed & 0x0000_FFFF_FF00_0000) << 8;
     halves & 0x0000_0FFF_0000_0FFF | (halves & 0x00FF_F000_00FF_F000) << 4
 }

@@ -208,7 +208,7 @@ fn raise_sparse(
     match sparse::raise(&entry.bytes()[HEADER_BYTES..], index, rank, bytes_max)? {
         sparse::Change::None => Ok(false),
         sparse::Change::Splice(splice) => {
-            entry.splice(HEADER_BYTES + splice.at, splice.removed, &[splice.new()]);
+            entry.splice(HEADER_BYTES + splice.at, splice.removed, &[splice.added()]);
             outdate(entry.bytes_mut());
             Ok(true)
         }

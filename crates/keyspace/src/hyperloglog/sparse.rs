@@ -88,12 +88,12 @@ pub(super) enum Change {
 pub(super) struct Splice {
     pub(super) at: usize,
     pub(super) removed: usize,
-    new: Bytes,
+    added: Bytes,
 }
 
 impl Splice {
-    pub(super) fn new(&self) -> &[u8] {
-        self.new.as_slice()
+    pub(super) fn added(&self) -> &[u8] {
+        self.added.as_slice()
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) fn raise(
     Ok(Change::Splice(Splice {
         at,
         removed: end + behind.len() - at,
-        new: merged,
+        added: merged,
     }))
 }
 
@@ -212,7 +212,7 @@ fn eight_runs(bytes: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     // Two bits tell the length of a run with a rank, six that of a run of zeros.
-    let lengths = word & 0x3F * EACH & !(ranked * 0x3C);
+    let lengths = word & (0x3F * EACH) & !(ranked * 0x3C);
     let sums = (lengths & 0x00FF_00FF_00FF_00FF) + (lengths >> 8 & 0x00FF_00FF_00FF_00FF);
     Some((sums.wrapping_mul(0x0001_0001_0001_0001) >> 48) as usize + 8)
 }
