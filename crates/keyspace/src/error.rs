@@ -122,8 +122,6 @@ errors! {
     /// LCS with both kinds of reply.
     LcsLengthAndIndex =
         "ERR If you want both the length and indexes, please just use IDX.",
-    /// LCS of long strings.
-    LcsTooLong = "ERR String too long for LCS",
     /// OBJECT FREQ without an LFU policy.
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
                    Please note that when switching between policies at runtime LRU and LFU data \
