@@ -23,7 +23,7 @@ pub(crate) struct Shard {
     pub(crate) is_observed: bool,
     /// Keys of each database that somebody waits for or watches.
     pub(crate) interests: [Option<Box<Interests>>; DATABASES],
-    /// Changes since the start.
+    /// Commands that have changed something, and keys that were removed for their time.
     pub(crate) changes: u64,
     /// Reads of keys that were there, and of keys that were not.
     pub(crate) hits: u64,

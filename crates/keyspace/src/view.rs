@@ -46,6 +46,8 @@ pub(crate) struct View<'c, 'k> {
     observer: &'c mut dyn Observer,
     /// Classes of events that are told of ordinary keys.
     notifications: EventClasses,
+    /// The command counts among those that have changed something.
+    is_counted: bool,
     /// Reads are counted, and missing keys told of: the command only reads.
     pub(crate) counts_reads: bool,
     /// The mounted topic that was read last.
@@ -69,6 +71,7 @@ impl<'c, 'k> View<'c, 'k> {
             now_ms,
             observer,
             notifications: keyspace.notifications(),
+            is_counted: false,
             counts_reads: false,
             topic: None,
             scratch: Vec::new(),
@@ -415,7 +418,7 @@ impl<'c, 'k> View<'c, 'k> {
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let entry = shard.databases[database].remove(place);
-        shard.changes += 1;
+        shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
         let observed = shard.is_observed;
         if entry.is_live() {
             shard.live.remove(key.bytes);
@@ -445,7 +448,7 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn changed(&mut self, key: Key<'_>, place: Place, event: Event) {
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
-        shard.changes += 1;
+        shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
         let observed = shard.is_observed;
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() {
@@ -474,7 +477,8 @@ impl<'c, 'k> View<'c, 'k> {
     /// To be called instead of [`changed`](Self::changed) where a value is what it was for those
     /// who watch the key or wait for it: of a stream, how far it was read and by whom.
     pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
-        self.locked.shard(shard_of(key.hash)).changes += 1;
+        let is_new = !std::mem::replace(&mut self.is_counted, true);
+        self.locked.shard(shard_of(key.hash)).changes += u64::from(is_new);
         if let Some(event) = event {
             self.notify(key, event);
         }
