@@ -101,6 +101,8 @@ fn small() -> Options {
         set_intset_entries_max: 3,
         set_listpack_entries_max: 4,
         set_listpack_value_bytes_max: 16,
+        zset_listpack_entries_max: 4,
+        zset_listpack_value_bytes_max: 16,
         list_listpack_size: 3,
         string_bytes_max: 1 << 16,
         ..Options::default()
