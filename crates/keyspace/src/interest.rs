@@ -71,6 +71,13 @@ impl Interests {
         })
     }
 
+    /// How many keys somebody waits for whom `wanted` accepts.
+    pub(crate) fn awaited(&self, wanted: impl Fn(&Waiter) -> bool) -> usize {
+        let keys = self.keys.values();
+        let is_awaited = |interest: &&Interest| interest.waiters.iter().any(|w| wanted(w));
+        keys.filter(is_awaited).count()
+    }
+
     /// Begins to watch; returns the version that the key has now.
     pub(crate) fn watch(&mut self, key: &[u8]) -> u64 {
         let interest = self.interest(key);

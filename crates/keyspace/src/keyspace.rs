@@ -141,8 +141,12 @@ pub struct Totals {
     pub misses: u64,
     /// Keys whose time came.
     pub expired_keys: u64,
-    /// Changes since the start.
+    /// Commands that have changed something, and keys that were removed for their time.
     pub changes: u64,
+    /// Keys that clients wait for now.
+    pub awaited_keys: usize,
+    /// Of these, keys whose loss somebody waits for as well.
+    pub awaited_keys_or_loss: usize,
 }
 
 impl Keyspace {
@@ -476,6 +480,10 @@ impl Keyspace {
             totals.misses += shard.misses;
             totals.expired_keys += shard.expired_keys;
             totals.changes += shard.changes;
+            for interests in shard.interests.iter().flatten() {
+                totals.awaited_keys += interests.awaited(|_| true);
+                totals.awaited_keys_or_loss += interests.awaited(|waiter| waiter.wakes_on_loss);
+            }
         }
         totals
     }

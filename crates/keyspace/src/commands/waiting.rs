@@ -43,7 +43,8 @@ pub struct Waiter {
     keys: Vec<Box<[u8]>>,
     shards: ShardSet,
     value_type: ValueType,
-    wakes_on_loss: bool,
+    /// It is also served when a key is gone, or holds something else.
+    pub(crate) wakes_on_loss: bool,
     over: AtomicBool,
 }
 

@@ -64,8 +64,13 @@ pub(super) fn clients(hub: &Hub, _: u64, out: &mut String) {
     line(out, "watching_clients", read(&hub.watching_clients));
     line(out, "clients_in_timeout_table", 0);
     line(out, "total_watched_keys", watched);
-    line(out, "total_blocking_keys", 0);
-    line(out, "total_blocking_keys_on_nokey", 0);
+    let totals = hub.keyspace.totals();
+    line(out, "total_blocking_keys", totals.awaited_keys);
+    line(
+        out,
+        "total_blocking_keys_on_nokey",
+        totals.awaited_keys_or_loss,
+    );
 }
 
 pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
