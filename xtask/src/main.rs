@@ -32,7 +32,7 @@ usage: cargo xtask <chore>
     --binary FILE          a tidewire that is already built
     --redis FILE           a redis-server to count beside, instead of the counts kept
     --failures FILE        writes what fails to a file, refreshed as files of the suite end
-    --patience S           a test that takes longer hangs [120]
+    --patience S           a test that takes longer hangs [240]
     --scratch FOLDER       where the copy of the suite is made [target/conformance/redis]
     --verify-exceptions    runs the exceptions: each must fail
     --baseline             measures Redis itself, and keeps its counts

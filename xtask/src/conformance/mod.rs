@@ -340,7 +340,7 @@ const PAGE: &str = "docs/conformance-redis.md";
 /// Two lanes find what one cannot: replies and wake-ups across lanes.
 const LANES: u16 = 2;
 /// No test of these files takes half as long on a small machine.
-const PATIENCE_S: u64 = 120;
+const PATIENCE_S: u64 = 240;
 const EXCEPTIONS_MAX_PER_MILLE: usize = 20;
 const REASON_LINES: usize = 3;
 const REASON_COLUMNS: usize = 300;

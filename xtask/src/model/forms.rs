@@ -31,61 +31,78 @@
 pub(crate) struct Table {
     /// The beginning of its keys' names.
     pub(crate) name: &'static str,
+    /// Whether these commands stay with these keys, and others away from them.
+    pub(crate) alone: bool,
     pub(crate) forms: &'static [&'static str],
 }
-
-/// What is written into an estimate by other commands than its own is read by nobody's promise:
-/// other types' commands stay away from its keys, and its commands from theirs.
-pub(crate) const ESTIMATES: &str = "count";
 
 /// By type; one is as likely as another.
 pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "string",
+        alone: false,
         forms: STRINGS,
     },
     Table {
         name: "bits",
+        alone: false,
         forms: BITS,
     },
     Table {
-        name: ESTIMATES,
+        name: "count",
+        // What others write into an estimate is read in nobody's promised way.
+        alone: true,
         forms: COUNTS,
     },
     Table {
         name: "hash",
+        alone: false,
         forms: HASHES,
     },
     Table {
         name: "fields",
+        alone: false,
         forms: FIELD_DEADLINES,
     },
     Table {
         name: "list",
+        alone: false,
         forms: LISTS,
     },
     Table {
         name: "set",
+        alone: false,
         forms: SETS,
     },
     Table {
         name: "sorted",
+        alone: false,
         forms: SORTED_SETS,
     },
     Table {
+        name: "name",
+        // Ranges of names are promised where all scores are the same.
+        alone: true,
+        forms: NAMES,
+    },
+    Table {
         name: "place",
+        alone: false,
         forms: PLACES,
     },
     Table {
         name: "stream",
+        alone: false,
         forms: STREAMS,
     },
     Table {
         name: "set",
+        alone: false,
         forms: SORTS,
     },
     Table {
         name: "string",
+        alone: false,
         forms: KEYS,
     },
 ];
@@ -534,31 +551,22 @@ const SORTED_SETS: &[&str] = &[
     "8 ZREVRANK K F WITHSCORE",
     "8 ZRANK K F BOGUS",
     "ZCOUNT K R R",
-    "ZLEXCOUNT K X X",
     "ZRANGE K S S",
     "ZRANGE K 0 -1 WITHSCORES",
     "ZRANGE K S S REV WITHSCORES",
     "ZRANGE K N N",
     "ZRANGE K R R BYSCORE",
     "ZRANGE K R R BYSCORE REV LIMIT S S WITHSCORES",
-    "ZRANGE K X X BYLEX",
-    "ZRANGE K X X BYLEX REV LIMIT S S",
-    "ZRANGE K X X BYLEX WITHSCORES",
     "ZRANGE K S S LIMIT 0 1",
     "ZRANGE K S S BOGUS",
     "ZREVRANGE K S S WITHSCORES",
     "ZRANGEBYSCORE K R R WITHSCORES",
     "ZRANGEBYSCORE K R R LIMIT S S",
     "ZREVRANGEBYSCORE K R R WITHSCORES LIMIT S S",
-    "ZRANGEBYLEX K X X",
-    "ZRANGEBYLEX K X X LIMIT S S",
-    "ZREVRANGEBYLEX K X X",
     "ZRANGESTORE K K S S",
     "ZRANGESTORE K K R R BYSCORE LIMIT S S",
-    "ZRANGESTORE K K X X BYLEX REV",
     "ZREMRANGEBYRANK K S S",
     "ZREMRANGEBYSCORE K R R",
-    "ZREMRANGEBYLEX K X X",
     "ZPOPMIN K",
     "ZPOPMAX K",
     "ZPOPMIN K S",
@@ -593,6 +601,28 @@ const SORTED_SETS: &[&str] = &[
     "ZSCAN K 0 COUNT 2000 MATCH M",
     "8 OBJECT ENCODING K",
     "DEL K",
+];
+
+const NAMES: &[&str] = &[
+    "ZADD K 0 F 0 F 0 F 0 F",
+    "ZADD K 0,F*10",
+    "ZADD K 0,F*150",
+    "ZREM K F F",
+    "ZRANGE K 0 -1",
+    "ZREMRANGEBYRANK K 20 -1",
+    "ZLEXCOUNT K X X",
+    "ZLEXCOUNT K X x",
+    "ZRANGE K X X BYLEX",
+    "ZRANGE K X X BYLEX REV LIMIT S S",
+    "ZRANGE K X X BYLEX WITHSCORES",
+    "ZRANGEBYLEX K X X",
+    "ZRANGEBYLEX K X X LIMIT S S",
+    "ZREVRANGEBYLEX K X X",
+    "ZREVRANGEBYLEX K X X LIMIT S S",
+    "ZRANGESTORE K K X X BYLEX REV",
+    "ZREMRANGEBYLEX K X X",
+    "ZUNIONSTORE K 2 K K",
+    "ZDIFF 2 K K",
 ];
 
 const PLACES: &[&str] = &[

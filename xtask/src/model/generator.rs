@@ -1,6 +1,6 @@
 //! Random commands from a seed: the same seed gives the same commands.
 
-use super::forms::{ESTIMATES, EVERYWHERE, TABLES, WAITING};
+use super::forms::{EVERYWHERE, TABLES, WAITING};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -143,7 +143,7 @@ impl Generator {
     fn word(&mut self, letter: &str, of: &str, group: usize, many: bool, words: &mut Words) {
         let random = &mut self.random;
         let word = match letter {
-            "K" if of != ESTIMATES && random.is_one_in(12) => any_key(random, group),
+            "K" if !is_alone(of) && random.is_one_in(12) => any_key(random, group),
             "K" => key(random, of, group),
             "J" => any_key(random, group),
             "V" => value(random),
@@ -187,11 +187,15 @@ impl Generator {
 fn any_key(random: &mut Random, group: usize) -> String {
     let name = loop {
         let name = random.pick(TABLES).name;
-        if name != ESTIMATES {
+        if !is_alone(name) {
             break name;
         }
     };
     key(random, name, group)
+}
+
+fn is_alone(name: &str) -> bool {
+    TABLES.iter().any(|table| table.alone && table.name == name)
 }
 
 fn key(random: &mut Random, of: &str, group: usize) -> String {
@@ -339,7 +343,6 @@ const SCORES: &[&str] = &[
     "inf",
     "-inf",
     "1e300",
-    "9007199254740993",
     "4503599627370496.5",
     "0.30000000000000004",
 ];

@@ -17,7 +17,16 @@ pub(crate) fn normal(words: &[Vec<u8>], mut reply: Reply) -> Reply {
         "HGETALL" => sort_pairs(&mut reply),
         "HRANDFIELD" | "ZRANDMEMBER" => sort_with_partners(words, &mut reply),
         "SCAN" | "SSCAN" => each_part(&mut reply, sort),
-        "HSCAN" | "ZSCAN" => {
+        // Redis's SORT turns a small sorted set into a great one.
+        "OBJECT" if reply == Reply::Leaf(b"$8\r\nskiplist\r\n".to_vec()) => {
+            reply = Reply::Leaf(b"$8\r\nlistpack\r\n".to_vec());
+        }
+        // And a great one tells its scores with more digits than are needed.
+        "ZSCAN" => each_part(&mut reply, |part| {
+            each_part(part, shorten_number);
+            sort_pairs(part);
+        }),
+        "HSCAN" => {
             let alone = words
                 .iter()
                 .any(|word| word.eq_ignore_ascii_case(b"NOVALUES"));
@@ -109,6 +118,13 @@ fn round(reply: &mut Reply, name: &str) {
 
 fn is_of_milliseconds(name: &str) -> bool {
     name.trim_start_matches('H').starts_with('P')
+}
+
+fn shorten_number(reply: &mut Reply) {
+    let text = reply.text().and_then(|text| std::str::from_utf8(text).ok());
+    if let Some(number) = text.and_then(|text| text.parse::<f64>().ok()) {
+        *reply = Reply::Leaf(number.to_string().into_bytes());
+    }
 }
 
 /// Replaces the parts at these places.

@@ -23,9 +23,10 @@ pub(crate) fn report(
             );
         }
     }
+    let (expected, actual) = around(&difference.expected, &difference.actual);
     println!("to {}", clip(&difference.command));
-    println!("  Redis: {}", clip(&difference.expected));
-    println!("  {}: {}", difference.name, clip(&difference.actual));
+    println!("  Redis: {}", clip(&expected));
+    println!("  {}: {}", difference.name, clip(&actual));
     Ok(())
 }
 
@@ -71,6 +72,20 @@ fn shorten(
     Ok(best)
 }
 
+/// Two texts from a little before the place where they part.
+fn around(one: &str, other: &str) -> (String, String) {
+    let same = one
+        .chars()
+        .zip(other.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let cut = |text: &str| match same.saturating_sub(BEFORE_COLUMNS) {
+        0 => text.to_owned(),
+        begin => format!("…{}", text.chars().skip(begin).collect::<String>()),
+    };
+    (cut(one), cut(other))
+}
+
 fn clip(text: &str) -> String {
     let mut clipped: String = text.chars().take(COLUMNS_MAX).collect();
     if clipped.len() < text.len() {
@@ -82,6 +97,7 @@ fn clip(text: &str) -> String {
 /// A history of a server that hangs is long to play.
 const ATTEMPTS_MAX: usize = 600;
 const COLUMNS_MAX: usize = 2_000;
+const BEFORE_COLUMNS: usize = 80;
 
 #[cfg(test)]
 mod tests {
