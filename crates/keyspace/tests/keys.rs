@@ -143,3 +143,25 @@ fn a_pattern_of_more_than_a_thousand_stars_matches_nothing() {
     assert_eq!(keys(50_000), b"*0\r\n");
     assert_eq!(&keys(1_000)[..4], b"*1\r\n");
 }
+
+#[test]
+fn what_is_done_to_keys_may_depend_on_the_arguments() {
+    let server = Server::new();
+    for (line, flags) in [
+        ("SET k get", "OW update"),
+        ("SET k v EX 5 GET", "RW access update"),
+        ("BITFIELD k GET u8 0", "RO access"),
+        ("BITFIELD k GET u8 0 SET u8 0 1", "RW access update"),
+    ] {
+        let words: String = flags
+            .split(' ')
+            .map(|word| format!("+{word}\r\n"))
+            .collect();
+        let count = flags.split(' ').count();
+        assert_eq!(
+            server.line(&format!("COMMAND GETKEYSANDFLAGS {line}")),
+            format!("*1\r\n*2\r\n$1\r\nk\r\n*{count}\r\n{words}"),
+            "{line}"
+        );
+    }
+}

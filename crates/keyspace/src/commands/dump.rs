@@ -54,6 +54,7 @@ fn deadline_ms(call: &Call<'_, '_, '_>, absolute: bool) -> Result<Option<i64>> {
     }
 }
 
+/// IDLETIME and FREQ are only checked: no time of use is kept.
 #[derive(Default)]
 struct RestoreOptions {
     replace: bool,

@@ -1,6 +1,6 @@
 //! COMMAND and its subcommands, generated from the one table, and TIME.
 
-use tidewire_resp::Writer;
+use tidewire_resp::{Arguments, Writer};
 
 use super::options::is;
 use super::{Call, Command, KeySpec, Run, lookup, table};
@@ -105,10 +105,10 @@ pub(super) fn getkeys(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn getkeysandflags(call: &mut Call<'_, '_, '_>) -> Result {
     let positions = keys_of(call)?;
     call.reply.array(positions.len());
-    for (at, spec) in positions {
+    for (at, flags) in positions {
         call.reply.array(2);
         call.reply.bulk(call.argument(at));
-        reply_words(call.reply, spec.flags);
+        reply_words(call.reply, flags);
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ fn lookup_full(name: &[u8]) -> Option<&'static Command> {
 /// Where the command that the arguments from the third on mean has its keys.
 fn keys_of(
     call: &Call<'_, '_, '_>,
-) -> std::result::Result<Vec<(usize, &'static KeySpec)>, CommandError> {
+) -> std::result::Result<Vec<(usize, &'static str)>, CommandError> {
     let request = call.arguments.tail(2);
     let mut command = lookup(call.argument(2)).ok_or(CommandError::InvalidCommand)?;
     if let Some(name) = request.get(1)
@@ -180,11 +180,25 @@ fn keys_of(
             return Err(CommandError::InvalidKeyCount);
         }
     }
-    let positions = command
-        .keys
-        .iter()
-        .flat_map(|spec| spec.positions(request).map(move |at| (at + 2, spec)));
+    let positions = command.keys.iter().flat_map(|spec| {
+        let flags = flags_of(command, spec, request);
+        spec.positions(request).map(move |at| (at + 2, flags))
+    });
     Ok(positions.collect())
+}
+
+/// What a command does to the keys of a specification: with these arguments, if they matter.
+fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>) -> &'static str {
+    let has = |from: usize, words: &[&str]| {
+        let mut options = request.tail(from).iter();
+        options.any(|option| words.iter().any(|word| is(option, word)))
+    };
+    match (spec.flags.ends_with("variable_flags"), command.name) {
+        (false, _) => spec.flags,
+        (true, "set") if !has(3, &["get"]) => "OW update",
+        (true, "bitfield") if !has(2, &["set", "incrby"]) => "RO access",
+        (true, _) => "RW access update",
+    }
 }
 
 /// One element of COMMAND's reply.

@@ -23,9 +23,8 @@ use crate::value::Text;
 /// Writes a stream behind the number of its form; tells whether Redis 7.0 knows that.
 pub(super) fn write(out: &mut Vec<u8>, stream: &Stream) -> bool {
     // Before Redis 7.2 a consumer had one time, which stands for both.
-    let consumers = stream.groups.values().flat_map(Group::consumers);
-    let has_one_time = consumers.map(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
-    let is_old = has_one_time.fold(true, |all, one| all && one);
+    let mut consumers = stream.groups.values().flat_map(Group::consumers);
+    let is_old = consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
     out.push(if is_old {
         form::STREAM_2
     } else {
