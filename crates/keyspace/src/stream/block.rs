@@ -145,9 +145,10 @@ impl Block {
         self.live += 1;
     }
 
-    /// Nothing more will be added: gives back the room for it.
+    /// Nothing more will be added: gives back the room for it. By a copy, since allocators shrink
+    /// in place and keep what is less than half.
     pub(crate) fn close(&mut self) {
-        self.bytes.shrink_to_fit();
+        self.bytes = self.bytes.as_slice().to_vec();
     }
 
     /// Marks an entry as deleted; false if it is not there.
