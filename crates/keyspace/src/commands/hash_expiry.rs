@@ -3,7 +3,7 @@
 use tidewire_resp::number::parse_integer;
 
 use super::Call;
-use super::hashes::{find_hash, find_or_insert, set_fields, settle};
+use super::hashes::{find_hash, find_or_insert, settle};
 use super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::error::CommandError;
 use crate::fields::{self, Fields, Found};
@@ -146,13 +146,19 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
             // A field whose time has come has no deadline to be kept.
             remove_due(call, key, place, options.first, &mut done);
         }
-        set_fields(call, key, place, options.first, keeps);
-        if let Change::To(_) = options.change {
-            fields::make_timed(call.view.entry_mut(key, place));
-            for at in call.rest(options.first).step_by(2) {
-                let field = call.argument(at);
-                done.apply(call, key, place, field, options.change);
-            }
+        let limits = call.view.keyspace.hash_limits();
+        let pairs = call.rest(options.first);
+        let entry = call.view.entry_mut(key, place);
+        fields::expect(entry, pairs.len() / 2, limits);
+        if options.change != Change::None {
+            fields::make_timed(entry);
+        }
+        // One by one, so that fields whose deadline is past are never there all together.
+        for at in pairs.step_by(2) {
+            let (field, value) = (call.argument(at), call.argument(at + 1));
+            let entry = call.view.entry_mut(key, place);
+            fields::set(entry, field, value, limits, keeps);
+            done.apply(call, key, place, field, options.change);
         }
     }
     call.reply.integer(i64::from(allowed));

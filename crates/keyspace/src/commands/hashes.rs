@@ -21,7 +21,15 @@ pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let key = call.key(1);
     let place = find_or_insert(call, key)?;
-    let added = set_fields(call, key, place, 2, false);
+    let limits = call.view.keyspace.hash_limits();
+    let pairs = call.rest(2);
+    fields::expect(call.view.entry_mut(key, place), pairs.len() / 2, limits);
+    let mut added = 0;
+    for at in pairs.step_by(2) {
+        let (field, value) = (call.argument(at), call.argument(at + 1));
+        let entry = call.view.entry_mut(key, place);
+        added += i64::from(fields::set(entry, field, value, limits, false));
+    }
     call.view.settle_fields(key, place);
     call.view.changed(key, place, Event::HashSet);
     if call.command.name == "hmset" {
@@ -366,28 +374,6 @@ pub(super) fn find_or_insert(
         Some(place) => Ok(place),
         None => Ok(call.view.insert(key, fields::empty(), Expiry::Clear)),
     }
-}
-
-/// Sets the fields that the arguments from `from` on tell, with their values; returns how many are
-/// new.
-pub(super) fn set_fields(
-    call: &mut Call<'_, '_, '_>,
-    key: Key<'_>,
-    place: Place,
-    from: usize,
-    keeps_deadlines: bool,
-) -> i64 {
-    let limits = call.view.keyspace.hash_limits();
-    let pairs = call.rest(from);
-    fields::expect(call.view.entry_mut(key, place), pairs.len() / 2, limits);
-    let mut added = 0;
-    for at in pairs.step_by(2) {
-        let (field, value) = (call.argument(at), call.argument(at + 1));
-        let entry = call.view.entry_mut(key, place);
-        let new = fields::set(entry, field, value, limits, keeps_deadlines);
-        added += i64::from(new);
-    }
-    added
 }
 
 /// Sets one field, which keeps its deadline.
