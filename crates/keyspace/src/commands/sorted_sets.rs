@@ -21,7 +21,7 @@ mod reading;
 pub(super) use reading::{zcard, zmscore, zrandmember, zrank, zrevrank, zscore};
 
 mod scores;
-pub(super) use scores::{parse_bound, parse_score};
+pub(super) use scores::parse_score;
 
 use tidewire_resp::{Protocol, Writer};
 
