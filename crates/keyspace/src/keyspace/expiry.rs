@@ -44,7 +44,7 @@ impl Keyspace {
     }
 
     /// Whether [`expire_due`](Self::expire_due) removes anything: the setting of
-    /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due is removed when it is asked for.
+    /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due goes when it is asked for.
     pub fn set_active_expiry(&self, active: bool) {
         self.expires_actively.store(active, Ordering::Relaxed);
     }
