@@ -270,13 +270,19 @@ impl HashMaker {
         Ok(())
     }
 
-    /// Takes fields, values and deadlines, one after the other.
+    /// Takes fields, values and deadlines, one after the other: the earliest first, those without
+    /// last.
     fn set_all_timed<'t>(&mut self, texts: impl IntoIterator<Item = Text<'t>>) -> Result<()> {
         let mut texts = texts.into_iter();
+        let mut last_ms = 1;
         while let Some(field) = texts.next() {
             let value = texts.next().ok_or(SerialError::Format)?;
             let deadline = texts.next().ok_or(SerialError::Format)?;
             let deadline_ms = parse_integer(deadline.as_bytes()).ok_or(SerialError::Format)?;
+            if deadline_ms != 0 && (last_ms == 0 || deadline_ms < last_ms) {
+                return Err(SerialError::Format);
+            }
+            last_ms = deadline_ms;
             self.set_timed(field.as_bytes(), value.as_bytes(), deadline_ms)?;
         }
         Ok(())
