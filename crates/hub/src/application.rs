@@ -297,7 +297,11 @@ impl Application for HubLane {
                     }
                     context.close_after_flush(id, CloseReason::Requested);
                 }
-                Session::Resp(Box::new(RespSession::new(id, client)))
+                let mut session = RespSession::new(id, client);
+                if self.hub.parameters.has_password.load(Ordering::Acquire) {
+                    session.require_password();
+                }
+                Session::Resp(Box::new(session))
             }
             port::ZMQ_PUBLISH | port::ZMQ_PULL => {
                 let socket_type = if port == port::ZMQ_PULL {

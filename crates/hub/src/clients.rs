@@ -40,8 +40,14 @@ pub struct Client {
     pub protocol: AtomicU32,
     /// Channels subscribed to.
     pub channels: AtomicU32,
+    /// Shard channels subscribed to.
+    pub shard_channels: AtomicU32,
     /// Patterns subscribed to.
     pub patterns: AtomicU32,
+    /// CLIENT NO-EVICT.
+    pub no_evict: AtomicBool,
+    /// CLIENT NO-TOUCH.
+    pub no_touch: AtomicBool,
     /// Commands executed.
     pub commands: AtomicU64,
     /// Bytes received and not executed yet.
@@ -91,7 +97,10 @@ impl Clients {
             database: AtomicU32::new(0),
             protocol: AtomicU32::new(2),
             channels: AtomicU32::new(0),
+            shard_channels: AtomicU32::new(0),
             patterns: AtomicU32::new(0),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
             commands: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
@@ -141,7 +150,9 @@ impl Client {
 
     /// Whether it is in pub/sub mode.
     pub fn is_subscriber(&self) -> bool {
-        self.channels.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0
+        [&self.channels, &self.patterns, &self.shard_channels]
+            .iter()
+            .any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     /// Notes whether its command has not ended.
@@ -150,16 +161,30 @@ impl Client {
     }
 
     /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
-    pub fn describe(&self, now_unix_ns: u64) -> String {
+    pub fn describe(&self, now_unix_ns: u64, is_blocked: bool) -> String {
         let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
         let labels = self.labels.lock().clone();
+        let multi = self.multi.load(Ordering::Relaxed);
+        let flags: String = [
+            ('P', self.is_subscriber()),
+            ('x', multi >= 0),
+            ('b', is_blocked),
+            ('U', self.address == "local"),
+            ('e', self.no_evict.load(Ordering::Relaxed)),
+            ('T', self.no_touch.load(Ordering::Relaxed)),
+        ]
+        .into_iter()
+        .filter_map(|(letter, is_set)| is_set.then_some(letter))
+        .collect();
+        let query_bytes = self.query_bytes.load(Ordering::Relaxed);
+        let output_bytes = self.output_bytes.load(Ordering::Relaxed);
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 \
-             multi=-1 watch=0 qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
-             omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} \
-             io-thread={} tot-cmds={}",
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
+             ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 \
+             rbs=0 rbp=0 obl=0 oll=0 omem={output_bytes} tot-mem={} events=r cmd={} user=default \
+             redir=-1 resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
             self.id,
             self.address,
             self.local_address,
@@ -167,13 +192,13 @@ impl Client {
             labels.name,
             seconds(self.connected_unix_ns),
             seconds(self.active_unix_ns.load(Ordering::Relaxed)),
-            if self.is_subscriber() { "P" } else { "N" },
+            if flags.is_empty() { "N" } else { &flags },
             self.database.load(Ordering::Relaxed),
             self.channels.load(Ordering::Relaxed),
             self.patterns.load(Ordering::Relaxed),
-            self.query_bytes.load(Ordering::Relaxed),
-            self.output_bytes.load(Ordering::Relaxed),
-            self.output_bytes.load(Ordering::Relaxed) + self.query_bytes.load(Ordering::Relaxed),
+            self.shard_channels.load(Ordering::Relaxed),
+            self.watched.load(Ordering::Relaxed),
+            query_bytes + output_bytes,
             *self.last_command.lock(),
             self.protocol.load(Ordering::Relaxed),
             labels.library,

@@ -89,6 +89,7 @@ impl Fanout {
         }
         let is_new = match kind {
             Kind::Channel => outlet.channels.insert(name.into()),
+            Kind::Shard => outlet.shard_channels.insert(name.into()),
             Kind::Pattern => outlet.patterns.insert(name.into()),
             Kind::Prefix => true,
         };
@@ -119,6 +120,7 @@ impl Fanout {
         };
         let existed = match kind {
             Kind::Channel => outlet.channels.remove(name),
+            Kind::Shard => outlet.shard_channels.remove(name),
             Kind::Pattern => outlet.patterns.remove(name),
             Kind::Prefix => true,
         };
@@ -127,16 +129,15 @@ impl Fanout {
         }
     }
 
-    /// Number of channels and patterns a connection is subscribed to.
-    pub(crate) fn count(&self, connection: ConnectionId) -> usize {
-        self.existing(connection)
-            .map_or(0, |o| o.channels.len() + o.patterns.len())
-    }
-
-    /// Number of channels, and of patterns, a connection is subscribed to.
-    pub(crate) fn counts(&self, connection: ConnectionId) -> (usize, usize) {
-        self.existing(connection)
-            .map_or((0, 0), |o| (o.channels.len(), o.patterns.len()))
+    /// Number of channels, of patterns, and of shard channels a connection is subscribed to.
+    pub(crate) fn counts(&self, connection: ConnectionId) -> [usize; 3] {
+        self.existing(connection).map_or([0; 3], |outlet| {
+            [
+                outlet.channels.len(),
+                outlet.patterns.len(),
+                outlet.shard_channels.len(),
+            ]
+        })
     }
 
     /// The names of one kind that a connection is subscribed to.
@@ -146,6 +147,7 @@ impl Fanout {
         };
         match kind {
             Kind::Channel => outlet.channels.iter().cloned().collect(),
+            Kind::Shard => outlet.shard_channels.iter().cloned().collect(),
             Kind::Pattern => outlet.patterns.iter().map(|text| text[..].into()).collect(),
             Kind::Prefix => Vec::new(),
         }
@@ -178,6 +180,9 @@ impl Fanout {
         for name in &outlet.channels {
             self.remove_subscriber(connection, Kind::Channel, name);
         }
+        for name in &outlet.shard_channels {
+            self.remove_subscriber(connection, Kind::Shard, name);
+        }
         for text in &outlet.patterns {
             self.remove_subscriber(connection, Kind::Pattern, text);
         }
@@ -193,6 +198,12 @@ impl Fanout {
         for news in publication.news() {
             let targets = match news.origin {
                 Origin::Market(number) => self.take_route(number, news.name),
+                Origin::Shard => {
+                    let mut targets = std::mem::take(&mut self.targets);
+                    targets.clear();
+                    self.listeners.collect_shard(news.name, &mut targets);
+                    targets
+                }
                 Origin::Live | Origin::Channel => {
                     let mut targets = std::mem::take(&mut self.targets);
                     targets.clear();
@@ -206,7 +217,7 @@ impl Fanout {
             }
             match news.origin {
                 Origin::Market(number) => self.put_route(number, targets),
-                Origin::Live | Origin::Channel => self.targets = targets,
+                Origin::Live | Origin::Channel | Origin::Shard => self.targets = targets,
             }
         }
         let counter = &self.hub.fanout.delivered;
@@ -312,7 +323,9 @@ impl Fanout {
                 let topic = || PendingTopic::Live(news.name.into());
                 outlet.admit_update(topic, how, news.version, waiting_bytes, hub)
             }
-            Origin::Channel => outlet.admit_message(waiting_bytes, hub, context.now_ns()),
+            Origin::Channel | Origin::Shard => {
+                outlet.admit_message(waiting_bytes, hub, context.now_ns())
+            }
         };
         match verdict {
             Verdict::Send => {}
@@ -393,6 +406,9 @@ impl Fanout {
 
     /// Market topics that a subscription reaches, by number.
     fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<u32> {
+        if kind == Kind::Shard {
+            return Vec::new();
+        }
         if kind == Kind::Channel {
             return self
                 .hub
@@ -424,7 +440,7 @@ impl Fanout {
         let mut live: Vec<Box<[u8]>> = Vec::new();
         match kind {
             Kind::Channel if self.hub.is_live(name) => live.push(name.into()),
-            Kind::Channel => {}
+            Kind::Channel | Kind::Shard => {}
             Kind::Pattern => self
                 .hub
                 .live_names(&|key| glob::matches(name, key), &mut live),
@@ -432,6 +448,7 @@ impl Fanout {
         }
         let how = match kind {
             Kind::Channel => How::Channel,
+            Kind::Shard => return,
             Kind::Pattern => How::Pattern(name.into()),
             Kind::Prefix => How::Prefix,
         };
@@ -470,7 +487,7 @@ impl Fanout {
     fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
         let topic = match kind {
             Kind::Channel => self.hub.board.find_channel(name).map(|topic| topic.number),
-            Kind::Pattern | Kind::Prefix => None,
+            Kind::Pattern | Kind::Prefix | Kind::Shard => None,
         };
         if self.listeners.remove(connection, kind, name, topic) == Change::Lane {
             self.hub.subscriptions.remove(self.lane, kind, name);

@@ -12,6 +12,7 @@ use crate::publication::News;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum How {
     Channel,
+    Shard,
     Pattern(Arc<[u8]>),
     Prefix,
 }
@@ -44,9 +45,17 @@ impl Frames {
     /// Writes `news` to one subscriber.
     pub(crate) fn write(&mut self, out: &mut Outbox, dialect: Dialect, how: &How, news: &News<'_>) {
         let head = match how {
+            // A message goes to channels or to shard channels, never to both.
+            How::Shard => {
+                if self.channel.is_empty() {
+                    write_channel_head(&mut self.channel, "smessage", news);
+                    write_resp_body(&mut self.channel, news);
+                }
+                &self.channel
+            }
             How::Channel => {
                 if self.channel.is_empty() {
-                    write_channel_head(&mut self.channel, news);
+                    write_channel_head(&mut self.channel, "message", news);
                     write_resp_body(&mut self.channel, news);
                 }
                 &self.channel
@@ -91,8 +100,9 @@ impl Frames {
     }
 }
 
-fn write_channel_head(out: &mut Vec<u8>, news: &News<'_>) {
-    out.extend_from_slice(b"*3\r\n$7\r\nmessage\r\n");
+fn write_channel_head(out: &mut Vec<u8>, word: &str, news: &News<'_>) {
+    out.extend_from_slice(b"*3\r\n");
+    write_bulk(out, word.as_bytes());
     write_bulk(out, news.name);
 }
 
@@ -144,6 +154,8 @@ mod tests {
     fn each_protocol_gets_the_message_in_its_own_words() {
         let channel = b"*3\r\n$7\r\nmessage\r\n$4\r\nmd:A\r\n$2\r\n{}\r\n";
         assert_eq!(written(Dialect::Resp2, How::Channel), channel);
+        let shard = b">3\r\n$8\r\nsmessage\r\n$4\r\nmd:A\r\n$2\r\n{}\r\n";
+        assert_eq!(written(Dialect::Resp3, How::Shard), shard);
         let pattern = b">4\r\n$8\r\npmessage\r\n$4\r\nmd:*\r\n$4\r\nmd:A\r\n$2\r\n{}\r\n";
         assert_eq!(
             written(Dialect::Resp3, How::Pattern(b"md:*"[..].into())),

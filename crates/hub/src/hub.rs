@@ -257,7 +257,7 @@ impl Hub {
                 }
                 let lost = publication
                     .news()
-                    .filter(|news| news.origin == Origin::Channel)
+                    .filter(|news| matches!(news.origin, Origin::Channel | Origin::Shard))
                     .count();
                 self.fanout
                     .dropped
@@ -311,20 +311,26 @@ impl Hub {
     }
 
     /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
-    /// when that has subscribers, and how many Redis clients it reaches.
+    /// when that has subscribers and gets it directly, not by mail, and how many Redis clients it
+    /// reaches.
     pub(crate) fn publish(
         &self,
         own_lane: usize,
         name: &[u8],
         payload: &[u8],
+        origin: Origin,
+        direct: bool,
     ) -> (Option<Arc<Publication>>, u64) {
-        let route = self.subscriptions.route(name);
+        let route = match origin {
+            Origin::Shard => self.subscriptions.shard_route(name),
+            _ => self.subscriptions.route(name),
+        };
         if route.lanes == 0 {
             return (None, 0);
         }
-        let publication = Arc::new(Publication::single(name, payload, Origin::Channel));
+        let publication = Arc::new(Publication::single(name, payload, origin));
         // What waits in the own lane's mailbox was told first, and must arrive first.
-        let direct = self.mail_bytes[own_lane].load(Ordering::Relaxed) == 0;
+        let direct = direct && self.mail_bytes[own_lane].load(Ordering::Relaxed) == 0;
         let own = direct && (route.lanes >> own_lane) & 1 == 1;
         let by_mail = route.lanes & !(u64::from(own) << own_lane);
         self.send_news(by_mail, &publication);

@@ -15,6 +15,7 @@ use crate::subscriptions::Kind;
 #[derive(Debug)]
 pub(crate) struct Listeners {
     channels: HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState>,
+    shard_channels: HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState>,
     patterns: HashMap<Arc<[u8]>, Vec<ConnectionId>, RandomState>,
     prefixes: PrefixTable<ConnectionId>,
     /// What channels, patterns and distinct prefixes are counted with.
@@ -47,6 +48,7 @@ impl Listeners {
     pub(crate) fn new() -> Self {
         Self {
             channels: HashMap::default(),
+            shard_channels: HashMap::default(),
             patterns: HashMap::default(),
             prefixes: PrefixTable::new(),
             name_bytes: 0,
@@ -71,8 +73,8 @@ impl Listeners {
         topics: &[u32],
     ) -> Change {
         let change = match kind {
-            Kind::Channel => {
-                let subscribers = self.channels.entry(name.into()).or_default();
+            Kind::Channel | Kind::Shard => {
+                let subscribers = self.named(kind).entry(name.into()).or_default();
                 subscribers.push(connection);
                 Change::Lane
             }
@@ -108,11 +110,12 @@ impl Listeners {
         topic: Option<u32>,
     ) -> Change {
         let change = match kind {
-            Kind::Channel => {
-                if let Some(subscribers) = self.channels.get_mut(name)
+            Kind::Channel | Kind::Shard => {
+                let named = self.named(kind);
+                if let Some(subscribers) = named.get_mut(name)
                     && leave(subscribers, connection)
                 {
-                    self.channels.remove(name);
+                    named.remove(name);
                 }
                 Change::Lane
             }
@@ -149,6 +152,15 @@ impl Listeners {
         }
         self.name_bytes -= ended.iter().map(|prefix| cost_bytes(prefix)).sum::<usize>();
         ended
+    }
+
+    /// Appends everybody who gets a message to the shard channel `name`.
+    pub(crate) fn collect_shard(&self, name: &[u8], targets: &mut Vec<Target>) {
+        let subscribers = self.shard_channels.get(name).into_iter().flatten();
+        targets.extend(subscribers.map(|&connection| Target {
+            connection,
+            how: How::Shard,
+        }));
     }
 
     /// Appends everybody who gets a message named `name`.
@@ -216,8 +228,15 @@ impl Listeners {
         None
     }
 
+    fn named(&mut self, kind: Kind) -> &mut HashMap<Box<[u8]>, Vec<ConnectionId>, RandomState> {
+        match kind {
+            Kind::Shard => &mut self.shard_channels,
+            _ => &mut self.channels,
+        }
+    }
+
     fn forget_routes(&mut self, kind: Kind, topics: &[u32]) {
-        if kind != Kind::Channel {
+        if !matches!(kind, Kind::Channel | Kind::Shard) {
             self.routes.clear();
             self.routed = 0;
             return;

@@ -8,6 +8,7 @@ use tidewire_lane::ConnectionId;
 
 use crate::frames::{Dialect, How};
 use crate::hub::Hub;
+use crate::parameters::{ClientClass, OverLimit};
 use crate::pending::{Pending, PendingTopic};
 
 /// What a subscribed connection needs beyond its session.
@@ -16,14 +17,14 @@ pub(crate) struct Outlet {
     pub(crate) connection: ConnectionId,
     pub(crate) dialect: Dialect,
     pub(crate) channels: HashSet<Box<[u8]>, RandomState>,
+    pub(crate) shard_channels: HashSet<Box<[u8]>, RandomState>,
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
     /// Topics whose current value is owed.
     pub(crate) pending: Pending,
     /// The state of each topic whose current value was written, and when (monotonic ns): older
     /// news of it may still be on their way. Forgotten with the first newer news, or after a time.
     current: HashMap<(PendingTopic, How), (u64, u64), RandomState>,
-    /// Since when the outbox has been above the soft limit, monotonic ns.
-    over_soft_limit_since_ns: Option<u64>,
+    over_limit: OverLimit,
 }
 
 /// What becomes of a message to one subscriber.
@@ -46,10 +47,11 @@ impl Outlet {
             connection,
             dialect,
             channels: HashSet::default(),
+            shard_channels: HashSet::default(),
             patterns: HashSet::default(),
             pending: Pending::default(),
             current: HashMap::default(),
-            over_soft_limit_since_ns: None,
+            over_limit: OverLimit::default(),
         }
     }
 
@@ -128,21 +130,15 @@ impl Outlet {
                 }
             },
             How::Pattern(text) => self.patterns.contains(text),
+            // A shard channel is no topic: nothing is ever owed.
+            How::Shard => false,
             How::Prefix => true,
         }
     }
 
-    /// Redis's `client-output-buffer-limit pubsub`: at once above the hard limit, and above the
-    /// soft one when it lasts.
+    /// Redis's `client-output-buffer-limit pubsub`.
     fn is_over_limit(&mut self, waiting_bytes: usize, hub: &Hub, now_ns: u64) -> bool {
-        if waiting_bytes > hub.config.pubsub_hard_bytes {
-            return true;
-        }
-        if waiting_bytes <= hub.config.pubsub_soft_bytes {
-            self.over_soft_limit_since_ns = None;
-            return false;
-        }
-        let since_ns = *self.over_soft_limit_since_ns.get_or_insert(now_ns);
-        now_ns - since_ns > hub.config.pubsub_soft_seconds * 1_000_000_000
+        let limit = hub.parameters.output_limit(ClientClass::Pubsub);
+        self.over_limit.is_exceeded(limit, waiting_bytes, now_ns)
     }
 }

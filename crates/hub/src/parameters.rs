@@ -51,6 +51,30 @@ pub(crate) enum ClientClass {
     Pubsub = 2,
 }
 
+/// Watches one client's unsent bytes against the limit of its class: cut off at once above the
+/// hard limit, and above the soft one when it lasts.
+#[derive(Debug, Default)]
+pub(crate) struct OverLimit {
+    /// Since when they have been above the soft limit, monotonic ns.
+    since_ns: Option<u64>,
+}
+
+impl OverLimit {
+    #[inline]
+    pub(crate) fn is_exceeded(&mut self, limit: OutputLimit, bytes: usize, now_ns: u64) -> bool {
+        let bytes = bytes as u64;
+        if limit.hard_bytes != 0 && bytes > limit.hard_bytes {
+            return true;
+        }
+        if limit.soft_bytes == 0 || bytes <= limit.soft_bytes {
+            self.since_ns = None;
+            return false;
+        }
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        now_ns - since_ns > limit.soft_seconds * 1_000_000_000
+    }
+}
+
 impl Parameters {
     /// The values at the start: the defaults, what `config` says, and `config.parameters`. Of
     /// these, one that [`Parameters::check`] refuses is left out.

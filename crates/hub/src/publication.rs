@@ -36,6 +36,8 @@ pub enum Origin {
     Live,
     /// A plain message (PUBLISH): each counts.
     Channel,
+    /// A plain message to a shard channel (SPUBLISH).
+    Shard,
 }
 
 /// One message of a publication.

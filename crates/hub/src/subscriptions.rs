@@ -23,6 +23,7 @@ pub struct Subscriptions {
 #[derive(Debug, Default)]
 struct Tables {
     channels: HashMap<Box<[u8]>, LaneCounts, RandomState>,
+    shard_channels: HashMap<Box<[u8]>, LaneCounts, RandomState>,
     patterns: HashMap<Box<[u8]>, LaneCounts, RandomState>,
     prefixes: PrefixTable<u16>,
     /// How many subscriptions a lane has on each prefix.
@@ -42,11 +43,13 @@ pub struct Route {
     pub receivers: u64,
 }
 
-/// The three ways to subscribe.
+/// The ways to subscribe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// SUBSCRIBE: one name.
     Channel,
+    /// SSUBSCRIBE: one name, of those that SPUBLISH publishes under.
+    Shard,
     /// PSUBSCRIBE: a glob pattern.
     Pattern,
     /// A ZeroMQ subscription: every name that begins so.
@@ -116,23 +119,33 @@ impl Subscriptions {
         route
     }
 
-    /// Names of channels with subscribers that match `pattern` (all without one).
-    pub fn channels(&self, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
+    /// Where a message of SPUBLISH must go.
+    pub fn shard_route(&self, name: &[u8]) -> Route {
+        let mut route = Route::default();
+        if let Some(counts) = self.tables.read().shard_channels.get(name) {
+            route.add(counts);
+        }
+        route
+    }
+
+    /// Names of channels, or of shard channels, with subscribers that match `pattern` (all without
+    /// one).
+    pub fn channels(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Box<[u8]>> {
         let tables = self.tables.read();
         let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
         tables
-            .channels
+            .named(kind)
             .keys()
             .filter(|name| wanted(name))
             .cloned()
             .collect()
     }
 
-    /// Subscribers of exactly this channel, patterns not counted.
-    pub fn channel_subscribers(&self, name: &[u8]) -> u64 {
+    /// Subscribers of exactly this channel or shard channel, patterns not counted.
+    pub fn channel_subscribers(&self, kind: Kind, name: &[u8]) -> u64 {
         self.tables
             .read()
-            .channels
+            .named(kind)
             .get(name)
             .map_or(0, LaneCounts::total)
     }
@@ -142,6 +155,11 @@ impl Subscriptions {
         self.tables.read().patterns.len()
     }
 
+    /// Number of distinct shard channels.
+    pub fn shard_channel_count(&self) -> usize {
+        self.tables.read().shard_channels.len()
+    }
+
     /// Number of distinct channels.
     pub fn channel_count(&self) -> usize {
         self.tables.read().channels.len()
@@ -149,9 +167,17 @@ impl Subscriptions {
 }
 
 impl Tables {
+    fn named(&self, kind: Kind) -> &HashMap<Box<[u8]>, LaneCounts, RandomState> {
+        match kind {
+            Kind::Shard => &self.shard_channels,
+            _ => &self.channels,
+        }
+    }
+
     fn counts(&mut self, kind: Kind) -> &mut HashMap<Box<[u8]>, LaneCounts, RandomState> {
         match kind {
             Kind::Channel => &mut self.channels,
+            Kind::Shard => &mut self.shard_channels,
             Kind::Pattern => &mut self.patterns,
             Kind::Prefix => &mut self.prefix_counts,
         }
@@ -223,7 +249,7 @@ mod tests {
         );
         assert_eq!(subscriptions.route(b"other"), Route::default());
         subscriptions.remove(0, Kind::Channel, b"md:A");
-        assert_eq!(subscriptions.channel_subscribers(b"md:A"), 1);
+        assert_eq!(subscriptions.channel_subscribers(Kind::Channel, b"md:A"), 1);
         subscriptions.remove(0, Kind::Channel, b"md:A");
         subscriptions.remove(5, Kind::Prefix, b"md");
         subscriptions.remove(2, Kind::Pattern, b"md:*");
@@ -232,6 +258,22 @@ mod tests {
             subscriptions.channel_count() + subscriptions.pattern_count(),
             0
         );
+    }
+
+    #[test]
+    fn shard_channels_are_names_of_their_own() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(1, Kind::Shard, b"a");
+        assert_eq!(subscriptions.route(b"a"), Route::default());
+        let expected = Route {
+            lanes: 0b10,
+            receivers: 1,
+        };
+        assert_eq!(subscriptions.shard_route(b"a"), expected);
+        assert_eq!(subscriptions.channels(Kind::Shard, None), [b"a"[..].into()]);
+        assert!(subscriptions.channels(Kind::Channel, None).is_empty());
+        subscriptions.remove(1, Kind::Shard, b"a");
+        assert_eq!(subscriptions.shard_channel_count(), 0);
     }
 
     #[test]

@@ -56,6 +56,11 @@ impl WaitingClients {
         removed.then_some(lane)
     }
 
+    /// Whether a client waits.
+    pub(crate) fn contains(&self, client: u64) -> bool {
+        self.by_client.lock().contains_key(&client)
+    }
+
     /// Clients that wait or are postponed.
     pub(crate) fn count(&self) -> u64 {
         self.blocked.load(Ordering::Relaxed)

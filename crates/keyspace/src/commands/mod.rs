@@ -224,9 +224,7 @@ impl Group {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is named after its command")]
 pub enum SessionCommand {
-    AclCat,
     AclHelp,
-    AclList,
     AclUsers,
     AclWhoAmI,
     Auth,

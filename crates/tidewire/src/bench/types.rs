@@ -34,7 +34,7 @@ fn cases() -> Vec<Case> {
     let value = bulk("abcdefghijklmnop");
     case("INCRBY", b":0\r\n", &|n| format!("INCRBY number:{n:012} 0"));
     case("MSET of 10", b"+OK\r\n", &|n| {
-        let pair = |step| format!(" key:{:012} abcdefghijklmnop", (n + step * 997) % KEYS);
+        let pair = |step: u64| format!(" key:{:012} abcdefghijklmnop", (n + step * 997) % KEYS);
         (0..10).fold("MSET".to_owned(), |text, step| text + &pair(step))
     });
     case("EXPIRE", b":1\r\n", &|n| {

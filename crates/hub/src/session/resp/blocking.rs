@@ -10,7 +10,6 @@ use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};

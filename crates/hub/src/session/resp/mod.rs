@@ -1,6 +1,8 @@
 //! A Redis client's session: requests in, replies out, in order.
 
+mod authentication;
 mod blocking;
+mod client;
 mod connection;
 mod debug;
 mod info;
@@ -24,7 +26,10 @@ use tidewire_resp::{Arguments, Limits, Protocol, RequestParser, Writer};
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
+use crate::publication::Origin;
+use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
+use authentication::excess_of_stranger;
 use blocking::Stop;
 use pipeline::Gathered;
 use transaction::Transaction;
@@ -54,6 +59,8 @@ struct State {
     watched: Vec<WatchedKey>,
     /// EXEC runs, and has shards locked.
     is_executing: bool,
+    /// It has given the password, or needs none.
+    is_authenticated: bool,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
 }
@@ -121,9 +128,15 @@ impl RespSession {
                 transaction: None,
                 watched: Vec::new(),
                 is_executing: false,
+                is_authenticated: true,
                 refusals: Cell::new(0),
             },
         }
+    }
+
+    /// Nothing is executed until the client has given the password.
+    pub(crate) fn require_password(&mut self) {
+        self.state.is_authenticated = false;
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {
@@ -181,8 +194,20 @@ impl RespSession {
             }
             match gathered {
                 Gathered::Full => {}
-                Gathered::Partial(length) if length <= QUERY_BYTES_MAX => break,
+                Gathered::Partial(length)
+                    if !self.state.is_authenticated
+                        && let Some(excess) = excess_of_stranger(&rest[rest.len() - length..]) =>
+                {
+                    self.state
+                        .end(context, &format!("ERR Protocol error: {excess}"));
+                }
+                Gathered::Partial(length)
+                    if length as u64 <= hub.parameters.query_bytes_max.load(Ordering::Relaxed) =>
+                {
+                    break;
+                }
                 Gathered::Partial(_) => {
+                    hub.query_cut_off.fetch_add(1, Ordering::Relaxed);
                     self.state
                         .end(context, "ERR Protocol error: the request is too long");
                 }
@@ -265,6 +290,9 @@ impl State {
 
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        if !self.is_authenticated && !command.has_flag("no_auth") {
+            return self.refuse_unauthenticated(call);
+        }
         if call.hub.parameters.memory_is_full.load(Ordering::Relaxed) && self.needs_memory(command)
         {
             return self.refuse_for_memory(call, command);
@@ -337,7 +365,7 @@ impl State {
             Name::Quit => self.quit(call),
             Name::Reset => self.reset(call),
             Name::ClientGetName => self.client_get_name(call),
-            Name::ClientHelp => self.help(call, connection::CLIENT_HELP),
+            Name::ClientHelp => self.help(call, client::CLIENT_HELP),
             Name::ClientId => {
                 let id = self.client.id as i64;
                 self.reply(call.context, |reply| reply.integer(id));
@@ -354,14 +382,23 @@ impl State {
             Name::ConfigResetStat => self.config_reset_stat(call),
             Name::ConfigHelp => self.help(call, parameters::CONFIG_HELP),
             Name::Info => self.info(call),
-            Name::Subscribe => self.subscribe(call, crate::subscriptions::Kind::Channel),
-            Name::Psubscribe => self.subscribe(call, crate::subscriptions::Kind::Pattern),
-            Name::Unsubscribe => self.unsubscribe(call, crate::subscriptions::Kind::Channel),
-            Name::Punsubscribe => self.unsubscribe(call, crate::subscriptions::Kind::Pattern),
-            Name::Publish => self.publish(call),
-            Name::PubsubChannels => self.pubsub_channels(call),
+            Name::Subscribe => self.subscribe(call, Kind::Channel),
+            Name::Psubscribe => self.subscribe(call, Kind::Pattern),
+            Name::Ssubscribe => self.subscribe(call, Kind::Shard),
+            Name::Sunsubscribe => self.unsubscribe(call, Kind::Shard),
+            Name::Unsubscribe => self.unsubscribe(call, Kind::Channel),
+            Name::Punsubscribe => self.unsubscribe(call, Kind::Pattern),
+            Name::Publish => self.publish(call, Origin::Channel),
+            Name::Spublish => self.publish(call, Origin::Shard),
+            Name::PubsubChannels => self.pubsub_channels(call, Kind::Channel),
+            Name::PubsubShardChannels => {
+                self.pubsub_channels(call, Kind::Shard);
+            }
             Name::PubsubNumPat => self.pubsub_num_pat(call),
-            Name::PubsubNumSub => self.pubsub_num_sub(call),
+            Name::PubsubNumSub => self.pubsub_num_sub(call, Kind::Channel),
+            Name::PubsubShardNumSub => {
+                self.pubsub_num_sub(call, Kind::Shard);
+            }
             Name::PubsubHelp => self.help(call, pubsub::PUBSUB_HELP),
             Name::Multi => self.multi(call),
             Name::Exec => self.exec(call),
@@ -410,7 +447,7 @@ impl State {
     fn subscriber_mode(&self, call: &Call<'_>) -> bool {
         self.protocol == Protocol::Resp2
             && self.client.is_subscriber()
-            && call.fanout.count(self.id) > 0
+            && call.fanout.counts(self.id) != [0; 3]
     }
 
     fn refuse_in_subscriber_mode(&self, call: &mut Call<'_>, command: &Command) {
@@ -456,7 +493,5 @@ fn allowed_to_subscribers(command: &Command) -> bool {
     )
 }
 
-/// The longest request, as Redis's `client-query-buffer-limit`: 1 GiB.
-const QUERY_BYTES_MAX: usize = 1 << 30;
 /// A client with so many bytes of replies unread gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 1 << 20;

@@ -3,14 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use super::{Call, State};
+use crate::publication::Origin;
 use crate::subscriptions::Kind;
 
 impl State {
     pub(super) fn subscribe(&mut self, call: &mut Call<'_>, kind: Kind) {
-        let word = if kind == Kind::Channel {
-            "subscribe"
-        } else {
-            "psubscribe"
+        let word = match kind {
+            Kind::Shard => "ssubscribe",
+            Kind::Channel => "subscribe",
+            _ => "psubscribe",
         };
         for name in call.arguments.tail(1).iter() {
             if call
@@ -21,48 +22,51 @@ impl State {
                 self.refuse(call, "ERR the server has its maximum of subscriptions");
                 continue;
             }
-            self.confirm(call, word, Some(name));
+            self.confirm(call, word, kind, Some(name));
         }
         self.count_subscriptions(call);
         call.fanout.pump(call.context, self.id);
     }
 
     pub(super) fn unsubscribe(&mut self, call: &mut Call<'_>, kind: Kind) {
-        let word = if kind == Kind::Channel {
-            "unsubscribe"
-        } else {
-            "punsubscribe"
+        let word = match kind {
+            Kind::Shard => "sunsubscribe",
+            Kind::Channel => "unsubscribe",
+            _ => "punsubscribe",
         };
         let named: Vec<Box<[u8]>> = match call.arguments.len() {
             1 => call.fanout.names(self.id, kind),
             _ => call.arguments.tail(1).iter().map(Box::from).collect(),
         };
         if named.is_empty() {
-            self.confirm(call, word, None);
+            self.confirm(call, word, kind, None);
         }
         for name in &named {
             call.fanout.unsubscribe(self.id, kind, name);
-            self.confirm(call, word, Some(name));
+            self.confirm(call, word, kind, Some(name));
         }
         self.count_subscriptions(call);
     }
 
-    pub(super) fn publish(&self, call: &mut Call<'_>) {
+    pub(super) fn publish(&self, call: &mut Call<'_>, origin: Origin) {
+        // What EXEC publishes to its own client follows the reply to it.
         let (name, payload) = (&call.arguments[1], &call.arguments[2]);
-        if call.hub.is_mounted(name) {
+        if origin == Origin::Channel && call.hub.is_mounted(name) {
             let text = "READONLY this channel belongs to a live source";
             return self.refuse(call, text);
         }
         let lane = call.context.lane();
-        let (own, receivers) = call.hub.publish(lane, name, payload);
+        let (own, receivers) = call
+            .hub
+            .publish(lane, name, payload, origin, !self.is_executing);
+        self.reply(call.context, |reply| reply.integer(receivers as i64));
         if let Some(publication) = own {
             call.fanout.deliver(call.context, &publication);
         }
-        self.reply(call.context, |reply| reply.integer(receivers as i64));
     }
 
-    pub(super) fn pubsub_channels(&self, call: &mut Call<'_>) {
-        let channels = call.hub.subscriptions.channels(call.arguments.get(2));
+    pub(super) fn pubsub_channels(&self, call: &mut Call<'_>, kind: Kind) {
+        let channels = call.hub.subscriptions.channels(kind, call.arguments.get(2));
         self.reply(call.context, |reply| {
             reply.array(channels.len());
             channels.iter().for_each(|name| reply.bulk(name));
@@ -74,7 +78,7 @@ impl State {
         self.reply(call.context, |reply| reply.integer(count));
     }
 
-    pub(super) fn pubsub_num_sub(&self, call: &mut Call<'_>) {
+    pub(super) fn pubsub_num_sub(&self, call: &mut Call<'_>, kind: Kind) {
         let names = call.arguments.tail(2);
         let subscriptions = &call.hub.subscriptions;
         self.reply(call.context, |reply| {
@@ -82,14 +86,17 @@ impl State {
             reply.array(2 * names.len());
             for name in names.iter() {
                 reply.bulk(name);
-                reply.integer(subscriptions.channel_subscribers(name) as i64);
+                reply.integer(subscriptions.channel_subscribers(kind, name) as i64);
             }
         });
     }
 
     /// Copies the numbers that CLIENT LIST shows.
     pub(super) fn count_subscriptions(&self, call: &Call<'_>) {
-        let (channels, patterns) = call.fanout.counts(self.id);
+        let [channels, patterns, shard_channels] = call.fanout.counts(self.id);
+        self.client
+            .shard_channels
+            .store(shard_channels as u32, Ordering::Relaxed);
         self.client
             .channels
             .store(channels as u32, Ordering::Relaxed);
@@ -98,8 +105,12 @@ impl State {
             .store(patterns as u32, Ordering::Relaxed);
     }
 
-    fn confirm(&self, call: &mut Call<'_>, word: &str, name: Option<&[u8]>) {
-        let count = call.fanout.count(self.id) as i64;
+    fn confirm(&self, call: &mut Call<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
+        let [channels, patterns, shard_channels] = call.fanout.counts(self.id);
+        let count = match kind {
+            Kind::Shard => shard_channels as i64,
+            _ => (channels + patterns) as i64,
+        };
         self.send(call.context, |reply| {
             reply.push(3);
             reply.bulk(word.as_bytes());
@@ -121,6 +132,10 @@ pub(super) const PUBSUB_HELP: &[&str] = &[
     "NUMSUB [<channel> ...]",
     "    Return the number of subscribers for the specified channels, excluding",
     "    pattern subscriptions(default: no channels).",
+    "SHARDCHANNELS [<pattern>]",
+    "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Return the number of subscribers for the specified shard level channel(s)",
     "HELP",
     "    Print this help.",
 ];

@@ -11,6 +11,16 @@ impl State {
         match command {
             Name::ConfigRewrite => self.config_rewrite(call),
             Name::Debug => self.debug(call),
+            Name::AclWhoAmI => self.reply(call.context, |reply| reply.bulk(b"default")),
+            Name::AclUsers => self.reply(call.context, |reply| {
+                reply.array(1);
+                reply.bulk(b"default");
+            }),
+            Name::AclHelp => self.help(call, ACL_HELP),
+            Name::ClientCaching => self.client_caching(call),
+            Name::ClientGetRedir => self.reply(call.context, |reply| reply.integer(-1)),
+            Name::ClientTracking => self.client_tracking(call),
+            Name::ClientTrackingInfo => self.client_tracking_info(call),
             Name::FunctionFlush | Name::ScriptFlush => self.flush_scripts(call),
             Name::FunctionList => self.function_list(call),
             Name::FunctionStats => self.function_stats(call),
@@ -91,6 +101,16 @@ impl State {
         });
     }
 }
+
+const ACL_HELP: &[&str] = &[
+    "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "USERS",
+    "    List all the registered usernames.",
+    "WHOAMI",
+    "    Return the current connection username.",
+    "HELP",
+    "    Print this help.",
+];
 
 const FUNCTION_HELP: &[&str] = &[
     "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -244,15 +244,6 @@ pub(super) const SERVER: &[Command] = &[
         .docs("Looks after users.", "Depends on subcommand.")
         .subcommands(&[
             command(
-                "acl|cat",
-                -2,
-                "noscript loading stale",
-                Group::Server,
-                "6.0.0",
-                Run::Session(SessionCommand::AclCat),
-            )
-            .docs("Lists categories, or the commands of one.", "O(1)"),
-            command(
                 "acl|help",
                 2,
                 "loading stale",
@@ -261,15 +252,6 @@ pub(super) const SERVER: &[Command] = &[
                 Run::Session(SessionCommand::AclHelp),
             )
             .docs("Lists the subcommands.", "O(1)"),
-            command(
-                "acl|list",
-                2,
-                "admin noscript loading stale",
-                Group::Server,
-                "6.0.0",
-                Run::Session(SessionCommand::AclList),
-            )
-            .docs("Lists the users and their rules.", "O(1)"),
             command(
                 "acl|users",
                 2,

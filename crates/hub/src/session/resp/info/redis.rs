@@ -165,7 +165,11 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     let subscriptions = &hub.subscriptions;
     line(out, "pubsub_channels", subscriptions.channel_count());
     line(out, "pubsub_patterns", subscriptions.pattern_count());
-    line(out, "pubsubshard_channels", 0);
+    line(
+        out,
+        "pubsubshard_channels",
+        subscriptions.shard_channel_count(),
+    );
     line(out, "latest_fork_usec", 0);
     line(out, "total_forks", 0);
     line(out, "tracking_total_keys", 0);

@@ -1,0 +1,357 @@
+//! CLIENT.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_lane::CloseReason;
+
+use super::{Call, ReplyMode, State};
+use crate::clients::Client;
+use crate::hub::Mail;
+
+impl State {
+    pub(super) fn client_get_name(&self, call: &mut Call<'_>) {
+        let name = self.client.labels.lock().name.clone();
+        self.reply(call.context, |reply| {
+            if name.is_empty() {
+                reply.null();
+            } else {
+                reply.bulk(name.as_bytes());
+            }
+        });
+    }
+
+    pub(super) fn client_set_name(&self, call: &mut Call<'_>) {
+        match set_name(&self.client, &call.arguments[2]) {
+            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Err(text) => self.refuse(call, text),
+        }
+    }
+
+    pub(super) fn client_set_info(&self, call: &mut Call<'_>) {
+        let option = &call.arguments[2];
+        let Some(value) = printable(&call.arguments[3]) else {
+            let name = String::from_utf8_lossy(option).to_lowercase();
+            let text = format!("ERR {name} cannot contain spaces, newlines or special characters.");
+            return self.refuse(call, &text);
+        };
+        let mut labels = self.client.labels.lock();
+        if option.eq_ignore_ascii_case(b"LIB-NAME") {
+            labels.library = value;
+        } else if option.eq_ignore_ascii_case(b"LIB-VER") {
+            labels.library_version = value;
+        } else {
+            let option = String::from_utf8_lossy(option).into_owned();
+            let text = format!("ERR Unrecognized option '{option}'");
+            return self.refuse(call, &text);
+        }
+        drop(labels);
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn client_info(&self, call: &mut Call<'_>) {
+        let text = self.describe(call, &self.client) + "\n";
+        self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
+    }
+
+    pub(super) fn client_list(&self, call: &mut Call<'_>) {
+        let clients = match listed(call) {
+            Ok(clients) => clients,
+            Err(text) => return self.refuse(call, &text),
+        };
+        let mut text = String::new();
+        for client in clients {
+            text += &self.describe(call, &client);
+            text.push('\n');
+        }
+        self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
+    }
+
+    pub(super) fn client_kill(&mut self, call: &mut Call<'_>) {
+        let by_address = call.arguments.len() == 3;
+        let filter = match by_address {
+            true => Ok(Filter {
+                address: Some(call.arguments[2].to_vec()),
+                skips_me: false,
+                ..Filter::default()
+            }),
+            false => Filter::read(call),
+        };
+        let filter = match filter {
+            Ok(filter) => filter,
+            Err(text) => return self.refuse(call, &text),
+        };
+        let (mut killed, mut own) = (0, false);
+        for client in call.hub.clients.list() {
+            let is_me = client.id == self.client.id;
+            if is_me && filter.skips_me || !filter.accepts(&client, call.context.unix_ns()) {
+                continue;
+            }
+            killed += 1;
+            if is_me {
+                own = true;
+            } else {
+                call.hub.mailboxes()[client.lane].send(Mail::Kill(client.connection));
+            }
+        }
+        if by_address && killed == 0 {
+            return self.refuse(call, "ERR No such client");
+        }
+        self.reply(call.context, |reply| match by_address {
+            true => reply.ok(),
+            false => reply.integer(killed),
+        });
+        if own {
+            call.context
+                .close_after_flush(self.id, CloseReason::Requested);
+            self.closing = true;
+        }
+    }
+
+    pub(super) fn client_reply(&mut self, call: &mut Call<'_>) {
+        let mode = &call.arguments[2];
+        if mode.eq_ignore_ascii_case(b"ON") {
+            self.reply_mode = ReplyMode::On;
+            self.reply(call.context, |reply| reply.ok());
+        } else if mode.eq_ignore_ascii_case(b"OFF") {
+            self.reply_mode = ReplyMode::Off;
+        } else if mode.eq_ignore_ascii_case(b"SKIP") {
+            if self.reply_mode != ReplyMode::Off {
+                self.reply_mode = ReplyMode::SkipNext;
+            }
+        } else {
+            self.refuse(call, SYNTAX);
+        }
+    }
+
+    /// CLIENT NO-EVICT and NO-TOUCH. No client is cut off to save memory and no time of use is
+    /// kept, so that both only show in CLIENT LIST.
+    pub(super) fn client_switch(&self, call: &mut Call<'_>) {
+        let on = match &call.arguments[2] {
+            mode if mode.eq_ignore_ascii_case(b"ON") => true,
+            mode if mode.eq_ignore_ascii_case(b"OFF") => false,
+            _ => return self.refuse(call, SYNTAX),
+        };
+        let switch = match call.arguments[1].eq_ignore_ascii_case(b"NO-EVICT") {
+            true => &self.client.no_evict,
+            false => &self.client.no_touch,
+        };
+        switch.store(on, Ordering::Relaxed);
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    /// CLIENT TRACKING: there is none, so that it can only be turned off.
+    pub(super) fn client_tracking(&self, call: &mut Call<'_>) {
+        let mode = &call.arguments[2];
+        if mode.eq_ignore_ascii_case(b"OFF") && call.arguments.len() == 3 {
+            return self.reply(call.context, |reply| reply.ok());
+        }
+        let text = match mode.eq_ignore_ascii_case(b"ON") {
+            true => "ERR client-side caching is not available on this server",
+            false => SYNTAX,
+        };
+        self.refuse(call, text);
+    }
+
+    pub(super) fn client_caching(&self, call: &mut Call<'_>) {
+        let text = "ERR CLIENT CACHING can be called only when the client is in tracking mode \
+                    with OPTIN or OPTOUT mode enabled";
+        self.refuse(call, text);
+    }
+
+    pub(super) fn client_tracking_info(&self, call: &mut Call<'_>) {
+        self.reply(call.context, |reply| {
+            reply.map(3);
+            reply.bulk(b"flags");
+            reply.set(1);
+            reply.bulk(b"off");
+            reply.bulk(b"redirect");
+            reply.integer(-1);
+            reply.bulk(b"prefixes");
+            reply.array(0);
+        });
+    }
+
+    fn describe(&self, call: &Call<'_>, client: &Client) -> String {
+        let blocked = call.hub.waiting.contains(client.id);
+        if client.id == self.client.id
+            && let Some(command) = self.last_command
+        {
+            *client.last_command.lock() = command.full_name;
+        }
+        client.describe(call.context.unix_ns(), blocked)
+    }
+}
+
+pub(super) fn set_name(client: &Client, name: &[u8]) -> Result<(), &'static str> {
+    client.labels.lock().name = check_name(name)?;
+    Ok(())
+}
+
+pub(super) fn check_name(name: &[u8]) -> Result<String, &'static str> {
+    printable(name).ok_or("ERR Client names cannot contain spaces, newlines or special characters.")
+}
+
+/// A label is of visible ASCII, so that CLIENT LIST stays one line a client.
+fn printable(text: &[u8]) -> Option<String> {
+    let visible = text.iter().all(|byte| (b'!'..=b'~').contains(byte));
+    visible.then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// The clients that CLIENT LIST names.
+fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
+    let mut clients = call.hub.clients.list();
+    let arguments = call.arguments;
+    let Some(option) = arguments.get(2) else {
+        return Ok(clients);
+    };
+    if option.eq_ignore_ascii_case(b"TYPE") && arguments.len() == 4 {
+        let class = Class::read(&arguments[3])?;
+        clients.retain(|client| class.accepts(client));
+        return Ok(clients);
+    }
+    if !option.eq_ignore_ascii_case(b"ID") || arguments.len() < 4 {
+        return Err(SYNTAX.to_owned());
+    }
+    let mut found = Vec::new();
+    for text in arguments.tail(3) {
+        let id = tidewire_resp::number::parse_integer(text).ok_or("ERR Invalid client ID")?;
+        let named = clients
+            .iter()
+            .find(|client| Ok(client.id) == u64::try_from(id));
+        found.extend(named.cloned());
+    }
+    Ok(found)
+}
+
+/// Whom CLIENT KILL ends.
+#[derive(Debug)]
+struct Filter {
+    id: Option<u64>,
+    address: Option<Vec<u8>>,
+    local_address: Option<Vec<u8>>,
+    class: Option<Class>,
+    age_s_min: u64,
+    skips_me: bool,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            id: None,
+            address: None,
+            local_address: None,
+            class: None,
+            age_s_min: 0,
+            skips_me: true,
+        }
+    }
+}
+
+impl Filter {
+    fn read(call: &Call<'_>) -> Result<Self, String> {
+        let mut filter = Self::default();
+        let words: Vec<&[u8]> = call.arguments.tail(2).iter().collect();
+        let (pairs, []) = words.as_chunks::<2>() else {
+            return Err(SYNTAX.to_owned());
+        };
+        for [option, value] in pairs {
+            let number = || tidewire_resp::number::parse_integer(value);
+            match option.to_ascii_uppercase().as_slice() {
+                b"ID" => {
+                    let id = number().and_then(|id| u64::try_from(id).ok());
+                    let id = id.filter(|&id| id > 0);
+                    filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+                }
+                b"ADDR" => filter.address = Some(value.to_vec()),
+                b"LADDR" => filter.local_address = Some(value.to_vec()),
+                b"USER" if *value == b"default" => {}
+                b"USER" => {
+                    let name = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
+                    return Err(format!("ERR No such user '{name}'"));
+                }
+                b"TYPE" => filter.class = Some(Class::read(value)?),
+                b"MAXAGE" => match number() {
+                    Some(seconds @ 1..) => filter.age_s_min = seconds as u64,
+                    Some(_) => return Err("ERR maxage should be greater than 0".to_owned()),
+                    None => {
+                        return Err("ERR maxage is not an integer or out of range".to_owned());
+                    }
+                },
+                b"SKIPME" if value.eq_ignore_ascii_case(b"yes") => filter.skips_me = true,
+                b"SKIPME" if value.eq_ignore_ascii_case(b"no") => filter.skips_me = false,
+                _ => return Err(SYNTAX.to_owned()),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn accepts(&self, client: &Client, now_unix_ns: u64) -> bool {
+        let is = |wanted: &Option<Vec<u8>>, own: &str| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| wanted == own.as_bytes())
+        };
+        let age_s = now_unix_ns.saturating_sub(client.connected_unix_ns) / 1_000_000_000;
+        self.id.is_none_or(|id| id == client.id)
+            && is(&self.address, &client.address)
+            && is(&self.local_address, &client.local_address)
+            && self.class.is_none_or(|class| class.accepts(client))
+            && age_s >= self.age_s_min
+    }
+}
+
+/// TYPE of CLIENT LIST and CLIENT KILL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Normal,
+    Pubsub,
+    /// Masters and replicas, of which there are none.
+    Replication,
+}
+
+impl Class {
+    fn read(text: &[u8]) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Class::Normal),
+            b"pubsub" => Ok(Class::Pubsub),
+            b"master" | b"replica" | b"slave" => Ok(Class::Replication),
+            _ => {
+                let text = String::from_utf8_lossy(text).replace(['\r', '\n'], " ");
+                Err(format!("ERR Unknown client type '{text}'"))
+            }
+        }
+    }
+
+    fn accepts(self, client: &Client) -> bool {
+        match self {
+            Class::Normal => !client.is_subscriber(),
+            Class::Pubsub => client.is_subscriber(),
+            Class::Replication => false,
+        }
+    }
+}
+
+const SYNTAX: &str = "ERR syntax error";
+
+pub(super) const CLIENT_HELP: &[&str] = &[
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port> | <option> <value> ...",
+    "    Kill connections: ID, ADDR, LADDR, TYPE, USER, MAXAGE, SKIPME.",
+    "LIST [options ...]",
+    "    Return information about client connections: TYPE, ID.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETINFO <option> <value>",
+    "    Set LIB-NAME or LIB-VER of the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "HELP",
+    "    Print this help.",
+];
