@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  ┌─────────────────┬───────────┬─────────┬─────────┬───┬──────┐
-//!  │ total bytes u32 │ count u16 │ element │ element │ … │ 0xFF │     count 65535: too many to tell
+//!  │ total bytes u32 │ count u16 │ element │ element │ … │ 0xFF │    count 65535: too many to tell
 //!  └─────────────────┴───────────┴─────────┴─────────┴───┴──────┘
 //! ```
 
