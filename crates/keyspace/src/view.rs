@@ -461,11 +461,6 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Counts the two changes that were told of last as one, as Redis counts them.
-    pub(crate) fn count_as_one(&mut self, key: Key<'_>) {
-        self.locked.shard(shard_of(key.hash)).changes -= 1;
-    }
-
     /// Tells of an event of an ordinary key, if anybody wants to know of its class.
     #[inline]
     pub(crate) fn notify(&mut self, key: Key<'_>, event: Event) {

@@ -369,7 +369,6 @@ fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event:
     call.view.changed(key, place, event);
     if list::len(call.view.entry(key, place)) == 0 {
         call.view.remove(key, place, Event::Delete);
-        call.view.count_as_one(key);
     }
 }
 
@@ -419,7 +418,6 @@ pub(super) fn move_element(
     } else {
         remove_at_end(call, from, source, from_front, 1);
     }
-    call.view.count_as_one(from);
     Ok(())
 }
 
