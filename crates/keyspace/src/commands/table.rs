@@ -1123,8 +1123,10 @@ mod tests {
             for spec in command.keys {
                 assert!(spec.step > 0 && spec.first > 0);
                 let promised = i32::from(spec.first) < i32::from(command.arity.abs());
-                let sought = !spec.keyword.is_empty();
-                assert!(promised || sought || spec.flags == "not_key");
+                // Of further keys, or of those that follow a word, none may be there.
+                let open = !spec.keyword.is_empty() || spec.last < 0;
+                let named = promised || open || spec.flags == "not_key";
+                assert!(named || command.has_flag("no_mandatory_keys"), "{}", command.full_name);
             }
             assert!(!(command.has_flag("write") && command.has_flag("readonly")));
         }
