@@ -225,7 +225,8 @@ def test_a_soft_limit_counts_only_when_it_lasts(start_hub, tmp_path):
 
     eventually(cut_off, "the end of a second above the soft limit")
     assert hub.redis().config_get("client-output-buffer-limit") == {
-        "client-output-buffer-limit": "normal 0 0 0 slave 0 0 0 pubsub 33554432 100000 1"
+        "client-output-buffer-limit":
+            "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 100000 1"
     }
 
 

@@ -178,6 +178,13 @@ impl HubLane {
         for source in &mut self.sources {
             source.publish_latency();
         }
+        if self.hub.parameters.limits_clients() {
+            for session in self.sessions.iter_mut().flatten() {
+                if let Session::Resp(session) = session {
+                    session.sweep(&self.hub, context);
+                }
+            }
+        }
         if self.timed_sessions == 0 {
             return;
         }
@@ -432,7 +439,10 @@ impl Application for HubLane {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
         self.announce_journal();
-        if self.timed_sessions > 0 || !self.sources.is_empty() {
+        let is_swept = self.timed_sessions > 0
+            || !self.sources.is_empty()
+            || self.hub.parameters.limits_clients();
+        if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
         deadline_ns = earlier(deadline_ns, self.end_waits(context));

@@ -126,6 +126,8 @@ pub struct Hub {
     pub(crate) waiting: WaitingClients,
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
+    /// SHUTDOWN: whoever runs the hub is asked to stop it.
+    pub stop_asked: AtomicBool,
     /// Clients that were one too many.
     pub(crate) rejected_clients: AtomicU64,
     /// Clients cut off because of a request longer than `client-query-buffer-limit`.
@@ -216,6 +218,7 @@ impl Hub {
             commands: AtomicU64::new(0),
             command_errors: AtomicU64::new(0),
             watching_clients: AtomicU64::new(0),
+            stop_asked: AtomicBool::new(false),
             rejected_clients: AtomicU64::new(0),
             query_cut_off: AtomicU64::new(0),
             wrong_passwords: AtomicU64::new(0),

@@ -218,6 +218,15 @@ impl Parameters {
         self.apply_to(keyspace, &self.values.lock());
     }
 
+    /// Whether clients must be looked at from time to time: there is a limit on how long they may
+    /// be idle, or on what an ordinary one may leave unread.
+    pub(crate) fn limits_clients(&self) -> bool {
+        let limit = self.output_limit(ClientClass::Normal);
+        self.idle_seconds_max.load(Ordering::Relaxed) != 0
+            || limit.hard_bytes != 0
+            || limit.soft_bytes != 0
+    }
+
     /// What a client of a class may leave unread.
     #[inline]
     pub(crate) fn output_limit(&self, class: ClientClass) -> OutputLimit {

@@ -19,7 +19,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let config = Config::new(options)?;
     let server = Server::start(&config, Listeners::bind(&config)?)?;
     info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
-    while !stop.is_asked() {
+    while !stop.is_asked() && !server.hub.stop_asked.load(Ordering::Acquire) {
         std::thread::sleep(POLL_INTERVAL);
         server.check()?;
     }

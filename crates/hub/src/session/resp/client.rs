@@ -3,11 +3,37 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_lane::CloseReason;
+use tidewire_lane::{CloseReason, Context};
 
-use super::{Call, ReplyMode, State};
+use super::{Call, ReplyMode, RespSession, State};
 use crate::clients::Client;
-use crate::hub::Mail;
+use crate::hub::{Hub, Mail};
+use crate::parameters::ClientClass;
+
+impl RespSession {
+    /// Ends the connection if it has been idle for longer than `timeout`, or has left more unread
+    /// than `client-output-buffer-limit` allows. Looked at a few times a second.
+    pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        let state = &mut self.state;
+        let class = match state.client.is_subscriber() {
+            true => ClientClass::Pubsub,
+            false => ClientClass::Normal,
+        };
+        let limit = hub.parameters.output_limit(class);
+        let bytes = context.out_bytes(state.id);
+        if state.over_limit.is_exceeded(limit, bytes, context.now_ns()) {
+            hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+            return context.close(state.id, CloseReason::Requested);
+        }
+        let idle_s_max = hub.parameters.idle_seconds_max.load(Ordering::Relaxed);
+        let active_ns = state.client.active_unix_ns.load(Ordering::Relaxed);
+        let idle_s = context.unix_ns().saturating_sub(active_ns) / 1_000_000_000;
+        let may_idle = class == ClientClass::Pubsub || state.is_stopped();
+        if idle_s_max != 0 && idle_s > idle_s_max && !may_idle {
+            context.close(state.id, CloseReason::Requested);
+        }
+    }
+}
 
 impl State {
     pub(super) fn client_get_name(&self, call: &mut Call<'_>) {

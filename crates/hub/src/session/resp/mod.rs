@@ -26,6 +26,7 @@ use tidewire_resp::{Arguments, Limits, Protocol, RequestParser, Writer};
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
+use crate::parameters::OverLimit;
 use crate::publication::Origin;
 use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
@@ -61,6 +62,7 @@ struct State {
     is_executing: bool,
     /// It has given the password, or needs none.
     is_authenticated: bool,
+    over_limit: OverLimit,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
 }
@@ -129,6 +131,7 @@ impl RespSession {
                 watched: Vec::new(),
                 is_executing: false,
                 is_authenticated: true,
+                over_limit: OverLimit::default(),
                 refusals: Cell::new(0),
             },
         }

@@ -1,6 +1,7 @@
 //! CONFIG.
 
 use super::{Call, State};
+use crate::hub::Mail;
 
 /// The Redis release whose behaviour clients may expect.
 pub(crate) const REDIS_VERSION: &str = "8.0.6";
@@ -29,7 +30,13 @@ impl State {
             .parameters
             .set(&hub.keyspace, &pairs, self.client.is_local())
         {
-            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Ok(()) => {
+                // A lane that sleeps must learn that its clients are limited from now on.
+                for lane in 0..hub.config.lanes {
+                    hub.mailboxes()[lane].send(Mail::FeedAdvanced);
+                }
+                self.reply(call.context, |reply| reply.ok());
+            }
             Err(text) => self.refuse(call, &text),
         }
     }

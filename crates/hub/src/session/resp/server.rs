@@ -1,8 +1,13 @@
 //! Commands about the server, and those of parts that it does not have.
 
+use std::sync::atomic::Ordering;
+
 use tidewire_keyspace::SessionCommand;
+use tidewire_lane::CloseReason;
 
 use super::{Call, State};
+use crate::memory::resident_bytes;
+use crate::session::resp::parameters::REDIS_VERSION;
 
 impl State {
     /// The commands of this file and of those that it leads to.
@@ -38,8 +43,142 @@ impl State {
                 self.reply(call.context, |reply| reply.integer(0));
             }
             Name::SlowlogReset | Name::MemoryPurge => self.reply(call.context, |reply| reply.ok()),
+            Name::SlowlogHelp => self.help(call, SLOWLOG_HELP),
+            Name::LatencyDoctor => self.text(call, LATENCY_DOCTOR),
+            Name::LatencyGraph => {
+                let event = String::from_utf8_lossy(&call.arguments[2]).into_owned();
+                let text = format!("ERR No samples available for event '{event}'");
+                self.refuse(call, &text);
+            }
+            Name::LatencyHelp => self.help(call, LATENCY_HELP),
+            Name::LatencyHistogram => self.latency_histogram(call),
+            Name::MemoryDoctor => self.text(call, MEMORY_DOCTOR),
+            Name::MemoryHelp => self.help(call, MEMORY_HELP),
+            Name::MemoryMallocStats => {
+                self.text(call, "Stats not supported for the current allocator");
+            }
+            Name::MemoryStats => self.memory_stats(call),
+            Name::ModuleHelp => self.help(call, MODULE_HELP),
+            _ => self.run_server_itself(call, command),
+        }
+    }
+
+    fn run_server_itself(&mut self, call: &mut Call<'_>, command: SessionCommand) {
+        use SessionCommand as Name;
+        match command {
+            Name::Role => self.reply(call.context, |reply| {
+                reply.array(3);
+                reply.bulk(b"master");
+                reply.integer(0);
+                reply.array(0);
+            }),
+            Name::ReplicaOf => self.replica_of(call),
+            Name::LastSave => {
+                let seconds = (call.hub.started_unix_ns / 1_000_000_000) as i64;
+                self.reply(call.context, |reply| reply.integer(seconds));
+            }
+            Name::Save | Name::BgSave | Name::BgRewriteAof | Name::FunctionDump => {
+                self.refuse(call, NOTHING_SAVED);
+            }
+            Name::Shutdown => self.shutdown(call),
+            Name::Lolwut => {
+                let version = env!("CARGO_PKG_VERSION");
+                let text = format!("{WAVES}Tidewire {version}, as Redis ver. {REDIS_VERSION}\n");
+                self.text(call, &text);
+            }
             _ => self.refuse(call, "ERR this command is not available on this server"),
         }
+    }
+
+    fn text(&self, call: &mut Call<'_>, text: &str) {
+        self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
+    }
+
+    /// REPLICAOF: every server is a master.
+    fn replica_of(&self, call: &mut Call<'_>) {
+        let (host, port) = (&call.arguments[1], &call.arguments[2]);
+        if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
+            return self.reply(call.context, |reply| reply.ok());
+        }
+        self.refuse(call, "ERR replication is not available on this server");
+    }
+
+    fn shutdown(&mut self, call: &mut Call<'_>) {
+        for option in call.arguments.tail(1) {
+            match option.to_ascii_uppercase().as_slice() {
+                b"NOSAVE" | b"NOW" | b"FORCE" => {}
+                b"SAVE" => return self.refuse(call, NOTHING_SAVED),
+                b"ABORT" if call.arguments.len() == 2 => {
+                    return self.refuse(call, "ERR No shutdown in progress.");
+                }
+                _ => return self.refuse(call, "ERR syntax error"),
+            }
+        }
+        call.hub.stop_asked.store(true, Ordering::Release);
+        call.context.close(self.id, CloseReason::Requested);
+        self.closing = true;
+    }
+
+    fn memory_stats(&self, call: &mut Call<'_>) {
+        let keys: usize = (0..tidewire_keyspace::DATABASES)
+            .map(|database| call.hub.keyspace.keys(database))
+            .sum();
+        let resident = resident_bytes();
+        let numbers = [
+            ("peak.allocated", resident),
+            ("total.allocated", resident),
+            ("startup.allocated", 0),
+            ("keys.count", keys as u64),
+            ("keys.bytes-per-key", resident / (keys as u64).max(1)),
+            ("dataset.bytes", resident),
+        ];
+        self.reply(call.context, |reply| {
+            reply.map(numbers.len());
+            for (name, number) in numbers {
+                reply.bulk(name.as_bytes());
+                reply.integer(number as i64);
+            }
+        });
+    }
+
+    /// How long commands took, by name; a container's name stands for its subcommands.
+    fn latency_histogram(&self, call: &mut Call<'_>) {
+        let names: Vec<String> = call
+            .arguments
+            .tail(2)
+            .iter()
+            .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+            .collect();
+        let is_wanted = |full_name: &str| {
+            let container = full_name.split('|').next().unwrap_or_default();
+            names.is_empty()
+                || names
+                    .iter()
+                    .any(|name| name == full_name || name == container)
+        };
+        let counts: Vec<_> = call
+            .hub
+            .statistics
+            .commands()
+            .into_iter()
+            .filter(|(name, counts)| counts.calls > 0 && is_wanted(name))
+            .collect();
+        self.reply(call.context, |reply| {
+            reply.map(counts.len());
+            for (name, counts) in &counts {
+                reply.bulk(name.as_bytes());
+                reply.map(2);
+                reply.bulk(b"calls");
+                reply.integer(counts.calls as i64);
+                reply.bulk(b"histogram_usec");
+                let rows = counts.cumulated();
+                reply.map(rows.len());
+                for (limit_us, count) in rows {
+                    reply.integer(limit_us as i64);
+                    reply.integer(count as i64);
+                }
+            }
+        });
     }
 
     /// FUNCTION FLUSH and SCRIPT FLUSH: there is nothing to forget.
@@ -101,6 +240,65 @@ impl State {
         });
     }
 }
+
+const NOTHING_SAVED: &str =
+    "ERR nothing is saved on this server: the data are kept in memory alone";
+
+const WAVES: &str = "  ~^~    ~^~~     ~^~\n~^   ~^~~    ~~^~~   ~\n   ~~    ~^~     ~~^~\n\n";
+
+const MEMORY_DOCTOR: &str = "Sam, I have no advice: used_memory of INFO is what the kernel counts.";
+
+const LATENCY_DOCTOR: &str =
+    "Dave, slow moments are not collected here: see latencystats of INFO, and LATENCY HISTOGRAM.";
+
+const MEMORY_HELP: &[&str] = &[
+    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "MALLOC-STATS",
+    "    Return internal statistics report from the memory allocator.",
+    "PURGE",
+    "    Attempt to purge dirty pages for reclamation by the allocator.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+    "HELP",
+    "    Print this help.",
+];
+
+const LATENCY_HELP: &[&str] = &[
+    "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "HISTOGRAM [COMMAND ...]",
+    "    Return a cumulative distribution of commands latency in histogram format.",
+    "LATEST",
+    "    Return the latest latency samples for all events.",
+    "RESET [<event> ...]",
+    "    Reset latency data of one or more <event> classes.",
+    "HELP",
+    "    Print this help.",
+];
+
+const SLOWLOG_HELP: &[&str] = &[
+    "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog: nothing is collected.",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+    "HELP",
+    "    Print this help.",
+];
+
+const MODULE_HELP: &[&str] = &[
+    "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "LIST",
+    "    Return a list of loaded modules.",
+    "HELP",
+    "    Print this help.",
+];
 
 const ACL_HELP: &[&str] = &[
     "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -1,0 +1,218 @@
+"""The server side of Redis: parameters, passwords, clients, statistics and notifications."""
+
+import time
+
+import pytest
+import redis
+
+from support import Reply, RespSocket, eventually, is_closed
+
+
+@pytest.fixture
+def two_lanes(start_hub):
+    return start_hub("--lanes", "2", "--set", "enable-debug-command=yes")
+
+
+@pytest.fixture
+def locked(hub):
+    """A hub with a password, and a client that was there before it."""
+    admin = hub.redis(single_connection_client=True)
+    admin.config_set("requirepass", "secret")
+    yield hub
+    admin.config_set("requirepass", "")
+
+
+def messages(subscriber, count):
+    """The next `count` messages, without their types."""
+    found = []
+
+    def all_there():
+        message = subscriber.get_message(ignore_subscribe_messages=True, timeout=0.01)
+        if message:
+            found.append((message["channel"], message["data"]))
+        return len(found) >= count
+
+    eventually(all_there, f"{count} messages")
+    return found
+
+
+def test_parameters_are_changed_together_or_not_at_all(hub):
+    client = hub.redis()
+    assert client.execute_command("CONFIG", "SET", "maxmemory", "1gb", "timeout", "300") == b"OK"
+    found = client.config_get("maxmemory", "timeout")
+    assert found == {"maxmemory": "1073741824", "timeout": "300"}
+    for pairs, text in [
+        (["timeout", "9", "maxmemory", "lots"], "argument must be a memory value"),
+        (["timeout", "9", "timeout", "8"], "duplicate parameter"),
+        (["timeout", "9", "databases", "3"], "can't set immutable config"),
+        (["timeout", "9", "nothing", "3"], "Unknown option"),
+        (["timeout", "9", "appendonly", "yes"], "Unable to turn on AOF"),
+    ]:
+        with pytest.raises(redis.ResponseError, match=text):
+            client.execute_command("CONFIG", "SET", *pairs)
+        assert client.config_get("timeout") == {"timeout": "300"}
+
+
+def test_an_old_name_is_the_same_parameter(hub):
+    client = hub.redis()
+    client.config_set("hash-max-ziplist-entries", 2)
+    assert client.config_get("hash-max-listpack-entries") == {"hash-max-listpack-entries": "2"}
+    client.hset("small", mapping={"a": 1, "b": 2})
+    client.hset("large", mapping={"a": 1, "b": 2, "c": 3})
+    encodings = [client.object("encoding", name) for name in ["small", "large"]]
+    assert encodings == [b"listpack", b"hashtable"]
+
+
+def test_nothing_is_told_to_a_client_without_the_password(locked):
+    hub = locked
+    stranger = RespSocket(hub.resp())
+    for words in [["GET", "key"], ["CONFIG", "GET", "requirepass"], ["MULTI"], ["SUBSCRIBE", "a"]]:
+        with pytest.raises(Reply, match="NOAUTH Authentication required"):
+            stranger.call(*words)
+    with pytest.raises(Reply, match="NOAUTH HELLO must be called"):
+        stranger.call("HELLO", "3")
+    for words in [["AUTH", "Secret"], ["AUTH", "other", "secret"]]:
+        with pytest.raises(Reply, match="WRONGPASS"):
+            stranger.call(*words)
+    assert stranger.call("AUTH", "secret") == b"OK"
+    assert stranger.call("GET", "key") is None
+    told = RespSocket(hub.resp()).call("HELLO", "3", "AUTH", "default", "secret")
+    assert told[b"proto"] == 3
+    assert stranger.call("RESET") == b"RESET"
+    with pytest.raises(Reply, match="NOAUTH"):
+        stranger.call("GET", "key")
+
+
+def test_a_client_without_the_password_gets_no_memory(locked):
+    for begun, text in [
+        (b"*100\r\n", "unauthenticated multibulk length"),
+        (b"*1\r\n$100000000\r\n", "unauthenticated bulk length"),
+    ]:
+        one = locked.resp()
+        one.sendall(begun)
+        with pytest.raises(Reply, match=text):
+            RespSocket(one).read()
+        assert is_closed(one)
+
+
+def test_clients_are_listed_and_ended_by_what_they_are(two_lanes):
+    admin, other, subscriber = (RespSocket(two_lanes.resp()) for _ in range(3))
+    for name, one in [("admin", admin), ("other", other), ("listener", subscriber)]:
+        one.call("CLIENT", "SETNAME", name)
+    subscriber.call("SUBSCRIBE", "news")
+    other.call("MULTI")
+    listed = admin.call("CLIENT", "LIST").decode()
+    flags = {line.split(" name=")[1].split()[0]: line.split(" flags=")[1].split()[0]
+             for line in listed.splitlines() if " name= " not in line}
+    assert flags == {"admin": "N", "other": "x", "listener": "P"}
+    assert admin.call("CLIENT", "KILL", "TYPE", "pubsub") == 1
+    assert is_closed(subscriber.socket)
+    listed = admin.call("CLIENT", "LIST", "TYPE", "normal").decode()
+    identity = next(line.split()[0][3:] for line in listed.splitlines() if "name=other" in line)
+    assert admin.call("CLIENT", "KILL", "ID", identity, "MAXAGE", "100000") == 0
+    assert admin.call("CLIENT", "KILL", "ID", identity, "SKIPME", "yes") == 1
+    assert is_closed(other.socket)
+    with pytest.raises(Reply, match="No such client"):
+        admin.call("CLIENT", "KILL", "1.2.3.4:5")
+    with pytest.raises(Reply, match="maxage should be greater than 0"):
+        admin.call("CLIENT", "KILL", "MAXAGE", "0")
+
+
+def test_idle_clients_are_ended(hub):
+    idle = hub.resp()
+    subscriber = RespSocket(hub.resp())
+    subscriber.call("SUBSCRIBE", "news")
+    hub.redis().config_set("timeout", 1)
+    eventually(lambda: is_closed(idle), "the end of an idle connection")
+    hub.redis().config_set("timeout", 0)
+    hub.redis().publish("news", "still there")
+    assert subscriber.read() == [b"message", b"news", b"still there"]
+
+
+def test_notifications_come_in_the_order_of_what_happened(two_lanes):
+    client = two_lanes.redis()
+    client.config_set("notify-keyspace-events", "KEA")
+    assert client.config_get("notify-keyspace-events") == {"notify-keyspace-events": "AKE"}
+    subscriber = two_lanes.redis().pubsub()
+    subscriber.psubscribe("__key*__:*")
+    eventually(lambda: client.pubsub_numpat() == 1, "the subscription")
+    client.rpush("list", "a")
+    client.lpop("list")
+    assert messages(subscriber, 6) == [
+        (b"__keyspace@0__:list", b"rpush"), (b"__keyevent@0__:rpush", b"list"),
+        (b"__keyspace@0__:list", b"lpop"), (b"__keyevent@0__:lpop", b"list"),
+        (b"__keyspace@0__:list", b"del"), (b"__keyevent@0__:del", b"list"),
+    ]
+    client.config_set("notify-keyspace-events", "Kx")
+    client.set("brief", "1", px=20)
+    assert messages(subscriber, 1) == [(b"__keyspace@0__:brief", b"expired")]
+    client.config_set("notify-keyspace-events", "")
+    client.set("quiet", "1")
+    assert subscriber.get_message(timeout=0.1) is None
+
+
+def test_shard_channels_are_names_of_their_own(two_lanes):
+    sharded, plain, publisher = (RespSocket(two_lanes.resp()) for _ in range(3))
+    assert sharded.call("SSUBSCRIBE", "news") == [b"ssubscribe", b"news", 1]
+    assert plain.call("SUBSCRIBE", "news") == [b"subscribe", b"news", 1]
+    assert publisher.call("SPUBLISH", "news", "first") == 1
+    assert sharded.read() == [b"smessage", b"news", b"first"]
+    assert publisher.call("PUBLISH", "news", "second") == 1
+    assert plain.read() == [b"message", b"news", b"second"]
+    assert publisher.call("PUBSUB", "SHARDCHANNELS") == [b"news"]
+    assert publisher.call("PUBSUB", "SHARDNUMSUB", "news", "none") == [b"news", 1, b"none", 0]
+    with pytest.raises(Reply, match="only .P.S.SUBSCRIBE"):
+        sharded.call("GET", "key")
+    assert sharded.call("SUNSUBSCRIBE") == [b"sunsubscribe", b"news", 0]
+    assert publisher.call("SPUBLISH", "news", "third") == 0
+
+
+def test_commands_and_errors_are_counted(two_lanes):
+    clients = [two_lanes.redis() for _ in range(4)]
+    clients[0].execute_command("CONFIG", "RESETSTAT")
+    for client in clients:
+        client.set("text", "x")
+        with pytest.raises(redis.ResponseError):
+            client.incr("text")
+        with pytest.raises(redis.ResponseError):
+            client.execute_command("GET")
+    client.get("text")
+    client.get("nothing")
+    info = client.info("everything")
+    assert info["cmdstat_set"]["calls"] == 4
+    assert info["cmdstat_incrby"]["calls"] == info["cmdstat_incrby"]["failed_calls"] == 4
+    assert info["cmdstat_get"]["calls"] == 2 and info["cmdstat_get"]["rejected_calls"] == 4
+    assert info["errorstat_ERR"]["count"] == 8 == info["total_error_replies"]
+    assert info["keyspace_hits"] == 1 and info["keyspace_misses"] == 1
+    assert "p99" in info["latency_percentiles_usec_set"]
+    assert "cmdstat_set" not in client.info()
+
+
+def test_digests_are_those_of_the_data(two_lanes):
+    client = two_lanes.redis()
+    empty = client.execute_command("DEBUG", "DIGEST")
+    assert empty == b"0" * 40
+    client.sadd("set", "a", "b")
+    client.hset("hash", mapping={"a": 1, "b": 2})
+    first = client.execute_command("DEBUG", "DIGEST")
+    client.delete("set", "hash")
+    client.hset("hash", mapping={"b": 2, "a": 1})
+    client.sadd("set", "b", "a")
+    assert client.execute_command("DEBUG", "DIGEST") == first
+    client.set("text", "hello")
+    # What Redis 8 says of the same string.
+    value = client.execute_command("DEBUG", "DIGEST-VALUE", "text")
+    assert value == [b"36b23a1456b2dce2c3ed252c456761301dba8060"]
+
+
+def test_debug_is_refused_unless_allowed(hub):
+    with pytest.raises(redis.ResponseError, match="DEBUG command not allowed"):
+        hub.redis().execute_command("DEBUG", "SLEEP", "0")
+
+
+def test_what_is_not_saved_is_not_said_to_be(hub):
+    client = hub.redis()
+    for words in [["SAVE"], ["BGSAVE"], ["BGREWRITEAOF"], ["SHUTDOWN", "SAVE"]]:
+        with pytest.raises(redis.ResponseError, match="kept in memory alone"):
+            client.execute_command(*words)
+    assert abs(client.lastsave().timestamp() - time.time()) < 60
