@@ -28,6 +28,14 @@ impl Reply {
         body.strip_suffix(b"\r\n")
     }
 
+    /// The letter that it begins with.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
+            Self::Leaf(bytes) => bytes.first().copied().unwrap_or(b'_'),
+            Self::Parts(kind, _) => *kind,
+        }
+    }
+
     /// The parts of an array, a set or a map.
     pub(crate) fn parts_mut(&mut self) -> Option<&mut Vec<Reply>> {
         match self {

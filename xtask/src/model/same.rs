@@ -17,16 +17,7 @@ pub(crate) fn normal(words: &[Vec<u8>], mut reply: Reply) -> Reply {
         "HGETALL" => sort_pairs(&mut reply),
         "HRANDFIELD" | "ZRANDMEMBER" => sort_with_partners(words, &mut reply),
         "SCAN" | "SSCAN" => each_part(&mut reply, sort),
-        // Redis's SORT turns a small sorted set into a great one.
-        "OBJECT" if reply == Reply::Leaf(b"$8\r\nskiplist\r\n".to_vec()) => {
-            reply = Reply::Leaf(b"$8\r\nlistpack\r\n".to_vec());
-        }
-        // And a great one tells its scores with more digits than are needed.
-        "ZSCAN" => each_part(&mut reply, |part| {
-            each_part(part, shorten_number);
-            sort_pairs(part);
-        }),
-        "HSCAN" => {
+        "HSCAN" | "ZSCAN" => {
             let alone = words
                 .iter()
                 .any(|word| word.eq_ignore_ascii_case(b"NOVALUES"));
@@ -49,10 +40,45 @@ pub(crate) fn normal(words: &[Vec<u8>], mut reply: Reply) -> Reply {
         "TTL" | "PTTL" | "HTTL" | "HPTTL" | "EXPIRETIME" | "PEXPIRETIME" | "HEXPIRETIME"
         | "HPEXPIRETIME" => round(&mut reply, &name),
         "XPENDING" => each_part(&mut reply, |entry| hide(entry, &[2])),
+        "GET" => forget_old_estimate(&mut reply),
         "XINFO" => hide_times(&mut reply),
         _ => {}
     }
+    round_numbers(&mut reply);
     reply
+}
+
+/// Redis's shortest form of a number is not always the shortest: one with more digits than are
+/// always exact counts by its value.
+fn round_numbers(reply: &mut Reply) {
+    if let Reply::Parts(_, parts) = reply {
+        return parts.iter_mut().for_each(round_numbers);
+    }
+    let Some(text) = reply.text().and_then(|text| std::str::from_utf8(text).ok()) else {
+        return;
+    };
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let is_fraction = text.contains('.') && digits < DIGITS_MAX;
+    let Some(number) = text.parse::<f64>().ok().filter(|_| is_fraction) else {
+        return;
+    };
+    let number = number.to_string();
+    if digits > EXACT_DIGITS || number == text {
+        let kind = char::from(reply.kind());
+        *reply = Reply::Leaf(format!("{kind}{number}\r\n").into_bytes());
+    }
+}
+
+/// What is remembered of an estimate and marked as out of date is nothing.
+fn forget_old_estimate(reply: &mut Reply) {
+    let Reply::Leaf(bytes) = reply else { return };
+    if let Some(at) = bytes.windows(4).position(|magic| magic == b"HYLL")
+        && let Some(estimate) = bytes.get_mut(at + 8..at + 16)
+        && estimate[7] & 0x80 != 0
+    {
+        estimate[..7].fill(0);
+        estimate[7] = 0x80;
+    }
 }
 
 fn sort(reply: &mut Reply) {
@@ -120,13 +146,6 @@ fn is_of_milliseconds(name: &str) -> bool {
     name.trim_start_matches('H').starts_with('P')
 }
 
-fn shorten_number(reply: &mut Reply) {
-    let text = reply.text().and_then(|text| std::str::from_utf8(text).ok());
-    if let Some(number) = text.and_then(|text| text.parse::<f64>().ok()) {
-        *reply = Reply::Leaf(number.to_string().into_bytes());
-    }
-}
-
 /// Replaces the parts at these places.
 fn hide(reply: &mut Reply, places: &[usize]) {
     let Some(parts) = reply.parts_mut() else {
@@ -169,6 +188,8 @@ fn hide_times(reply: &mut Reply) {
 /// Seconds since the UNIX epoch. What is 100,000,000 seconds from now is before it.
 const FAR_DEADLINE_S: i64 = 4_000_000_000;
 const ROUNDED_S: i64 = 60_000;
+const EXACT_DIGITS: usize = 15;
+const DIGITS_MAX: usize = 24;
 const TIMES: &[&[u8]] = &[
     b"idle",
     b"inactive",
@@ -206,6 +227,16 @@ mod tests {
         assert_eq!(normal_of("HGETALL k", one), normal_of("HGETALL k", other));
         let changed = "*4\r\n+a\r\n+1\r\n+b\r\n+2\r\n";
         assert_ne!(normal_of("HGETALL k", one), normal_of("HGETALL k", changed));
+    }
+
+    #[test]
+    fn numbers_of_many_digits_count_by_their_value() {
+        let (one, other) = (",47.482800939756856\r\n", ",47.48280093975686\r\n");
+        assert_eq!(normal_of("ZSCORE k m", one), normal_of("ZSCORE k m", other));
+        assert_ne!(
+            normal_of("GET k", ",1.50\r\n"),
+            normal_of("GET k", ",1.5\r\n")
+        );
     }
 
     #[test]
