@@ -319,6 +319,7 @@ fn reply_words(reply: &mut Writer<'_>, words: &str) {
 }
 
 /// Flags in Redis's order, whatever the table's.
+/// Its flags, but for those that Redis keeps to itself: `may_replicate`, by which CLIENT PAUSE goes.
 fn flags(command: &Command) -> String {
     FLAGS
         .iter()
@@ -338,7 +339,7 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
     }
     let others = others
         .iter()
-        .filter(|spec| spec.keyword.is_empty() && !spec.untold);
+        .filter(|spec| spec.keyword.is_empty() && spec.count_at == 0 && !spec.untold);
     let end = |spec: &KeySpec| match spec.last {
         last if last < 0 => i64::from(last),
         last => i64::from(spec.first) + i64::from(last),
@@ -391,7 +392,6 @@ const FLAGS: &[&str] = &[
     "asking",
     "fast",
     "no_auth",
-    "may_replicate",
     "no_async_loading",
     "no_multi",
     "movablekeys",

@@ -48,7 +48,7 @@ pub(super) const PUBSUB: &[Command] = &[
     command(
         "publish",
         3,
-        "pubsub loading stale fast",
+        "pubsub loading stale fast may_replicate",
         Group::PubSub,
         "2.0.0",
         Run::Session(SessionCommand::Publish),
@@ -144,7 +144,7 @@ pub(super) const PUBSUB: &[Command] = &[
     command(
         "spublish",
         3,
-        "pubsub loading stale fast",
+        "pubsub loading stale fast may_replicate",
         Group::PubSub,
         "7.0.0",
         Run::Session(SessionCommand::Spublish),

@@ -138,7 +138,7 @@ pub(super) const SETS: &[Command] = &[
         Run::Data(sets::sinterstore),
     )
     .keys(&[
-        key_spec(1, 0, 1, "RW update"),
+        key_spec(1, 0, 1, "OW update"),
         key_spec(2, -1, 1, "RO access"),
     ])
     .categories("set")
