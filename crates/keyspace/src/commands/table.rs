@@ -1121,7 +1121,7 @@ mod tests {
             assert_eq!(command.name, command.name.to_lowercase());
             assert!(command.arity != 0);
             for spec in command.keys {
-                assert!(spec.step > 0 && spec.first > 0);
+                assert!(spec.step > 0 && spec.first > 0 || spec.untold);
                 let promised = i32::from(spec.first) < i32::from(command.arity.abs());
                 // Of further keys, or of those that follow a word, none may be there.
                 let open = !spec.keyword.is_empty() || spec.last < 0;
