@@ -244,7 +244,8 @@ impl CommandCounts {
         let (mut seen, mut last) = (0, 0);
         let mut limit_us = 1;
         for (bucket, count) in self.histogram.iter().enumerate() {
-            while bucket_end_ns(bucket) > limit_us * 1_000 {
+            // Buckets end at powers of two: a microsecond counts as 1,024 ns.
+            while bucket_end_ns(bucket) > limit_us * 1_024 {
                 if seen > last {
                     rows.push((limit_us, seen));
                     last = seen;
