@@ -37,6 +37,8 @@ pub struct Parameters {
     pub(crate) memory_bytes_max: AtomicU64,
     /// The process holds more than `maxmemory`: nothing that needs memory is executed.
     pub(crate) memory_is_full: AtomicBool,
+    /// `min-replicas-to-write` is not 0, and there never are any.
+    pub(crate) wants_replicas: AtomicBool,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
     /// `requirepass` is set.
@@ -103,6 +105,7 @@ impl Parameters {
             bulk_bytes_max: AtomicU64::default(),
             memory_bytes_max: AtomicU64::default(),
             memory_is_full: AtomicBool::default(),
+            wants_replicas: AtomicBool::default(),
             latency_tracking: AtomicBool::default(),
             has_password: AtomicBool::default(),
             password: RwLock::default(),
@@ -263,6 +266,8 @@ impl Parameters {
         self.memory_bytes_max
             .store(number("maxmemory"), Ordering::Relaxed);
         self.look_at_memory();
+        let wants_replicas = number("min-replicas-to-write") != 0;
+        self.wants_replicas.store(wants_replicas, Ordering::Relaxed);
         let tracking = value_in(values, "latency-tracking") == b"yes";
         self.latency_tracking.store(tracking, Ordering::Relaxed);
         let limits = OutputLimits::of(value_in(values, "client-output-buffer-limit"));

@@ -40,7 +40,7 @@ mod keyspace;
 pub use keyspace::{ExpiredKeys, KeyHash, Keyspace, Options, Outcome, Totals};
 
 mod locks;
-pub use locks::{Locked, SHARDS, ShardSet};
+pub use locks::{Locked, SHARDS, ShardSet, Suspended};
 
 mod error;
 pub use error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};

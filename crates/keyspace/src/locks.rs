@@ -106,6 +106,16 @@ pub struct Locked<'k> {
     emptied: Vec<Dictionary>,
 }
 
+/// What was changed under locks that are let go for a while.
+#[derive(Debug)]
+pub struct Suspended(VecDeque<Ready>);
+
+impl Suspended {
+    pub(crate) fn resume(self, locked: &mut Locked<'_>) {
+        locked.ready.extend(self.0);
+    }
+}
+
 enum Guards<'k> {
     None,
     One(usize, MutexGuard<'k, Shard>),
@@ -163,6 +173,11 @@ impl<'k> Locked<'k> {
     /// Keeps a dictionary until the locks are released.
     pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
         self.emptied.push(dictionary);
+    }
+
+    /// Unlocks without serving those who wait for what was changed: [`Keyspace::resume`] goes on.
+    pub fn suspend(self) -> Suspended {
+        Suspended(self.ready)
     }
 
     /// Notes a key that somebody waits for; once, however often it is changed.

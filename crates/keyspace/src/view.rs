@@ -516,18 +516,26 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Begins to watch a key; returns its version.
-    pub(crate) fn watch(&mut self, key: Key<'_>) -> u64 {
+    /// Begins to watch a key; returns its version, and whether it is there.
+    pub(crate) fn watch(&mut self, key: Key<'_>) -> (u64, bool) {
         // What has expired is gone before, not a change to come.
-        self.find(key);
+        let there = self.find(key).is_some();
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
-        shard.interests(database).watch(key.bytes)
+        (shard.interests(database).watch(key.bytes), there)
+    }
+
+    /// Whether a key's time has come, and nobody has removed it yet.
+    pub(crate) fn is_stale(&mut self, key: Key<'_>) -> bool {
+        let now_ms = self.now_ms;
+        let table = &self.dictionary(key).table;
+        let place = table.find(key.hash, key.bytes);
+        let deadline_ms = place.and_then(|place| table.entry(place).deadline_ms());
+        deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms)
     }
 
     /// The version of a key that is watched.
     pub(crate) fn version(&mut self, key: Key<'_>) -> u64 {
-        self.find(key);
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let interests = shard.interests[database].as_ref();

@@ -13,6 +13,7 @@ pub struct WatchedKey {
     key: Box<[u8]>,
     hash: u64,
     version: u64,
+    was_there: bool,
 }
 
 impl WatchedKey {
@@ -46,13 +47,14 @@ impl Keyspace {
         let hash = hash::of(key);
         let mut locked = Locked::one(self, shard_of(hash));
         let mut view = View::new(self, &mut locked, database, now_ms, observer);
-        let version = view.watch(view.key(key));
+        let (version, was_there) = view.watch(view.key(key));
         self.release(locked, now_ms, observer);
         WatchedKey {
             database,
             key: key.into(),
             hash,
             version,
+            was_there,
         }
     }
 
@@ -65,7 +67,9 @@ impl Keyspace {
         observer: &mut dyn Observer,
     ) -> bool {
         let mut view = View::new(self, locked, watched.database, now_ms, observer);
-        view.version(view.key(&watched.key)) == watched.version
+        let key = view.key(&watched.key);
+        // One that was not there and came with its time already over was never seen.
+        view.version(key) == watched.version && !(watched.was_there && view.is_stale(key))
     }
 
     /// Ends the watch on a key.
@@ -139,5 +143,18 @@ mod tests {
     #[test]
     fn a_deadline_that_came_counts() {
         assert!(!unchanged_after(&[], 6000));
+    }
+
+    #[test]
+    fn a_key_that_comes_with_its_time_over_was_never_there() {
+        let keyspace = Keyspace::new(Options::default());
+        run(&keyspace, &["SET", "k", "1", "PXAT", "10"], 0);
+        run(&keyspace, &["SWAPDB", "0", "1"], 0);
+        let watched = keyspace.watch(0, b"k", 20, &mut NullObserver);
+        run(&keyspace, &["SWAPDB", "0", "1"], 20);
+        let mut shards = ShardSet::empty();
+        shards.insert_watched(&watched);
+        let mut locked = keyspace.lock(shards);
+        assert!(keyspace.is_unchanged(&mut locked, &watched, 20, &mut NullObserver));
     }
 }

@@ -328,14 +328,21 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
     }
 }
 
-/// Tells those who watch or wait for keys of these databases that are in any of them.
+/// Tells those who watch or wait for keys of these databases that are in any of them, and whose
+/// time has not come.
 fn touch_all(call: &mut Call<'_, '_, '_>, shard: usize, databases: &[usize]) {
-    let home = call.view.database;
+    let (home, now_ms) = (call.view.database, call.view.now_ms);
     for &database in databases {
         call.view.database = database;
         call.view.touch_all(shard, |shard, key| {
-            let there = |&other: &usize| shard.databases[other].table.find(key.hash, key.bytes);
-            databases.iter().filter_map(there).next().is_some()
+            databases.iter().any(|&other| {
+                let table = &shard.databases[other].table;
+                let place = table.find(key.hash, key.bytes);
+                place.is_some_and(|place| {
+                    let deadline_ms = table.entry(place).deadline_ms();
+                    deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms)
+                })
+            })
         });
     }
     call.view.database = home;

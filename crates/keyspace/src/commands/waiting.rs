@@ -14,7 +14,7 @@ use super::{Call, Command};
 use crate::error::CommandError;
 use crate::hash;
 use crate::keyspace::{Keyspace, Outcome, shard_of};
-use crate::locks::{Locked, ShardSet};
+use crate::locks::{Locked, ShardSet, Suspended};
 use crate::observer::Observer;
 use crate::value::ValueType;
 use crate::view::View;
@@ -141,6 +141,13 @@ impl Keyspace {
         if locked.has_ready() {
             self.serve_all(locked, now_ms, observer);
         }
+    }
+
+    /// Locks shards to go on with what [`Locked::suspend`] has left.
+    pub fn resume(&self, shards: ShardSet, suspended: Suspended) -> Locked<'_> {
+        let mut locked = self.lock(shards);
+        suspended.resume(&mut locked);
+        locked
     }
 
     /// Takes a waiting client out; false if it has been served, and its reply is on its way.

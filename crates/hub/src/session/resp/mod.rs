@@ -298,7 +298,10 @@ impl State {
         }
         if call.hub.parameters.memory_is_full.load(Ordering::Relaxed) && self.needs_memory(command)
         {
-            return self.refuse_for_memory(call, command);
+            return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);
+        }
+        if call.hub.parameters.wants_replicas.load(Ordering::Relaxed) && self.is_write(command) {
+            return self.refuse_for_now(call, command, transaction::TOO_FEW_REPLICAS);
         }
         if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
             self.abort_transaction();

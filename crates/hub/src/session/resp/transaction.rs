@@ -87,15 +87,27 @@ impl State {
         command.has_flag("denyoom") || queued.is_some_and(|queued| queued_needs(queued))
     }
 
-    /// Refuses a command for which there is no memory; of a transaction, all of it.
-    pub(super) fn refuse_for_memory(&mut self, call: &mut Call<'_>, command: &Command) {
+    /// Whether a command changes something; of EXEC, whether anything queued does.
+    pub(super) fn is_write(&self, command: &Command) -> bool {
+        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        let writes = |(command, _): &(&Command, ArgumentList)| command.has_flag("write");
+        command.has_flag("write") || queued.is_some_and(|queued| queued.queued.iter().any(writes))
+    }
+
+    /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
+    pub(super) fn refuse_for_now(
+        &mut self,
+        call: &mut Call<'_>,
+        command: &Command,
+        text: &str,
+    ) {
         if command.name == "exec" {
             self.drop_transaction(call.hub);
-            let text = format!("EXECABORT Transaction discarded because of: {OUT_OF_MEMORY}");
+            let text = format!("EXECABORT Transaction discarded because of: {text}");
             return self.refuse(call, &text);
         }
         self.abort_transaction();
-        self.refuse(call, OUT_OF_MEMORY);
+        self.refuse(call, text);
     }
 
     pub(super) fn multi(&mut self, call: &mut Call<'_>) {
@@ -243,10 +255,11 @@ impl State {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
                 Run::Session(session_command) => {
                     let apart = locks_shards(session_command);
+                    let mut suspended = None;
                     if apart {
                         // It looks into shards by itself, and must not find them locked by us.
-                        let now_ms = queued.now_ms();
-                        hub.keyspace.release(locked, now_ms, &mut LiveObserver(hub));
+                        // Those who wait are served at the end.
+                        suspended = Some(locked.suspend());
                         locked = hub.keyspace.lock(ShardSet::empty());
                     }
                     self.last_command = Some(command);
@@ -257,8 +270,8 @@ impl State {
                     if self.refusals.get() != refusals {
                         slot.failed();
                     }
-                    if apart {
-                        locked = hub.keyspace.lock(shards);
+                    if let Some(suspended) = suspended {
+                        locked = hub.keyspace.resume(shards, suspended);
                     }
                 }
                 _ => self.refuse(&mut queued, "ERR unknown command"),
@@ -318,7 +331,9 @@ fn locks_shards(command: SessionCommand) -> bool {
     )
 }
 
-const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(super) const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
+pub(super) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// What a client may queue in one transaction, bytes.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
