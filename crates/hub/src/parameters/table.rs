@@ -141,7 +141,7 @@ pub(super) static TABLE: &[Parameter] = &[
     number("lfu-log-factor", 0, INT_MAX, "10"),
     number("list-compress-depth", 0, INT_MAX, "0"),
     number("list-max-listpack-size", INT_MIN, INT_MAX, "-2").alias("list-max-ziplist-size"),
-    text("live-prefixes", "live:").fixed(),
+    text("live-prefixes", "live:").only_default(REFUSED_LIVE_PREFIXES),
     number(
         "loading-process-events-interval-bytes",
         1024,
@@ -394,6 +394,7 @@ const ULONG_MAX: i128 = u64::MAX as i128;
 const REFUSED_ADDRESS: &str = "Failed to bind to specified addresses.";
 const REFUSED_PORT: &str = "Unable to listen on this port. Check server logs.";
 const REFUSED_TLS_PORT: &str = REFUSED_PORT;
+const REFUSED_LIVE_PREFIXES: &str = "live prefixes are given when the server starts";
 const REFUSED_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const REFUSED_APPEND_ONLY: &str = "Unable to turn on AOF. Check server logs.";
 const REFUSED_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a \

@@ -80,9 +80,10 @@ const HEADER_BYTES_MAX: usize = 32;
 
 pub(super) const WRONG_PASSWORD: &str =
     "WRONGPASS invalid username-password pair or user is disabled.";
-pub(super) const HELLO_WITHOUT: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
-     <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
-     RESP protocol version at the same time";
+pub(super) const HELLO_WITHOUT: &str = "NOAUTH HELLO must be called with the client already \
+                                        authenticated, otherwise the HELLO <proto> AUTH <user> \
+                                        <pass> option can be used to authenticate the client and \
+                                        select the RESP protocol version at the same time";
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
                            default user. Are you sure your configuration is correct?";
 

@@ -169,10 +169,19 @@ impl State {
     /// CLIENT TRACKING: there is none, so that it can only be turned off.
     pub(super) fn client_tracking(&self, call: &mut Call<'_>) {
         let mode = &call.arguments[2];
-        if mode.eq_ignore_ascii_case(b"OFF") && call.arguments.len() == 3 {
+        let mut options = call.arguments.tail(3).iter();
+        let mut is_valid = true;
+        while let Some(option) = options.next() {
+            is_valid &= match option.to_ascii_uppercase().as_slice() {
+                b"BCAST" | b"OPTIN" | b"OPTOUT" | b"NOLOOP" => true,
+                b"REDIRECT" | b"PREFIX" => options.next().is_some(),
+                _ => false,
+            };
+        }
+        if is_valid && mode.eq_ignore_ascii_case(b"OFF") {
             return self.reply(call.context, |reply| reply.ok());
         }
-        let text = match mode.eq_ignore_ascii_case(b"ON") {
+        let text = match is_valid && mode.eq_ignore_ascii_case(b"ON") {
             true => "ERR client-side caching is not available on this server",
             false => SYNTAX,
         };

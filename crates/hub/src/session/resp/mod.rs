@@ -237,7 +237,7 @@ impl RespSession {
             .store((input.len() - consumed) as u64, Ordering::Relaxed);
         client
             .output_bytes
-            .store(context.out_bytes(id) as u64, Ordering::Relaxed);
+            .store(unsent_bytes(context.out_bytes(id)), Ordering::Relaxed);
         if self.state.closing {
             input.len()
         } else {
@@ -499,5 +499,16 @@ fn allowed_to_subscribers(command: &Command) -> bool {
     )
 }
 
+/// What CLIENT LIST counts as unread: replies that leave with this turn's end are not.
+fn unsent_bytes(out_bytes: usize) -> u64 {
+    if out_bytes > SENT_AT_ONCE_BYTES {
+        out_bytes as u64
+    } else {
+        0
+    }
+}
+
+/// Redis's own buffer of a client, which it does not count either.
+const SENT_AT_ONCE_BYTES: usize = 16 << 10;
 /// A client with so many bytes of replies unread gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
