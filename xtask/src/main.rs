@@ -15,7 +15,7 @@ mod tidy;
 mod tools;
 
 use counts::Counts;
-use shell::Failure;
+use shell::{Failure, Shell};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,6 +24,7 @@ usage: cargo xtask <chore>
 
   test          every check and test that a change must pass, in order
   tidy          the style rules that rustfmt and clippy do not know
+  clients       the tests of tests/clients alone
   dependencies  licences, sources and versions of all crates
   conformance redis --suite PATH
                 Redis's own test suite against Tidewire; PATH is Redis's tree, built
@@ -54,7 +55,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let root = root();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["test"] => test(&root),
+        ["test"] => counted(|counts| check::run(&root, counts)),
+        ["clients"] => counted(|counts| clients::run(&Shell::new(&root), counts)),
         ["tidy"] => outcome(tidy::run(&root)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
@@ -71,9 +73,9 @@ fn main() -> ExitCode {
 }
 
 /// The last line is the count alone, whatever happened before.
-fn test(root: &Path) -> ExitCode {
+fn counted(run: impl FnOnce(&mut Counts) -> Result<(), Failure>) -> ExitCode {
     let mut counts = Counts::default();
-    let result = check::run(root, &mut counts);
+    let result = run(&mut counts);
     if let Err(failure) = &result {
         eprintln!("\n{failure}");
         // A failed check is never reported as "0 failed".
