@@ -136,7 +136,10 @@ mod tests {
     fn many_stars_take_no_exponential_time() {
         let text = [b"a".repeat(10_000), b"b".to_vec()].concat();
         assert!(matches(&b"a*".repeat(1_000), &text));
-        assert!(!matches(&[b"*a".repeat(900), b"*c".to_vec()].concat(), &text));
+        assert!(!matches(
+            &[b"*a".repeat(900), b"*c".to_vec()].concat(),
+            &text
+        ));
     }
 
     #[test]

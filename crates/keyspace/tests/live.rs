@@ -176,10 +176,7 @@ fn mounted_topics_are_scanned_and_drawn_like_keys() {
     }
     assert_eq!(scan_all(&server, "TYPE hash").len(), 3);
     assert_eq!(scan_all(&server, "TYPE string MATCH b").len(), 1);
-    assert_eq!(
-        server.line("SCAN 0 TYPE bogus"),
-        "*2\r\n$1\r\n0\r\n*0\r\n"
-    );
+    assert_eq!(server.line("SCAN 0 TYPE bogus"), "*2\r\n$1\r\n0\r\n*0\r\n");
     let drawn: HashSet<String> = (0..500).map(|_| server.line("RANDOMKEY")).collect();
     assert_eq!(drawn.len(), 5);
 }

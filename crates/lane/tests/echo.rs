@@ -11,7 +11,8 @@ use tidewire_lane::{
     Peer,
 };
 
-/// Echoes whole lines; holds a peer that says so, until there is mail; takes no more input while a peer leaves 256 KiB unread.
+/// Echoes whole lines. Holds a peer that says so, until there is mail; takes no more input while a
+/// peer leaves 256 KiB unread.
 #[derive(Debug, Default)]
 struct Echo {
     open: HashMap<ConnectionId, u16>,

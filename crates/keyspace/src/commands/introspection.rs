@@ -319,7 +319,8 @@ fn reply_words(reply: &mut Writer<'_>, words: &str) {
 }
 
 /// Flags in Redis's order, whatever the table's.
-/// Its flags, but for those that Redis keeps to itself: `may_replicate`, by which CLIENT PAUSE goes.
+/// Its flags, but for the one that Redis keeps to itself: `may_replicate`, by which CLIENT PAUSE
+/// goes.
 fn flags(command: &Command) -> String {
     FLAGS
         .iter()
