@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
     case("EXPIRE", b":1\r\n", &|n| {
         format!("EXPIRE key:{n:012} 100000")
     });
-    case("SETBIT", b":0\r\n", &|n| format!("SETBIT bits {n:06} 0"));
+    case("SETBIT", b":0\r\n", &|n| format!("SETBIT bits {} 0", n + KEYS));
     case("PFADD", b":0\r\n", &|n| {
         format!("PFADD distinct {:06}", n % 1_000)
     });
@@ -121,7 +121,7 @@ fn prepare(address: SocketAddr) -> io::Result<()> {
     all("id", &|n| {
         format!("XADD stream {}-0 field abcdefghijklmnop", n + 1)
     })?;
-    all(":0\r\n", &|n| format!("SETBIT bits {n:06} 0"))?;
+    all(":0\r\n", &|n| format!("SETBIT bits {} 0", n + KEYS))?;
     // Most of a thousand things are new to the HyperLogLog; what it answers is no matter here.
     let things: Vec<String> = (0..1_000).map(|n| format!("{n:06}")).collect();
     let request = encode(&format!("PFADD distinct {}", things.join(" ")));
