@@ -40,7 +40,9 @@ fn cases() -> Vec<Case> {
     case("EXPIRE", b":1\r\n", &|n| {
         format!("EXPIRE key:{n:012} 100000")
     });
-    case("SETBIT", b":0\r\n", &|n| format!("SETBIT bits {} 0", n + KEYS));
+    case("SETBIT", b":0\r\n", &|n| {
+        format!("SETBIT bits {} 0", n + KEYS)
+    });
     case("PFADD", b":0\r\n", &|n| {
         format!("PFADD distinct {:06}", n % 1_000)
     });
