@@ -85,6 +85,8 @@ impl Suite {
             .program(&self.python, ["-m", "pytest", "-q", "-rA", "--tb=no"])
             .folder(&self.folder)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            // Reasons are cut at the width of the terminal.
+            .env("COLUMNS", "300")
             .argument("--timeout=20")
             .argument(format!("--redis-url=redis://127.0.0.1:{}/0", server.port()))
             .argument("-m")
