@@ -26,10 +26,10 @@
 //!
 //! `F,W*30` stands for thirty pairs. A form that begins with `8` needs Redis 8.
 
-use super::stream_forms::STREAMS;
-
+mod streams;
 mod table;
 
+use streams::STREAMS;
 use table::{
     BITS, COUNTS, FIELD_DEADLINES, HASHES, KEYS, LISTS, NAMES, PLACES, SETS, SORTED_SETS, SORTS,
     STRINGS,

@@ -7,7 +7,6 @@ mod peer;
 mod reply;
 mod same;
 mod shrink;
-mod stream_forms;
 
 use crate::arguments::Arguments;
 use crate::server::{self, Kind};
