@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::application::CloseReason;
 use crate::connection::{Closing, Connection, ConnectionId};
+use crate::endpoint::Listener;
 use crate::mailbox::Mailboxes;
 use crate::outbox::Outbox;
 
@@ -35,6 +36,15 @@ pub struct Context<M> {
     pub(crate) now_ns: u64,
     pub(crate) unix_ns: u64,
     pub(crate) counters: Arc<LaneCounters>,
+    /// Only the first lane listens; it deals the connections out to all.
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) next_lane: usize,
+    pub(crate) connections_max: usize,
+    /// The descriptor table was full: accept nothing before this time.
+    pub(crate) accept_again_ns: Option<u64>,
+    /// What came in a turn within a turn.
+    pub(crate) late_mail: Vec<M>,
+    pub(crate) stopping: bool,
 }
 
 #[derive(Debug)]

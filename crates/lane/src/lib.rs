@@ -15,6 +15,7 @@ mod event_loop;
 mod lanes;
 mod mailbox;
 mod outbox;
+mod traffic;
 
 pub use application::{Application, CloseReason};
 pub use connection::{ConnectionId, Peer};

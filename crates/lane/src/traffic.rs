@@ -1,0 +1,322 @@
+//! What comes and goes on a lane's sockets: in a turn, and in a turn within a turn.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketAddrAny, SocketFlags, sockopt};
+use rustix::time::Timespec;
+use tracing::{debug, warn};
+
+use crate::application::{Application, CloseReason};
+use crate::connection::{Connection, ConnectionId, Peer};
+use crate::context::Context;
+use crate::mailbox::Envelope;
+use crate::outbox::{Flush, FlushCount};
+
+/// A lane's sockets with the application that they are read for.
+pub(crate) struct Traffic<'a, A: Application> {
+    pub(crate) context: &'a mut Context<A::Mail>,
+    pub(crate) application: &'a mut A,
+    pub(crate) scratch: &'a mut [u8],
+}
+
+impl<A: Application> Traffic<'_, A> {
+    pub(crate) fn dispatch(&mut self, event: &Event) {
+        let token = event.data.u64();
+        let flags = event.flags;
+        if token >= TOKEN_LISTENERS {
+            self.accept((token - TOKEN_LISTENERS) as usize);
+            return;
+        }
+        if token == TOKEN_MAILBOX {
+            return;
+        }
+        let id = ConnectionId::from_token(token);
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        if connection.connecting {
+            self.finish_connect(id);
+            return;
+        }
+        let reading = connection.is_reading();
+        let left = connection.held && flags.contains(EventFlags::RDHUP);
+        if flags.contains(EventFlags::OUT) && connection.blocked {
+            connection.blocked = false;
+            if !connection.dirty {
+                connection.dirty = true;
+                self.context.dirty.push(id);
+            }
+        }
+        if reading && flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            self.read(id);
+        } else if left {
+            self.context.close(id, CloseReason::PeerClosed);
+        } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            // Nothing is read from it now, and it will never read what waits for it.
+            self.context.close(id, CloseReason::Broken);
+        }
+    }
+
+    fn accept(&mut self, number: usize) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        for _ in 0..ACCEPTS_A_TURN {
+            let listener = &self.context.listeners[number];
+            match rustix::net::acceptfrom_with(&listener.socket, flags) {
+                Ok((socket, address)) => {
+                    let port = listener.port;
+                    self.deal(socket, address, port);
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(error) => {
+                    // Out of descriptors: those who wait are served once others have left.
+                    warn!(%error, "cannot accept a connection");
+                    self.watch_listeners(EventFlags::empty());
+                    self.context.accept_again_ns = Some(self.context.now_ns + ACCEPT_PAUSE_NS);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn deal(&mut self, socket: OwnedFd, address: Option<SocketAddrAny>, port: u16) {
+        let lanes = self.context.mailboxes.len();
+        let peer = match address.and_then(|address| address.try_into().ok()) {
+            Some(address) => {
+                let _ = set_tcp_options(&socket);
+                Peer::Tcp(address)
+            }
+            None => Peer::Local,
+        };
+        let lane = self.context.next_lane % lanes;
+        self.context.next_lane = lane + 1;
+        if lane == self.context.lane {
+            self.adopt(socket, port, &peer);
+        } else {
+            self.context.mailboxes[lane].post(Envelope::Adopt { socket, port, peer });
+        }
+    }
+
+    pub(crate) fn adopt(&mut self, socket: OwnedFd, port: u16, peer: &Peer) {
+        let open = self.context.connections.len() - self.context.free.len();
+        if open >= self.context.connections_max {
+            debug!(%peer, "refused: the lane has its maximum of connections");
+            return;
+        }
+        match self.context.insert(Connection::new(socket, port, false)) {
+            Ok(id) => self.application.accepted(&mut self.context, id, port, peer),
+            Err(error) => warn!(%peer, %error, "cannot watch a connection"),
+        }
+    }
+
+    fn finish_connect(&mut self, id: ConnectionId) {
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        let port = connection.port;
+        match sockopt::socket_error(&connection.socket) {
+            Ok(Ok(())) => {
+                connection.connecting = false;
+                self.context.update_watch(id);
+                self.application.connected(&mut self.context, id, port);
+            }
+            _ => self.context.close(id, CloseReason::ConnectFailed),
+        }
+    }
+
+    /// One receive call, then the application; what it leaves is kept.
+    fn read(&mut self, id: ConnectionId) {
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        let received = if connection.input.is_empty() {
+            let socket = connection.socket.as_fd();
+            rustix::net::recv(socket, &mut self.scratch[..], RecvFlags::empty()).map(|read| read.0)
+        } else {
+            // A big request: read more at a time as it grows, so that its end comes in few turns.
+            let room = connection.input.len().clamp(READ_BYTES, READ_BYTES_MAX);
+            connection.input.reserve(room);
+            let spare = rustix::buffer::spare_capacity(&mut connection.input);
+            let socket = connection.socket.as_fd();
+            rustix::net::recv(socket, spare, RecvFlags::empty()).map(|read| read.0)
+        };
+        match received {
+            Ok(0) => self.context.close_after_flush(id, CloseReason::PeerClosed),
+            Ok(count) => {
+                let counters = &self.context.counters;
+                counters.reads.fetch_add(1, Ordering::Relaxed);
+                counters
+                    .read_bytes
+                    .fetch_add(count as u64, Ordering::Relaxed);
+                self.deliver(id, count);
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.context.close(id, CloseReason::Broken),
+        }
+    }
+
+    /// Gives the application its input: `fresh` bytes of the scratch buffer, or the kept input.
+    pub(crate) fn deliver(&mut self, id: ConnectionId, fresh: usize) {
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        if connection.input.is_empty() {
+            let input = &self.scratch[..fresh];
+            let consumed = self
+                .application
+                .received(&mut self.context, id, input)
+                .min(fresh);
+            if consumed < fresh {
+                let mut kept = self.context.spares.pop().unwrap_or_default();
+                kept.extend_from_slice(&self.scratch[consumed..fresh]);
+                if let Some(connection) = self.context.connection_mut(id) {
+                    connection.input = kept;
+                }
+            }
+        } else {
+            let mut input = std::mem::take(&mut connection.input);
+            let consumed = self.application.received(&mut self.context, id, &input);
+            if let Some(connection) = self.context.connection_mut(id) {
+                if consumed < input.len() {
+                    input.drain(..consumed);
+                    connection.input = input;
+                } else {
+                    self.context.recycle(input);
+                }
+            }
+        }
+        self.context.update_watch(id);
+    }
+
+    pub(crate) fn flush(&mut self) {
+        let mut count = FlushCount::default();
+        let mut dirty = std::mem::take(&mut self.context.dirty);
+        for id in dirty.drain(..) {
+            let Some(connection) = self.context.connection_mut(id) else {
+                continue;
+            };
+            connection.dirty = false;
+            if connection.blocked || connection.connecting {
+                continue;
+            }
+            let flush = connection
+                .outbox
+                .flush(connection.socket.as_fd(), &mut count);
+            connection.blocked = flush == Flush::Blocked;
+            let drained = connection.wants_drained && connection.outbox.len() <= DRAINED_BYTES;
+            connection.wants_drained &= !drained;
+            match flush {
+                Flush::Empty => {
+                    let spare = connection.outbox.take_spare();
+                    self.context.recycle(spare);
+                }
+                Flush::Broken => self.context.close(id, CloseReason::Broken),
+                Flush::Blocked => {}
+            }
+            if drained {
+                self.context.drained.push(id);
+            }
+            self.context.update_watch(id);
+        }
+        if self.context.dirty.is_empty() {
+            self.context.dirty = dirty;
+        }
+        let counters = &self.context.counters;
+        counters.writes.fetch_add(count.writes, Ordering::Relaxed);
+        counters
+            .written_bytes
+            .fetch_add(count.bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn watch_listeners(&self, flags: EventFlags) {
+        for (number, listener) in self.context.listeners.iter().enumerate() {
+            let token = EventData::new_u64(TOKEN_LISTENERS + number as u64);
+            let _ = epoll::modify(&self.context.epoll, &listener.socket, token, flags);
+        }
+    }
+}
+
+impl<M: Send + 'static> Context<M> {
+    /// A turn within a turn: for an application that is in the middle of a long call and must
+    /// answer others meanwhile. `application` stands for it.
+    ///
+    /// What has come to connections that `wanted` names is read, new ones are accepted, and what
+    /// was written is sent. Mail, timers, and the ends of connections wait for the turn that is
+    /// under way. The connection that the long call is for must be held. Returns whether the lane
+    /// has been told to stop.
+    pub fn turn_within<A: Application<Mail = M>>(
+        &mut self,
+        application: &mut A,
+        wanted: impl Fn(&A, ConnectionId) -> bool,
+    ) -> bool {
+        let mut events = [Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(TOKEN_MAILBOX),
+        }; EVENTS_A_TURN];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let ready = epoll::wait(&self.epoll, &mut events[..], Some(&at_once)).unwrap_or(0);
+        let mut scratch = vec![0; if ready > 0 { READ_BYTES } else { 0 }];
+        let mut mail = Vec::new();
+        let woken = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
+        self.mailboxes[self.lane].take(events[..ready].iter().any(woken), &mut mail);
+        let mut traffic = Traffic {
+            context: self,
+            application,
+            scratch: &mut scratch,
+        };
+        for envelope in mail {
+            match envelope {
+                Envelope::Adopt { socket, port, peer } => traffic.adopt(socket, port, &peer),
+                Envelope::Mail(mail) => traffic.context.late_mail.push(mail),
+                Envelope::Stop => traffic.context.stopping = true,
+            }
+        }
+        for event in &events[..ready] {
+            let token = event.data.u64();
+            let other = token >= TOKEN_LISTENERS || token == TOKEN_MAILBOX;
+            if other || wanted(traffic.application, ConnectionId::from_token(token)) {
+                traffic.dispatch(event);
+            }
+        }
+        traffic.flush();
+        self.stopping
+    }
+}
+
+/// Small replies leave at once, and a peer whose machine is gone is noticed although nothing is
+/// sent to it.
+fn set_tcp_options(socket: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_IDLE / KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)
+}
+
+/// Connection tokens have a generation from 1 in the upper half, so 0 is free for the mailbox, and
+/// generations near the top are never reached.
+pub(crate) const TOKEN_MAILBOX: u64 = 0;
+pub(crate) const TOKEN_LISTENERS: u64 = u64::MAX - 0xFFFF;
+/// Events taken from the kernel a turn.
+pub(crate) const EVENTS_A_TURN: usize = 256;
+/// Connections accepted a turn, so that a storm of them does not starve those who are in.
+const ACCEPTS_A_TURN: usize = 64;
+/// Bytes of one receive call.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+/// Bytes of one receive call in the middle of a big request.
+const READ_BYTES_MAX: usize = 1024 * 1024;
+/// An outbox counts as drained at this length.
+const DRAINED_BYTES: usize = 32 * 1024;
+/// Pause after the descriptor table was found full.
+const ACCEPT_PAUSE_NS: u64 = 100_000_000;
+/// Silence after which the kernel asks whether a peer is still there, as Redis's `tcp-keepalive`.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
+/// Questions without an answer that end a connection, over the same time once more.
+const KEEPALIVE_PROBES: u32 = 3;
