@@ -79,6 +79,8 @@ mod list;
 mod packed;
 mod quicklist;
 mod serial;
+pub use serial::{dump_libraries, read_libraries};
+
 mod set;
 mod sorted_set;
 mod stream;

@@ -191,6 +191,8 @@ pub enum Group {
     Transactions,
     /// Publishing and subscribing.
     PubSub,
+    /// Scripts and functions.
+    Scripting,
     /// The connection's own.
     Connection,
     /// The server's own.
@@ -213,6 +215,7 @@ impl Group {
             Group::HyperLogLog => "hyperloglog",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
             Group::Connection => "connection",
             Group::Server => "server",
         }
@@ -256,13 +259,21 @@ pub enum SessionCommand {
     Debug,
     Discard,
     Echo,
+    Eval,
+    EvalRo,
+    EvalSha,
+    EvalShaRo,
     Exec,
+    Fcall,
+    FcallRo,
     FunctionDelete,
     FunctionDump,
     FunctionFlush,
     FunctionHelp,
     FunctionKill,
     FunctionList,
+    FunctionLoad,
+    FunctionRestore,
     FunctionStats,
     Hello,
     Info,
@@ -302,6 +313,7 @@ pub enum SessionCommand {
     ScriptFlush,
     ScriptHelp,
     ScriptKill,
+    ScriptLoad,
     Select,
     Shutdown,
     SlowlogGet,

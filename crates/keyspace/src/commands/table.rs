@@ -31,6 +31,9 @@ use lists::LISTS;
 mod pubsub;
 use pubsub::PUBSUB;
 
+mod scripting;
+use scripting::SCRIPTING;
+
 mod server;
 use server::SERVER;
 
@@ -70,7 +73,7 @@ pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
 
 static GROUPS: [&[Command]; GROUP_LIST.len()] = GROUP_LIST;
 
-const GROUP_LIST: [&[Command]; 18] = [
+const GROUP_LIST: [&[Command]; 19] = [
     STRINGS,
     BITS,
     HYPERLOGLOG,
@@ -88,6 +91,7 @@ const GROUP_LIST: [&[Command]; 18] = [
     TRANSACTIONS,
     CONNECTION,
     PUBSUB,
+    SCRIPTING,
     SERVER,
 ];
 
@@ -1126,11 +1130,7 @@ mod tests {
                 // Of further keys, or of those that follow a word, none may be there.
                 let open = !spec.keyword.is_empty() || spec.last < 0;
                 let named = promised || open || spec.flags == "not_key";
-                assert!(
-                    named || command.has_flag("no_mandatory_keys"),
-                    "{}",
-                    command.full_name
-                );
+                assert!(named || command.has_flag("no_mandatory_keys"), "{}", command.full_name);
             }
             assert!(!(command.has_flag("write") && command.has_flag("readonly")));
         }

@@ -15,6 +15,7 @@
 //! there twice, counts that do not hold, bytes left over) is refused whole.
 
 mod crc64;
+mod functions;
 mod listpack;
 mod lzf;
 mod reader;
@@ -24,6 +25,8 @@ mod ziplist;
 mod load;
 mod save;
 mod stream;
+
+pub use functions::{dump_libraries, read_libraries};
 
 use crate::entry::Entry;
 use crate::fields;

@@ -1,0 +1,63 @@
+//! Libraries of functions as FUNCTION DUMP gives them: each is its text behind a byte of its own.
+
+use super::reader::Reader;
+use super::{VERSION_MAX, body, crc64, writer};
+
+/// Libraries with a footer.
+pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for code in codes {
+        payload.push(LIBRARY);
+        writer::text(&mut payload, code);
+    }
+    payload.extend_from_slice(&VERSION_MAX.to_le_bytes());
+    let checksum = crc64::of(&payload);
+    payload.extend_from_slice(&checksum.to_le_bytes());
+    payload
+}
+
+/// The texts of the libraries in a payload; or the text of the refusal.
+pub fn read_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
+    let body = body(payload).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
+    let mut reader = Reader::new(body);
+    let mut codes = Vec::new();
+    while let Ok(form) = reader.byte() {
+        match form {
+            LIBRARY => {
+                let code = reader.text();
+                codes.push(
+                    code.map_err(|_| "ERR Failed loading library payload")?
+                        .into_owned(),
+                );
+            }
+            LIBRARY_BEFORE_RELEASE => return Err("ERR Pre-GA function format not supported"),
+            _ => return Err("ERR given type is not a function"),
+        }
+    }
+    Ok(codes)
+}
+
+const LIBRARY: u8 = 245;
+/// What release candidates of Redis 7.0 wrote.
+const LIBRARY_BEFORE_RELEASE: u8 = 246;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_come_back_and_what_is_broken_is_refused() {
+        let long = b"#!lua name=b\n".repeat(100);
+        let codes: [&[u8]; 2] = [b"#!lua name=a\n", &long];
+        let payload = dump_libraries(codes.into_iter());
+        assert_eq!(read_libraries(&payload).unwrap(), codes);
+        assert_eq!(
+            read_libraries(&dump_libraries([].into_iter())),
+            Ok(Vec::new())
+        );
+        let broken = &payload[1..];
+        let text = "ERR DUMP payload version or checksum are wrong";
+        assert_eq!(read_libraries(broken), Err(text));
+        assert_eq!(read_libraries(b""), Err(text));
+    }
+}
