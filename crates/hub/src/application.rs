@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::session::feed::{FeedSession, Source};
 use crate::session::resp::{Pipeline, RespSession};
 use crate::session::zmq::ZmqSession;
+use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 
 /// Tags of the hub's listeners.
@@ -36,8 +37,7 @@ pub mod port {
 pub struct HubLane {
     hub: Arc<Hub>,
     lane: usize,
-    /// By the connection's index.
-    sessions: Vec<Option<Session>>,
+    sessions: Sessions,
     fanout: Fanout,
     pipeline: Pipeline,
     waiting: LaneWaiting,
@@ -47,8 +47,6 @@ pub struct HubLane {
     feed_clients: Vec<ConnectionId>,
     /// The journal's next sequence when the feed clients were last served.
     feed_served: u64,
-    /// Where clients of each port connect to, for CLIENT LIST.
-    resp_address: String,
     /// When sessions' own deadlines are next looked at, monotonic ns.
     sweep_ns: u64,
     /// Sessions that have deadlines of their own.
@@ -72,11 +70,10 @@ impl HubLane {
             pipeline: Pipeline::new(),
             waiting: LaneWaiting::default(),
             lane,
-            sessions: Vec::new(),
+            sessions: Sessions::new(resp.map(ToString::to_string).unwrap_or_default()),
             sources,
             feed_clients: Vec::new(),
             feed_served: 0,
-            resp_address: resp.map(ToString::to_string).unwrap_or_default(),
             sweep_ns: 0,
             timed_sessions: 0,
             exchange: None,
@@ -94,11 +91,7 @@ impl HubLane {
 
     fn insert(&mut self, id: ConnectionId, session: Session) {
         self.timed_sessions += usize::from(session.is_timed());
-        let index = id.index();
-        if index >= self.sessions.len() {
-            self.sessions.resize_with(index + 1, || None);
-        }
-        self.sessions[index] = Some(session);
+        self.sessions.insert(id, session);
     }
 
     /// Delivers the news of a batch here, and sends them to the lanes they also concern.
@@ -153,7 +146,7 @@ impl HubLane {
         }
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
-            if let Some(Some(Session::Feed(session))) = self.sessions.get_mut(id.index()) {
+            if let Some(Some(Session::Feed(session))) = self.sessions.by_index.get_mut(id.index()) {
                 let resume_ns = session.resume_ns(&self.hub, context);
                 if grown || resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
                     session.produce(&self.hub, context);
@@ -179,7 +172,7 @@ impl HubLane {
             source.publish_latency();
         }
         if self.hub.parameters.limits_clients() {
-            for session in self.sessions.iter_mut().flatten() {
+            for session in self.sessions.by_index.iter_mut().flatten() {
                 if let Session::Resp(session) = session {
                     session.sweep(&self.hub, context);
                 }
@@ -190,7 +183,7 @@ impl HubLane {
         }
         let now_ns = context.now_ns();
         let mut news = Vec::new();
-        for session in self.sessions.iter_mut().flatten() {
+        for session in self.sessions.by_index.iter_mut().flatten() {
             match session {
                 Session::Zmq(session) if session.is_due(now_ns) => session.timeout(context),
                 Session::Feed(session) => news.push(session.timeout(&self.hub, context)),
@@ -233,7 +226,7 @@ impl HubLane {
     }
 
     fn resp_session(&mut self, id: ConnectionId) -> Option<&mut RespSession> {
-        match self.sessions.get_mut(id.index())? {
+        match self.sessions.by_index.get_mut(id.index())? {
             Some(Session::Resp(session)) => Some(session),
             _ => None,
         }
@@ -290,26 +283,7 @@ impl Application for HubLane {
         debug!(%peer, port, "connected");
         let now_ns = context.now_ns();
         let session = match port {
-            port::RESP => {
-                let address = peer.to_string();
-                let local = self.resp_address.clone();
-                let clients = &self.hub.clients;
-                let client = clients.connect(self.lane, id, address, local, context.unix_ns());
-                let most = self.hub.parameters.clients_max.load(Ordering::Relaxed);
-                if clients.len() as u64 > most {
-                    self.hub.rejected_clients.fetch_add(1, Ordering::Relaxed);
-                    if let Some(out) = context.out(id) {
-                        out.buffer()
-                            .extend_from_slice(b"-ERR max number of clients reached\r\n");
-                    }
-                    context.close_after_flush(id, CloseReason::Requested);
-                }
-                let mut session = RespSession::new(id, client);
-                if self.hub.parameters.has_password.load(Ordering::Acquire) {
-                    session.require_password();
-                }
-                Session::Resp(Box::new(session))
-            }
+            port::RESP => return self.sessions.accept_resp(&self.hub, context, id, peer),
             port::ZMQ_PUBLISH | port::ZMQ_PULL => {
                 let socket_type = if port == port::ZMQ_PULL {
                     SocketType::Pull
@@ -339,15 +313,20 @@ impl Application for HubLane {
     }
 
     fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
-        let Some(Some(session)) = self.sessions.get_mut(id.index()) else {
+        if let Some(mut session) = self.sessions.take_resp(id) {
+            let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
+            let (sessions, pipeline) = (&mut self.sessions, &mut self.pipeline);
+            let consumed = session.received(
+                &self.hub, fanout, waiting, sessions, pipeline, context, input,
+            );
+            self.sessions.put_back(id, session);
+            return consumed;
+        }
+        let Some(Some(session)) = self.sessions.by_index.get_mut(id.index()) else {
             return input.len();
         };
         match session {
-            Session::Resp(session) => {
-                let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
-                let pipeline = &mut self.pipeline;
-                session.received(&self.hub, fanout, waiting, pipeline, context, input)
-            }
+            Session::Resp(_) => 0,
             Session::Zmq(session) => session.received(&self.hub, &mut self.fanout, context, input),
             Session::Feed(session) => {
                 let (consumed, news) = session.received(&self.hub, context, input);
@@ -362,7 +341,7 @@ impl Application for HubLane {
     }
 
     fn drained(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
-        match self.sessions.get_mut(id.index()) {
+        match self.sessions.by_index.get_mut(id.index()) {
             Some(Some(Session::Feed(session))) => session.produce(&self.hub, context),
             Some(Some(Session::Resp(_) | Session::Zmq(_))) => self.fanout.pump(context, id),
             _ => {}
@@ -374,7 +353,12 @@ impl Application for HubLane {
             let news = source.closed(context, reason);
             self.distribute(context, news);
         }
-        let Some(session) = self.sessions.get_mut(id.index()).and_then(Option::take) else {
+        let Some(session) = self
+            .sessions
+            .by_index
+            .get_mut(id.index())
+            .and_then(Option::take)
+        else {
             return;
         };
         self.timed_sessions -= usize::from(session.is_timed());
@@ -429,6 +413,9 @@ impl Application for HubLane {
     }
 
     fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        for (id, port, peer) in self.sessions.take_late() {
+            self.accepted(context, id, port, &peer);
+        }
         if self.hub.take_lagging(self.lane) {
             self.fanout.owe_everything(context);
         }
@@ -445,6 +432,11 @@ impl Application for HubLane {
         if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
+        if self.hub.scripting.is_running() {
+            // Of another lane: it holds the shards that all this needs.
+            let again_ns = context.now_ns() + SCRIPT_WAIT_NS;
+            return earlier(deadline_ns, Some(again_ns));
+        }
         deadline_ns = earlier(deadline_ns, self.end_waits(context));
         earlier(deadline_ns, self.expire_keys(context))
     }
@@ -459,6 +451,8 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 /// How often sessions' deadlines are looked at.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
+/// How soon to look again whether another lane's script has ended.
+const SCRIPT_WAIT_NS: u64 = 5_000_000;
 /// Keys expired a turn, so that a million of them at once do not hold the lane up.
 const EXPIRIES_A_TURN: usize = 1_000;
 /// The longest wait for a deadline, ms: a day.

@@ -17,6 +17,7 @@ use crate::ingest::IngestCounters;
 use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
+use crate::scripting::Scripting;
 use crate::statistics::Statistics;
 use crate::subscriptions::Subscriptions;
 use crate::waiting::{Pause, WaitingClients};
@@ -134,6 +135,8 @@ pub struct Hub {
     pub(crate) query_cut_off: AtomicU64,
     /// Attempts with a wrong name or password.
     pub(crate) wrong_passwords: AtomicU64,
+    /// Scripts and functions.
+    pub(crate) scripting: Scripting,
     /// What commands have done.
     pub(crate) statistics: Statistics,
     /// Sessions of publishers into the hub.
@@ -224,6 +227,7 @@ impl Hub {
             wrong_passwords: AtomicU64::new(0),
             waiting: WaitingClients::default(),
             pause: Pause::default(),
+            scripting: Scripting::default(),
             statistics: Statistics::new(config.lanes),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),

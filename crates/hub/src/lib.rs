@@ -54,7 +54,11 @@ pub use publication::{News, Origin, Publication};
 
 mod publishers;
 
+mod scripting;
+
 mod session;
+
+mod sessions;
 
 mod statistics;
 

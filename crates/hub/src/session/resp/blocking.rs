@@ -11,9 +11,10 @@ use tidewire_resp::number::parse_integer;
 
 use std::sync::Arc;
 
+use super::scripting::counts_as_write;
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};
-use crate::waiting::{Block, LaneWaiting, Pause};
+use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
 #[derive(Debug, Default)]
@@ -248,8 +249,8 @@ impl State {
         }
         let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
         pause.is_total()
-            || Pause::counts_as_write(command) && self.transaction.is_none()
-            || queued.is_some_and(|transaction| transaction.writes())
+            || counts_as_write(call.hub, command, call.arguments) && self.transaction.is_none()
+            || queued.is_some_and(|transaction| transaction.writes(call.hub))
     }
 
     /// Leaves the command for after the pause.

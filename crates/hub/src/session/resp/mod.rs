@@ -5,10 +5,12 @@ mod blocking;
 mod client;
 mod connection;
 mod debug;
+mod functions;
 mod info;
 mod parameters;
 mod pipeline;
 mod pubsub;
+mod scripting;
 mod server;
 mod transaction;
 
@@ -29,10 +31,12 @@ use crate::hub::{Hub, LiveObserver, Mail};
 use crate::parameters::OverLimit;
 use crate::publication::Origin;
 use crate::subscriptions::Kind;
+use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 use authentication::excess_of_stranger;
 use blocking::Stop;
 use pipeline::Gathered;
+use scripting::ScriptCommand;
 use transaction::Transaction;
 
 /// A Redis client.
@@ -83,6 +87,7 @@ struct Call<'a> {
     hub: &'a Hub,
     fanout: &'a mut Fanout,
     waiting: &'a mut LaneWaiting,
+    sessions: &'a mut Sessions,
     context: &'a mut Context<Mail>,
     arguments: Arguments<'a>,
 }
@@ -152,6 +157,7 @@ impl RespSession {
         hub: &Hub,
         fanout: &mut Fanout,
         waiting: &mut LaneWaiting,
+        sessions: &mut Sessions,
         pipeline: &mut Pipeline,
         context: &mut Context<Mail>,
         input: &[u8],
@@ -175,6 +181,7 @@ impl RespSession {
                         hub,
                         fanout,
                         waiting,
+                        sessions,
                         context,
                         arguments,
                     };
@@ -296,7 +303,11 @@ impl State {
         if !self.is_authenticated && !command.has_flag("no_auth") {
             return self.refuse_unauthenticated(call);
         }
-        if call.hub.parameters.memory_is_full.load(Ordering::Relaxed) && self.needs_memory(command)
+        if call.hub.scripting.is_running() && self.refused_as_busy(call, command) {
+            return;
+        }
+        if call.hub.parameters.memory_is_full.load(Ordering::Relaxed)
+            && self.needs_memory(call, command)
         {
             return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);
         }
@@ -416,7 +427,10 @@ impl State {
             Name::ClientPause => self.client_pause(call),
             Name::ClientUnpause => self.client_unpause(call),
             Name::ClientUnblock => self.client_unblock(call),
-            _ => self.run_server(call, command),
+            _ => match ScriptCommand::of(command) {
+                Some(script) => self.run_script_alone(call, script),
+                None => self.run_server(call, command),
+            },
         }
     }
 

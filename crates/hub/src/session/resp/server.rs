@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::SessionCommand;
 use tidewire_lane::CloseReason;
 
-use super::{Call, State};
+use super::{Call, State, functions, scripting};
 use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
 
@@ -26,16 +26,20 @@ impl State {
             Name::ClientGetRedir => self.reply(call.context, |reply| reply.integer(-1)),
             Name::ClientTracking => self.client_tracking(call),
             Name::ClientTrackingInfo => self.client_tracking_info(call),
-            Name::FunctionFlush | Name::ScriptFlush => self.flush_scripts(call),
+            Name::FunctionDelete => self.function_delete(call),
+            Name::FunctionDump => self.function_dump(call),
+            Name::FunctionFlush => self.function_flush(call),
+            Name::FunctionHelp => self.help(call, functions::HELP),
+            Name::FunctionKill => self.script_kill(call, true),
             Name::FunctionList => self.function_list(call),
+            Name::FunctionLoad => self.function_load(call),
+            Name::FunctionRestore => self.function_restore(call),
             Name::FunctionStats => self.function_stats(call),
-            Name::FunctionDelete => self.refuse(call, "ERR Library not found"),
-            Name::FunctionKill | Name::ScriptKill => {
-                self.refuse(call, "NOTBUSY No scripts in execution right now.");
-            }
-            Name::FunctionHelp => self.help(call, FUNCTION_HELP),
             Name::ScriptExists => self.script_exists(call),
-            Name::ScriptHelp => self.help(call, SCRIPT_HELP),
+            Name::ScriptFlush => self.script_flush(call),
+            Name::ScriptHelp => self.help(call, scripting::HELP),
+            Name::ScriptKill => self.script_kill(call, false),
+            Name::ScriptLoad => self.script_load(call),
             Name::SlowlogGet | Name::LatencyLatest | Name::LatencyHistory | Name::ModuleList => {
                 self.reply(call.context, |reply| reply.array(0));
             }
@@ -180,65 +184,6 @@ impl State {
             }
         });
     }
-
-    /// FUNCTION FLUSH and SCRIPT FLUSH: there is nothing to forget.
-    fn flush_scripts(&self, call: &mut Call<'_>) {
-        let name = String::from_utf8_lossy(&call.arguments[0]).to_ascii_lowercase();
-        let is_script = name == "script";
-        match (call.arguments.len(), call.arguments.get(2)) {
-            (2, _) => {}
-            (3, Some(mode))
-                if mode.eq_ignore_ascii_case(b"SYNC") || mode.eq_ignore_ascii_case(b"ASYNC") => {}
-            _ if is_script => {
-                return self.refuse(call, "ERR SCRIPT FLUSH only support SYNC|ASYNC option");
-            }
-            (3, _) => {
-                return self.refuse(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
-            }
-            _ => {
-                let text = "ERR unknown subcommand or wrong number of arguments for 'flush'. \
-                            Try FUNCTION HELP.";
-                return self.refuse(call, text);
-            }
-        }
-        self.reply(call.context, |reply| reply.ok());
-    }
-
-    fn function_list(&self, call: &mut Call<'_>) {
-        let mut at = 2;
-        while let Some(option) = call.arguments.get(at) {
-            if option.eq_ignore_ascii_case(b"WITHCODE") {
-                at += 1;
-            } else if option.eq_ignore_ascii_case(b"LIBRARYNAME") {
-                if call.arguments.get(at + 1).is_none() {
-                    return self.refuse(call, "ERR library name argument was not given");
-                }
-                at += 2;
-            } else {
-                let option = String::from_utf8_lossy(option).replace(['\r', '\n'], " ");
-                return self.refuse(call, &format!("ERR Unknown argument {option}"));
-            }
-        }
-        self.reply(call.context, |reply| reply.array(0));
-    }
-
-    fn function_stats(&self, call: &mut Call<'_>) {
-        self.reply(call.context, |reply| {
-            reply.map(2);
-            reply.bulk(b"running_script");
-            reply.null();
-            reply.bulk(b"engines");
-            reply.map(0);
-        });
-    }
-
-    fn script_exists(&self, call: &mut Call<'_>) {
-        let count = call.arguments.len() - 2;
-        self.reply(call.context, |reply| {
-            reply.array(count);
-            (0..count).for_each(|_| reply.integer(0));
-        });
-    }
 }
 
 const NOTHING_SAVED: &str =
@@ -306,28 +251,6 @@ const ACL_HELP: &[&str] = &[
     "    List all the registered usernames.",
     "WHOAMI",
     "    Return the current connection username.",
-    "HELP",
-    "    Print this help.",
-];
-
-const FUNCTION_HELP: &[&str] = &[
-    "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "FLUSH [ASYNC|SYNC]",
-    "    Delete all the libraries.",
-    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-    "    Return general information on all the libraries.",
-    "STATS",
-    "    Return information about the current function running.",
-    "HELP",
-    "    Print this help.",
-];
-
-const SCRIPT_HELP: &[&str] = &[
-    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "EXISTS <sha1> [<sha1> ...]",
-    "    Return information about the existence of the scripts in the script cache.",
-    "FLUSH [ASYNC|SYNC]",
-    "    Flush the Lua scripts cache. Very dangerous on replicas.",
     "HELP",
     "    Print this help.",
 ];

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
 use tidewire_resp::{ArgumentList, Writer};
 
+use super::scripting::{ScriptCommand, counts_as_write, needs_memory};
 use super::{Call, State};
 use crate::hub::{Hub, LiveObserver};
-use crate::waiting::Pause;
 
 /// What a client has queued since MULTI.
 #[derive(Debug, Default)]
@@ -23,10 +23,15 @@ pub(super) struct Transaction {
 
 impl Transaction {
     /// Whether a replica would have to hear of it.
-    pub(super) fn writes(&self) -> bool {
-        self.queued
-            .iter()
-            .any(|(command, _)| Pause::counts_as_write(command))
+    pub(super) fn writes(&self, hub: &Hub) -> bool {
+        let mut queued = self.queued.iter();
+        queued.any(|(command, arguments)| counts_as_write(hub, command, arguments.as_arguments()))
+    }
+
+    /// Whether a script is among it.
+    fn has_scripts(&self) -> bool {
+        let mut queued = self.queued.iter();
+        queued.any(|(command, _)| ScriptCommand::of_command(command).is_some())
     }
 }
 
@@ -78,13 +83,16 @@ impl State {
     }
 
     /// Whether a command is refused while memory is full.
-    pub(super) fn needs_memory(&self, command: &Command) -> bool {
+    pub(super) fn needs_memory(&self, call: &Call<'_>, command: &Command) -> bool {
         let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
         let queued_needs = |transaction: &Transaction| {
             let mut queued = transaction.queued.iter();
-            queued.any(|(command, _)| command.has_flag("denyoom"))
+            queued.any(|(command, arguments)| {
+                needs_memory(call.hub, command, arguments.as_arguments())
+            })
         };
-        command.has_flag("denyoom") || queued.is_some_and(|queued| queued_needs(queued))
+        needs_memory(call.hub, command, call.arguments)
+            || queued.is_some_and(|queued| queued_needs(queued))
     }
 
     /// Whether a command changes something; of EXEC, whether anything queued does.
@@ -95,7 +103,12 @@ impl State {
     }
 
     /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
-    pub(super) fn refuse_for_now(&mut self, call: &mut Call<'_>, command: &Command, text: &str) {
+    pub(super) fn refuse_for_now(
+        &mut self,
+        call: &mut Call<'_>,
+        command: &Command,
+        text: &str,
+    ) {
         if command.name == "exec" {
             self.drop_transaction(call.hub);
             let text = format!("EXECABORT Transaction discarded because of: {text}");
@@ -163,7 +176,18 @@ impl State {
             return self.refuse(call, text);
         }
         let hub = call.hub;
-        let shards = self.shards_of(hub, &transaction);
+        // Before any shard is locked, as each script does.
+        let scripts = transaction.has_scripts();
+        let turn = scripts.then(|| hub.scripting.begin(&hub.keyspace));
+        if let Some(Err(text)) = turn {
+            self.unwatch_all(hub);
+            let text = format!("EXECABORT Transaction discarded because of: {text}");
+            return self.refuse(call, &text);
+        }
+        let shards = match scripts {
+            true => ShardSet::all(),
+            false => self.shards_of(hub, &transaction),
+        };
         let mut locked = hub.keyspace.lock(shards);
         if !self.is_unchanged(call, &mut locked) {
             hub.keyspace
@@ -201,11 +225,14 @@ impl State {
             return;
         }
         hub.watching_clients.fetch_sub(1, Ordering::Relaxed);
+        self.client.watched.store(0, Ordering::Relaxed);
         let watched = std::mem::take(&mut self.watched);
+        if hub.scripting.is_running() {
+            return hub.scripting.unwatch_later(watched);
+        }
         watched
             .into_iter()
             .for_each(|watched: WatchedKey| hub.keyspace.unwatch(watched));
-        self.client.watched.store(0, Ordering::Relaxed);
     }
 
     fn shards_of(&self, hub: &Hub, transaction: &Transaction) -> ShardSet {
@@ -243,13 +270,15 @@ impl State {
                 hub,
                 fanout: &mut *call.fanout,
                 waiting: &mut *call.waiting,
+                sessions: &mut *call.sessions,
                 context: &mut *call.context,
                 arguments: arguments.as_arguments(),
             };
             match command.run {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
                 Run::Session(session_command) => {
-                    let apart = locks_shards(session_command);
+                    let script = ScriptCommand::of(session_command);
+                    let apart = script.is_none() && locks_shards(session_command);
                     let mut suspended = None;
                     if apart {
                         // It looks into shards by itself, and must not find them locked by us.
@@ -261,7 +290,10 @@ impl State {
                     let slot = hub.statistics.of(queued.context.lane(), command);
                     slot.called();
                     let refusals = self.refusals.get();
-                    self.run_session(&mut queued, session_command);
+                    match script {
+                        Some(script) => locked = self.run_script(hub, &mut queued, script, locked),
+                        None => self.run_session(&mut queued, session_command),
+                    }
                     if self.refusals.get() != refusals {
                         slot.failed();
                     }
@@ -303,7 +335,7 @@ impl State {
 }
 
 /// Whether a session's command may look into shards. All others run while EXEC holds its own.
-fn locks_shards(command: SessionCommand) -> bool {
+pub(super) fn locks_shards(command: SessionCommand) -> bool {
     use SessionCommand as Name;
     !matches!(
         command,

@@ -1,0 +1,521 @@
+//! One Lua state, the scripts it has compiled, and how they are run.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, LightUserData, Lua, MultiValue, Result, Table, Value, VmState};
+use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
+
+use crate::convert::{Names, to_arguments, to_table};
+use crate::host::{Failure, Host};
+use crate::libraries::{FunctionInfo, LibrarySet};
+use crate::redis::raise;
+use crate::sandbox::{Sandbox, failure_of};
+use crate::scripts::Script;
+use crate::sha1::Sha1;
+
+/// A Lua state with its scripts; it belongs to one thread.
+pub struct Engine {
+    sandbox: Sandbox,
+    /// The functions of scripts and libraries, by number. A handle to each would take a place on a
+    /// stack of Lua's that holds some thousands only.
+    functions: Table,
+    next_number: i64,
+    compiled: HashMap<Sha1, (Arc<Script>, i64), RandomState>,
+    /// The same scripts by their text, which EVAL has.
+    bodies: HashMap<Body, (), RandomState>,
+    /// Scripts compiled above which those that were forgotten are dropped.
+    compiled_max: usize,
+    /// Numbers of the functions of libraries, by the library's number.
+    loaded: HashMap<u64, HashMap<String, i64, RandomState>, RandomState>,
+    /// Kept for their memory.
+    arguments: ArgumentList,
+    reply: Vec<u8>,
+}
+
+/// What the scripts of an engine are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// EVAL and EVALSHA.
+    Scripts,
+    /// FCALL.
+    Functions,
+}
+
+/// How a run ended, as Lua tells it.
+type Ending = Result<(bool, Value)>;
+
+impl Engine {
+    /// A Lua state without scripts.
+    pub fn new(purpose: Purpose) -> std::result::Result<Self, Failure> {
+        Engine::try_new(purpose).map_err(|error| failure_of(&error))
+    }
+
+    fn try_new(purpose: Purpose) -> Result<Self> {
+        let sandbox = Sandbox::new(purpose)?;
+        let engine = Engine {
+            functions: sandbox.lua.create_table()?,
+            sandbox,
+            next_number: 1,
+            compiled: HashMap::default(),
+            bodies: HashMap::default(),
+            compiled_max: COMPILED_MAX,
+            loaded: HashMap::default(),
+            arguments: ArgumentList::new(),
+            reply: Vec::new(),
+        };
+        engine.watch(WATCH)?;
+        Ok(engine)
+    }
+
+    /// Bytes that the Lua state holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.sandbox.lua.used_memory()
+    }
+
+    /// The script with this text, if it is compiled here and has not been forgotten since.
+    pub fn find(&self, body: &[u8]) -> Option<&Arc<Script>> {
+        let (body, ()) = self.bodies.get_key_value(body)?;
+        Some(&body.0).filter(|script| script.is_known())
+    }
+
+    /// The script of this digest, likewise.
+    pub fn find_sha1(&self, sha1: &Sha1) -> Option<&Arc<Script>> {
+        let (script, _) = self.compiled.get(sha1)?;
+        Some(script).filter(|script| script.is_known())
+    }
+
+    /// Compiles a script to see whether that can be done.
+    pub fn check(&self, script: &Script) -> std::result::Result<(), Failure> {
+        self.compile(script).map(drop)
+    }
+
+    /// Runs a script and writes its reply; a failure has written nothing.
+    pub fn eval(
+        &mut self,
+        script: &Arc<Script>,
+        arguments: Arguments<'_>,
+        keys: usize,
+        host: &mut dyn Host,
+        reply: &mut Writer<'_>,
+    ) -> std::result::Result<(), Failure> {
+        let function = self.function_of(script)?;
+        let ending = self.try_eval(&function, arguments, keys, host);
+        self.finish(&script.name, ending, host, reply)
+    }
+
+    /// Runs a function of a library, which is loaded here first if it has not been.
+    pub fn call(
+        &mut self,
+        libraries: &LibrarySet,
+        name: &str,
+        arguments: Arguments<'_>,
+        keys: usize,
+        host: &mut dyn Host,
+        reply: &mut Writer<'_>,
+    ) -> std::result::Result<(), Failure> {
+        let Some((library, info)) = libraries.function(name) else {
+            return Err(Failure::new("ERR Function not found"));
+        };
+        if !self.loaded.contains_key(&library.number) {
+            self.forget_others(libraries);
+            let body = &library.code[library.body_at..];
+            self.load(library.number, body, None)?;
+        }
+        let functions = self.loaded.get(&library.number);
+        let number = functions.and_then(|functions| functions.get(&info.name));
+        let function = number.map(|number| self.functions.raw_get(*number));
+        let Some(Ok(function)) = function else {
+            return Err(Failure::new("ERR Function not found"));
+        };
+        let ending = self.try_call(&function, arguments, keys, host);
+        self.finish(&info.name, ending, host, reply)
+    }
+
+    /// Forgets libraries that are gone or were replaced.
+    pub(crate) fn forget_others(&mut self, libraries: &LibrarySet) {
+        let known: Vec<u64> = libraries
+            .libraries()
+            .map(|library| library.number)
+            .collect();
+        let gone: Vec<u64> = self.loaded.keys().copied().collect();
+        for number in gone.into_iter().filter(|number| !known.contains(number)) {
+            let functions = self.loaded.remove(&number).unwrap_or_default();
+            functions.values().for_each(|number| self.free(*number));
+        }
+    }
+
+    /// Runs a library's code, which names its functions, and keeps these under its number.
+    pub(crate) fn load(
+        &mut self,
+        number: u64,
+        body: &[u8],
+        time_max: Option<Duration>,
+    ) -> std::result::Result<Vec<FunctionInfo>, Failure> {
+        let chunk = self.sandbox.lua.load(body).set_name("@user_function");
+        let chunk = chunk.set_mode(ChunkMode::Text).into_function();
+        let chunk = chunk.map_err(|error| {
+            let text = error_text(&error);
+            Failure::new(format!("ERR Error compiling function: {text}"))
+        })?;
+        let shared = self.sandbox.shared.clone();
+        shared.registered.replace(Some(Vec::new()));
+        shared
+            .load_deadline
+            .set(time_max.map(|time| Instant::now() + time));
+        let ending = self.run_loading(&chunk);
+        shared.load_deadline.set(None);
+        let registered = shared.registered.take().unwrap_or_default();
+        if shared.is_killed.take() {
+            self.watch(WATCH).map_err(|error| failure_of(&error))?;
+        }
+        let text = match ending {
+            Ok((true, _)) => String::new(),
+            Ok((false, Value::Table(table))) => message_of(&table),
+            Ok((false, _)) => "ERR unknown error".into(),
+            Err(error) => error_text(&error),
+        };
+        if !text.is_empty() {
+            return Err(Failure::new(format!(
+                "ERR Error registering functions: {text}"
+            )));
+        }
+        let (mut functions, mut callbacks) = (Vec::new(), HashMap::default());
+        for (info, callback) in registered {
+            let number = self.keep(&callback).map_err(|error| failure_of(&error))?;
+            callbacks.insert(info.name.clone(), number);
+            functions.push(info);
+        }
+        self.loaded.insert(number, callbacks);
+        Ok(functions)
+    }
+
+    fn run_loading(&self, chunk: &Function) -> Ending {
+        self.sandbox.set_loading.call::<()>(true)?;
+        let ending = self.sandbox.run.call(chunk);
+        self.sandbox.set_loading.call::<()>(false)?;
+        ending
+    }
+
+    fn try_call(
+        &mut self,
+        function: &Function,
+        arguments: Arguments<'_>,
+        keys: usize,
+        host: &mut dyn Host,
+    ) -> Ending {
+        let lua = &self.sandbox.lua;
+        let tables = (
+            function,
+            to_table(lua, arguments.iter().take(keys))?,
+            to_table(lua, arguments.tail(keys).iter())?,
+        );
+        let run = self.sandbox.run_function.clone();
+        self.with_host(host, || run.call(tables))
+    }
+
+    fn function_of(&mut self, script: &Arc<Script>) -> std::result::Result<Function, Failure> {
+        if let Some((own, number)) = self.compiled.get(&script.sha1)
+            && Arc::ptr_eq(own, script)
+        {
+            let function = self.functions.raw_get(*number);
+            return function.map_err(|error| failure_of(&error));
+        }
+        let function = self.compile(script)?;
+        if self.compiled.len() >= self.compiled_max {
+            self.forget_unknown();
+        }
+        let number = self.keep(&function).map_err(|error| failure_of(&error))?;
+        let entry = (script.clone(), number);
+        if let Some((_, before)) = self.compiled.insert(script.sha1, entry) {
+            self.free(before);
+        }
+        self.bodies.remove(&*script.body);
+        self.bodies.insert(Body(script.clone()), ());
+        Ok(function)
+    }
+
+    /// Drops the code of scripts that were forgotten.
+    fn forget_unknown(&mut self) {
+        let is_gone = |(_, (script, _)): &(&Sha1, &(Arc<Script>, i64))| !script.is_known();
+        let gone = self.compiled.iter().filter(is_gone);
+        let gone: Vec<Sha1> = gone.map(|(sha1, _)| *sha1).collect();
+        for sha1 in gone {
+            if let Some((script, number)) = self.compiled.remove(&sha1) {
+                self.bodies.remove(&*script.body);
+                self.free(number);
+            }
+        }
+        self.compiled_max = COMPILED_MAX.max(self.compiled.len() * 2);
+    }
+
+    /// Keeps a function, by a number.
+    fn keep(&mut self, function: &Function) -> Result<i64> {
+        let number = self.next_number;
+        self.functions.raw_set(number, function)?;
+        self.next_number += 1;
+        Ok(number)
+    }
+
+    fn free(&self, number: i64) {
+        // Setting what is there to nothing needs no memory, and so cannot fail.
+        let _ = self.functions.raw_set(number, Value::Nil);
+    }
+
+    fn compile(&self, script: &Script) -> std::result::Result<Function, Failure> {
+        let code = &script.body[script.code_at..];
+        let chunk = self.sandbox.lua.load(code).set_name("@user_script");
+        let chunk = chunk.set_mode(ChunkMode::Text);
+        chunk.into_function().map_err(|error| {
+            let text = error_text(&error);
+            Failure::new(format!("ERR Error compiling script (new function): {text}"))
+        })
+    }
+
+    fn try_eval(
+        &mut self,
+        function: &Function,
+        arguments: Arguments<'_>,
+        keys: usize,
+        host: &mut dyn Host,
+    ) -> Ending {
+        let (lua, globals) = (&self.sandbox.lua, &self.sandbox.globals);
+        globals.raw_set("KEYS", to_table(lua, arguments.iter().take(keys))?)?;
+        globals.raw_set("ARGV", to_table(lua, arguments.tail(keys).iter())?)?;
+        let run = self.sandbox.run.clone();
+        self.with_host(host, || run.call(function))
+    }
+
+    /// Lets scripts reach the host while `run` runs.
+    fn with_host(&mut self, host: &mut dyn Host, run: impl FnOnce() -> Ending) -> Ending {
+        let shared = self.sandbox.shared.clone();
+        shared.protocol.set(Protocol::Resp2);
+        let mut calls = Calls {
+            host,
+            names: &shared.names,
+            arguments: &mut self.arguments,
+            reply: &mut self.reply,
+        };
+        let redis = &self.sandbox.redis;
+        let ending = self.sandbox.lua.scope(|scope| {
+            let call = scope.create_function_mut(|lua, values: MultiValue| {
+                calls.answer(lua, shared.protocol.get(), values)
+            })?;
+            redis.raw_set("call", call)?;
+            run()
+        });
+        if self.sandbox.shared.is_killed.take() {
+            self.watch(WATCH)?;
+        }
+        ending
+    }
+
+    fn finish(
+        &mut self,
+        name: &str,
+        ending: Ending,
+        host: &mut dyn Host,
+        reply: &mut Writer<'_>,
+    ) -> std::result::Result<(), Failure> {
+        let shared = &self.sandbox.shared;
+        let written = match ending {
+            Ok((true, value)) => {
+                let protocol = shared.protocol.get();
+                shared.names.write(&value, protocol, host, reply, 0)
+            }
+            Ok((false, Value::Table(table))) => return Err(located(&shared.names, &table, name)),
+            Ok((false, _)) => {
+                let text = format!("ERR Error running script {name}, execution failure");
+                return Err(Failure::new(text));
+            }
+            Err(error) => Err(error),
+        };
+        written.map_err(|error| {
+            let text = error_text(&error);
+            Failure::new(format!("ERR Error running script {name}, {text:.100}"))
+        })
+    }
+
+    /// Lets the host look in every so many instructions.
+    fn watch(&self, triggers: HookTriggers) -> Result<()> {
+        let shared = self.sandbox.shared.clone();
+        let redis = self.sandbox.redis.clone();
+        self.sandbox.lua.set_global_hook(triggers, move |lua, _| {
+            let mut text = KILLED;
+            if let Some(deadline) = shared.load_deadline.get() {
+                if Instant::now() < deadline {
+                    return Ok(VmState::Continue);
+                }
+                text = LOAD_TIMEOUT;
+                shared.is_killed.set(true);
+            } else if !shared.is_killed.get() {
+                let call: Value = redis.raw_get("call")?;
+                let Value::Function(call) = call else {
+                    return Ok(VmState::Continue);
+                };
+                // Outside of a run nobody is there to end it.
+                if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
+                    return Ok(VmState::Continue);
+                }
+                shared.is_killed.set(true);
+            }
+            // From now on at each line, so that no `pcall` keeps the script alive.
+            lua.set_global_hook(HookTriggers::EVERY_LINE, move |_, _| Err(raise(text)))?;
+            Err(raise(text))
+        })
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Engine")
+            .field("scripts", &self.compiled.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What `redis.call` works with.
+struct Calls<'a> {
+    host: &'a mut dyn Host,
+    names: &'a Names,
+    arguments: &'a mut ArgumentList,
+    reply: &'a mut Vec<u8>,
+}
+
+impl Calls<'_> {
+    fn answer(&mut self, lua: &Lua, protocol: Protocol, values: MultiValue) -> Result<Value> {
+        let mut values = values;
+        if let Some(Value::LightUserData(token)) = values.front() {
+            if *token == LOOK_IN.0 {
+                return Ok(Value::Boolean(self.host.is_killed()));
+            } else if *token == MAY_RUN.0 {
+                values.pop_front();
+                return self.may_run(&values);
+            }
+        }
+        self.fill(&values)?;
+        drop(values);
+        self.reply.clear();
+        let called = self
+            .host
+            .call(self.arguments.as_arguments(), protocol, self.reply);
+        if let Err(text) = called {
+            return Err(mlua::Error::external(Failure {
+                text: text.into_owned(),
+                is_counted: true,
+            }));
+        }
+        let value = self.names.to_lua(lua, self.reply);
+        if self.reply.capacity() > REPLY_BYTES_KEPT {
+            *self.reply = Vec::new();
+        }
+        value
+    }
+
+    fn may_run(&mut self, values: &MultiValue) -> Result<Value> {
+        self.fill(values)?;
+        let answer = self.host.may_run(self.arguments.as_arguments());
+        answer
+            .map(Value::Boolean)
+            .ok_or_else(|| raise("ERR Invalid command passed to redis.acl_check_cmd()"))
+    }
+
+    fn fill(&mut self, values: &MultiValue) -> Result<()> {
+        if values.is_empty() {
+            let text = "ERR Please specify at least one argument for this redis lib call";
+            return Err(raise(text));
+        }
+        if !to_arguments(values, self.arguments) {
+            let text = "ERR Lua redis lib command arguments must be strings or integers";
+            return Err(raise(text));
+        }
+        Ok(())
+    }
+}
+
+/// The failure that an error table tells of, with the place where it came up.
+fn located(names: &Names, table: &Table, name: &str) -> Failure {
+    let mut message = message_of(table);
+    if let (Some(source), Some(line)) = (text_field(table, "source"), text_field(table, "line")) {
+        message.push_str(&format!(" script: {name}, on {source}:{line}."));
+    }
+    let counted = table.raw_get::<Value>(&names.counted);
+    Failure {
+        text: message,
+        is_counted: matches!(counted, Ok(Value::Boolean(true))),
+    }
+}
+
+fn message_of(table: &Table) -> String {
+    text_field(table, "err").unwrap_or_else(|| "ERR unknown error".into())
+}
+
+fn text_field(table: &Table, field: &str) -> Option<String> {
+    match table.raw_get::<Value>(field) {
+        Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        Ok(value @ (Value::Integer(_) | Value::Number(_))) => value.to_string().ok(),
+        _ => None,
+    }
+}
+
+fn error_text(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        mlua::Error::RuntimeError(message) => message.clone(),
+        mlua::Error::MemoryError(message) => message.clone(),
+        other => failure_of(other).text,
+    }
+}
+
+/// A script that is looked for by its text.
+#[derive(Debug)]
+struct Body(Arc<Script>);
+
+impl Borrow<[u8]> for Body {
+    fn borrow(&self) -> &[u8] {
+        &self.0.body
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.body == other.0.body
+    }
+}
+
+impl Eq for Body {}
+
+impl Hash for Body {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.body.hash(state);
+    }
+}
+
+/// First arguments that no script has: what else `redis.call` is asked.
+const LOOK_IN: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
+pub(crate) const MAY_RUN: Token = Token(LightUserData(std::ptr::without_provenance_mut(2)));
+
+#[derive(Clone, Copy)]
+pub(crate) struct Token(pub(crate) LightUserData);
+
+impl mlua::IntoLua for Token {
+    fn into_lua(self, _: &Lua) -> Result<Value> {
+        Ok(Value::LightUserData(self.0))
+    }
+}
+
+/// Instructions between two looks: about half a millisecond.
+const WATCH: HookTriggers = HookTriggers::new().every_nth_instruction(100_000);
+const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
+const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
+/// The least `compiled_max`.
+const COMPILED_MAX: usize = 1_000;
+/// A longer buffer of replies is freed after its use.
+const REPLY_BYTES_KEPT: usize = 64 << 10;

@@ -1,0 +1,147 @@
+//! `redis.register_function`, which libraries call while they are loaded.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{Function, Lua, MultiValue, Result, Table, Value};
+
+use crate::flags::ScriptFlags;
+use crate::libraries::{BAD_NAME, FunctionInfo, is_name};
+use crate::redis::{number_of, raise};
+use crate::sandbox::Shared;
+
+/// Functions that the library being loaded has named; nothing while none is loaded.
+pub(crate) type Registered = RefCell<Option<Vec<(FunctionInfo, Function)>>>;
+
+pub(crate) fn register(lua: &Lua, loading: &Table, shared: &Rc<Shared>) -> Result<()> {
+    let shared = shared.clone();
+    let function = lua.create_function(move |_, values: MultiValue| {
+        let mut registered = shared.registered.borrow_mut();
+        let Some(registered) = &mut *registered else {
+            return Err(raise(
+                "ERR redis.register_function can only be called on FUNCTION LOAD command",
+            ));
+        };
+        let (info, callback) = match values.len() {
+            1 => named(&values[0])?,
+            2 => positional(&values[0], &values[1])?,
+            _ => {
+                let text = "ERR wrong number of arguments to redis.register_function";
+                return Err(raise(text));
+            }
+        };
+        if !is_name(&info.name) {
+            return Err(raise(BAD_NAME));
+        }
+        if registered.iter().any(|(other, _)| other.name == info.name) {
+            return Err(raise("ERR Function already exists in the library"));
+        }
+        registered.push((info, callback));
+        Ok(())
+    })?;
+    loading.raw_set("register_function", function)
+}
+
+fn positional(name: &Value, callback: &Value) -> Result<(FunctionInfo, Function)> {
+    let Some(name) = text_of(name) else {
+        let text = "ERR first argument to redis.register_function must be a string";
+        return Err(raise(text));
+    };
+    let Value::Function(callback) = callback else {
+        let text = "ERR second argument to redis.register_function must be a function";
+        return Err(raise(text));
+    };
+    let info = FunctionInfo {
+        name,
+        description: None,
+        flags: ScriptFlags::default(),
+    };
+    Ok((info, callback.clone()))
+}
+
+fn named(arguments: &Value) -> Result<(FunctionInfo, Function)> {
+    let Value::Table(arguments) = arguments else {
+        return Err(raise(
+            "ERR calling redis.register_function with a single argument is only applicable to Lua \
+             table (representing named arguments).",
+        ));
+    };
+    let (mut name, mut description, mut callback) = (None, None, None);
+    let mut flags = ScriptFlags::default();
+    for pair in arguments.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        let Some(key) = text_of(&key) else {
+            let text = "ERR named argument key given to redis.register_function is not a string";
+            return Err(raise(text));
+        };
+        match key.to_ascii_lowercase().as_str() {
+            "function_name" => name = Some(text_argument("function_name", &value)?),
+            "description" => description = Some(text_argument("description", &value)?),
+            "callback" => match value {
+                Value::Function(function) => callback = Some(function),
+                _ => {
+                    return Err(raise(
+                        "ERR callback argument given to redis.register_function must be a function",
+                    ));
+                }
+            },
+            "flags" => flags = read_flags(&value)?,
+            _ => {
+                return Err(raise(
+                    "ERR unknown argument given to redis.register_function",
+                ));
+            }
+        }
+    }
+    let Some(name) = name else {
+        let text = "ERR redis.register_function must get a function name argument";
+        return Err(raise(text));
+    };
+    let Some(callback) = callback else {
+        return Err(raise(
+            "ERR redis.register_function must get a callback argument",
+        ));
+    };
+    let info = FunctionInfo {
+        name,
+        description,
+        flags,
+    };
+    Ok((info, callback))
+}
+
+fn read_flags(value: &Value) -> Result<ScriptFlags> {
+    let Value::Table(list) = value else {
+        return Err(raise(
+            "ERR flags argument to redis.register_function must be a table representing function \
+             flags",
+        ));
+    };
+    let mut flags = ScriptFlags::default();
+    for index in 1.. {
+        let value: Value = list.get(index)?;
+        if value.is_nil() {
+            break;
+        }
+        let name = text_of(&value).map(|name| name.to_ascii_lowercase());
+        let flag = name.and_then(|name| ScriptFlags::named(name.as_bytes()));
+        flags = flags.with(flag.ok_or_else(|| raise("ERR unknown flag given"))?);
+    }
+    Ok(flags)
+}
+
+fn text_argument(name: &str, value: &Value) -> Result<String> {
+    text_of(value).ok_or_else(|| {
+        raise(format!(
+            "ERR {name} argument given to redis.register_function must be a string"
+        ))
+    })
+}
+
+/// A text, or a number as one.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.to_string_lossy()),
+        other => number_of(other).and_then(|_| other.to_string().ok()),
+    }
+}

@@ -1,0 +1,178 @@
+//! The tables and functions that `sandbox.lua` puts together.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use mlua::{Function, Lua, LuaOptions, LuaString, Result, StdLib, Table, Value};
+use tidewire_resp::Protocol;
+
+use crate::convert::Names;
+use crate::engine::Purpose;
+use crate::host::Failure;
+use crate::library;
+use crate::redis;
+use crate::register::Registered;
+
+/// What the Rust functions of one Lua state share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) names: Names,
+    /// How replies look to the script that runs.
+    pub(crate) protocol: Cell<Protocol>,
+    /// The script that runs is to end.
+    pub(crate) is_killed: Cell<bool>,
+    /// The state of `math.random`, 48 bits.
+    pub(crate) random: Cell<u64>,
+    pub(crate) registered: Registered,
+    /// When the library that is loaded must have ended.
+    pub(crate) load_deadline: Cell<Option<Instant>>,
+}
+
+/// A Lua state whose scripts cannot change anything that outlives them.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    pub(crate) lua: Lua,
+    /// Names of chunks. The compiler keeps a name in a place that the collector does not look at,
+    /// so somebody else must hold it.
+    _names: [LuaString; 2],
+    pub(crate) shared: Rc<Shared>,
+    /// The real table of globals, for KEYS and ARGV.
+    pub(crate) globals: Table,
+    /// The real table `redis`, for `call`.
+    pub(crate) redis: Table,
+    /// Runs a script; whether it succeeded, and its value or error.
+    pub(crate) run: Function,
+    /// The same with a function and its two arguments.
+    pub(crate) run_function: Function,
+    /// Shows a library what it may see while it is loaded, or ends that.
+    pub(crate) set_loading: Function,
+}
+
+impl Sandbox {
+    pub(crate) fn new(purpose: Purpose) -> Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        let shared = Rc::new(Shared {
+            names: Names::new(&lua)?,
+            protocol: Cell::new(Protocol::Resp2),
+            is_killed: Cell::new(false),
+            random: Cell::new(redis::INITIAL_RANDOM),
+            registered: Registered::default(),
+            load_deadline: Cell::new(None),
+        });
+        let native = lua.create_table()?;
+        redis::register(&lua, &native, &shared, purpose)?;
+        let of_error = shared.clone();
+        let as_table =
+            lua.create_function(move |lua, problem| table_of_error(lua, &of_error, problem))?;
+        native.raw_set("as_table", as_table)?;
+        let of_error = shared.clone();
+        let as_value =
+            lua.create_function(move |lua, problem| value_of_error(lua, &of_error, problem))?;
+        native.raw_set("as_value", as_value)?;
+        // The handler must know which tables are protected, which is known only later.
+        let protected = lua.create_table()?;
+        let (of_error, tables) = (shared.clone(), protected.clone());
+        let on_error = lua.create_function(move |lua, problem| {
+            locate(lua, table_of_error(lua, &of_error, problem)?, &tables)
+        })?;
+        native.raw_set("on_error", on_error)?;
+        native.raw_set("protected", protected)?;
+        native.raw_set("libraries", library::libraries(&lua)?)?;
+        let chunk = lua.load(SOURCE).set_name("=redis");
+        let (seen, globals, redis, run, run_function, set_loading) = chunk.call(native)?;
+        lua.set_globals(seen)?;
+        lua.gc_collect()?;
+        let names = [
+            lua.create_string("@user_script")?,
+            lua.create_string("@user_function")?,
+        ];
+        Ok(Sandbox {
+            _names: names,
+            lua,
+            shared,
+            globals,
+            redis,
+            run,
+            run_function,
+            set_loading,
+        })
+    }
+}
+
+/// An error as the table that scripts know; what is a table already stays as it is.
+fn table_of_error(lua: &Lua, shared: &Shared, problem: Value) -> Result<Table> {
+    let failure = match problem {
+        Value::Table(table) => return Ok(table),
+        Value::Error(error) => failure_of(&error),
+        other => Failure::new(format!("ERR {}", other.to_string()?)),
+    };
+    shared.names.error_table(lua, &failure)
+}
+
+/// An error as a script catches it: what a library says is a text, all else a table.
+fn value_of_error(lua: &Lua, shared: &Shared, problem: Value) -> Result<Value> {
+    if let Value::Error(error) = &problem
+        && let Some(text) = library_text(error)
+    {
+        return lua.create_string(text).map(Value::String);
+    }
+    table_of_error(lua, shared, problem).map(Value::Table)
+}
+
+fn library_text(error: &mlua::Error) -> Option<&str> {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => library_text(cause),
+        mlua::Error::RuntimeError(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// What went wrong in a Rust function.
+pub(crate) fn failure_of(error: &mlua::Error) -> Failure {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => failure_of(cause),
+        mlua::Error::ExternalError(inner) => match inner.downcast_ref::<Failure>() {
+            Some(failure) => failure.clone(),
+            None => Failure::new(format!("ERR {inner}")),
+        },
+        mlua::Error::RuntimeError(text) => Failure::new(format!("ERR {text}")),
+        other => Failure::new(format!("ERR {other}")),
+    }
+}
+
+/// Notes where in the script an error came up: at the innermost line that is the script's own.
+fn locate(lua: &Lua, table: Table, protected: &Table) -> Result<Table> {
+    let table = match protected.raw_get::<Value>(&table)? {
+        Value::Nil => table,
+        _ => lua.create_table()?,
+    };
+    let mut level = 1;
+    while let Some((source, line)) = lua.inspect_stack(level, |frame| {
+        let source = frame.source();
+        let own = source.what != "C" && source.source.as_deref().is_some_and(is_script);
+        own.then(|| {
+            (
+                source.source.unwrap_or_default().into_owned(),
+                frame.current_line(),
+            )
+        })
+        .unwrap_or_default()
+    }) {
+        if let Some(line) = line {
+            table.raw_set("source", source)?;
+            table.raw_set("line", line)?;
+            break;
+        }
+        level += 1;
+    }
+    Ok(table)
+}
+
+/// Neither our own Lua code nor the place that a tail call has left.
+fn is_script(source: &str) -> bool {
+    !source.starts_with("=redis") && !source.starts_with("=(tail")
+}
+
+const SOURCE: &str = include_str!("sandbox.lua");

@@ -1,0 +1,173 @@
+//! The scripts that EVALSHA can name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+use crate::flags::ScriptFlags;
+use crate::sha1::Sha1;
+
+/// A script that is known.
+#[derive(Debug)]
+pub struct Script {
+    /// What EVALSHA calls it.
+    pub sha1: Sha1,
+    /// The same, as text.
+    pub name: String,
+    /// Its text, the first line included.
+    pub body: Box<[u8]>,
+    /// What its first line says.
+    pub flags: ScriptFlags,
+    /// Where the code begins in the body.
+    pub code_at: usize,
+    /// Whether EVAL brought it, so that it may be forgotten; SCRIPT LOAD means it to stay.
+    is_passing: AtomicBool,
+    /// Nobody has forgotten it since.
+    is_known: AtomicBool,
+    /// When EVAL last used it, counted in uses.
+    used: AtomicU64,
+}
+
+/// All scripts that are known, shared by all threads.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    by_sha1: Mutex<HashMap<Sha1, Arc<Script>, RandomState>>,
+    uses: AtomicU64,
+    /// Scripts that EVAL had brought and that were forgotten for others.
+    evicted: AtomicU64,
+    /// Counts the times that all were forgotten.
+    version: AtomicU64,
+}
+
+impl Script {
+    /// A script with this text.
+    pub fn new(body: &[u8]) -> Result<Script, String> {
+        let (flags, code_at) = ScriptFlags::of_script(body)?;
+        let sha1 = Sha1::of(body);
+        Ok(Script {
+            sha1,
+            name: sha1.hex(),
+            body: body.into(),
+            flags,
+            code_at,
+            is_passing: AtomicBool::new(true),
+            is_known: AtomicBool::new(true),
+            used: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether nobody has forgotten it.
+    pub fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Acquire)
+    }
+}
+
+impl Scripts {
+    /// The script of this digest.
+    pub fn find(&self, sha1: &Sha1) -> Option<Arc<Script>> {
+        self.by_sha1.lock().get(sha1).cloned()
+    }
+
+    /// Remembers a script, `to_stay` or only for as long as there is room. If it is known already
+    /// the one that is known is returned, and it is as it was.
+    pub fn add(&self, script: Script, to_stay: bool) -> Arc<Script> {
+        let mut scripts = self.by_sha1.lock();
+        if let Some(known) = scripts.get(&script.sha1) {
+            return known.clone();
+        }
+        script.is_passing.store(!to_stay, Ordering::Relaxed);
+        if !to_stay {
+            self.make_room(&mut scripts);
+        }
+        let script = Arc::new(script);
+        self.touch(&script);
+        scripts.insert(script.sha1, script.clone());
+        script
+    }
+
+    /// Notes that a script is used.
+    pub fn touch(&self, script: &Script) {
+        let use_number = self.uses.fetch_add(1, Ordering::Relaxed);
+        script.used.store(use_number, Ordering::Relaxed);
+    }
+
+    /// Forgets all scripts.
+    pub fn flush(&self) {
+        let mut scripts = self.by_sha1.lock();
+        let known = |script: &Arc<Script>| script.is_known.store(false, Ordering::Release);
+        scripts.values().for_each(known);
+        scripts.clear();
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Counts the times that all scripts were forgotten.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// How many scripts there are.
+    pub fn count(&self) -> usize {
+        self.by_sha1.lock().len()
+    }
+
+    /// Bytes of the scripts' texts and of what leads to them.
+    pub fn memory_bytes(&self) -> usize {
+        let scripts = self.by_sha1.lock();
+        let bytes = |script: &Arc<Script>| script.body.len() + size_of::<Script>() + 40;
+        let entries = scripts.capacity() * size_of::<(Sha1, Arc<Script>)>();
+        scripts.values().map(bytes).sum::<usize>() + entries
+    }
+
+    /// Scripts that were forgotten for others.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    fn make_room(&self, scripts: &mut HashMap<Sha1, Arc<Script>, RandomState>) {
+        let is_passing = |script: &&Arc<Script>| script.is_passing.load(Ordering::Relaxed);
+        while scripts.len() >= PASSING_MAX {
+            let passing = scripts.values().filter(is_passing);
+            if passing.clone().count() < PASSING_MAX {
+                return;
+            }
+            let oldest = passing.min_by_key(|script| script.used.load(Ordering::Relaxed));
+            let Some(oldest) = oldest.map(|script| script.sha1) else {
+                return;
+            };
+            if let Some(script) = scripts.remove(&oldest) {
+                script.is_known.store(false, Ordering::Release);
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Scripts of EVAL that are remembered.
+const PASSING_MAX: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_of_eval_make_room_and_loaded_ones_stay() {
+        let scripts = Scripts::default();
+        let loaded = scripts.add(Script::new(b"return 'loaded'").unwrap(), true);
+        let first = scripts.add(Script::new(b"return 0").unwrap(), false);
+        let second = scripts.add(Script::new(b"return 1").unwrap(), false);
+        scripts.touch(&first);
+        for number in 2..501 {
+            let body = format!("return {number}");
+            scripts.add(Script::new(body.as_bytes()).unwrap(), false);
+        }
+        assert_eq!((scripts.count(), scripts.evicted()), (501, 1));
+        assert!(loaded.is_known() && first.is_known() && !second.is_known());
+        assert!(scripts.find(&second.sha1).is_none());
+        scripts.flush();
+        assert!(!loaded.is_known() && scripts.count() == 0);
+        assert_eq!(scripts.version(), 1);
+    }
+}
