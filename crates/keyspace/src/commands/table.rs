@@ -1130,7 +1130,11 @@ mod tests {
                 // Of further keys, or of those that follow a word, none may be there.
                 let open = !spec.keyword.is_empty() || spec.last < 0;
                 let named = promised || open || spec.flags == "not_key";
-                assert!(named || command.has_flag("no_mandatory_keys"), "{}", command.full_name);
+                assert!(
+                    named || command.has_flag("no_mandatory_keys"),
+                    "{}",
+                    command.full_name
+                );
             }
             assert!(!(command.has_flag("write") && command.has_flag("readonly")));
         }

@@ -103,12 +103,7 @@ impl State {
     }
 
     /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
-    pub(super) fn refuse_for_now(
-        &mut self,
-        call: &mut Call<'_>,
-        command: &Command,
-        text: &str,
-    ) {
+    pub(super) fn refuse_for_now(&mut self, call: &mut Call<'_>, command: &Command, text: &str) {
         if command.name == "exec" {
             self.drop_transaction(call.hub);
             let text = format!("EXECABORT Transaction discarded because of: {text}");
