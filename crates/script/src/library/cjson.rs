@@ -233,7 +233,8 @@ impl Encoder<'_> {
             let text = format!("Cannot serialise, excessive nesting ({depth})");
             return Err(fail(self.lua, text));
         }
-        // Once to see what it is, then once more: handles to all values at a time would be too many.
+        // Once to see what it is, then once more: handles to all values at a time would be too
+        // many.
         let (mut items, mut max, mut is_array) = (0i64, 0, true);
         table.for_each(|key: Value, _: Value| {
             match key {
