@@ -108,7 +108,7 @@ impl<A: Application> Traffic<'_, A> {
             return;
         }
         match self.context.insert(Connection::new(socket, port, false)) {
-            Ok(id) => self.application.accepted(&mut self.context, id, port, peer),
+            Ok(id) => self.application.accepted(self.context, id, port, peer),
             Err(error) => warn!(%peer, %error, "cannot watch a connection"),
         }
     }
@@ -122,7 +122,7 @@ impl<A: Application> Traffic<'_, A> {
             Ok(Ok(())) => {
                 connection.connecting = false;
                 self.context.update_watch(id);
-                self.application.connected(&mut self.context, id, port);
+                self.application.connected(self.context, id, port);
             }
             _ => self.context.close(id, CloseReason::ConnectFailed),
         }
@@ -168,7 +168,7 @@ impl<A: Application> Traffic<'_, A> {
             let input = &self.scratch[..fresh];
             let consumed = self
                 .application
-                .received(&mut self.context, id, input)
+                .received(self.context, id, input)
                 .min(fresh);
             if consumed < fresh {
                 let mut kept = self.context.spares.pop().unwrap_or_default();
@@ -179,7 +179,7 @@ impl<A: Application> Traffic<'_, A> {
             }
         } else {
             let mut input = std::mem::take(&mut connection.input);
-            let consumed = self.application.received(&mut self.context, id, &input);
+            let consumed = self.application.received(self.context, id, &input);
             if let Some(connection) = self.context.connection_mut(id) {
                 if consumed < input.len() {
                     input.drain(..consumed);
