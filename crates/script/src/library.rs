@@ -139,6 +139,6 @@ mod tests {
         for (number, text) in table {
             assert_eq!(format_number(number, 14), text, "{number}");
         }
-        assert_eq!(format_number(3.14159, 3), "3.14");
+        assert_eq!(format_number(2.34567, 3), "2.35");
     }
 }

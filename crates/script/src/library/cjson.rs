@@ -512,10 +512,10 @@ impl Decoder<'_> {
 
     fn long_token(&mut self) -> Token {
         let rest = &self.input[self.at..];
-        let words: [(&[u8], fn() -> Token); 3] = [
-            (b"true", || Token::Boolean(true)),
-            (b"false", || Token::Boolean(false)),
-            (b"null", || Token::Null),
+        let words = [
+            ("true", Token::Boolean(true)),
+            ("false", Token::Boolean(false)),
+            ("null", Token::Null),
         ];
         match rest[0] {
             b'"' => return self.text(),
@@ -526,9 +526,9 @@ impl Decoder<'_> {
             _ => {}
         }
         for (word, token) in words {
-            if rest.starts_with(word) {
+            if rest.starts_with(word.as_bytes()) {
                 self.at += word.len();
-                return token();
+                return token;
             }
         }
         if self.settings.decodes_invalid && self.is_invalid() {

@@ -101,14 +101,14 @@ fn put_integer(out: &mut Vec<u8>, number: i64) {
     let bytes = number.to_be_bytes();
     let (kind, length) = match number {
         -32..=127 => return out.push(number as u8),
-        0..=0xFF => (0xCC, 1),
-        0..=0xFFFF => (0xCD, 2),
-        0..=0xFFFF_FFFF => (0xCE, 4),
-        0.. => (0xCF, 8),
-        -128.. => (0xD0, 1),
-        -32_768.. => (0xD1, 2),
-        -2_147_483_648.. => (0xD2, 4),
-        _ => (0xD3, 8),
+        128..=0xFF => (0xCC, 1),
+        0x100..=0xFFFF => (0xCD, 2),
+        0x1_0000..=0xFFFF_FFFF => (0xCE, 4),
+        0x1_0000_0000.. => (0xCF, 8),
+        -128..-32 => (0xD0, 1),
+        -32_768..-128 => (0xD1, 2),
+        -2_147_483_648..-32_768 => (0xD2, 4),
+        ..-2_147_483_648 => (0xD3, 8),
     };
     out.push(kind);
     out.extend_from_slice(&bytes[8 - length..]);
