@@ -152,13 +152,13 @@ fn locate(lua: &Lua, table: Table, protected: &Table) -> Result<Table> {
     while let Some((source, line)) = lua.inspect_stack(level, |frame| {
         let source = frame.source();
         let own = source.what != "C" && source.source.as_deref().is_some_and(is_script);
-        own.then(|| {
-            (
+        match own {
+            true => (
                 source.source.unwrap_or_default().into_owned(),
                 frame.current_line(),
-            )
-        })
-        .unwrap_or_default()
+            ),
+            false => Default::default(),
+        }
     }) {
         if let Some(line) = line {
             table.raw_set("source", source)?;
