@@ -227,7 +227,7 @@ impl Hub {
             wrong_passwords: AtomicU64::new(0),
             waiting: WaitingClients::default(),
             pause: Pause::default(),
-            scripting: Scripting::default(),
+            scripting: Scripting::new(config.lanes),
             statistics: Statistics::new(config.lanes),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),

@@ -29,9 +29,10 @@ pub(crate) struct Scripting {
     running: Mutex<Option<Running>>,
     /// Keys that clients gave up watching while every shard was locked.
     unwatched: Mutex<Vec<WatchedKey>>,
-    /// Bytes of Lua states, of scripts and of functions, as last seen.
-    pub(crate) script_bytes: AtomicU64,
-    pub(crate) function_bytes: AtomicU64,
+    /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
+    bytes: Vec<[AtomicU64; 2]>,
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call any command.
+    pub(crate) allows_all: AtomicBool,
 }
 
 /// A script that has run for too long.
@@ -59,6 +60,29 @@ pub(crate) enum Form {
 }
 
 impl Scripting {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Scripting {
+            bytes: (0..lanes).map(|_| Default::default()).collect(),
+            ..Scripting::default()
+        }
+    }
+
+    /// Notes how much a lane's Lua states hold, that of scripts and that of functions.
+    pub(crate) fn set_bytes(&self, lane: usize, bytes: [usize; 2]) {
+        for (to, bytes) in self.bytes[lane].iter().zip(bytes) {
+            to.store(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of all Lua states: those of scripts and those of functions.
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        let sum = |which: usize| {
+            let lanes = self.bytes.iter();
+            lanes.map(|lane| lane[which].load(Ordering::Relaxed)).sum()
+        };
+        [sum(0), sum(1)]
+    }
+
     /// Whether a script runs, on whatever lane.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {

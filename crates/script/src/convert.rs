@@ -108,7 +108,7 @@ impl Names {
         } else if let Some(number) = table.raw_get::<Value>(&self.double)?.as_number_of_any() {
             reply.double(number);
         } else if let Value::String(digits) = table.raw_get(&self.big_number)? {
-            reply.big_number(&digits.to_string_lossy());
+            reply.big_number(&digits.to_string_lossy().replace(['\r', '\n'], " "));
         } else if let Some((format, text)) = self.verbatim_parts(table)? {
             reply.verbatim(&format.to_string_lossy(), &text.as_bytes());
         } else if let Value::Table(map) = table.raw_get(&self.map)? {

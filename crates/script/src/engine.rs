@@ -30,6 +30,8 @@ pub struct Engine {
     compiled: HashMap<Sha1, (Arc<Script>, i64), RandomState>,
     /// The same scripts by their text, which EVAL has.
     bodies: HashMap<Body, (), RandomState>,
+    /// Runs since garbage was last collected.
+    runs: u32,
     /// Scripts compiled above which those that were forgotten are dropped.
     compiled_max: usize,
     /// Numbers of the functions of libraries, by the library's number.
@@ -65,6 +67,7 @@ impl Engine {
             next_number: 1,
             compiled: HashMap::default(),
             bodies: HashMap::default(),
+            runs: 0,
             compiled_max: COMPILED_MAX,
             loaded: HashMap::default(),
             arguments: ArgumentList::new(),
@@ -92,7 +95,8 @@ impl Engine {
     }
 
     /// Compiles a script to see whether that can be done.
-    pub fn check(&self, script: &Script) -> std::result::Result<(), Failure> {
+    pub fn check(&mut self, script: &Script) -> std::result::Result<(), Failure> {
+        self.collect_some();
         self.compile(script).map(drop)
     }
 
@@ -124,7 +128,9 @@ impl Engine {
             return Err(Failure::new("ERR Function not found"));
         };
         if !self.loaded.contains_key(&library.number) {
-            self.forget_others(libraries);
+            if self.loaded.len() > libraries.libraries().len() + LOADED_SPARE {
+                self.forget_others(libraries);
+            }
             let body = &library.code[library.body_at..];
             self.load(library.number, body, None)?;
         }
@@ -140,15 +146,19 @@ impl Engine {
 
     /// Forgets libraries that are gone or were replaced.
     pub(crate) fn forget_others(&mut self, libraries: &LibrarySet) {
-        let known: Vec<u64> = libraries
-            .libraries()
-            .map(|library| library.number)
-            .collect();
+        let known = libraries.libraries().map(|library| library.number);
+        let mut known: Vec<u64> = known.collect();
+        known.sort_unstable();
         let gone: Vec<u64> = self.loaded.keys().copied().collect();
-        for number in gone.into_iter().filter(|number| !known.contains(number)) {
-            let functions = self.loaded.remove(&number).unwrap_or_default();
-            functions.values().for_each(|number| self.free(*number));
-        }
+        gone.into_iter()
+            .filter(|number| known.binary_search(number).is_err())
+            .for_each(|number| self.forget(number));
+    }
+
+    /// Forgets the library of this number.
+    pub(crate) fn forget(&mut self, number: u64) {
+        let functions = self.loaded.remove(&number).unwrap_or_default();
+        functions.values().for_each(|number| self.free(*number));
     }
 
     /// Runs a library's code, which names its functions, and keeps these under its number.
@@ -170,6 +180,7 @@ impl Engine {
             .load_deadline
             .set(time_max.map(|time| Instant::now() + time));
         let ending = self.run_loading(&chunk);
+        self.collect_some();
         shared.load_deadline.set(None);
         let registered = shared.registered.take().unwrap_or_default();
         if shared.is_killed.take() {
@@ -323,6 +334,7 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Writer<'_>,
     ) -> std::result::Result<(), Failure> {
+        self.collect_some();
         let shared = &self.sandbox.shared;
         let written = match ending {
             Ok((true, value)) => {
@@ -340,6 +352,20 @@ impl Engine {
             let text = error_text(&error);
             Failure::new(format!("ERR Error running script {name}, {text:.100}"))
         })
+    }
+
+    /// Collects garbage bit by bit, so that no run pays for those before it.
+    fn collect_some(&mut self) {
+        self.runs += 1;
+        if self.runs < RUNS_A_COLLECTION {
+            return;
+        }
+        self.runs = 0;
+        for _ in 0..STEPS_A_COLLECTION {
+            if self.sandbox.lua.gc_step().unwrap_or(true) {
+                break;
+            }
+        }
     }
 
     /// Lets the host look in every so many instructions.
@@ -515,6 +541,11 @@ impl mlua::IntoLua for Token {
 const WATCH: HookTriggers = HookTriggers::new().every_nth_instruction(100_000);
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
+/// Libraries that may be loaded beside those that there are.
+const LOADED_SPARE: usize = 16;
+const RUNS_A_COLLECTION: u32 = 50;
+/// Steps of the collector; each looks at some two thousand bytes.
+const STEPS_A_COLLECTION: u32 = 24;
 /// The least `compiled_max`.
 const COMPILED_MAX: usize = 1_000;
 /// A longer buffer of replies is freed after its use.

@@ -82,25 +82,40 @@ impl LibrarySet {
         Some((library, &library.functions[*place]))
     }
 
+    /// The library of this name.
+    pub fn library(&self, name: &str) -> Option<&Arc<Library>> {
+        self.libraries.get(name)
+    }
+
     fn remove(&mut self, name: &str) -> Option<Arc<Library>> {
         let library = self.libraries.remove(name)?;
-        self.functions
-            .retain(|_, (other, _)| !Arc::ptr_eq(other, &library));
+        for function in &library.functions {
+            self.functions.remove(&function.name.to_ascii_lowercase());
+        }
         Some(library)
     }
 
-    /// Adds a library whose name is free; refuses functions that others have.
-    fn add(&mut self, library: Arc<Library>) -> Result<(), String> {
+    /// Refuses a library some of whose functions another has; `replaced` are those that go.
+    fn check(&self, library: &Library, replaced: impl Fn(&str) -> bool) -> Result<(), String> {
         let mut functions = library.functions.iter();
-        if let Some(taken) = functions.find(|function| self.function(&function.name).is_some()) {
-            return Err(format!("ERR Function {} already exists", taken.name));
+        let is_taken = |function: &&FunctionInfo| {
+            let owner = self.function(&function.name).map(|(owner, _)| &owner.name);
+            owner.is_some_and(|owner| !replaced(owner))
+        };
+        match functions.find(is_taken) {
+            Some(taken) => Err(format!("ERR Function {} already exists", taken.name)),
+            None => Ok(()),
         }
+    }
+
+    /// Adds a library; what has its name goes.
+    fn put(&mut self, library: Arc<Library>) {
+        self.remove(&library.name);
         for (place, function) in library.functions.iter().enumerate() {
             let name = function.name.to_ascii_lowercase();
             self.functions.insert(name, (library.clone(), place));
         }
         self.libraries.insert(library.name.clone(), library);
-        Ok(())
     }
 }
 
@@ -125,19 +140,22 @@ impl Libraries {
     /// Makes a library of its text, and returns its name.
     pub fn load(&self, engine: &mut Engine, code: &[u8], replace: bool) -> Result<String, String> {
         let library = self.make(engine, code, |name| {
-            let taken = self.current.lock().libraries.contains_key(name);
-            match taken && !replace {
+            match self.current.lock().library(name).is_some() && !replace {
                 true => Err(format!("ERR Library '{name}' already exists")),
                 false => Ok(()),
             }
         })?;
+        let mut current = self.current.lock();
         let name = library.name.clone();
-        let changed = self.change(|set| {
-            set.remove(&name);
-            set.add(library)
-        });
-        engine.forget_others(&self.current());
-        changed.map(|()| name)
+        if let Err(text) = current.check(&library, |owner| owner == name) {
+            engine.forget(library.number);
+            return Err(text);
+        }
+        if let Some(replaced) = current.library(&name) {
+            engine.forget(replaced.number);
+        }
+        Arc::make_mut(&mut current).put(library);
+        Ok(name)
     }
 
     /// Makes libraries of their texts and adds them, all or none.
@@ -161,59 +179,58 @@ impl Libraries {
         let mut restored = LibrarySet::default();
         for code in codes {
             let library = self.make(engine, code, |name| {
-                match restored.libraries.contains_key(name) {
+                match restored.library(name).is_some() {
                     true => Err(format!("ERR Library '{name}' already exists")),
                     false => Ok(()),
                 }
             })?;
-            restored.add(library)?;
+            restored.check(&library, |_| false)?;
+            restored.put(library);
         }
-        self.change(|set| {
-            if policy == RestorePolicy::Flush {
-                *set = LibrarySet::default();
-            }
-            for library in restored.libraries.values() {
-                let taken = set.libraries.contains_key(&library.name);
-                if taken && policy == RestorePolicy::Append {
-                    return Err(format!("ERR Library {} already exists", library.name));
-                }
-                set.remove(&library.name);
-            }
-            restored
-                .libraries
-                .into_values()
-                .try_for_each(|library| set.add(library))
-        })
+        let mut current = self.current.lock();
+        if policy == RestorePolicy::Flush {
+            *current = Arc::new(restored);
+            return Ok(());
+        }
+        let same = |name: &&String| current.library(name).is_some();
+        if policy == RestorePolicy::Append
+            && let Some(taken) = restored.libraries.keys().find(same)
+        {
+            return Err(format!("ERR Library {taken} already exists"));
+        }
+        for library in restored.libraries() {
+            current.check(library, |owner| restored.library(owner).is_some())?;
+        }
+        let set = Arc::make_mut(&mut current);
+        restored
+            .libraries
+            .into_values()
+            .for_each(|library| set.put(library));
+        Ok(())
     }
 
     /// Removes a library; false if there is none of this name.
     pub fn delete(&self, name: &[u8]) -> bool {
-        let Ok(name) = std::str::from_utf8(name) else {
-            return false;
-        };
-        let removed = self.change(|set| set.remove(name).map(drop).ok_or_else(String::new));
-        removed.is_ok()
+        let mut current = self.current.lock();
+        let name = std::str::from_utf8(name).ok();
+        let found = name.filter(|name| current.library(name).is_some());
+        found.is_some_and(|name| Arc::make_mut(&mut current).remove(name).is_some())
     }
 
     /// Removes all libraries.
     pub fn flush(&self) {
-        let _ = self.change(|set| {
-            *set = LibrarySet::default();
-            Ok(())
-        });
+        *self.current.lock() = Arc::default();
         self.flushes.fetch_add(1, Ordering::Release);
     }
 
-    /// A changed copy takes the place of what is there, unless the change fails.
-    fn change(
-        &self,
-        change: impl FnOnce(&mut LibrarySet) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let mut current = self.current.lock();
-        let mut changed = LibrarySet::clone(&current);
-        change(&mut changed)?;
-        *current = Arc::new(changed);
-        Ok(())
+    /// Bytes of the libraries' texts and of what leads to them.
+    pub fn memory_bytes(&self) -> usize {
+        let set = self.current();
+        let bytes = |library: &Arc<Library>| {
+            let function = size_of::<FunctionInfo>() + size_of::<(String, Arc<Library>, usize)>();
+            library.code.len() + size_of::<Library>() + library.functions.len() * function
+        };
+        set.libraries().map(bytes).sum()
     }
 
     fn make(

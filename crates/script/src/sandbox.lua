@@ -148,7 +148,7 @@ function seen.unpack(...)
   if from and to and not (to - from < 8000) then
     error('too many results to unpack', 2)
   end
-  return unpack(list, first, last)
+  return unpack(...)
 end
 
 -- Only text is compiled: there is no way to say which bytes are sound code. The name is kept in

@@ -75,6 +75,7 @@ impl Sandbox {
         let protected = lua.create_table()?;
         let (of_error, tables) = (shared.clone(), protected.clone());
         let on_error = lua.create_function(move |lua, problem| {
+            let problem = at_own_place(lua, problem)?;
             locate(lua, table_of_error(lua, &of_error, problem)?, &tables)
         })?;
         native.raw_set("on_error", on_error)?;
@@ -148,26 +149,47 @@ fn locate(lua: &Lua, table: Table, protected: &Table) -> Result<Table> {
         Value::Nil => table,
         _ => lua.create_table()?,
     };
+    if let Some((source, line)) = own_place(lua) {
+        table.raw_set("source", source)?;
+        table.raw_set("line", line)?;
+    }
+    Ok(table)
+}
+
+/// The innermost line on the stack that is a script's own, and the name of its chunk.
+fn own_place(lua: &Lua) -> Option<(String, usize)> {
     let mut level = 1;
-    while let Some((source, line)) = lua.inspect_stack(level, |frame| {
-        let source = frame.source();
-        let own = source.what != "C" && source.source.as_deref().is_some_and(is_script);
-        match own {
-            true => (
-                source.source.unwrap_or_default().into_owned(),
-                frame.current_line(),
-            ),
-            false => Default::default(),
-        }
-    }) {
-        if let Some(line) = line {
-            table.raw_set("source", source)?;
-            table.raw_set("line", line)?;
-            break;
+    loop {
+        let place = lua.inspect_stack(level, |frame| {
+            let source = frame.source();
+            let is_own = source.what != "C" && source.source.as_deref().is_some_and(is_script);
+            let name = source.source.filter(|_| is_own)?;
+            Some((name.into_owned(), frame.current_line()?))
+        })?;
+        if place.is_some() {
+            return place;
         }
         level += 1;
     }
-    Ok(table)
+}
+
+/// A text that names a line of ours names the script's line that led to it.
+fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
+    let Value::String(text) = &problem else {
+        return Ok(problem);
+    };
+    let text = text.to_string_lossy();
+    let rest = text.strip_prefix("redis:").and_then(|rest| {
+        let (line, rest) = rest.split_once(": ")?;
+        let is_line = line.bytes().all(|byte| byte.is_ascii_digit());
+        is_line.then_some(rest)
+    });
+    let (Some(rest), Some((source, line))) = (rest, own_place(lua)) else {
+        return Ok(problem);
+    };
+    let source = source.trim_start_matches('@');
+    let text = lua.create_string(format!("{source}:{line}: {rest}"))?;
+    Ok(Value::String(text))
 }
 
 /// Neither our own Lua code nor the place that a tail call has left.

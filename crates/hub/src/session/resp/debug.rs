@@ -30,6 +30,12 @@ impl State {
                     .set_active_expiry(number.unwrap_or(0) != 0);
                 self.debug_done(call);
             }
+            ("set-disable-deny-scripts", 3) => {
+                let allows_all = &call.arguments[2] == b"1";
+                let switch = &call.hub.scripting.allows_all;
+                switch.store(allows_all, std::sync::atomic::Ordering::Relaxed);
+                self.debug_done(call);
+            }
             ("protocol", 3) => self.debug_protocol(call),
             ("error", 3) => {
                 let text = String::from_utf8_lossy(&call.arguments[2]).into_owned();
@@ -158,7 +164,6 @@ const IGNORED: &[(&str, usize)] = &[
     ("jmap", 2),
     ("leak", 3),
     ("pause-cron", 3),
-    ("set-disable-deny-scripts", 3),
     ("set-skip-checksum-validation", 3),
 ];
 

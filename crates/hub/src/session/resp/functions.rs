@@ -23,7 +23,7 @@ impl State {
         let code = &call.arguments[last];
         let load =
             |libraries: &Libraries, engine: &mut Engine| libraries.load(engine, code, replace);
-        match with_functions(call.hub, load) {
+        match with_functions(call, load) {
             Ok(name) => self.reply(call.context, |reply| reply.bulk(name.as_bytes())),
             Err(text) => self.refuse(call, &text),
         }
@@ -49,6 +49,7 @@ impl State {
             return self.refuse(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
         }
         call.hub.scripting.libraries.flush();
+        super::scripting::forget_functions(call);
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -153,7 +154,7 @@ impl State {
         };
         let restore =
             |libraries: &Libraries, engine: &mut Engine| libraries.restore(engine, &codes, policy);
-        match with_functions(call.hub, restore) {
+        match with_functions(call, restore) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
             Err(text) => self.refuse(call, &text),
         }

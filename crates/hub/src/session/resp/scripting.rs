@@ -17,6 +17,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 use tidewire_script::{Engine, Failure, Host, Libraries, Purpose, Script, ScriptFlags, Sha1};
 
+use super::transaction::{OUT_OF_MEMORY, TOO_FEW_REPLICAS};
 use super::{Call, Pipeline, ReplyMode, State};
 use crate::hub::{Hub, LiveObserver};
 use crate::scripting::{Form, Running};
@@ -77,14 +78,23 @@ impl ScriptCommand {
 
 /// Lets libraries be loaded into this lane's Lua state for functions.
 pub(super) fn with_functions<R>(
-    hub: &Hub,
+    call: &Call<'_>,
     run: impl FnOnce(&Libraries, &mut Engine) -> Result<R, String>,
 ) -> Result<R, String> {
     ENGINES.with_borrow_mut(|engines| {
+        let hub = call.hub;
         let done = run(&hub.scripting.libraries, engines.functions(hub)?);
-        engines.note_memory(hub);
+        engines.note_memory(hub, call.context.lane());
         done
     })
+}
+
+/// Drops this lane's Lua state for functions: there are none.
+pub(super) fn forget_functions(call: &Call<'_>) {
+    ENGINES.with_borrow_mut(|engines| {
+        engines.functions = None;
+        engines.note_memory(call.hub, call.context.lane());
+    });
 }
 
 /// Whether a command counts as a write: whatever a replica would have to hear of. A script that
@@ -187,6 +197,10 @@ impl State {
         if script.only_reads && !flags.has(ScriptFlags::NO_WRITES) {
             return Err("ERR Can not execute a script with write flag using *_ro command.");
         }
+        let writes = !flags.has(ScriptFlags::NO_WRITES);
+        if writes && hub.parameters.wants_replicas.load(Ordering::Relaxed) {
+            return Err(TOO_FEW_REPLICAS);
+        }
         let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
         if hub.parameters.memory_is_full.load(Ordering::Relaxed) && !flags.has(frugal) {
             return Err(
@@ -235,7 +249,7 @@ impl State {
         if host.pipeline.is_some() {
             host.call.context.release(host.state.id);
         }
-        engines.note_memory(hub);
+        engines.note_memory(hub, call.context.lane());
         match ended {
             Ok(()) => {
                 if has_failed {
@@ -271,6 +285,7 @@ impl State {
             }
             let engine = engines.scripts(call.hub)?;
             engine.check(&script).map_err(|failure| failure.text)?;
+            engines.note_memory(call.hub, call.context.lane());
             Ok(scripts.add(script, true))
         });
         match loaded {
@@ -308,8 +323,11 @@ impl State {
             return self.refuse(call, "ERR SCRIPT FLUSH only support SYNC|ASYNC option");
         }
         call.hub.scripting.scripts.flush();
-        ENGINES.with_borrow_mut(|engines| engines.scripts = None);
-        call.hub.scripting.script_bytes.store(0, Ordering::Relaxed);
+        let (hub, lane) = (call.hub, call.context.lane());
+        ENGINES.with_borrow_mut(|engines| {
+            engines.scripts = None;
+            engines.note_memory(hub, lane);
+        });
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -424,16 +442,10 @@ impl Engines {
         }
     }
 
-    fn note_memory(&self, hub: &Hub) {
-        let pairs = [
-            (&self.scripts, &hub.scripting.script_bytes),
-            (&self.functions, &hub.scripting.function_bytes),
-        ];
-        for (engine, bytes) in pairs {
-            if let Some(engine) = engine {
-                bytes.store(engine.memory_bytes() as u64, Ordering::Relaxed);
-            }
-        }
+    fn note_memory(&self, hub: &Hub, lane: usize) {
+        let bytes = |engine: &Option<Engine>| engine.as_ref().map_or(0, Engine::memory_bytes);
+        let bytes = [bytes(&self.scripts), bytes(&self.functions)];
+        hub.scripting.set_bytes(lane, bytes);
     }
 }
 
@@ -562,16 +574,21 @@ impl Host for ScriptHost<'_, '_, '_> {
 impl ScriptHost<'_, '_, '_> {
     /// Why a script may not call a command.
     fn check(&self, command: &Command) -> Result<(), &'static str> {
-        if command.has_flag("noscript") {
+        let allows_all = &self.hub.scripting.allows_all;
+        if command.has_flag("noscript") && !allows_all.load(Ordering::Relaxed) {
             return Err("ERR This Redis command is not allowed from script");
         }
         let writes = command.has_flag("write");
         if self.only_reads && (writes || command.has_flag("may_replicate")) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
+        let wants_replicas = &self.hub.parameters.wants_replicas;
+        if writes && !self.is_dirty && wants_replicas.load(Ordering::Relaxed) {
+            return Err(TOO_FEW_REPLICAS);
+        }
         let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
         if full && command.has_flag("denyoom") {
-            return Err("OOM command not allowed when used memory > 'maxmemory'.");
+            return Err(OUT_OF_MEMORY);
         }
         Ok(())
     }

@@ -84,11 +84,7 @@ pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
     line(out, "used_memory_rss_human", human(resident));
     line(out, "used_memory_peak", peak);
     line(out, "used_memory_peak_human", human(peak));
-    line(out, "used_memory_lua", 0);
-    line(out, "used_memory_scripts", 0);
-    line(out, "number_of_cached_scripts", 0);
-    line(out, "number_of_functions", 0);
-    line(out, "number_of_libraries", 0);
+    scripting(hub, out);
     line(out, "total_system_memory", system);
     line(out, "total_system_memory_human", human(system));
     line(out, "maxmemory", limit);
@@ -101,9 +97,34 @@ pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
     line(out, "mem_fragmentation_ratio", "1.00");
     line(out, "mem_clients_normal", 0);
     line(out, "mem_allocator", "mimalloc");
+    line(out, "allocator_allocated", resident);
+    line(out, "allocator_active", resident);
+    line(out, "allocator_resident", resident);
     line(out, "active_defrag_running", 0);
     line(out, "lazyfree_pending_objects", 0);
     line(out, "lazyfreed_objects", 0);
+}
+
+fn scripting(hub: &Hub, out: &mut String) {
+    let (scripts, libraries) = (&hub.scripting.scripts, &hub.scripting.libraries);
+    let [script_states, function_states] = hub.scripting.bytes();
+    let (script_bytes, library_bytes) = (scripts.memory_bytes(), libraries.memory_bytes());
+    let set = libraries.current();
+    let states = script_states + function_states;
+    line(out, "used_memory_lua", script_states);
+    line(out, "used_memory_vm_eval", script_states);
+    line(out, "used_memory_lua_human", human(script_states));
+    line(out, "used_memory_scripts_eval", script_bytes);
+    line(out, "number_of_cached_scripts", scripts.count());
+    line(out, "number_of_functions", set.function_count());
+    line(out, "number_of_libraries", set.libraries().len());
+    line(out, "used_memory_vm_functions", function_states);
+    line(out, "used_memory_vm_total", states);
+    line(out, "used_memory_vm_total_human", human(states));
+    line(out, "used_memory_functions", library_bytes);
+    let bytes = (script_bytes + library_bytes) as u64;
+    line(out, "used_memory_scripts", bytes);
+    line(out, "used_memory_scripts_human", human(bytes));
 }
 
 pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
