@@ -360,7 +360,7 @@ fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let has = |flag| command.has_flag(flag);
     let container = matches!(command.run, Run::Container);
     let implied = [
-        ("read", has("readonly")),
+        ("read", has("readonly") && own != "scripting"),
         ("write", has("write")),
         ("pubsub", has("pubsub")),
         ("admin", has("admin")),
@@ -395,6 +395,7 @@ const FLAGS: &[&str] = &[
     "no_auth",
     "no_async_loading",
     "no_multi",
+    "no_mandatory_keys",
     "movablekeys",
     "allow_busy",
 ];

@@ -6,7 +6,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command(
         "eval",
         -3,
-        "noscript stale skip_monitor may_replicate no_mandatory_keys",
+        "noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
         Group::Scripting,
         "2.6.0",
         Run::Session(SessionCommand::Eval),
@@ -17,7 +17,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command(
         "eval_ro",
         -3,
-        "readonly noscript stale skip_monitor no_mandatory_keys",
+        "readonly noscript stale skip_monitor no_mandatory_keys movablekeys",
         Group::Scripting,
         "7.0.0",
         Run::Session(SessionCommand::EvalRo),
@@ -31,7 +31,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command(
         "evalsha",
         -3,
-        "noscript stale skip_monitor may_replicate no_mandatory_keys",
+        "noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
         Group::Scripting,
         "2.6.0",
         Run::Session(SessionCommand::EvalSha),
@@ -45,7 +45,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command(
         "evalsha_ro",
         -3,
-        "readonly noscript stale skip_monitor no_mandatory_keys",
+        "readonly noscript stale skip_monitor no_mandatory_keys movablekeys",
         Group::Scripting,
         "7.0.0",
         Run::Session(SessionCommand::EvalShaRo),
@@ -59,7 +59,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command(
         "fcall",
         -3,
-        "noscript stale skip_monitor may_replicate no_mandatory_keys",
+        "noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
         Group::Scripting,
         "7.0.0",
         Run::Session(SessionCommand::Fcall),
@@ -70,7 +70,7 @@ pub(super) const SCRIPTING: &[Command] = &[
     command(
         "fcall_ro",
         -3,
-        "readonly noscript stale skip_monitor no_mandatory_keys",
+        "readonly noscript stale skip_monitor no_mandatory_keys movablekeys",
         Group::Scripting,
         "7.0.0",
         Run::Session(SessionCommand::FcallRo),
