@@ -241,6 +241,13 @@ impl<'a> Reader<'a> {
             }
             b'(' => self.single(&self.names.big_number, text),
             b'=' => self.verbatim(text),
+            b'|' => {
+                // Attributes are not told to scripts; the reply itself follows them.
+                for _ in 0..parse_integer(text).unwrap_or(0).saturating_mul(2) {
+                    self.value(depth + 1)?;
+                }
+                self.value(depth + 1)
+            }
             _ => Ok(Value::Nil),
         }
     }

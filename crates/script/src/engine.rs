@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use mlua::chunk::ChunkMode;
+use mlua::debug::{Debug, DebugEvent};
 use mlua::{Function, HookTriggers, LightUserData, Lua, MultiValue, Result, Table, Value, VmState};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 
@@ -16,7 +17,7 @@ use crate::convert::{Names, to_arguments, to_table};
 use crate::host::{Failure, Host};
 use crate::libraries::{FunctionInfo, LibrarySet};
 use crate::redis::raise;
-use crate::sandbox::{Sandbox, failure_of};
+use crate::sandbox::{Sandbox, failure_of, is_script};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
 
@@ -96,7 +97,7 @@ impl Engine {
 
     /// Compiles a script to see whether that can be done.
     pub fn check(&mut self, script: &Script) -> std::result::Result<(), Failure> {
-        self.collect_some();
+        self.collect_some(STEPS_A_LOAD);
         self.compile(script).map(drop)
     }
 
@@ -180,7 +181,7 @@ impl Engine {
             .load_deadline
             .set(time_max.map(|time| Instant::now() + time));
         let ending = self.run_loading(&chunk);
-        self.collect_some();
+        self.collect_some(STEPS_A_LOAD);
         shared.load_deadline.set(None);
         let registered = shared.registered.take().unwrap_or_default();
         if shared.is_killed.take() {
@@ -334,7 +335,7 @@ impl Engine {
         host: &mut dyn Host,
         reply: &mut Writer<'_>,
     ) -> std::result::Result<(), Failure> {
-        self.collect_some();
+        self.collect_some(STEPS_A_RUN);
         let shared = &self.sandbox.shared;
         let written = match ending {
             Ok((true, value)) => {
@@ -355,13 +356,13 @@ impl Engine {
     }
 
     /// Collects garbage bit by bit, so that no run pays for those before it.
-    fn collect_some(&mut self) {
+    fn collect_some(&mut self, steps: u32) {
         self.runs += 1;
         if self.runs < RUNS_A_COLLECTION {
             return;
         }
         self.runs = 0;
-        for _ in 0..STEPS_A_COLLECTION {
+        for _ in 0..steps {
             if self.sandbox.lua.gc_step().unwrap_or(true) {
                 break;
             }
@@ -372,29 +373,30 @@ impl Engine {
     fn watch(&self, triggers: HookTriggers) -> Result<()> {
         let shared = self.sandbox.shared.clone();
         let redis = self.sandbox.redis.clone();
-        self.sandbox.lua.set_global_hook(triggers, move |lua, _| {
-            let mut text = KILLED;
-            if let Some(deadline) = shared.load_deadline.get() {
-                if Instant::now() < deadline {
-                    return Ok(VmState::Continue);
+        self.sandbox
+            .lua
+            .set_global_hook(triggers, move |lua, place| {
+                let mut text = KILLED;
+                if let Some(deadline) = shared.load_deadline.get() {
+                    if Instant::now() < deadline {
+                        return Ok(VmState::Continue);
+                    }
+                    text = LOAD_TIMEOUT;
+                    shared.is_killed.set(true);
+                } else if !shared.is_killed.get() {
+                    let call: Value = redis.raw_get("call")?;
+                    let Value::Function(call) = call else {
+                        return Ok(VmState::Continue);
+                    };
+                    // Outside of a run nobody is there to end it.
+                    if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
+                        return Ok(VmState::Continue);
+                    }
+                    shared.is_killed.set(true);
                 }
-                text = LOAD_TIMEOUT;
-                shared.is_killed.set(true);
-            } else if !shared.is_killed.get() {
-                let call: Value = redis.raw_get("call")?;
-                let Value::Function(call) = call else {
-                    return Ok(VmState::Continue);
-                };
-                // Outside of a run nobody is there to end it.
-                if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
-                    return Ok(VmState::Continue);
-                }
-                shared.is_killed.set(true);
-            }
-            // From now on at each line, so that no `pcall` keeps the script alive.
-            lua.set_global_hook(HookTriggers::EVERY_LINE, move |_, _| Err(raise(text)))?;
-            Err(raise(text))
-        })
+                end_at_each_line(lua, text)?;
+                end(place, text)
+            })
     }
 }
 
@@ -404,6 +406,26 @@ impl fmt::Debug for Engine {
             .debug_struct("Engine")
             .field("scripts", &self.compiled.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// From now on a script is ended at each of its lines, so that no `pcall` keeps it alive.
+fn end_at_each_line(lua: &Lua, text: &'static str) -> Result<()> {
+    lua.set_global_hook(HookTriggers::EVERY_LINE, move |lua, place| {
+        if place.event() == DebugEvent::Count {
+            // Another coroutine, which still counts its instructions.
+            end_at_each_line(lua, text)?;
+        }
+        end(place, text)
+    })
+}
+
+/// Ends a script where it is, unless that is in what runs it and would tell how it ended.
+fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
+    let source = place.source().source;
+    match source.is_some_and(|source| is_script(&source)) {
+        true => Err(raise(text)),
+        false => Ok(VmState::Continue),
     }
 }
 
@@ -544,8 +566,10 @@ const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 /// Libraries that may be loaded beside those that there are.
 const LOADED_SPARE: usize = 16;
 const RUNS_A_COLLECTION: u32 = 50;
-/// Steps of the collector; each looks at some two thousand bytes.
-const STEPS_A_COLLECTION: u32 = 24;
+/// Steps of the collector, each of which looks at some two thousand bytes. What is loaded mostly
+/// stays, so that the collector has more to look at.
+const STEPS_A_RUN: u32 = 24;
+const STEPS_A_LOAD: u32 = 96;
 /// The least `compiled_max`.
 const COMPILED_MAX: usize = 1_000;
 /// A longer buffer of replies is freed after its use.

@@ -193,7 +193,7 @@ fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
 }
 
 /// Neither our own Lua code nor the place that a tail call has left.
-fn is_script(source: &str) -> bool {
+pub(crate) fn is_script(source: &str) -> bool {
     !source.starts_with("=redis") && !source.starts_with("=(tail")
 }
 
