@@ -35,6 +35,7 @@ usage: cargo xtask <chore>
     --failures FILE        writes what fails to a file, refreshed as files of the suite end
     --patience S           a test that takes longer hangs [240]
     --scratch FOLDER       where the copy of the suite is made [target/conformance/redis]
+    --base-port N          where the suite looks for free ports [27111]
     --verify-exceptions    runs the exceptions: each must fail
     --baseline             measures Redis itself, and keeps its counts
   conformance redis-py --suite PATH

@@ -15,7 +15,7 @@ use records::{Baseline, Counted, Exceptions};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use suite::{Mode, Suite, UNITS};
+use suite::{BASE_PORT, Mode, Suite, UNITS};
 use tally::Tally;
 
 /// Runs `conformance` with what stands behind it on the command line.
@@ -60,11 +60,12 @@ impl Run {
         let failures = path(arguments.value("--failures")?);
         let scratch = path(arguments.value("--scratch")?)
             .unwrap_or_else(|| shell.target().join("conformance/redis"));
+        let base_port = arguments.number("--base-port", BASE_PORT)?;
         let baseline = arguments.flag("--baseline");
         let verify_exceptions = arguments.flag("--verify-exceptions");
         arguments.end()?;
         Ok(Self {
-            suite: Suite::copy(&source, &scratch)?,
+            suite: Suite::copy(&source, &scratch, base_port)?,
             units: units(&names)?,
             is_whole: names.is_empty(),
             shell,

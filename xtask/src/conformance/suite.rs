@@ -21,7 +21,8 @@ pub(crate) enum Mode {
     Spawned,
 }
 
-/// The files that judge Tidewire: every data type, and what goes across types.
+/// The files that judge Tidewire: every data type, what goes across types, scripts, access control,
+/// and what the server tells and limits.
 pub(crate) const UNITS: &[(&str, Mode)] = &[
     ("unit/type/string", Mode::External),
     ("unit/type/incr", Mode::External),
@@ -52,6 +53,28 @@ pub(crate) const UNITS: &[(&str, Mode)] = &[
     ("unit/pause", Mode::External),
     ("unit/wait", Mode::External),
     ("unit/quit", Mode::External),
+    ("unit/scripting", Mode::Spawned),
+    ("unit/functions", Mode::Spawned),
+    ("unit/tracking", Mode::External),
+    ("unit/maxmemory", Mode::Spawned),
+    ("unit/introspection", Mode::Spawned),
+    ("unit/introspection-2", Mode::External),
+    ("unit/slowlog", Mode::External),
+    ("unit/latency-monitor", Mode::External),
+    ("unit/querybuf", Mode::External),
+    ("unit/limits", Mode::Spawned),
+    ("unit/client-eviction", Mode::Spawned),
+    ("unit/obuf-limits", Mode::Spawned),
+    ("unit/lazyfree", Mode::Spawned),
+    ("unit/info-command", Mode::External),
+    ("unit/info-keysizes", Mode::Spawned),
+    ("unit/networking", Mode::Spawned),
+    ("unit/replybufsize", Mode::External),
+    ("unit/violations", Mode::External),
+    ("unit/acl", Mode::Spawned),
+    ("unit/acl-v2", Mode::Spawned),
+    ("unit/auth", Mode::Spawned),
+    ("unit/info", Mode::Spawned),
 ];
 
 /// A copy of the suite's tree, in which it may write.
@@ -59,11 +82,13 @@ pub(crate) const UNITS: &[(&str, Mode)] = &[
 pub(crate) struct Suite {
     folder: PathBuf,
     version: String,
+    /// Where the harness looks for free ports.
+    base_port: u16,
 }
 
 impl Suite {
     /// Copies what the harness needs from the built tree at `source` to `folder`.
-    pub(crate) fn copy(source: &Path, folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn copy(source: &Path, folder: &Path, base_port: u16) -> Result<Self, Failure> {
         let version = version(source)?;
         let failed = |error: std::io::Error| {
             Failure::new(format!("copying {} failed: {error}", source.display()))
@@ -88,6 +113,7 @@ impl Suite {
         Ok(Self {
             folder: folder.to_path_buf(),
             version,
+            base_port,
         })
     }
 
@@ -108,7 +134,7 @@ impl Suite {
         let mut arguments: Vec<String> = ["--durable", "--single", unit, "--baseport"]
             .map(str::to_owned)
             .to_vec();
-        arguments.push(BASE_PORT.to_string());
+        arguments.push(self.base_port.to_string());
         arguments.extend(["--timeout".into(), patience_s.to_string()]);
         for name in skip {
             arguments.extend(["--skiptest".into(), (*name).to_owned()]);
@@ -280,8 +306,8 @@ pub(super) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where the harness looks for free ports.
-const BASE_PORT: u16 = 27_111;
+/// Where the harness looks for free ports, if nothing else is said.
+pub(crate) const BASE_PORT: u16 = 27_111;
 /// The slowest file takes five minutes on a small machine.
 const UNIT_TIME_MAX: Duration = Duration::from_secs(3_600);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
