@@ -57,8 +57,12 @@ pub(crate) const WELCOME: &[u8] = b"WELCOME";
 pub(crate) const INITIATE: &[u8] = b"INITIATE";
 pub(crate) const SUBSCRIBE: &[u8] = b"SUBSCRIBE";
 pub(crate) const CANCEL: &[u8] = b"CANCEL";
+pub(crate) const JOIN: &[u8] = b"JOIN";
+pub(crate) const LEAVE: &[u8] = b"LEAVE";
 pub(crate) const PING: &[u8] = b"PING";
 pub(crate) const PONG: &[u8] = b"PONG";
 
 /// The longest context of a PING; what is longer is cut, as libzmq does.
 pub(crate) const PING_CONTEXT_BYTES_MAX: usize = 16;
+/// The longest name of a RADIO's group.
+pub(crate) const GROUP_BYTES_MAX: usize = 255;

@@ -23,9 +23,9 @@ pub struct Config {
     pub version: Version,
     /// The oldest version we accept. Below 3.0 only NULL without authentication is spoken.
     pub version_min: Version,
-    /// Send the ten octets of the signature alone until the peer's have come, as libzmq does,
-    /// instead of eleven (RFC 37) or the whole greeting. It costs half a round trip; for those
-    /// that look at libzmq's very first write.
+    /// Send the ten octets of the signature alone until the peer's have come, as libzmq does and
+    /// its users' tests expect, instead of eleven (RFC 37) or the whole greeting. `false` saves
+    /// half a round trip.
     pub signature_first: bool,
     /// What a peer may ask of us.
     pub limits: Limits,
@@ -56,7 +56,7 @@ impl Config {
             authenticate_null: false,
             version: Version::V3_1,
             version_min: Version::V2_0,
-            signature_first: false,
+            signature_first: true,
             limits: Limits::default(),
             stream_above_bytes: None,
             only_first_subscribe: false,

@@ -3,10 +3,10 @@
 mod handshake;
 mod traffic;
 
-use crate::command::{CANCEL, SUBSCRIBE, encode_command, encode_error};
+use crate::command::{CANCEL, JOIN, LEAVE, SUBSCRIBE, encode_command, encode_error};
 use crate::config::Config;
 use crate::error::Error;
-use crate::frame::{FLAGS_3, frame_header};
+use crate::frame::{FLAGS_3, encode_frame, frame_header};
 use crate::greeting::{Greeting, Version};
 use crate::liveness::Liveness;
 use crate::mechanism::{Mechanism, own_metadata};
@@ -96,8 +96,13 @@ pub enum Event<'b> {
     Subscribe(&'b [u8]),
     /// On PUB and XPUB: it wants it no more.
     Cancel(&'b [u8]),
-    /// The peer refuses us, with this reason (a ZAP status code such as `400` from libzmq). The
-    /// connection is over; do not come back with the same credentials.
+    /// On RADIO: the peer joins this group.
+    Join(&'b [u8]),
+    /// On RADIO: the peer leaves this group.
+    Leave(&'b [u8]),
+    /// The peer refuses us, with this reason (a ZAP status code such as `400` from libzmq, see
+    /// [`status_code`](crate::status_code)). The connection is over; do not come back with the
+    /// same credentials.
     PeerError(&'b [u8]),
 }
 
@@ -113,6 +118,11 @@ pub enum Credentials<'b> {
         username: &'b [u8],
         /// Password, at most 255 bytes.
         password: &'b [u8],
+    },
+    /// CURVE: it has proved to hold the secret key to this public key.
+    Curve {
+        /// The peer's permanent public key.
+        public_key: [u8; 32],
     },
 }
 
@@ -211,10 +221,13 @@ impl Connection {
 
     /// Takes one step over the bytes read and not yet consumed. Call it in a loop.
     ///
+    /// The event borrows from the input, or from the machine itself where the peer's traffic is
+    /// encrypted ([`encrypts`](Self::encrypts)).
+    ///
     /// # Errors
     /// The peer broke the protocol or a limit: write what is outgoing and close.
     #[inline]
-    pub fn receive<'b>(&mut self, input: &'b [u8], now_ns: u64) -> Result<Step<'b>, Error> {
+    pub fn receive<'b>(&'b mut self, input: &'b [u8], now_ns: u64) -> Result<Step<'b>, Error> {
         if input.len() > self.seen {
             self.liveness.traffic();
         }
@@ -294,8 +307,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the peer away for good with a reason (libzmq sends the ZAP status code, `400`).
-    /// The driver writes what is outgoing, then closes. To be tried again later, just close.
+    /// Sends the peer away with a reason, which is the status code of ZAP by custom: `400` (it is
+    /// not let in) and `500` (the judge failed) are told by an ERROR command, `300` (not now) is
+    /// not told at all, so that the peer comes back. The driver writes what is outgoing, then
+    /// closes.
     ///
     /// # Errors
     /// There was nobody to refuse.
@@ -303,19 +318,50 @@ impl Connection {
         if self.phase != Phase::Judgement {
             return Err(NotAsked);
         }
-        encode_error(&mut self.outgoing, reason);
+        if reason != TEMPORARY_FAILURE {
+            encode_error(&mut self.outgoing, reason);
+        }
         self.phase = Phase::Closed;
         Ok(())
     }
 
+    /// Whether what is sent and received after the handshake is encrypted, message by message:
+    /// then only [`encode_message_frame`](Self::encode_message_frame) makes frames that the peer
+    /// can read, in the order in which they will be sent, and no bytes encoded for one peer are
+    /// of use to another.
+    #[inline]
+    pub fn encrypts(&self) -> bool {
+        false
+    }
+
+    /// Appends one message frame as this peer is to have it: plain, or encrypted under the next
+    /// number of the connection. `more`: further frames of the same message follow.
+    ///
+    /// Where the connection [`encrypts`](Self::encrypts), what is [`outgoing`](Self::outgoing)
+    /// goes out before the frame, because its numbers are lower.
+    #[inline]
+    pub fn encode_message_frame(&mut self, out: &mut Vec<u8>, body: &[u8], more: bool) {
+        encode_frame(out, body, more);
+    }
+
     /// Appends a subscription: a command to a 3.1 peer, a message to an older one.
-    pub fn encode_subscribe(&self, out: &mut Vec<u8>, topic: &[u8]) {
+    pub fn encode_subscribe(&mut self, out: &mut Vec<u8>, topic: &[u8]) {
         self.encode_subscription(out, topic, SUBSCRIBE, 1);
     }
 
     /// Appends the end of a subscription.
-    pub fn encode_cancel(&self, out: &mut Vec<u8>, topic: &[u8]) {
+    pub fn encode_cancel(&mut self, out: &mut Vec<u8>, topic: &[u8]) {
         self.encode_subscription(out, topic, CANCEL, 0);
+    }
+
+    /// Appends a DISH's wish to join a group, which has at most 255 bytes.
+    pub fn encode_join(&mut self, out: &mut Vec<u8>, group: &[u8]) {
+        encode_command(out, JOIN, &[group]);
+    }
+
+    /// Appends a DISH's wish to leave a group.
+    pub fn encode_leave(&mut self, out: &mut Vec<u8>, group: &[u8]) {
+        encode_command(out, LEAVE, &[group]);
     }
 
     /// Octets that are still to come of a body begun by [`Event::FrameStart`]; else 0.
@@ -334,7 +380,7 @@ impl Connection {
         self.body_left == 0
     }
 
-    fn encode_subscription(&self, out: &mut Vec<u8>, topic: &[u8], name: &[u8], octet: u8) {
+    fn encode_subscription(&mut self, out: &mut Vec<u8>, topic: &[u8], name: &[u8], octet: u8) {
         if self.version >= Version::V3_1 {
             encode_command(out, name, &[topic]);
         } else {
@@ -367,6 +413,8 @@ impl<'b> Step<'b> {
 
 /// The longest routing id of the RFC.
 const ROUTING_ID_BYTES_MAX: usize = 255;
+/// The status code of ZAP for a refusal that may not last: the peer is not to be told.
+const TEMPORARY_FAILURE: &str = "300";
 /// PINGs and PONGs are not added to more than this: the driver cannot write, or the peer does
 /// not read.
 const OUTGOING_BYTES_MAX: usize = 4096;

@@ -6,7 +6,7 @@ use crate::socket_type::SocketType;
 /// Why a connection ended. After any of these the driver writes what is left in
 /// [`outgoing`](crate::Connection::outgoing) (an ERROR command, maybe) and closes.
 ///
-/// All but [`Error::Closed`] are the peer's doing.
+/// All but [`Error::Closed`] and [`Error::NoRandomness`] are the peer's doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -77,6 +77,18 @@ pub enum Error {
         /// The peer's type.
         theirs: SocketType,
     },
+    /// A box of the security mechanism does not open: a wrong key, or somebody in between.
+    #[error("a box of the security mechanism does not open")]
+    Cryptographic,
+    /// The peer's short-term key is vouched for by nobody.
+    #[error("the short-term key of the peer is not the one vouched for")]
+    KeyExchange,
+    /// An encrypted message has a number that is not above the last one's.
+    #[error("an encrypted message is out of sequence")]
+    NonceNotIncreasing,
+    /// The operating system gave no random numbers.
+    #[error("the operating system gives no random numbers")]
+    NoRandomness,
     /// The handshake took too long.
     #[error("the handshake took too long")]
     HandshakeTimeout,
@@ -89,6 +101,48 @@ pub enum Error {
     /// The connection is over: an error, an ERROR command or a refusal came before.
     #[error("the connection is closed")]
     Closed,
+}
+
+impl Error {
+    /// The number of libzmq's `ZMQ_PROTOCOL_ERROR_*` that its monitor gives with
+    /// `ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL`. `None` where it raises no such event: it just
+    /// closes, or reports a lost connection.
+    pub const fn protocol_error_number(&self) -> Option<u32> {
+        Some(match self {
+            Error::UnexpectedCommand | Error::MessageBeforeReady => 0x1000_0001,
+            Error::NonceNotIncreasing => 0x1000_0002,
+            Error::KeyExchange => 0x1000_0003,
+            Error::MalformedCommand(name) => match name {
+                CommandName::Message => 0x1000_0012,
+                CommandName::Hello => 0x1000_0013,
+                CommandName::Initiate => 0x1000_0014,
+                CommandName::Error => 0x1000_0015,
+                CommandName::Ready => 0x1000_0016,
+                CommandName::Welcome => 0x1000_0017,
+                _ => 0x1000_0011,
+            },
+            Error::MalformedMetadata
+            | Error::TooManyProperties { .. }
+            | Error::IllegalRoutingId
+            | Error::UnknownSocketType => 0x1000_0018,
+            Error::Cryptographic => 0x1100_0001,
+            Error::MechanismMismatch => 0x1100_0002,
+            _ => return None,
+        })
+    }
+}
+
+/// The status code of ZAP that an ERROR command's reason stands for: 300, 400 or 500.
+///
+/// With it libzmq's monitor raises `ZMQ_EVENT_HANDSHAKE_FAILED_AUTH`; with any other reason,
+/// nothing.
+pub fn status_code(reason: &[u8]) -> Option<u32> {
+    match reason {
+        b"300" => Some(300),
+        b"400" => Some(400),
+        b"500" => Some(500),
+        _ => None,
+    }
 }
 
 /// A command by name.
@@ -109,6 +163,8 @@ pub enum CommandName {
     Initiate,
     /// `PING`.
     Ping,
+    /// `MESSAGE`.
+    Message,
 }
 
 impl std::fmt::Display for CommandName {
@@ -121,6 +177,7 @@ impl std::fmt::Display for CommandName {
             CommandName::Welcome => "WELCOME",
             CommandName::Initiate => "INITIATE",
             CommandName::Ping => "PING",
+            CommandName::Message => "MESSAGE",
         })
     }
 }

@@ -52,7 +52,7 @@ mod connection;
 pub use connection::{Connection, Credentials, Event, NotAsked, Peer, Step};
 
 mod error;
-pub use error::{CommandName, Error};
+pub use error::{CommandName, Error, status_code};
 
 mod frame;
 pub use frame::{FrameHeader, encode_frame, frame_header};

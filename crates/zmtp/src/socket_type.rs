@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// A ZeroMQ socket type, the eleven stable ones.
+/// A ZeroMQ socket type: the eleven stable ones, then those of libzmq's draft interface.
 ///
-/// STREAM is not here: it speaks raw TCP, not ZMTP.
+/// STREAM (11) is not here: it speaks raw TCP, not ZMTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SocketType {
@@ -30,11 +30,29 @@ pub enum SocketType {
     Xpub = 9,
     /// Subscriber that sends subscriptions as messages.
     Xsub = 10,
+    /// Asynchronous reply in single frames, addressed by a number; draft (RFC 41).
+    Server = 12,
+    /// Asynchronous request in single frames; draft (RFC 41).
+    Client = 13,
+    /// Publisher by group; draft (RFC 48).
+    Radio = 14,
+    /// Member of groups; draft (RFC 48).
+    Dish = 15,
+    /// Sink of a pipeline of single frames; draft (RFC 49).
+    Gather = 16,
+    /// Source of a pipeline of single frames; draft (RFC 49).
+    Scatter = 17,
+    /// UDP datagrams, which are no ZMTP; draft.
+    Dgram = 18,
+    /// Equal among equals, addressed by a number; draft (RFC 51).
+    Peer = 19,
+    /// Exclusive pair of single frames; draft (RFC 52).
+    Channel = 20,
 }
 
 impl SocketType {
     /// Every type, in the order of its number.
-    pub const ALL: [SocketType; 11] = [
+    pub const ALL: [SocketType; 20] = [
         SocketType::Pair,
         SocketType::Pub,
         SocketType::Sub,
@@ -46,6 +64,15 @@ impl SocketType {
         SocketType::Push,
         SocketType::Xpub,
         SocketType::Xsub,
+        SocketType::Server,
+        SocketType::Client,
+        SocketType::Radio,
+        SocketType::Dish,
+        SocketType::Gather,
+        SocketType::Scatter,
+        SocketType::Dgram,
+        SocketType::Peer,
+        SocketType::Channel,
     ];
 
     /// The value of the `Socket-Type` property.
@@ -62,6 +89,15 @@ impl SocketType {
             SocketType::Push => "PUSH",
             SocketType::Xpub => "XPUB",
             SocketType::Xsub => "XSUB",
+            SocketType::Server => "SERVER",
+            SocketType::Client => "CLIENT",
+            SocketType::Radio => "RADIO",
+            SocketType::Dish => "DISH",
+            SocketType::Gather => "GATHER",
+            SocketType::Scatter => "SCATTER",
+            SocketType::Dgram => "DGRAM",
+            SocketType::Peer => "PEER",
+            SocketType::Channel => "CHANNEL",
         }
     }
 
@@ -72,19 +108,22 @@ impl SocketType {
             .find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// The octet of a ZMTP 2.0 greeting; libzmq's `ZMQ_PAIR` … `ZMQ_XSUB` have the same numbers.
+    /// The octet of a ZMTP 2.0 greeting; libzmq's `ZMQ_PAIR` … `ZMQ_CHANNEL` are the same.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
     /// The type of this number.
     pub fn from_number(number: u8) -> Option<SocketType> {
-        Self::ALL.get(usize::from(number)).copied()
+        Self::ALL.into_iter().find(|&kind| kind.number() == number)
     }
 
-    /// Whether the two types may be connected (the table of RFC 37).
+    /// Whether the two types may be connected (the table of RFC 37; drafts as libzmq pairs them).
     pub const fn compatible_with(self, peer: SocketType) -> bool {
-        use SocketType::{Dealer, Pair, Pub, Pull, Push, Rep, Req, Router, Sub, Xpub, Xsub};
+        use SocketType::{
+            Channel, Client, Dealer, Dgram, Dish, Gather, Pair, Peer, Pub, Pull, Push, Radio, Rep,
+            Req, Router, Scatter, Server, Sub, Xpub, Xsub,
+        };
         match self {
             Pair => matches!(peer, Pair),
             Pub | Xpub => matches!(peer, Sub | Xsub),
@@ -95,6 +134,15 @@ impl SocketType {
             Router => matches!(peer, Req | Dealer | Router),
             Pull => matches!(peer, Push),
             Push => matches!(peer, Pull),
+            Server => matches!(peer, Client),
+            Client => matches!(peer, Server),
+            Radio => matches!(peer, Dish),
+            Dish => matches!(peer, Radio),
+            Gather => matches!(peer, Scatter),
+            Scatter => matches!(peer, Gather),
+            Dgram => matches!(peer, Dgram),
+            Peer => matches!(peer, Peer),
+            Channel => matches!(peer, Channel),
         }
     }
 
@@ -128,7 +176,8 @@ mod tests {
             assert_eq!(SocketType::from_name(kind.name().as_bytes()), Some(kind));
             assert_eq!(SocketType::from_number(kind.number()), Some(kind));
         }
-        assert_eq!(SocketType::from_number(11), None);
+        assert_eq!(SocketType::from_number(11), None, "STREAM");
+        assert_eq!(SocketType::from_number(21), None);
         assert_eq!(SocketType::from_name(b"pub"), None);
         assert_eq!(SocketType::from_name(b"STREAM"), None);
     }
@@ -143,8 +192,8 @@ mod tests {
             }
         }
         assert_eq!(
-            legal, 21,
-            "the stars in the table of RFC 37 for the stable types"
+            legal, 30,
+            "21 stars in the table of RFC 37 for the stable types, 9 pairs of drafts"
         );
     }
 }

@@ -42,7 +42,7 @@ fn frames_subscriptions_and_heartbeats_allocate_nothing() {
         stream_above_bytes: Some(1000),
         ..Config::new(SocketType::Xpub)
     };
-    let (xsub, mut xpub) = connect(Config::new(SocketType::Xsub), streamed);
+    let (mut xsub, mut xpub) = connect(Config::new(SocketType::Xsub), streamed);
     let mut out = Vec::with_capacity(1 << 20);
     let mut pongs = 0;
     let counted = allocations_of(|| {

@@ -9,7 +9,11 @@ const SIGNATURE: &[u8] = b"\xff\0\0\0\0\0\0\0\x01\x7f";
 
 #[test]
 fn a_dealer_greets_and_is_ready_as_libzmq_does() {
-    let mut side = Side::new(Config::new(SocketType::Dealer));
+    let config = Config {
+        signature_first: false,
+        ..Config::new(SocketType::Dealer)
+    };
+    let mut side = Side::new(config);
     assert_eq!(
         side.sent(),
         [SIGNATURE, b"\x03"].concat(),
@@ -38,6 +42,7 @@ fn a_dealer_greets_and_is_ready_as_libzmq_does() {
 fn without_2_0_the_whole_greeting_leaves_at_once() {
     let config = Config {
         version_min: Version::V3_0,
+        signature_first: false,
         ..Config::new(SocketType::Pull)
     };
     let mut side = Side::new(config);
@@ -46,11 +51,8 @@ fn without_2_0_the_whole_greeting_leaves_at_once() {
 
 /// libzmq's own test_stream reads exactly ten octets first.
 #[test]
-fn the_signature_can_go_alone_as_libzmq_sends_it() {
-    let config = Config {
-        signature_first: true,
-        ..Config::new(SocketType::Dealer)
-    };
+fn the_signature_goes_alone_as_libzmq_sends_it() {
+    let config = Config::new(SocketType::Dealer);
     let greeting = libzmq_greeting("NULL", 1);
     let mut side = Side::new(config.clone());
     assert_eq!(side.sent(), SIGNATURE);
@@ -104,6 +106,7 @@ fn plain_says_hello_and_initiate_as_libzmq_does() {
     let config = Config {
         security,
         routing_id: b"me".into(),
+        signature_first: false,
         ..Config::new(SocketType::Req)
     };
     let mut side = Side::new(config);
@@ -123,6 +126,7 @@ fn plain_says_hello_and_initiate_as_libzmq_does() {
 fn to_a_2_0_peer_the_greeting_goes_on_with_type_and_routing_id() {
     let config = Config {
         routing_id: b"me".into(),
+        signature_first: false,
         ..Config::new(SocketType::Dealer)
     };
     let mut side = Side::new(config);

@@ -243,7 +243,8 @@ fn with_only_first_subscribe_later_frames_are_a_message() {
 
 #[test]
 fn subscriptions_mean_nothing_to_other_sockets() {
-    let (left, mut pull) = ready_pair(Config::new(SocketType::Push), Config::new(SocketType::Pull));
+    let (mut left, mut pull) =
+        ready_pair(Config::new(SocketType::Push), Config::new(SocketType::Pull));
     let mut out = Vec::new();
     left.connection.encode_subscribe(&mut out, b"a");
     encode_frame(&mut out, b"\x01a", false);

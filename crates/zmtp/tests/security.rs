@@ -5,6 +5,7 @@ mod common;
 use common::{Seen, Side, libzmq_greeting, ready, wire};
 use tidewire_zmtp::{
     CommandName, Config, Connection, Error, Limits, NotAsked, Security, SocketType, Version,
+    status_code,
 };
 
 fn client() -> Config {
@@ -111,6 +112,7 @@ fn plain_is_never_downgraded() {
     let mut forced = Connection::new(
         Config {
             version: Version::V2_0,
+            signature_first: false,
             ..server()
         },
         0,
@@ -255,7 +257,7 @@ fn metadata_are_counted_and_checked() {
     );
     let bad = pull_after(b"\x04\x0d\x05READY\x01A\x7f\xff\xff\xffx");
     assert_eq!(bad.error, Some(Error::MalformedMetadata));
-    let mut unknown = pull_after(&ready("CLIENT"));
+    let mut unknown = pull_after(&ready("STREAM"));
     assert_eq!(unknown.error, Some(Error::UnknownSocketType));
     assert!(
         unknown
@@ -342,5 +344,51 @@ fn unknown_commands_are_read_over_and_error_ends_the_connection() {
     assert_eq!(
         side.error,
         Some(Error::MalformedCommand(CommandName::Error))
+    );
+}
+
+/// As libzmq: a temporary failure is not told, so that the peer comes back.
+#[test]
+fn a_refusal_that_may_not_last_is_not_told() {
+    for (reason, sent) in [
+        ("300", &b""[..]),
+        ("400", b"\x04\x0a\x05ERROR\x03400"),
+        ("500", b"\x04\x0a\x05ERROR\x03500"),
+    ] {
+        let mut side = Side::new(server());
+        side.accepts = false;
+        let hello = b"\x04\x08\x05HELLO\x00\x00";
+        side.feed(&[&libzmq_greeting("PLAIN", 1)[..], hello].concat(), 0);
+        side.sent();
+        side.connection.refuse(reason).unwrap();
+        assert_eq!(side.sent(), sent, "{reason}");
+        assert_eq!(side.connection.receive(b"", 0), Err(Error::Closed));
+    }
+    let codes: Vec<_> = [&b"300"[..], b"400", b"500", b"200", b"4000", b"no"]
+        .map(status_code)
+        .into();
+    assert_eq!(codes, [Some(300), Some(400), Some(500), None, None, None]);
+}
+
+#[test]
+fn a_dish_joins_and_leaves_groups_of_a_radio() {
+    let (mut dish, mut radio) = common::ready_pair(
+        Config::new(SocketType::Dish),
+        Config::new(SocketType::Radio),
+    );
+    let mut out = Vec::new();
+    dish.connection.encode_join(&mut out, b"Movies");
+    dish.connection.encode_leave(&mut out, b"TV");
+    assert_eq!(out, b"\x04\x0b\x04JOINMovies\x04\x08\x05LEAVETV");
+    radio.feed(&out, 0);
+    let seen = [Seen::Join(b"Movies".into()), Seen::Leave(b"TV".into())];
+    assert_eq!(radio.seen, seen);
+    out.clear();
+    dish.connection.encode_join(&mut out, &[b'g'; 256]);
+    radio.feed(&out, 0);
+    let length = 256;
+    assert_eq!(
+        radio.error,
+        Some(Error::FrameTooLong { length, limit: 255 })
     );
 }

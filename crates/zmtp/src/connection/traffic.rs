@@ -2,10 +2,12 @@
 
 use super::{Audience, Connection, Event, OUTGOING_BYTES_MAX, Phase, Step};
 use crate::command::{
-    CANCEL, Command, ERROR, PING, PING_CONTEXT_BYTES_MAX, PONG, SUBSCRIBE, encode_command,
+    CANCEL, Command, ERROR, GROUP_BYTES_MAX, JOIN, LEAVE, PING, PING_CONTEXT_BYTES_MAX, PONG,
+    SUBSCRIBE, encode_command,
 };
 use crate::error::{CommandName, Error};
 use crate::frame::Head;
+use crate::socket_type::SocketType;
 
 impl Connection {
     #[inline]
@@ -175,6 +177,17 @@ impl Connection {
                     Event::Cancel
                 };
                 Some(event(command.data))
+            }
+            JOIN | LEAVE if self.config.socket_type == SocketType::Radio => {
+                let length = command.data.len() as u64;
+                let limit = GROUP_BYTES_MAX as u64;
+                if length > limit {
+                    return Err(Error::FrameTooLong { length, limit });
+                }
+                Some(match command.name {
+                    JOIN => Event::Join(command.data),
+                    _ => Event::Leave(command.data),
+                })
             }
             PING => {
                 // Bytes behind the PING are the traffic that its time to live asks for.

@@ -16,6 +16,9 @@ pub(crate) enum Seen {
     Subscribe(Vec<u8>),
     Cancel(Vec<u8>),
     PeerError(Vec<u8>),
+    AuthenticateCurve([u8; 32]),
+    Join(Vec<u8>),
+    Leave(Vec<u8>),
 }
 
 impl Seen {
@@ -24,6 +27,9 @@ impl Seen {
             Event::Authenticate(Credentials::Plain { username, password }) => {
                 Seen::AuthenticatePlain(username.into(), password.into())
             }
+            Event::Authenticate(Credentials::Curve { public_key }) => {
+                Seen::AuthenticateCurve(public_key)
+            }
             Event::Authenticate(_) => Seen::AuthenticateNull,
             Event::Ready => Seen::Ready,
             Event::Frame { body, more } => Seen::Frame(body.into(), more),
@@ -31,6 +37,8 @@ impl Seen {
             Event::FrameChunk { bytes, last } => Seen::FrameChunk(bytes.into(), last),
             Event::Subscribe(topic) => Seen::Subscribe(topic.into()),
             Event::Cancel(topic) => Seen::Cancel(topic.into()),
+            Event::Join(group) => Seen::Join(group.into()),
+            Event::Leave(group) => Seen::Leave(group.into()),
             Event::PeerError(reason) => Seen::PeerError(reason.into()),
             other => panic!("unknown event {other:?}"),
         }
@@ -70,9 +78,10 @@ impl Side {
     pub(crate) fn feed(&mut self, bytes: &[u8], now_ns: u64) {
         self.input.extend_from_slice(bytes);
         while self.error.is_none() {
+            let refused = self.has_refusal();
             let step = match self.connection.receive(&self.input, now_ns) {
                 Ok(step) => step,
-                Err(error) if self.has_refusal() && error == Error::Closed => return,
+                Err(error) if refused && error == Error::Closed => return,
                 Err(error) => {
                     self.error = Some(error);
                     return;
@@ -83,8 +92,8 @@ impl Side {
                 !idle || step.needed == 0 || step.needed > self.input.len(),
                 "{step:?}"
             );
-            let event = step.event.map(Seen::of);
             let asks = matches!(step.event, Some(Event::Authenticate(_)));
+            let event = step.event.map(Seen::of);
             let consumed = step.consumed;
             self.input.drain(..consumed);
             self.seen.extend(event);
