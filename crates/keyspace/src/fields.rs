@@ -291,7 +291,7 @@ impl TimedTable {
         }
     }
 
-    fn remove_due(&mut self, now_ms: i64, count_max: usize) -> usize {
+    fn remove_due(&mut self, now_ms: i64, count_max: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
         let mut count = 0;
         while count < count_max
             && let Some(&Reverse((deadline_ms, hash))) = self.queue.peek()
@@ -299,7 +299,7 @@ impl TimedTable {
         {
             self.queue.pop();
             if let Some(place) = self.place_of(deadline_ms, hash) {
-                self.table.remove(place);
+                gone(self.table.remove(place).key());
                 self.count -= 1;
                 count += 1;
             }
@@ -472,14 +472,19 @@ pub(crate) fn set_deadline(entry: &mut Entry, field: &[u8], deadline_ms: Option<
     }
 }
 
-/// Removes fields whose time has come, at most `count_max`; returns how many.
-pub(crate) fn remove_due(entry: &mut Entry, now_ms: i64, count_max: usize) -> usize {
+/// Removes fields whose time has come, at most `count_max`, and tells of each; returns how many.
+pub(crate) fn remove_due(
+    entry: &mut Entry,
+    now_ms: i64,
+    count_max: usize,
+    gone: &mut dyn FnMut(&[u8]),
+) -> usize {
     match entry.kind() {
         Kind::Object => match entry.object_mut() {
-            Some(Object::TimedHash(timed)) => timed.remove_due(now_ms, count_max),
+            Some(Object::TimedHash(timed)) => timed.remove_due(now_ms, count_max, gone),
             _ => 0,
         },
-        _ => packed::remove_due(entry, now_ms, count_max),
+        _ => packed::remove_due(entry, now_ms, count_max, gone),
     }
 }
 
@@ -638,7 +643,7 @@ mod tests {
                     _ => {
                         let before = model.len();
                         model.retain(|_, (_, ms)| ms.is_none_or(|ms| ms > now_ms));
-                        let removed = remove_due(&mut entry, now_ms, usize::MAX);
+                        let removed = remove_due(&mut entry, now_ms, usize::MAX, &mut |_| ());
                         assert_eq!(removed, before - model.len());
                     }
                 }
@@ -681,8 +686,8 @@ mod tests {
         };
         assert!(timed.queue.len() <= 2 * 5 + QUEUE_SLACK);
         assert_eq!((timed.count, timed.earliest_ms()), (5, Some(9_001)));
-        assert_eq!(remove_due(&mut entry, 9_003, 2), 2);
-        assert_eq!(remove_due(&mut entry, 9_003, 2), 1);
+        assert_eq!(remove_due(&mut entry, 9_003, 2, &mut |_| ()), 2);
+        assert_eq!(remove_due(&mut entry, 9_003, 2, &mut |_| ()), 1);
         assert_eq!((len(&entry), earliest_ms(&entry)), (97, Some(9_004)));
     }
 }

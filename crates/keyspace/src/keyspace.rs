@@ -9,12 +9,13 @@ use parking_lot::Mutex;
 use tidewire_resp::{Arguments, Writer};
 
 use crate::commands::waiting::{Wait, Waiter};
-use crate::commands::{Call, Command, Locks, Run};
+use crate::commands::{Call, Command, Locks, Run, Tells};
 use crate::error::CommandError;
 use crate::hash;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::mount::Mount;
 use crate::observer::{Event, EventClasses, Observer};
+use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
@@ -100,6 +101,7 @@ pub struct Keyspace {
     /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
     first_bytes: [u8; 256],
     notifications: AtomicU32,
+    propagation: Propagation,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -165,6 +167,7 @@ impl Keyspace {
             live_prefixes: options.live_prefixes,
             first_bytes: [0; 256],
             notifications: AtomicU32::new(0),
+            propagation: Propagation::default(),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),
@@ -238,6 +241,12 @@ impl Keyspace {
         self.set_packed_max.store(entries_max, Ordering::Relaxed);
         self.set_packed_bytes_max
             .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// What replicas and the append-only file are told of changes.
+    #[inline]
+    pub fn propagation(&self) -> &Propagation {
+        &self.propagation
     }
 
     /// Changes of which classes of events [`Observer::notified`] hears.
@@ -320,6 +329,11 @@ impl Keyspace {
                 reply,
                 observer,
             );
+            if command.touches_any_key
+                && let Some(unit) = locked.pending.present()
+            {
+                unit.loosen();
+            }
             self.release(locked, now_ms, observer);
             return outcome;
         };
@@ -416,6 +430,7 @@ impl Keyspace {
         let place = view.set(key, string_value(payload), Expiry::Clear);
         view.make_live(key, place);
         view.changed(key, place, Event::Set);
+        view.propagate([&b"SET"[..], key.bytes, payload]);
         self.release(locked, now_ms, observer);
         Ok(())
     }
@@ -646,9 +661,11 @@ impl Keyspace {
             hint,
             waiting: wait.is_some(),
             wait: None,
+            tells: Tells::Request,
         };
         match handler(&mut call) {
             Ok(()) => {
+                call.tell_request();
                 if let (Some(wait), Some(wanted)) = (wait, call.wait) {
                     *wait = Some(wanted);
                 }

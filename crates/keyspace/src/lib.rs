@@ -48,6 +48,9 @@ pub use error::{CommandError, check_arity, unknown_command_text, unknown_subcomm
 mod mount;
 pub use mount::Mount;
 
+mod propagation;
+pub use propagation::{Audience, Log, Propagation, TooOld, Unit};
+
 mod observer;
 pub use observer::{Event, EventClasses, NullObserver, Observer};
 

@@ -8,6 +8,7 @@ use parking_lot::MutexGuard;
 
 use crate::commands::waiting::{Ready, Waiter};
 use crate::keyspace::Keyspace;
+use crate::propagation::{Pending, Unit};
 use crate::shard::{Dictionary, Shard};
 
 /// Number of shards: enough that lanes seldom meet, few enough to walk in microseconds.
@@ -99,6 +100,9 @@ impl ShardSet {
 /// Shards that are locked until this is dropped.
 pub struct Locked<'k> {
     keyspace: &'k Keyspace,
+    /// What is told of the commands that run. Fields are dropped in order: it is told under the
+    /// locks.
+    pub(crate) pending: Pending<'k>,
     guards: Guards<'k>,
     /// Keys that were changed and that somebody waits for.
     ready: VecDeque<Ready>,
@@ -127,6 +131,7 @@ impl<'k> Locked<'k> {
     pub(crate) fn one(keyspace: &'k Keyspace, shard: usize) -> Self {
         Locked {
             keyspace,
+            pending: Pending::new(keyspace),
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
             ready: VecDeque::new(),
             emptied: Vec::new(),
@@ -144,6 +149,7 @@ impl<'k> Locked<'k> {
         };
         Locked {
             keyspace,
+            pending: Pending::new(keyspace),
             guards,
             ready: VecDeque::new(),
             emptied: Vec::new(),
@@ -175,7 +181,14 @@ impl<'k> Locked<'k> {
         self.emptied.push(dictionary);
     }
 
+    /// What is told of the commands that run under these locks, to add to it; where nobody
+    /// [listens](crate::Propagation::is_wanted) there is no need to.
+    pub fn unit(&mut self) -> &mut Unit {
+        self.pending.unit()
+    }
+
     /// Unlocks without serving those who wait for what was changed: [`Keyspace::resume`] goes on.
+    /// What has been done so far is told as one piece.
     pub fn suspend(self) -> Suspended {
         Suspended(self.ready)
     }

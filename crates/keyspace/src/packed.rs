@@ -211,13 +211,21 @@ pub(crate) fn set_deadline(entry: &mut Entry, span: Span, deadline_ms: Option<i6
 }
 
 /// Removes pairs whose time has come, at most `count_max`; returns how many.
-pub(crate) fn remove_due(entry: &mut Entry, now_ms: i64, count_max: usize) -> usize {
+pub(crate) fn remove_due(
+    entry: &mut Entry,
+    now_ms: i64,
+    count_max: usize,
+    gone: &mut dyn FnMut(&[u8]),
+) -> usize {
     let Some(packed) = Packed::of(entry).filter(|packed| packed.timed) else {
         return 0;
     };
     let mut pairs = packed.iter();
     let (mut count, mut end) = (0, TIMED_HEAD);
-    while count < count_max && pairs.next().is_some_and(|pair| pair.is_due(now_ms)) {
+    while count < count_max
+        && let Some(pair) = pairs.next().filter(|pair| pair.is_due(now_ms))
+    {
+        gone(pair.field);
         count += 1;
         end = pairs.at;
     }
@@ -430,9 +438,9 @@ mod tests {
         }
         let place = span(&entry, b"d");
         set_deadline(&mut entry, place, None);
-        assert_eq!(remove_due(&mut entry, 2, 10), 0);
-        assert_eq!(remove_due(&mut entry, 5, 1), 1);
-        assert_eq!(remove_due(&mut entry, 5, 10), 1);
+        assert_eq!(remove_due(&mut entry, 2, 10, &mut |_| ()), 0);
+        assert_eq!(remove_due(&mut entry, 5, 1, &mut |_| ()), 1);
+        assert_eq!(remove_due(&mut entry, 5, 10, &mut |_| ()), 1);
         let fields: Vec<_> = packed(&entry).iter().map(|pair| pair.field).collect();
         assert_eq!(fields, [b"c", b"d"]);
     }

@@ -198,7 +198,12 @@ impl Dictionary {
 
     /// Removes fields of one hash whose time has come, at most `count_max`. Whoever gets its place
     /// removes the hash if it is empty, or else has its timer set again.
-    pub(crate) fn pop_due_fields(&mut self, now_ms: i64, count_max: usize) -> Option<DueFields> {
+    pub(crate) fn pop_due_fields(
+        &mut self,
+        now_ms: i64,
+        count_max: usize,
+        gone: &mut dyn FnMut(&[u8]),
+    ) -> Option<DueFields> {
         let wheel = self.field_wheel.as_mut()?;
         let Some((hash, timer)) = wheel.pop_due(now_ms) else {
             if wheel.len() == 0 {
@@ -212,7 +217,7 @@ impl Dictionary {
             .expect("a timer's hash is in the table");
         let entry = self.table.entry_mut(place);
         fields::set_timer(entry, None);
-        let count = fields::remove_due(entry, now_ms, count_max);
+        let count = fields::remove_due(entry, now_ms, count_max, gone);
         Some(DueFields { place, count })
     }
 }

@@ -48,6 +48,10 @@ pub(crate) struct View<'c, 'k> {
     notifications: EventClasses,
     /// The command counts among those that have changed something.
     is_counted: bool,
+    /// Something has changed that others must be told of; what expired is told apart.
+    pub(crate) is_dirty: bool,
+    /// Whether anybody is told of changes.
+    pub(crate) propagates: bool,
     /// Reads are counted, and missing keys told of: the command only reads.
     pub(crate) counts_reads: bool,
     /// The mounted topic that was read last.
@@ -72,6 +76,8 @@ impl<'c, 'k> View<'c, 'k> {
             observer,
             notifications: keyspace.notifications(),
             is_counted: false,
+            is_dirty: false,
+            propagates: keyspace.propagation().is_wanted(),
             counts_reads: false,
             topic: None,
             scratch: Vec::new(),
@@ -359,7 +365,8 @@ impl<'c, 'k> View<'c, 'k> {
             return 0;
         }
         let notified = self.notifications.intersects(Event::Expired.class());
-        let mut ready = Vec::new();
+        let told = self.keyspace.propagation().is_wanted();
+        let (mut ready, mut gone) = (Vec::new(), Vec::<Box<[u8]>>::new());
         let count = self.visit_shard(shard, |shard, observer| {
             let mut count = 0;
             while count < budget
@@ -375,6 +382,9 @@ impl<'c, 'k> View<'c, 'k> {
                 if notified {
                     observer.notified(database, entry.key(), Event::Expired);
                 }
+                if told {
+                    gone.push(Box::from(entry.key()));
+                }
                 if let Some(interests) = &mut shard.interests[database]
                     && interests.touch(entry.key())
                 {
@@ -386,6 +396,7 @@ impl<'c, 'k> View<'c, 'k> {
         ready
             .into_iter()
             .for_each(|ready| self.locked.add_ready(ready));
+        gone.iter().for_each(|key| self.propagate_expired(key));
         count
     }
 
@@ -393,15 +404,25 @@ impl<'c, 'k> View<'c, 'k> {
     /// many.
     pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
         let mut count = 0;
+        let told = self.keyspace.propagation().is_wanted();
         while count < budget {
             let (database, now_ms) = (self.database, self.now_ms);
             let dictionary = &mut self.locked.shard(shard).databases[database];
-            let Some(due) = dictionary.pop_due_fields(now_ms, budget - count) else {
+            let mut gone = Vec::<Box<[u8]>>::new();
+            let mut note = |field: &[u8]| {
+                if told {
+                    gone.push(Box::from(field));
+                }
+            };
+            let due = dictionary.pop_due_fields(now_ms, budget - count, &mut note);
+            let Some(due) = due else {
                 break;
             };
             count += due.count;
             let name = dictionary.table.entry(due.place).key().to_vec();
             let key = self.key(&name);
+            gone.iter()
+                .for_each(|field| self.propagate_field_gone(key, field));
             self.changed(key, due.place, Event::HashExpired);
             if fields::len(self.entry(key, due.place)) == 0 {
                 self.remove(key, due.place, Event::Delete);
@@ -428,6 +449,10 @@ impl<'c, 'k> View<'c, 'k> {
         if observed {
             self.touch(key);
         }
+        match event {
+            Event::Expired => self.propagate_expired(key.bytes),
+            _ => self.is_dirty = true,
+        }
         entry
     }
 
@@ -449,6 +474,7 @@ impl<'c, 'k> View<'c, 'k> {
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
+        self.is_dirty |= event != Event::HashExpired;
         let observed = shard.is_observed;
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() {
@@ -473,9 +499,40 @@ impl<'c, 'k> View<'c, 'k> {
     /// who watch the key or wait for it: of a stream, how far it was read and by whom.
     pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
         let is_new = !std::mem::replace(&mut self.is_counted, true);
+        self.is_dirty = true;
         self.locked.shard(shard_of(key.hash)).changes += u64::from(is_new);
         if let Some(event) = event {
             self.notify(key, event);
+        }
+    }
+
+    /// Tells a command of this database, if anybody listens.
+    #[inline]
+    pub(crate) fn propagate<'a>(
+        &mut self,
+        words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+    ) {
+        if self.propagates {
+            self.locked.pending.unit().push(self.database, words);
+        }
+    }
+
+    /// Tells that a field of a hash is gone because its time came.
+    pub(crate) fn propagate_field_gone(&mut self, key: Key<'_>, field: &[u8]) {
+        if self.keyspace.propagation().is_wanted() {
+            let unit = self.locked.pending.unit();
+            unit.push(self.database, [&b"HDEL"[..], key.bytes, field]);
+        }
+    }
+
+    /// Tells that a key is gone because its time came.
+    fn propagate_expired(&mut self, key: &[u8]) {
+        // Not the flag of this view: a walk may have begun before anybody listened.
+        let propagation = self.keyspace.propagation();
+        if propagation.is_wanted() {
+            let name = propagation.expiry_command();
+            let unit = self.locked.pending.unit();
+            unit.push(self.database, [name, key]);
         }
     }
 

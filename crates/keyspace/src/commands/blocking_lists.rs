@@ -1,7 +1,7 @@
 //! Commands that take elements out of lists and wait until there are some.
 
 use super::Call;
-use super::lists::{ManyPop, end, find, move_element, take_one};
+use super::lists::{ManyPop, end, find, move_element, pop_name, take_one};
 use super::options::timeout_deadline_ms;
 use super::waiting::Wait;
 use crate::error::CommandError;
@@ -50,6 +50,7 @@ fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {
             call.reply.array(2);
             call.reply.bulk(key.bytes);
             take_one(call, key, place, front);
+            call.tell([pop_name(front), key.bytes]);
             return Ok(());
         }
     }

@@ -35,9 +35,19 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
             SerialError::Format => BAD_FORMAT,
         })?;
     if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= call.view.now_ms) {
-        call.view.delete(key, Event::Delete);
+        if call.view.delete(key, Event::Delete) {
+            call.tell_removed(key);
+        }
     } else {
         super::keys::put(call, key, entry, deadline_ms, Event::Restore);
+        if let Some(deadline_ms) = deadline_ms.filter(|_| call.is_told() && !options.absolute) {
+            let mut digits = itoa::Buffer::new();
+            let deadline = digits.format(deadline_ms).as_bytes();
+            let mut words: Vec<&[u8]> = call.arguments.iter().collect();
+            words[2] = deadline;
+            words.push(b"ABSTTL");
+            call.tell(words);
+        }
     }
     call.reply.ok();
     Ok(())

@@ -67,9 +67,22 @@ fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     let allowed = conditions.allow(old_ms, deadline_ms);
     if allowed && deadline_ms <= now_ms {
         call.view.remove(key, place, Event::Delete);
+        call.tell_expired(key);
     } else if allowed {
         call.view.set_deadline(key, place, Some(deadline_ms));
         call.view.changed(key, place, Event::Expire);
+        if call.is_told() && form != AT_MILLISECONDS {
+            // The conditions with it: they hold there as they held here.
+            let mut digits = itoa::Buffer::new();
+            let deadline = digits.format(deadline_ms).as_bytes();
+            let words = call.arguments.iter().enumerate();
+            let words = words.map(|(at, word)| match at {
+                0 => b"PEXPIREAT",
+                2 => deadline,
+                _ => word,
+            });
+            call.tell(words);
+        }
     }
     call.reply.integer(i64::from(allowed));
     Ok(())

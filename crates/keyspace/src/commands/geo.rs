@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use tidewire_resp::{Arguments, Writer};
+use tidewire_resp::{ArgumentList, Arguments, Writer};
 
 use super::Call;
 use super::options::is;
@@ -59,7 +59,7 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     };
     let entry = call.view.entry_mut(key, place);
     let (mut added, mut changed) = (0, 0);
-    for (at, score) in places.zip(scores) {
+    for (at, &score) in places.clone().zip(&scores) {
         let member = call.arguments.get(at + 2).unwrap_or_default();
         if new_only || old_only {
             let there = Scored::of(entry).is_some_and(|scored| scored.score(member).is_some());
@@ -74,6 +74,7 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
     }
     if added + changed > 0 {
         call.view.changed(key, place, Event::SortedSetAdd);
+        tell_added(call, first, &scores);
     }
     call.reply.integer(if count_changed {
         added + changed
@@ -81,6 +82,22 @@ pub(super) fn geoadd(call: &mut Call<'_, '_, '_>) -> Result {
         added
     });
     Ok(())
+}
+
+/// Tells GEOADD as the ZADD that it is, whose places begin at argument `first`.
+fn tell_added(call: &mut Call<'_, '_, '_>, first: usize, scores: &[f64]) {
+    if !call.is_told() {
+        return;
+    }
+    let mut words = ArgumentList::new();
+    words.push(b"ZADD");
+    words.extend(call.arguments.iter().take(first).skip(1));
+    for (at, &score) in call.rest(first).step_by(3).zip(scores) {
+        // A whole number of 52 bits.
+        words.push(itoa::Buffer::new().format(score as i64).as_bytes());
+        words.push(call.argument(at + 2));
+    }
+    call.tell(words.as_arguments());
 }
 
 pub(super) fn geodist(call: &mut Call<'_, '_, '_>) -> Result {

@@ -91,6 +91,11 @@ pub(super) fn hgetdel(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     done.tell(call, key, place);
+    if done.deleted > 0 && call.is_told() {
+        let mut words = vec![&b"HDEL"[..], key.bytes];
+        words.extend(call.arguments.tail(4));
+        call.tell(words);
+    }
     Ok(())
 }
 
@@ -123,6 +128,18 @@ pub(super) fn hgetex(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     done.tell(call, key, place);
+    if done.updated > 0 && call.is_told() {
+        let mut digits = itoa::Buffer::new();
+        let mut words = match change {
+            Change::To(deadline_ms) => {
+                let deadline = digits.format(deadline_ms).as_bytes();
+                vec![b"HPEXPIREAT", key.bytes, deadline]
+            }
+            _ => vec![&b"HPERSIST"[..], key.bytes],
+        };
+        words.extend(call.arguments.tail(from));
+        call.tell(words);
+    }
     Ok(())
 }
 
@@ -164,6 +181,21 @@ pub(super) fn hsetex(call: &mut Call<'_, '_, '_>) -> Result {
     call.reply.integer(i64::from(allowed));
     done.set = allowed;
     done.tell(call, key, place);
+    if let Some((at, deadline_ms)) = options.time_at.zip(options.change.deadline_ms())
+        && done.deleted == 0
+        && allowed
+        && call.is_told()
+    {
+        let mut digits = itoa::Buffer::new();
+        let deadline = digits.format(deadline_ms).as_bytes();
+        let words = call.arguments.iter().enumerate();
+        let words = words.map(|(position, word)| match position {
+            position if position + 1 == at => b"PXAT",
+            position if position == at => deadline,
+            _ => word,
+        });
+        call.tell(words);
+    }
     Ok(())
 }
 
@@ -187,6 +219,7 @@ fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     };
     fields::make_timed(call.view.entry_mut(key, place));
     let mut done = Done::default();
+    let mut updated = Vec::new();
     for at in names {
         let field = call.argument(at);
         let reply = match deadline_of(call, key, place, field) {
@@ -195,8 +228,21 @@ fn set_deadlines(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
             Some(_) => done.apply(call, key, place, field, Change::To(deadline_ms)),
         };
         call.reply.integer(reply);
+        if reply == DONE && call.is_told() {
+            updated.push(field);
+        }
     }
     done.tell(call, key, place);
+    if !updated.is_empty() {
+        // Of the fields only those that have another deadline now.
+        let (mut deadline, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let deadline = deadline.format(deadline_ms).as_bytes();
+        let mut words = vec![&b"HPEXPIREAT"[..], key.bytes, deadline];
+        words.extend(call.arguments.iter().take(from).skip(3));
+        words.extend([&b"FIELDS"[..], count.format(updated.len()).as_bytes()]);
+        words.extend(&updated);
+        call.tell(words);
+    }
     Ok(())
 }
 
@@ -256,6 +302,9 @@ impl Done {
                 // A field that is named twice is removed once.
                 let removed = usize::from(fields::remove(entry, field));
                 self.deleted += removed;
+                if removed > 0 {
+                    call.tell([&b"HDEL"[..], key.bytes, field]);
+                }
                 call.view.keyspace.note_expired_fields(removed);
                 return PAST;
             }
@@ -276,7 +325,7 @@ impl Done {
     }
 
     /// Tells the observer of it, and removes the hash if nothing is left of it.
-    fn tell(self, call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
+    fn tell(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place) {
         call.view.keyspace.note_expired_fields(self.expired);
         let changed = match (self.updated, self.deleted) {
             (0, 0) => None,
@@ -292,6 +341,10 @@ impl Done {
         for event in events.into_iter().flatten() {
             call.view.changed(key, place, event);
         }
+        if !self.set && self.updated == 0 {
+            // What expired, and what was removed, has been told field by field.
+            call.tell_no_request();
+        }
         settle(call, key, place);
     }
 }
@@ -303,6 +356,15 @@ enum Change {
     Clear,
     /// Ms since the UNIX epoch.
     To(i64),
+}
+
+impl Change {
+    fn deadline_ms(self) -> Option<i64> {
+        match self {
+            Change::To(deadline_ms) => Some(deadline_ms),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a deadline is set, by the one that there is.
@@ -341,6 +403,8 @@ struct SetOptions {
     change: Change,
     /// Fields keep their deadlines, or are about to be given others.
     keeps_deadlines: bool,
+    /// Position of the deadline, if it was not given as it is told.
+    time_at: Option<usize>,
     /// Position of the first field.
     first: usize,
 }
@@ -352,6 +416,7 @@ impl SetOptions {
             condition: Condition::None,
             change: Change::None,
             keeps_deadlines: false,
+            time_at: None,
             first: 0,
         };
         let count = call.arguments.len();
@@ -377,6 +442,7 @@ impl SetOptions {
                     return Err(CommandError::Refused(MISSING_TIME));
                 }
                 options.change = Change::To(deadline_ms(call, at, form)?);
+                options.time_at = (form != AT_MILLISECONDS).then_some(at);
             } else if is(option, "keepttl") {
                 options.take_deadline()?;
             } else if is(option, "fxx") {
@@ -454,6 +520,7 @@ fn is_there(
         Found::Missing => false,
         Found::Due => {
             fields::remove(call.view.entry_mut(key, place), field);
+            call.view.propagate_field_gone(key, field);
             done.expired += 1;
             false
         }

@@ -1,7 +1,7 @@
 //! Commands on hashes.
 
 use tidewire_resp::number::parse_integer;
-use tidewire_resp::{Protocol, Writer};
+use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 use super::options::is;
 use super::{Call, random_from};
@@ -180,6 +180,9 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
         .and_then(Decimal::text)
         .ok_or(CommandError::NotFinite)?;
     store_field(call, key, field, &text, Event::HashIncrByFloat)?;
+    call.tell([
+        b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &text,
+    ]);
     call.reply.bulk(&text);
     Ok(())
 }
@@ -296,6 +299,7 @@ fn look_up<R>(
         Found::Due => {
             if let Some(place) = find_to_expire(call, key) {
                 fields::remove(call.view.entry_mut(key, place), field);
+                call.view.propagate_field_gone(key, field);
                 call.view.keyspace.note_expired_fields(1);
                 call.view.changed(key, place, Event::HashExpired);
                 settle(call, key, place);
@@ -322,6 +326,7 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
         let found = Fields::of(entry, now_ms).map(|fields| fields.find(field));
         if found == Some(Found::Due) {
             fields::remove(entry, field);
+            call.view.propagate_field_gone(key, field);
             count += 1;
         }
     }
@@ -337,7 +342,11 @@ fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
     }
     if let Some(place) = find_to_expire(call, key) {
         let now_ms = call.view.now_ms;
-        let count = fields::remove_due(call.view.entry_mut(key, place), now_ms, usize::MAX);
+        let mut gone = ArgumentList::new();
+        let entry = call.view.entry_mut(key, place);
+        let count = fields::remove_due(entry, now_ms, usize::MAX, &mut |field| gone.push(field));
+        let gone = gone.as_arguments().iter();
+        gone.for_each(|field| call.view.propagate_field_gone(key, field));
         call.view.keyspace.note_expired_fields(count);
         call.view.changed(key, place, Event::HashExpired);
         settle(call, key, place);

@@ -169,6 +169,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
     let first = number(call.argument(1), CommandError::InvalidFirstDatabase)?;
     let second = number(call.argument(2), CommandError::InvalidSecondDatabase)?;
     let (first, second) = (database_of(first)?, database_of(second)?);
+    call.view.is_dirty = true;
     if first != second {
         let keyspace = call.view.keyspace;
         let live_names = |key: &[u8]| keyspace.has_live_name(key);
@@ -309,6 +310,8 @@ fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {
 }
 
 fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
+    // Told even if nothing was there.
+    call.view.is_dirty = true;
     for (shard, database) in
         (0..SHARDS).flat_map(|shard| databases.clone().map(move |d| (shard, d)))
     {

@@ -256,7 +256,11 @@ impl ManyPop {
             if let Some(place) = find(call, key)? {
                 call.reply.array(2);
                 call.reply.bulk(key.bytes);
+                let length = list::len(call.view.entry(key, place));
                 take(call, key, place, self.front, self.count);
+                let mut digits = itoa::Buffer::new();
+                let count = digits.format(self.count.min(length)).as_bytes();
+                call.tell([pop_name(self.front), key.bytes, count]);
                 return Ok(true);
             }
         }
@@ -344,6 +348,14 @@ fn take(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, front: bool, wa
     remove_at_end(call, key, place, front, count);
 }
 
+/// The command that takes elements out of one end.
+pub(super) fn pop_name(front: bool) -> &'static [u8] {
+    match front {
+        true => b"LPOP",
+        false => b"RPOP",
+    }
+}
+
 fn remove_at_end(
     call: &mut Call<'_, '_, '_>,
     key: Key<'_>,
@@ -417,6 +429,13 @@ pub(super) fn move_element(
         after_removal(call, from, source, event);
     } else {
         remove_at_end(call, from, source, from_front, 1);
+    }
+    if call.is_told() && call.command.may_wait {
+        let arguments = call.arguments;
+        match call.arguments.len() {
+            6 => call.tell([b"LMOVE", from.bytes, to.bytes, &arguments[3], &arguments[4]]),
+            _ => call.tell([&b"RPOPLPUSH"[..], from.bytes, to.bytes]),
+        }
     }
     Ok(())
 }

@@ -69,6 +69,8 @@ pub struct Command {
     pub(crate) writes_keys: bool,
     /// Whether it may wait for a key: [`Keyspace::execute_waiting`] runs it where it may.
     pub may_wait: bool,
+    /// Whether it may find any key expired: what it removes is told key by key.
+    pub(crate) touches_any_key: bool,
 }
 
 /// Who runs a command.
@@ -426,6 +428,17 @@ pub struct Call<'c, 'k, 'w> {
     pub(crate) waiting: bool,
     /// What the handler wants to wait for.
     pub(crate) wait: Option<Wait>,
+    /// What replicas and the append-only file are told if it changes something.
+    pub(crate) tells: Tells,
+}
+
+/// What is told of a command that has changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// The request as it came.
+    Request,
+    /// What the handler has said, or nothing.
+    Otherwise,
 }
 
 impl<'c> Call<'c, '_, '_> {
@@ -452,6 +465,74 @@ impl<'c> Call<'c, '_, '_> {
 
     pub(crate) fn rest(&self, from: usize) -> Range<usize> {
         from..self.arguments.len()
+    }
+
+    /// Whether anybody is told what the command does: one look at a flag.
+    #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        self.view.propagates
+    }
+
+    /// Tells this command, in place of the request; of several all are told, as a transaction.
+    pub(crate) fn tell<'a>(
+        &mut self,
+        words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+    ) {
+        self.tells = Tells::Otherwise;
+        self.view.propagate(words);
+    }
+
+    /// Tells nothing but what [`tell`](Self::tell) says.
+    #[inline]
+    pub(crate) fn tell_no_request(&mut self) {
+        self.tells = Tells::Otherwise;
+    }
+
+    /// Tells the request with one argument in the place of another.
+    pub(crate) fn tell_with(&mut self, index: usize, argument: &[u8]) {
+        let words = self.arguments.iter().enumerate();
+        let words = words.map(|(at, word)| if at == index { argument } else { word });
+        self.tell(words);
+    }
+
+    /// Tells that a key is gone that the command removes on the way.
+    pub(crate) fn tell_removed(&mut self, key: Key<'_>) {
+        if !self.is_told() {
+            return;
+        }
+        let name = self.view.keyspace.propagation().removal_command();
+        self.tell([name, key.bytes]);
+    }
+
+    /// Tells that a key is gone whose time is over.
+    pub(crate) fn tell_expired(&mut self, key: Key<'_>) {
+        if !self.is_told() {
+            return;
+        }
+        let name = self.view.keyspace.propagation().expiry_command();
+        self.tell([name, key.bytes]);
+    }
+
+    /// Tells the deadline of a key, ms since the UNIX epoch.
+    pub(crate) fn tell_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
+        if !self.is_told() {
+            return;
+        }
+        let mut digits = itoa::Buffer::new();
+        let deadline = digits.format(deadline_ms).as_bytes();
+        self.tell([&b"PEXPIREAT"[..], key.bytes, deadline]);
+    }
+
+    /// The request is told unless the handler has said otherwise, or has changed nothing.
+    #[inline]
+    pub(crate) fn tell_request(&mut self) {
+        if self.view.propagates
+            && self.view.is_dirty
+            && self.tells == Tells::Request
+            && (!self.command.has_flag("readonly") || self.command.has_flag("may_replicate"))
+        {
+            self.view.propagate(self.arguments);
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tidewire_resp::Arguments;
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::{ArgumentList, Arguments};
 
 use super::Call;
 use super::hashes::RANDOM_COUNT_MAX;
@@ -124,10 +124,19 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         for member in members.into_iter().flat_map(Members::iter) {
             call.reply.bulk(member.as_bytes());
         }
+        if call.is_told() && wanted.is_none() {
+            let members = call.view.members(key);
+            let last = members.and_then(|members| Some(members.iter().next()?.as_bytes().to_vec()));
+            call.tell([b"SREM", key.bytes, &last.unwrap_or_default()]);
+        }
         call.view.changed(key, place, Event::SetPop);
         call.view.remove(key, place, Event::Delete);
+        if wanted.is_some() {
+            call.tell_removed(key);
+        }
         return Ok(());
     }
+    let mut told = ArgumentList::new();
     let mut popped = Vec::new();
     for _ in 0..taken {
         let entry = call.view.entry_mut(key, place);
@@ -139,9 +148,24 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
         popped.extend_from_slice(member.as_bytes());
         set::remove(entry, &popped);
         call.reply.bulk(&popped);
+        if call.is_told() {
+            told.push(&popped);
+        }
     }
     call.view.changed(key, place, Event::SetPop);
+    tell_popped(call, key, told.as_arguments());
     Ok(())
+}
+
+/// Tells what SPOP drew.
+fn tell_popped(call: &mut Call<'_, '_, '_>, key: Key<'_>, members: Arguments<'_>) {
+    call.tell_no_request();
+    let members: Vec<&[u8]> = members.iter().collect();
+    for some in members.chunks(MEMBERS_TOLD_AT_ONCE) {
+        let mut words = vec![&b"SREM"[..], key.bytes];
+        words.extend(some);
+        call.tell(words);
+    }
 }
 
 pub(super) fn srandmember(call: &mut Call<'_, '_, '_>) -> Result {
@@ -408,3 +432,6 @@ fn store(
     call.reply.integer(count as i64);
     Ok(())
 }
+
+/// Members in one SREM that stands for SPOP.
+const MEMBERS_TOLD_AT_ONCE: usize = 1024;

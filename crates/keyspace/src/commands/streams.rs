@@ -27,6 +27,8 @@ pub(super) use range::{xlen, xrange, xrevrange};
 mod read;
 pub(super) use read::{has_ambiguous_keys, xread, xreadgroup};
 
+mod telling;
+
 use tidewire_resp::Writer;
 
 use super::Call;

@@ -46,6 +46,9 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
     }
     if store_it {
         store(call, key, call.argument(2), options.expiry);
+        if call.is_told() {
+            tell_set(call, key, &options);
+        }
     }
     Ok(())
 }
@@ -72,13 +75,16 @@ pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     reply_text(call, key)?;
     store(call, key, call.argument(2), Expiry::Clear);
+    call.tell_with(0, b"SET");
     Ok(())
 }
 
 pub(super) fn getdel(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     reply_text(call, key)?;
-    call.view.delete(key, Event::Delete);
+    if call.view.delete(key, Event::Delete) {
+        call.tell([&b"DEL"[..], key.bytes]);
+    }
     Ok(())
 }
 
@@ -117,14 +123,17 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
     match deadline_ms {
         Some(deadline_ms) if deadline_ms <= call.view.now_ms => {
             call.view.remove(key, place, Event::Delete);
+            call.tell_expired(key);
         }
-        Some(_) => {
+        Some(new_ms) => {
             call.view.set_deadline(key, place, deadline_ms);
             call.view.changed(key, place, Event::Expire);
+            call.tell_deadline(key, new_ms);
         }
         None if persist && call.view.entry(key, place).deadline_ms().is_some() => {
             call.view.set_deadline(key, place, None);
             call.view.changed(key, place, Event::Persist);
+            call.tell([&b"PERSIST"[..], key.bytes]);
         }
         None => {}
     }
@@ -267,6 +276,7 @@ pub(super) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
     // A sum is text, even a whole one: only SET looks for integers.
     let place = call.view.set(key, NewValue::Bytes(&text), Expiry::Keep);
     call.view.changed(key, place, Event::IncrByFloat);
+    call.tell([&b"SET"[..], key.bytes, &text, b"KEEPTTL"]);
     call.reply.bulk(&text);
     Ok(())
 }
@@ -316,6 +326,8 @@ struct SetOptions {
     condition: Condition,
     get: bool,
     expiry: Expiry,
+    /// The deadline was given as it is told: PXAT.
+    is_absolute: bool,
 }
 
 impl SetOptions {
@@ -324,6 +336,7 @@ impl SetOptions {
             condition: Condition::Always,
             get: false,
             expiry: Expiry::Clear,
+            is_absolute: false,
         };
         let mut time = None;
         let mut keep = false;
@@ -355,6 +368,7 @@ impl SetOptions {
             let now_ms = call.view.now_ms;
             let deadline_ms = form.positive_deadline_ms(amount, now_ms, call.command.name)?;
             options.expiry = Expiry::At(deadline_ms);
+            options.is_absolute = form == options::AT_MILLISECONDS;
         }
         Ok(options)
     }
@@ -387,8 +401,30 @@ fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result
     let deadline_ms = form.positive_deadline_ms(amount, call.view.now_ms, call.command.name)?;
     let key = call.key(1);
     store(call, key, call.argument(3), Expiry::At(deadline_ms));
+    tell_set_until(call, key, call.argument(3), deadline_ms);
     call.reply.ok();
     Ok(())
+}
+
+/// Tells a SET with options: a deadline in place of a time, and no GET.
+fn tell_set(call: &mut Call<'_, '_, '_>, key: Key<'_>, options: &SetOptions) {
+    if let Expiry::At(deadline_ms) = options.expiry {
+        if !options.is_absolute {
+            tell_set_until(call, key, call.argument(2), deadline_ms);
+        }
+    } else if options.get {
+        let words = call.arguments.iter().enumerate();
+        let words: Vec<&[u8]> = words
+            .filter_map(|(at, word)| (at < 3 || !is(word, "get")).then_some(word))
+            .collect();
+        call.tell(words);
+    }
+}
+
+fn tell_set_until(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], deadline_ms: i64) {
+    let mut digits = itoa::Buffer::new();
+    let deadline = digits.format(deadline_ms).as_bytes();
+    call.tell([&b"SET"[..], key.bytes, value, b"PXAT", deadline]);
 }
 
 fn check_pairs(call: &Call<'_, '_, '_>) -> Result {

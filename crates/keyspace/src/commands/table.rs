@@ -893,6 +893,7 @@ const fn command(
         locks: Locks::None,
         writes_keys: false,
         may_wait: contains_word(flags, "blocking"),
+        touches_any_key: starts_with(full_name, "scan") || starts_with(full_name, "randomkey"),
     }
 }
 

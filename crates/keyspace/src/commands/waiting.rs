@@ -137,7 +137,8 @@ impl Keyspace {
     /// Serves those who wait for what was changed under these locks, and unlocks. To be called
     /// after the last [`run_locked`](Self::run_locked).
     #[inline]
-    pub fn release(&self, locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
+    pub fn release(&self, mut locked: Locked<'_>, now_ms: i64, observer: &mut dyn Observer) {
+        locked.pending.tell();
         if locked.has_ready() {
             self.serve_all(locked, now_ms, observer);
         }
@@ -243,6 +244,7 @@ impl Keyspace {
         if wait.is_none() {
             waiter.over.store(true, Ordering::Relaxed);
             locked.unpark(waiter);
+            locked.pending.tell();
             observer.served(waiter, reply, &outcome);
         }
     }

@@ -144,6 +144,9 @@ impl Keyspace {
                     left -= view.expire_fields(index, left);
                 }
                 next.store(locked.shard(index).next_ms(), Ordering::SeqCst);
+                if let Some(unit) = locked.pending.present() {
+                    unit.loosen();
+                }
                 self.release(locked, now_ms, observer);
             }
             let next = next.load(Ordering::SeqCst);

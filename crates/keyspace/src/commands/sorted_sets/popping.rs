@@ -54,6 +54,16 @@ enum End {
     Highest,
 }
 
+impl End {
+    /// The command that takes members out of this end.
+    fn pop_name(self) -> &'static [u8] {
+        match self {
+            End::Lowest => b"ZPOPMIN",
+            End::Highest => b"ZPOPMAX",
+        }
+    }
+}
+
 fn pop_some(call: &mut Call<'_, '_, '_>, end: End) -> Result {
     let wanted = match call.arguments.len() {
         2 => None,
@@ -82,6 +92,7 @@ fn wait_for_one(call: &mut Call<'_, '_, '_>, end: End) -> Result {
             call.reply.array(3);
             call.reply.bulk(key.bytes);
             take(call, key, place, end, 1, false);
+            call.tell([end.pop_name(), key.bytes]);
             return Ok(());
         }
     }
@@ -157,6 +168,9 @@ impl Request {
                 call.reply.bulk(key.bytes);
                 call.reply.array(count);
                 take(call, key, place, self.end, count, true);
+                let mut digits = itoa::Buffer::new();
+                let count = digits.format(count).as_bytes();
+                call.tell([self.end.pop_name(), key.bytes, count]);
                 return Ok(true);
             }
         }

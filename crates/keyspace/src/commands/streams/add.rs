@@ -9,6 +9,7 @@ use crate::entry::NewValue;
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::stream::{Log, References, Stream, StreamId, Trim, TrimTo};
+use crate::table::Place;
 use crate::value::Object;
 use crate::view::Expiry;
 
@@ -55,6 +56,9 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
             call.view.changed(key, place, Event::StreamTrim);
         }
     }
+    if call.is_told() {
+        options.tell(call, place, Some(id));
+    }
     Ok(())
 }
 
@@ -66,6 +70,9 @@ pub(in crate::commands) fn xtrim(call: &mut Call<'_, '_, '_>) -> Result {
         removed = stream_at(call, key, place).trim(trim, options.references);
         if removed > 0 {
             call.view.changed(key, place, Event::StreamTrim);
+            if call.is_told() {
+                options.tell(call, place, None);
+            }
         }
     }
     call.reply.integer(removed as i64);
@@ -173,6 +180,10 @@ impl NewId {
 /// What XADD and XTRIM are told before the id.
 struct AddOptions {
     trim: Option<Trim>,
+    /// Position of the number or id that the trim is told.
+    trim_at: usize,
+    /// Position of the word LIMIT, which a number follows.
+    limit_at: Option<usize>,
     references: References,
     /// NOMKSTREAM.
     only_existing: bool,
@@ -185,6 +196,8 @@ impl AddOptions {
     fn parse(call: &Call<'_, '_, '_>, adds: bool) -> Result<Self> {
         let mut options = AddOptions {
             trim: None,
+            trim_at: 0,
+            limit_at: None,
             references: References::Keep,
             only_existing: false,
             id: NewId::Any,
@@ -204,6 +217,7 @@ impl AddOptions {
                 }
                 at = options.parse_trim(call, at)?;
             } else if has_value && is(option, "limit") {
+                options.limit_at = Some(at);
                 at += 1;
                 let count = u64::try_from(call.integer(at)?);
                 limit = Some(count.map_err(|_| LIMIT_NEGATIVE)?);
@@ -244,7 +258,45 @@ impl AddOptions {
             approximate,
             limit: 0,
         });
+        self.trim_at = value_at;
         Ok(value_at)
+    }
+
+    /// Tells the id that an entry got, and what an approximate trim left: elsewhere entries may
+    /// share other blocks.
+    fn tell(&self, call: &mut Call<'_, '_, '_>, place: Place, id: Option<StreamId>) {
+        let approximate = self.trim.filter(|trim| trim.approximate);
+        let given = id.is_none() || matches!(self.id, NewId::Given(_));
+        if approximate.is_none() && given {
+            return;
+        }
+        let key = call.key(1);
+        let log = &stream_at(call, key, place).log;
+        let length = log.len();
+        let oldest_id = if length == 0 {
+            StreamId::MAX
+        } else {
+            log.first_id()
+        };
+        let (oldest_id, mut digits) = (oldest_id.text(), itoa::Buffer::new());
+        let left = match approximate.map(|trim| trim.to) {
+            Some(TrimTo::Id(_)) => oldest_id.as_bytes(),
+            _ => digits.format(length).as_bytes(),
+        };
+        let id = id.map(StreamId::text);
+        let mut words = Vec::with_capacity(call.arguments.len());
+        for (at, word) in call.arguments.iter().enumerate() {
+            let is_trim = approximate.is_some();
+            let limit_at = self.limit_at.filter(|_| is_trim);
+            match &id {
+                Some(id) if at == self.id_at => words.push(id.as_bytes()),
+                _ if limit_at.is_some_and(|limit| at == limit || at == limit + 1) => {}
+                _ if is_trim && at == self.trim_at => words.push(left),
+                _ if is_trim && at + 1 == self.trim_at => words.push(b"="),
+                _ => words.push(word),
+            }
+        }
+        call.tell(words);
     }
 
     fn set_limit(&mut self, call: &Call<'_, '_, '_>, limit: Option<u64>, adds: bool) -> Result {

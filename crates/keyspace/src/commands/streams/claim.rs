@@ -3,6 +3,7 @@
 use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
 
+use super::telling::Told;
 use super::{
     Result, find, no_key_or_group, parse_id, parse_start, reply_entry, reply_id, shown, stream_at,
 };
@@ -19,7 +20,8 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
     let place = find_group(call, key)?;
     let options = ClaimOptions::parse(call)?;
     claim(call, key, place, |claim, reply| {
-        if options.last_id > claim.group.last_id {
+        let reads_on = options.last_id > claim.group.last_id;
+        if reads_on {
             claim.group.last_id = options.last_id;
             claim.changes += 1;
         }
@@ -46,6 +48,9 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
             count += 1;
         }
         reply.finish(mark, count);
+        if reads_on && claim.told.is_empty() {
+            claim.told.last_id(claim.group);
+        }
     });
     Ok(())
 }
@@ -91,32 +96,38 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 /// Entries on their way to another consumer of their group.
-struct Claim<'a> {
+struct Claim<'a, 'b> {
     log: &'a Log,
     group: &'a mut Group,
     slot: ConsumerSlot,
     now_ms: i64,
     changes: u64,
+    told: Told<'b>,
 }
 
-impl Claim<'_> {
+impl Claim<'_, '_> {
     fn is_idle(&self, pending: &Pending, idle_ms_min: i64) -> bool {
         idle_ms_min <= 0 || self.now_ms.saturating_sub(pending.delivered_ms) >= idle_ms_min
     }
 
     fn take(&mut self, id: StreamId, delivered_ms: i64, deliveries: u64) {
-        self.group.set_pending(Pending {
+        let pending = Pending {
             id,
             delivered_ms,
             deliveries,
             consumer: self.slot,
-        });
+        };
+        self.group.set_pending(pending);
+        self.told.pending(self.group, &pending);
         self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
         self.changes += 1;
     }
 
     /// An entry that is not there any more is nobody's.
     fn forget(&mut self, id: StreamId) {
+        if let Some(pending) = self.group.find_pending(id).copied() {
+            self.told.pending(self.group, &pending);
+        }
         self.changes += u64::from(self.group.acknowledge(id));
     }
 
@@ -139,11 +150,12 @@ fn claim<'c>(
     call: &mut Call<'c, '_, '_>,
     key: Key<'_>,
     place: Place,
-    act: impl FnOnce(&mut Claim<'_>, &mut Writer<'_>),
+    act: impl FnOnce(&mut Claim<'_, '_>, &mut Writer<'_>),
 ) {
     let (name, consumer) = (call.argument(2), call.argument(3));
     let now_ms = call.view.now_ms;
-    let Call { view, reply, .. } = call;
+    let told = Told::new(call, key.bytes, name);
+    let Call { view, reply, .. } = &mut *call;
     let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
         return;
     };
@@ -158,15 +170,17 @@ fn claim<'c>(
         slot,
         now_ms,
         changes: 0,
+        told,
     };
     act(&mut claim, reply);
-    let changed = claim.changes > 0;
+    let (changed, told) = (claim.changes > 0, claim.told);
     if is_new {
         view.changed_aside(key, Some(Event::GroupCreateConsumer));
     }
     if changed {
         view.changed_aside(key, None);
     }
+    told.tell(call);
 }
 
 fn reply_claimed(reply: &mut Writer<'_>, entry: &Entry<'_>, id_only: bool) {

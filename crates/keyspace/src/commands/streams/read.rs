@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use tidewire_resp::{ArgumentList, Arguments, Mark, Protocol, Writer};
 
+use super::telling::Told;
 use super::{Result, find, parse_id, reply_entry, reply_id, shown};
 use crate::commands::Call;
 use crate::commands::options::{is, timeout_ms_deadline_ms};
@@ -61,11 +62,13 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let now_ms = call.view.now_ms;
     let mut reply = StreamsReply::default();
+    call.tell_no_request();
     for (at, read) in request.keys.clone().zip(reads) {
         let key = call.key(at);
         let Some(place) = find(call, key)? else {
             continue;
         };
+        let mut told = Told::new(call, key.bytes, group_name);
         let Call {
             view, reply: to, ..
         } = &mut *call;
@@ -77,6 +80,9 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         };
         let (slot, is_new) = group.add_consumer(consumer_name, now_ms);
         group.consumer_mut(slot).seen_ms = now_ms;
+        if is_new && request.acknowledges {
+            told.consumer(consumer_name);
+        }
         let mut delivered = 0;
         match read {
             GroupRead::New if log.newest_id().is_none_or(|newest| newest <= group.last_id) => {}
@@ -87,6 +93,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
                     group,
                     slot,
                     now_ms,
+                    told: &mut told,
                 };
                 delivered = delivery.deliver(to, request.count, request.acknowledges);
             }
@@ -97,6 +104,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
                     group,
                     slot,
                     now_ms,
+                    told: &mut told,
                 };
                 delivery.deliver_again(to, id, request.count);
             }
@@ -107,6 +115,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         if delivered > 0 {
             view.changed_aside(key, None);
         }
+        told.tell(call);
     }
     if reply.finish(call.reply) {
         return Ok(());
@@ -291,14 +300,15 @@ impl GroupRead {
 }
 
 /// Entries on their way to a consumer.
-struct Delivery<'a> {
+struct Delivery<'a, 'b> {
     log: &'a Log,
     group: &'a mut Group,
     slot: ConsumerSlot,
     now_ms: i64,
+    told: &'a mut Told<'b>,
 }
 
-impl Delivery<'_> {
+impl Delivery<'_, '_> {
     /// Replies entries that the group has not had; returns how many.
     fn deliver(&mut self, reply: &mut Writer<'_>, most: usize, acknowledged: bool) -> usize {
         let mark = reply.array_later();
@@ -308,17 +318,22 @@ impl Delivery<'_> {
             self.group.advance(entry.id(), self.log);
             reply_entry(reply, &entry);
             if !acknowledged {
-                self.group.set_pending(Pending {
+                let pending = Pending {
                     id: entry.id(),
                     delivered_ms: self.now_ms,
                     deliveries: 1,
                     consumer: self.slot,
-                });
+                };
+                self.group.set_pending(pending);
+                self.told.pending(self.group, &pending);
             }
             count += 1;
         }
         if !acknowledged {
             self.group.consumer_mut(self.slot).active_ms = Some(self.now_ms);
+        }
+        if count > 0 {
+            self.told.last_id(self.group);
         }
         reply.finish(mark, count);
         count

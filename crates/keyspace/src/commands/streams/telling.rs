@@ -1,0 +1,85 @@
+//! What others are told of deliveries: not the command that read or claimed, but what came of it.
+
+use tidewire_resp::ArgumentList;
+
+use crate::commands::Call;
+use crate::stream::{Group, Pending};
+
+/// Commands that bring a group elsewhere to the state that it has here.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    is_wanted: bool,
+    key: &'a [u8],
+    group: &'a [u8],
+    commands: Vec<ArgumentList>,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn new(call: &Call<'_, '_, '_>, key: &'a [u8], group: &'a [u8]) -> Self {
+        Told {
+            is_wanted: call.is_told(),
+            key,
+            group,
+            commands: Vec::new(),
+        }
+    }
+
+    /// An entry is pending, or was until it was found to be gone: claiming it forgets it then.
+    pub(super) fn pending(&mut self, group: &Group, pending: &Pending) {
+        if !self.is_wanted {
+            return;
+        }
+        let consumer = group.consumer(pending.consumer);
+        let (id, last_id) = (pending.id.text(), group.last_id.text());
+        let (mut delivered, mut deliveries) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let mut command = ArgumentList::new();
+        command.extend([b"XCLAIM", self.key, self.group, consumer.name(), b"0"]);
+        command.extend([id.as_bytes(), b"TIME"]);
+        command.push(delivered.format(pending.delivered_ms).as_bytes());
+        command.push(b"RETRYCOUNT");
+        command.push(deliveries.format(pending.deliveries as i64).as_bytes());
+        command.extend([&b"FORCE"[..], b"JUSTID", b"LASTID", last_id.as_bytes()]);
+        self.commands.push(command);
+    }
+
+    /// How far the group has read.
+    pub(super) fn last_id(&mut self, group: &Group) {
+        if !self.is_wanted {
+            return;
+        }
+        let read = group.entries_read.map_or(-1, |read| read as i64);
+        let mut command = ArgumentList::new();
+        command.extend([&b"XGROUP"[..], b"SETID", self.key, self.group]);
+        command.extend([group.last_id.text().as_bytes(), b"ENTRIESREAD"]);
+        command.push(itoa::Buffer::new().format(read).as_bytes());
+        self.commands.push(command);
+    }
+
+    /// There is a new consumer, and nothing that is pending would say so.
+    pub(super) fn consumer(&mut self, name: &[u8]) {
+        if !self.is_wanted {
+            return;
+        }
+        let mut command = ArgumentList::new();
+        command.extend([
+            &b"XGROUP"[..],
+            b"CREATECONSUMER",
+            self.key,
+            self.group,
+            name,
+        ]);
+        self.commands.push(command);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Tells all of it in place of the request.
+    pub(super) fn tell(self, call: &mut Call<'_, '_, '_>) {
+        call.tell_no_request();
+        for command in &self.commands {
+            call.tell(command.as_arguments());
+        }
+    }
+}

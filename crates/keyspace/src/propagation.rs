@@ -1,0 +1,118 @@
+//! What replicas and the append-only file are told: the commands that bring another server to the
+//! same state.
+//!
+//! A command that changes something is told as it came, or as its handler rewrites it: with the
+//! deadline in place of the time to live, with the members that SPOP drew. What belongs together
+//! (a transaction, a script, a command that needs several) is a [`Unit`], put into the [`Log`]s as
+//! one piece, between MULTI and EXEC if it is more than one command, while the shards that it
+//! changed are still locked. So a log has the changes of each key in their order, and whoever
+//! holds every shard sees the state that the log's end stands for.
+
+mod log;
+mod unit;
+
+pub use log::{Log, TooOld};
+pub(crate) use unit::Pending;
+pub use unit::Unit;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// Who is told of changes, and of what.
+#[derive(Debug, Default)]
+pub struct Propagation {
+    /// Whether any log is open.
+    wanted: Wanted,
+    /// Whether keys that expire are told as UNLINK.
+    unlinks_expired: AtomicBool,
+    /// Whether keys that a command removes on the way are told as UNLINK.
+    unlinks_removed: AtomicBool,
+    replicas: Log,
+    file: Log,
+}
+
+/// On cache lines of its own: every command reads it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Wanted(AtomicU8);
+
+/// A log of [`Propagation`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Replicas.
+    Replicas,
+    /// The append-only file.
+    File,
+}
+
+impl Propagation {
+    /// Whether anybody is told of changes: one relaxed load.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// The log of one audience.
+    pub fn log(&self, audience: Audience) -> &Log {
+        match audience {
+            Audience::Replicas => &self.replicas,
+            Audience::File => &self.file,
+        }
+    }
+
+    /// Opens a log. Commands that have begun may still not be in it: whoever needs the state that
+    /// its beginning stands for locks every shard first.
+    pub fn open(&self, audience: Audience) {
+        self.log(audience).open();
+        self.wanted.0.fetch_or(bit(audience), Ordering::SeqCst);
+    }
+
+    /// Closes a log, and drops what is in it. Its offset stays.
+    pub fn close(&self, audience: Audience) {
+        self.wanted.0.fetch_and(!bit(audience), Ordering::SeqCst);
+        self.log(audience).close();
+    }
+
+    /// Changes how keys that go on the way are told: the settings `lazyfree-lazy-expire` and
+    /// `lazyfree-lazy-server-del`, true for UNLINK.
+    pub fn set_unlinks(&self, expired: bool, removed: bool) {
+        self.unlinks_expired.store(expired, Ordering::Relaxed);
+        self.unlinks_removed.store(removed, Ordering::Relaxed);
+    }
+
+    /// The command for a key that expires.
+    pub(crate) fn expiry_command(&self) -> &'static [u8] {
+        removal(self.unlinks_expired.load(Ordering::Relaxed))
+    }
+
+    /// The command for a key that a command removes on the way.
+    pub(crate) fn removal_command(&self) -> &'static [u8] {
+        removal(self.unlinks_removed.load(Ordering::Relaxed))
+    }
+
+    /// Appends a unit to the open logs. The shards that it changed are locked.
+    pub fn append(&self, unit: &Unit) {
+        if unit.is_empty() {
+            return;
+        }
+        let wanted = self.wanted.0.load(Ordering::Relaxed);
+        for audience in [Audience::File, Audience::Replicas] {
+            if wanted & bit(audience) != 0 {
+                self.log(audience).append(unit, audience);
+            }
+        }
+    }
+}
+
+fn removal(unlinks: bool) -> &'static [u8] {
+    match unlinks {
+        true => b"UNLINK",
+        false => b"DEL",
+    }
+}
+
+fn bit(audience: Audience) -> u8 {
+    match audience {
+        Audience::Replicas => 1,
+        Audience::File => 2,
+    }
+}

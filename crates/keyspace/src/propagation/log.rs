@@ -1,0 +1,355 @@
+//! One ordered stream of commands, in bytes, that readers follow by offset.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::unit::{write_command, write_select};
+use super::{Audience, Unit};
+
+/// A stream of RESP commands. Lanes append to it while they hold the shards of what they changed;
+/// readers, on other threads or in other turns, follow it by offset, in bytes since it first began.
+///
+/// It keeps everything from [`start`](Self::start) on until it is [trimmed](Self::trim), or until
+/// it holds more than its [limit](Self::set_limit): then the oldest goes, and a reader that still
+/// needed it is told so.
+#[derive(Default)]
+pub struct Log {
+    tail: Mutex<Tail>,
+    /// Copy of the end, to see without the lock whether there is news.
+    end: AtomicU64,
+    waker: OnceLock<Waker>,
+}
+
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+/// What was asked for is not kept any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooOld {
+    /// The oldest offset that is kept.
+    pub oldest: u64,
+}
+
+/// What is kept: chunks that follow each other.
+struct Tail {
+    is_open: bool,
+    chunks: VecDeque<Vec<u8>>,
+    /// Offset of the first chunk's first byte.
+    start: u64,
+    /// Offset behind the last byte.
+    end: u64,
+    bytes_max: u64,
+    /// The database that the stream has selected; `None` if the next command must say it.
+    database: Option<usize>,
+}
+
+impl Log {
+    /// Sets who is told, with shards and nothing else locked, that there is news: it takes note
+    /// and returns. Only the first one counts.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker.set(Box::new(waker));
+    }
+
+    /// Offset behind the last byte. One atomic load.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Offset of the oldest byte that is kept.
+    pub fn start(&self) -> u64 {
+        self.tail.lock().start
+    }
+
+    /// Bytes that are kept at most; the oldest go first, in whole chunks.
+    pub fn set_limit(&self, bytes_max: u64) {
+        self.tail.lock().bytes_max = bytes_max;
+    }
+
+    /// Lets the next command say its database: for a reader that begins at the end. Returns where
+    /// that is.
+    pub fn begin(&self) -> u64 {
+        let mut tail = self.tail.lock();
+        tail.database = None;
+        tail.end
+    }
+
+    /// Adds what is kept from an offset on, at most about `bytes_max` bytes, to `out`; returns the
+    /// offset behind it. An offset beyond the end reads nothing.
+    pub fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, TooOld> {
+        let tail = self.tail.lock();
+        if from < tail.start {
+            return Err(TooOld { oldest: tail.start });
+        }
+        let (mut at, mut start) = (from, tail.start);
+        for chunk in &tail.chunks {
+            let end = start + chunk.len() as u64;
+            if at < end {
+                let left = bytes_max.saturating_sub((at - from) as usize);
+                let part = &chunk[(at - start) as usize..];
+                let part = &part[..part.len().min(left)];
+                out.extend_from_slice(part);
+                at += part.len() as u64;
+                if part.len() == left {
+                    break;
+                }
+            }
+            start = end;
+        }
+        Ok(at)
+    }
+
+    /// Drops what lies before an offset, in whole chunks: no reader needs it.
+    pub fn trim(&self, before: u64) {
+        let mut dropped = Vec::new();
+        let mut tail = self.tail.lock();
+        while let Some(chunk) = tail.chunks.front()
+            && tail.chunks.len() > 1
+            && tail.start + chunk.len() as u64 <= before
+        {
+            dropped.extend(tail.drop_first());
+        }
+        drop(tail);
+    }
+
+    /// Appends a command that belongs to no database and changes nothing: PING, REPLCONF GETACK.
+    pub fn append_aside(&self, words: &[&[u8]]) {
+        let mut tail = self.tail.lock();
+        let mut bytes = Vec::new();
+        write_command(&mut bytes, words.iter().copied());
+        tail.push(&bytes);
+        self.publish(tail.end);
+        drop(tail);
+        self.wake();
+    }
+
+    /// Goes on from an offset that another server's stream has reached.
+    pub fn continue_at(&self, offset: u64) {
+        let mut tail = self.tail.lock();
+        tail.chunks.clear();
+        (tail.start, tail.end, tail.database) = (offset, offset, None);
+        self.publish(offset);
+    }
+
+    pub(super) fn open(&self) {
+        self.tail.lock().is_open = true;
+    }
+
+    pub(super) fn close(&self) {
+        let mut tail = self.tail.lock();
+        tail.is_open = false;
+        tail.chunks.clear();
+        (tail.start, tail.database) = (tail.end, None);
+    }
+
+    pub(super) fn append(&self, unit: &Unit, audience: Audience) {
+        let Some((first, last)) = unit.databases().filter(|_| !unit.is_silent(audience)) else {
+            return;
+        };
+        let mut tail = self.tail.lock();
+        if !tail.is_open {
+            return;
+        }
+        if unit.is_transaction() {
+            tail.push(MULTI);
+        }
+        if tail.database != Some(first) {
+            let mut select = Vec::new();
+            write_select(&mut select, first);
+            tail.push(&select);
+        }
+        unit.parts(audience).for_each(|part| tail.push(part));
+        tail.database = Some(last);
+        if unit.is_transaction() {
+            tail.push(EXEC);
+        }
+        self.publish(tail.end);
+        drop(tail);
+        self.wake();
+    }
+
+    /// Stores under the lock, so that it never goes back.
+    fn publish(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker();
+        }
+    }
+}
+
+impl Tail {
+    fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self
+                .chunks
+                .back()
+                .map_or(0, |chunk| CHUNK_BYTES - chunk.len());
+            if room == 0 {
+                self.add_chunk();
+                continue;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            if let Some(chunk) = self.chunks.back_mut() {
+                chunk.extend_from_slice(now);
+            }
+            self.end += now.len() as u64;
+            bytes = later;
+        }
+    }
+
+    fn add_chunk(&mut self) {
+        let is_full = self.end - self.start >= self.bytes_max;
+        let mut chunk = is_full.then(|| self.drop_first()).flatten();
+        while self.end - self.start > self.bytes_max && self.drop_first().is_some() {}
+        let mut chunk = chunk
+            .take()
+            .unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
+        chunk.clear();
+        self.chunks.push_back(chunk);
+    }
+
+    fn drop_first(&mut self) -> Option<Vec<u8>> {
+        let chunk = self.chunks.pop_front()?;
+        self.start += chunk.len() as u64;
+        Some(chunk)
+    }
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        Tail {
+            is_open: false,
+            chunks: VecDeque::new(),
+            start: 0,
+            end: 0,
+            bytes_max: u64::MAX,
+            database: None,
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tail = self.tail.lock();
+        formatter
+            .debug_struct("Log")
+            .field("is_open", &tail.is_open)
+            .field("start", &tail.start)
+            .field("end", &tail.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for TooOld {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "kept only from offset {} on", self.oldest)
+    }
+}
+
+impl std::error::Error for TooOld {}
+
+const CHUNK_BYTES: usize = 64 << 10;
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::super::Propagation;
+    use super::*;
+
+    fn unit(database: usize, words: &[&[u8]]) -> Unit {
+        let mut unit = Unit::default();
+        unit.push(database, words.iter().copied());
+        unit
+    }
+
+    fn all(log: &Log) -> String {
+        let mut out = Vec::new();
+        log.read(log.start(), usize::MAX, &mut out).expect("kept");
+        let text = String::from_utf8_lossy(&out).into_owned();
+        let words = text.split("\r\n").filter(|word| !word.starts_with('$'));
+        let words: Vec<&str> = words.collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_database_is_selected_once_and_inside_a_transaction() {
+        let propagation = Propagation::default();
+        propagation.open(Audience::File);
+        let log = propagation.log(Audience::File);
+        propagation.append(&unit(0, &[b"DEL", b"a"]));
+        propagation.append(&unit(0, &[b"DEL", b"b"]));
+        let mut two = unit(3, &[b"DEL", b"c"]);
+        two.push(0, [&b"DEL"[..], b"d"]);
+        propagation.append(&two);
+        propagation.append(&unit(0, &[b"DEL", b"e"]));
+        assert_eq!(
+            all(log),
+            "*2 SELECT 0 *2 DEL a *2 DEL b *1 MULTI *2 SELECT 3 *2 DEL c *2 SELECT 0 *2 DEL d \
+             *1 EXEC *2 DEL e "
+        );
+        log.begin();
+        propagation.append(&unit(0, &[b"DEL", b"f"]));
+        assert!(all(log).ends_with("*2 SELECT 0 *2 DEL f "));
+    }
+
+    #[test]
+    fn the_file_is_not_told_what_only_replicas_need() {
+        let propagation = Propagation::default();
+        propagation.open(Audience::File);
+        propagation.open(Audience::Replicas);
+        let mut unit = Unit::default();
+        unit.push_for_replicas(0, [&b"PUBLISH"[..], b"c", b"m"]);
+        propagation.append(&unit);
+        unit.push(0, [&b"DEL"[..], b"a"]);
+        unit.loosen();
+        propagation.append(&unit);
+        assert_eq!(
+            all(propagation.log(Audience::File)),
+            "*2 SELECT 0 *2 DEL a "
+        );
+        assert_eq!(
+            all(propagation.log(Audience::Replicas)),
+            "*2 SELECT 0 *3 PUBLISH c m *3 PUBLISH c m *2 DEL a "
+        );
+    }
+
+    #[test]
+    fn the_oldest_goes_when_more_is_kept_than_allowed_and_readers_are_told() {
+        let propagation = Propagation::default();
+        propagation.open(Audience::Replicas);
+        let log = propagation.log(Audience::Replicas);
+        log.set_limit(4 * CHUNK_BYTES as u64);
+        let value = vec![b'x'; 10_000];
+        (0..100).for_each(|_| propagation.append(&unit(0, &[b"SET", b"k", &value])));
+        assert!(log.end() - log.start() <= 5 * CHUNK_BYTES as u64);
+        let oldest = log.start();
+        assert_eq!(log.read(0, 10, &mut Vec::new()), Err(TooOld { oldest }));
+        let (mut out, mut at) = (Vec::new(), oldest);
+        while at < log.end() {
+            at = log.read(at, 777, &mut out).expect("kept");
+        }
+        assert_eq!(out.len() as u64, log.end() - oldest);
+        log.trim(log.end());
+        assert!(log.end() - log.start() <= CHUNK_BYTES as u64);
+    }
+
+    #[test]
+    fn a_closed_log_keeps_nothing_but_its_offset() {
+        let propagation = Propagation::default();
+        assert!(!propagation.is_wanted());
+        propagation.open(Audience::File);
+        propagation.append(&unit(0, &[b"DEL", b"a"]));
+        let end = propagation.log(Audience::File).end();
+        propagation.close(Audience::File);
+        propagation.append(&unit(0, &[b"DEL", b"a"]));
+        assert_eq!(propagation.log(Audience::File).end(), end);
+        assert_eq!(propagation.log(Audience::File).start(), end);
+    }
+}

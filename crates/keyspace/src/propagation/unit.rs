@@ -1,0 +1,206 @@
+//! What is told as one piece.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use super::Audience;
+use crate::keyspace::Keyspace;
+
+/// Commands that are told together, as RESP arrays.
+#[derive(Debug, Default)]
+pub struct Unit {
+    bytes: Vec<u8>,
+    commands: usize,
+    /// The databases of the first command and of the last one; SELECTs between them are in `bytes`.
+    databases: Option<(usize, usize)>,
+    /// Parts of `bytes` that only replicas are told.
+    replicas_only: Vec<Range<usize>>,
+    replicas_only_commands: usize,
+    /// The commands do not belong together: keys that a walk found expired.
+    is_loose: bool,
+}
+
+impl Unit {
+    /// Adds a command that runs in `database`.
+    pub fn push<'a>(
+        &mut self,
+        database: usize,
+        words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+    ) {
+        self.select(database);
+        self.commands += 1;
+        write_command(&mut self.bytes, words);
+    }
+
+    /// Adds a command that changes nothing to be kept, such as PUBLISH: replicas alone are told.
+    pub fn push_for_replicas<'a>(
+        &mut self,
+        database: usize,
+        words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+    ) {
+        self.select(database);
+        let start = self.bytes.len();
+        self.push(database, words);
+        self.replicas_only.push(start..self.bytes.len());
+        self.replicas_only_commands += 1;
+    }
+
+    /// The commands are told one by one, not between MULTI and EXEC.
+    pub fn loosen(&mut self) {
+        self.is_loose = true;
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.commands == 0
+    }
+
+    pub(super) fn databases(&self) -> Option<(usize, usize)> {
+        self.databases
+    }
+
+    /// Whether MULTI and EXEC go around it.
+    pub(super) fn is_transaction(&self) -> bool {
+        self.commands > 1 && !self.is_loose
+    }
+
+    /// Whether an audience is told nothing of it.
+    pub(super) fn is_silent(&self, audience: Audience) -> bool {
+        audience == Audience::File && self.commands == self.replicas_only_commands
+    }
+
+    /// The parts that an audience is told.
+    pub(super) fn parts(&self, audience: Audience) -> impl Iterator<Item = &[u8]> {
+        let mut left_out = match audience {
+            Audience::Replicas => [].iter(),
+            Audience::File => self.replicas_only.iter(),
+        };
+        let mut at = Some(0);
+        std::iter::from_fn(move || {
+            let start = at?;
+            let next = left_out.next();
+            at = next.map(|range| range.end);
+            let end = next.map_or(self.bytes.len(), |range| range.start);
+            Some(&self.bytes[start..end])
+        })
+    }
+
+    fn select(&mut self, database: usize) {
+        match &mut self.databases {
+            None => self.databases = Some((database, database)),
+            Some((_, last)) if *last == database => {}
+            Some((_, last)) => {
+                *last = database;
+                write_select(&mut self.bytes, database);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.commands = 0;
+        self.databases = None;
+        self.replicas_only.clear();
+        self.replicas_only_commands = 0;
+        self.is_loose = false;
+    }
+}
+
+/// The unit of commands that run under some locks. It is told when it is taken or dropped: before
+/// the locks are let go.
+pub(crate) struct Pending<'k> {
+    keyspace: &'k Keyspace,
+    unit: Option<Box<Unit>>,
+}
+
+impl<'k> Pending<'k> {
+    #[inline]
+    pub(crate) fn new(keyspace: &'k Keyspace) -> Self {
+        Pending {
+            keyspace,
+            unit: None,
+        }
+    }
+
+    /// The unit, to add to it.
+    pub(crate) fn unit(&mut self) -> &mut Unit {
+        self.unit
+            .get_or_insert_with(|| SPARE.take().unwrap_or_default())
+    }
+
+    /// The same, if there is one.
+    pub(crate) fn present(&mut self) -> Option<&mut Unit> {
+        self.unit.as_deref_mut()
+    }
+
+    /// Tells what there is.
+    #[inline]
+    pub(crate) fn tell(&mut self) {
+        if let Some(unit) = self.unit.take() {
+            self.tell_unit(unit);
+        }
+    }
+
+    #[cold]
+    fn tell_unit(&self, mut unit: Box<Unit>) {
+        self.keyspace.propagation().append(&unit);
+        unit.clear();
+        if unit.bytes.capacity() <= SPARE_BYTES_MAX {
+            SPARE.set(Some(unit));
+        }
+    }
+}
+
+impl Drop for Pending<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+thread_local! {
+    /// The last unit, for its memory.
+    static SPARE: Cell<Option<Box<Unit>>> = const { Cell::new(None) };
+}
+
+/// A unit with more memory is freed after its use.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+pub(super) fn write_select(out: &mut Vec<u8>, database: usize) {
+    let mut digits = [0; DIGITS_MAX];
+    write_command(out, [&b"SELECT"[..], number(database, &mut digits)]);
+}
+
+/// Writes a command as a RESP array of bulk strings.
+pub(super) fn write_command<'a>(
+    out: &mut Vec<u8>,
+    words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+) {
+    let words = words.into_iter();
+    write_count(out, b'*', words.len());
+    for word in words {
+        write_count(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn write_count(out: &mut Vec<u8>, mark: u8, count: usize) {
+    out.push(mark);
+    out.extend_from_slice(number(count, &mut [0; DIGITS_MAX]));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number(mut number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+const DIGITS_MAX: usize = 20;
