@@ -6,7 +6,10 @@ use tidewire_resp::{ArgumentList, Limits, Progress, Protocol, RequestParser, Wri
 
 use crate::value::ValueRef;
 use crate::view::Key;
-use crate::{Keyspace, NullObserver, Options, hash, resolve, serial};
+use crate::{
+    FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, Options, SnapshotOptions, hash,
+    resolve, serial,
+};
 
 /// Runs the requests in `data` on a small keyspace.
 pub fn fuzz_commands(data: &[u8]) {
@@ -90,6 +93,49 @@ pub fn fuzz_restore(data: &[u8]) {
         let body = serial::body(&payload).expect("the footer is our own");
         let again = restore(body).expect("the value is our own");
         assert_eq!(ValueRef::new(&again).value_type(), value.value_type());
+    }
+}
+
+/// Loads a file of keys, saves what was loaded, and loads that; both hold the same keys.
+pub fn fuzz_file(data: &[u8]) {
+    let keyspace = Keyspace::new(small());
+    let whole = load_file(&keyspace, data, usize::MAX);
+    let piecewise = Keyspace::new(small());
+    assert_eq!(load_file(&piecewise, data, 7), whole);
+    let options = SnapshotOptions {
+        checks: true,
+        ..SnapshotOptions::default()
+    };
+    let begun = keyspace.begin_snapshot(options, || ());
+    let (mut snapshot, ()) = begun.expect("nobody else makes one");
+    let mut file = Vec::new();
+    while snapshot.step(&mut file) {}
+    let again = Keyspace::new(small());
+    assert!(load_file(&again, &file, 64), "the file is our own");
+    for database in 0..crate::DATABASES {
+        assert_eq!(again.keys(database), keyspace.keys(database));
+    }
+}
+
+/// Whether all of a file could be loaded.
+fn load_file(keyspace: &Keyspace, data: &[u8], chunk: usize) -> bool {
+    let mut reader = FileReader::new(true);
+    let mut chunks = data.chunks(chunk);
+    loop {
+        match reader.next_record() {
+            Ok(Some(FileRecord::End)) => return true,
+            Ok(Some(FileRecord::Key(key))) => {
+                if keyspace.load(&key, LoadOptions::default()).is_err() {
+                    return false;
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => match chunks.next() {
+                Some(chunk) => reader.push(chunk),
+                None => reader.finish(),
+            },
+            Err(_) => return false,
+        }
     }
 }
 

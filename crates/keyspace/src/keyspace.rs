@@ -27,6 +27,9 @@ use crate::view::{Expiry, View};
 mod expiry;
 pub use expiry::ExpiredKeys;
 
+mod loading;
+pub use loading::{LoadError, LoadOptions, Loaded};
+
 /// How a keyspace is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -102,6 +105,7 @@ pub struct Keyspace {
     first_bytes: [u8; 256],
     notifications: AtomicU32,
     propagation: Propagation,
+    pub(crate) is_in_snapshot: AtomicBool,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -168,6 +172,7 @@ impl Keyspace {
             first_bytes: [0; 256],
             notifications: AtomicU32::new(0),
             propagation: Propagation::default(),
+            is_in_snapshot: AtomicBool::new(false),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),

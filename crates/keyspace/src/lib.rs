@@ -37,7 +37,9 @@ pub use commands::waiting::{ClientTag, Waiter};
 pub use commands::{Command, Locks, Run, SessionCommand, debug_command, lookup, resolve};
 
 mod keyspace;
-pub use keyspace::{ExpiredKeys, KeyHash, Keyspace, Options, Outcome, Totals};
+pub use keyspace::{
+    ExpiredKeys, KeyHash, Keyspace, LoadError, LoadOptions, Loaded, Options, Outcome, Totals,
+};
 
 mod locks;
 pub use locks::{Locked, SHARDS, ShardSet, Suspended};
@@ -82,9 +84,12 @@ mod list;
 mod packed;
 mod quicklist;
 mod serial;
-pub use serial::{dump_libraries, read_libraries};
+pub use serial::{FileError, FileReader, FileRecord, KeyRecord, dump_libraries, read_libraries};
 
 mod set;
+mod snapshot;
+pub use snapshot::{Snapshot, SnapshotOptions};
+
 mod sorted_set;
 mod stream;
 #[allow(unsafe_code, reason = "tags are compared sixteen at a time")]

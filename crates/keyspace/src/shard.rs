@@ -7,6 +7,7 @@ use foldhash::quality::RandomState;
 use crate::entry::{Entry, NewValue};
 use crate::fields;
 use crate::interest::Interests;
+use crate::snapshot::Mark;
 use crate::table::{Place, Table};
 use crate::wheel::Wheel;
 
@@ -23,6 +24,8 @@ pub(crate) struct Shard {
     pub(crate) is_observed: bool,
     /// Keys of each database that somebody waits for or watches.
     pub(crate) interests: [Option<Box<Interests>>; DATABASES],
+    /// How far a snapshot has come here, while one is made.
+    pub(crate) mark: Option<Box<Mark>>,
     /// Commands that have changed something, and keys that were removed for their time.
     pub(crate) changes: u64,
     /// Reads of keys that were there, and of keys that were not.
@@ -39,6 +42,7 @@ impl Shard {
             live: HashSet::default(),
             is_observed: false,
             interests: [const { None }; DATABASES],
+            mark: None,
             changes: 0,
             hits: 0,
             misses: 0,

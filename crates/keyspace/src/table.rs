@@ -262,6 +262,34 @@ impl Table {
         })
     }
 
+    /// Entries from `from` on in the order of the hash bits that stand in the table, each with its
+    /// place in that order, and where the next ones begin: [`ORDER_END`] behind the last. All that
+    /// have a place before that are shown, in no order; about a segment of them.
+    pub(crate) fn part(&self, from: u32) -> (Vec<(u32, &Entry)>, u32) {
+        let mut entries = Vec::new();
+        if self.len == 0 {
+            return (entries, ORDER_END);
+        }
+        let first = from >> ORDER_FINE_BITS << (DEPTH_MAX - DEPTH_KEPT);
+        let mut prefix = first;
+        // Segments that are told apart by bits that the order does not have go together.
+        loop {
+            let segment = &self.segments[self.segment_of_prefix(prefix)];
+            let slots = segment.groups.iter().flat_map(|group| &group.slots);
+            let shown = slots.flatten().filter_map(|entry| {
+                let order = u32::from(entry.hash_bits());
+                (order >= from).then_some((order, entry))
+            });
+            entries.extend(shown);
+            prefix = segment.end_prefix();
+            if prefix.is_multiple_of(1 << (DEPTH_MAX - DEPTH_KEPT)) {
+                break;
+            }
+        }
+        let end = prefix >> (DEPTH_MAX - DEPTH_KEPT) << ORDER_FINE_BITS;
+        (entries, end)
+    }
+
     /// An entry chosen by `random`, or `None` of an empty table. Fair enough for RANDOMKEY.
     pub(crate) fn random(&self, mut random: impl FnMut() -> u64) -> Option<&Entry> {
         if self.len == 0 {
@@ -614,6 +642,10 @@ const POSITIONS: usize = 4096;
 const DEPTH_MAX: u32 = 22;
 /// Directory bits in an entry's pointer.
 const DEPTH_KEPT: u32 = 10;
+/// The other bits there.
+const ORDER_FINE_BITS: u32 = 6;
+/// Behind every place in the order of the bits in entries' pointers.
+pub(crate) const ORDER_END: u32 = 1 << (DEPTH_KEPT + ORDER_FINE_BITS);
 
 #[cfg(test)]
 mod tests {
@@ -730,6 +762,34 @@ mod tests {
         }
         assert_eq!(seen.len(), 50_000);
         assert_eq!(seen.into_iter().collect::<HashSet<_>>().len(), 50_000);
+    }
+
+    #[test]
+    fn parts_show_each_entry_once_while_the_table_changes() {
+        for (stays, changes) in [(10, 5), (20_000, 30_000), (300, 0)] {
+            let mut table = Table::new();
+            for index in 0..stays {
+                add(&mut table, index);
+            }
+            let (mut seen, mut at, mut next) = (Vec::new(), 0, 1_000_000);
+            while at < ORDER_END {
+                let (entries, end) = table.part(at);
+                assert!(end > at);
+                let own = entries.into_iter().map(|(order, entry)| {
+                    assert!((at..end).contains(&order));
+                    entry.key().to_vec()
+                });
+                seen.extend(own.collect::<Vec<_>>());
+                at = end;
+                for _ in 0..changes.min(500) {
+                    add(&mut table, next);
+                    next += 1;
+                }
+            }
+            let all: HashSet<_> = seen.iter().collect();
+            assert_eq!(all.len(), seen.len());
+            assert!((0..stays).all(|index| all.contains(&name(index))));
+        }
     }
 
     #[test]

@@ -260,7 +260,28 @@ impl<'c, 'k> View<'c, 'k> {
 
     #[inline]
     pub(crate) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> &mut Entry {
+        self.keep_old(key, place);
         self.dictionary(key).table.entry_mut(place)
+    }
+
+    /// To be called before an entry is changed or removed: a snapshot that is being made gets the
+    /// old value.
+    #[inline]
+    fn keep_old(&mut self, key: Key<'_>, place: Place) {
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        if let Some(mark) = &mut shard.mark {
+            mark.keep_old(database, key, shard.databases[database].table.entry(place));
+        }
+    }
+
+    /// To be called when a key was added that was not there.
+    #[inline]
+    fn note_new(&mut self, key: Key<'_>) {
+        let database = self.database;
+        if let Some(mark) = &mut self.locked.shard(shard_of(key.hash)).mark {
+            mark.note_new(database, key);
+        }
     }
 
     /// Stores a value under a key, which may be there already. The live flag stays.
@@ -301,6 +322,7 @@ impl<'c, 'k> View<'c, 'k> {
         let place = self
             .dictionary(key)
             .insert(key.hash, key.bytes, value, expires);
+        self.note_new(key);
         if let Expiry::At(deadline_ms) = expiry {
             self.set_deadline(key, place, Some(deadline_ms));
         }
@@ -311,6 +333,7 @@ impl<'c, 'k> View<'c, 'k> {
     /// Adds an entry whose key is not there.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, entry: Entry) -> Place {
         let place = self.dictionary(key).table.insert(key.hash, entry);
+        self.note_new(key);
         self.adopt_fields(key, place);
         self.after_insert(key, place);
         place
@@ -321,6 +344,7 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn replace(&mut self, key: Key<'_>, entry: Entry) -> Place {
         match self.find(key) {
             Some(place) => {
+                self.keep_old(key, place);
                 self.dictionary(key).forget_fields(place);
                 self.entry_mut(key, place).take_value(entry);
                 self.adopt_fields(key, place);
@@ -335,6 +359,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Sets or clears the deadline, without a word to the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
+        self.keep_old(key, place);
         let now_ms = self.now_ms;
         self.dictionary(key)
             .set_deadline(place, key.hash, deadline_ms, now_ms);
@@ -436,6 +461,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Takes an entry out and tells the observer.
     pub(crate) fn remove(&mut self, key: Key<'_>, place: Place, event: Event) -> Entry {
+        self.keep_old(key, place);
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let entry = shard.databases[database].remove(place);

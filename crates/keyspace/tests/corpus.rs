@@ -1,6 +1,6 @@
 //! The fuzzers' corpus, whole, cut and damaged: nothing in it panics.
 
-use tidewire_keyspace::fuzzing::{fuzz_commands, fuzz_hyperloglog, fuzz_restore};
+use tidewire_keyspace::fuzzing::{fuzz_commands, fuzz_file, fuzz_hyperloglog, fuzz_restore};
 
 #[test]
 fn no_file_of_commands_panics() {
@@ -15,6 +15,11 @@ fn no_file_of_a_hyperloglog_panics() {
 #[test]
 fn no_file_of_a_serialised_value_panics() {
     assert!(run("restore", fuzz_restore) > 15);
+}
+
+#[test]
+fn no_file_of_keys_panics() {
+    assert!(run("rdb_file", fuzz_file) > 5);
 }
 
 /// Gives each file of a folder to a fuzzer's entry; how many there are.

@@ -32,7 +32,7 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
         .and_then(|body| serial::restore(body, key, limits))
         .map_err(|error| match error {
             SerialError::Footer => WRONG_FOOTER,
-            SerialError::Format => BAD_FORMAT,
+            SerialError::Format | SerialError::Empty => BAD_FORMAT,
         })?;
     if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= call.view.now_ms) {
         if call.view.delete(key, Event::Delete) {

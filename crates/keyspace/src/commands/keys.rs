@@ -177,6 +177,9 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
             touch_all(call, shard, &[first, second]);
             call.view.visit_shard(shard, |shard, observer| {
                 shard.databases.swap(first, second);
+                if let Some(mark) = &mut shard.mark {
+                    mark.swap(first, second);
+                }
                 if first == 0 || second == 0 {
                     relive(shard, first + second, live_names, observer);
                 }
@@ -323,9 +326,13 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
                     observer.changed(0, &name, Event::Flush, None);
                 }
             }
-            std::mem::replace(&mut shard.databases[database], Dictionary::new())
+            let emptied = std::mem::replace(&mut shard.databases[database], Dictionary::new());
+            match &mut shard.mark {
+                Some(mark) => mark.keep_emptied(database, emptied),
+                None => Some(emptied),
+            }
         });
-        if emptied.table.len() > 0 {
+        if let Some(emptied) = emptied.filter(|emptied| emptied.table.len() > 0) {
             call.view.drop_later(emptied);
         }
     }

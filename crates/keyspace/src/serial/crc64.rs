@@ -2,8 +2,12 @@
 
 /// The checksum of these bytes.
 pub(super) fn of(bytes: &[u8]) -> u64 {
+    extended(0, bytes)
+}
+
+/// The checksum of what has the checksum `crc` with these bytes behind it.
+pub(super) fn extended(mut crc: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut crc = 0;
     for word in words {
         let mixed = crc ^ u64::from_le_bytes(*word);
         crc = (0..8).fold(0, |crc, byte| {
@@ -65,5 +69,6 @@ mod tests {
             TABLES[0][usize::from(crc as u8 ^ byte)] ^ crc >> 8
         });
         assert_eq!(of(&text), bytewise);
+        assert_eq!(extended(of(&text[..333]), &text[333..]), bytewise);
     }
 }

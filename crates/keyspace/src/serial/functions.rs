@@ -1,6 +1,7 @@
 //! Libraries of functions as FUNCTION DUMP gives them: each is its text behind a byte of its own.
 
 use super::reader::Reader;
+use super::writer::Output;
 use super::{VERSION_MAX, body, crc64, writer};
 
 /// Libraries with a footer.
@@ -8,7 +9,7 @@ pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut payload = Vec::new();
     for code in codes {
         payload.push(LIBRARY);
-        writer::text(&mut payload, code);
+        writer::text(&mut Output::of_value(&mut payload), code);
     }
     payload.extend_from_slice(&VERSION_MAX.to_le_bytes());
     let checksum = crc64::of(&payload);
@@ -37,9 +38,9 @@ pub fn read_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     Ok(codes)
 }
 
-const LIBRARY: u8 = 245;
+pub(super) const LIBRARY: u8 = 245;
 /// What release candidates of Redis 7.0 wrote.
-const LIBRARY_BEFORE_RELEASE: u8 = 246;
+pub(super) const LIBRARY_BEFORE_RELEASE: u8 = 246;
 
 #[cfg(test)]
 mod tests {

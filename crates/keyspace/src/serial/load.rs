@@ -109,7 +109,7 @@ fn read_set(form: u8, from: &mut Reader<'_>, mut set: SetMaker<'_>) -> Result<En
             }
         }
     }
-    set.entry.ok_or(SerialError::Format)
+    set.entry.ok_or(SerialError::Empty)
 }
 
 fn read_hash(form: u8, from: &mut Reader<'_>, mut hash: HashMaker) -> Result<Entry> {
@@ -168,7 +168,7 @@ fn read_sorted_set(form: u8, from: &mut Reader<'_>) -> Result<Builder> {
     if scores.len() > 0 {
         Ok(scores)
     } else {
-        Err(SerialError::Format)
+        Err(SerialError::Empty)
     }
 }
 
@@ -195,7 +195,7 @@ fn not_empty(entry: Entry, len: impl Fn(&Entry) -> usize) -> Result<Entry> {
     if len(&entry) > 0 {
         Ok(entry)
     } else {
-        Err(SerialError::Format)
+        Err(SerialError::Empty)
     }
 }
 

@@ -15,6 +15,7 @@
 //! there twice, counts that do not hold, bytes left over) is refused whole.
 
 mod crc64;
+mod file;
 mod functions;
 mod listpack;
 mod lzf;
@@ -25,6 +26,9 @@ mod ziplist;
 mod load;
 mod save;
 mod stream;
+
+pub(crate) use file::FileWriter;
+pub use file::{FileError, FileReader, FileRecord, KeyRecord};
 
 pub use functions::{dump_libraries, read_libraries};
 
@@ -37,6 +41,7 @@ use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
 use crate::value::ValueRef;
 use crate::view::Key;
+use writer::Output;
 
 /// What is wrong with a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub(crate) enum SerialError {
     Footer,
     /// The value is in no form that is known, or contradicts itself.
     Format,
+    /// The value holds nothing, which only old versions with an error wrote.
+    Empty,
 }
 
 type Result<T> = std::result::Result<T, SerialError>;
@@ -74,7 +81,7 @@ impl Limits {
 /// A value with its footer.
 pub(crate) fn dump(value: ValueRef<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
-    let version = save::write(&mut payload, value);
+    let version = save::write(&mut Output::of_value(&mut payload), value);
     payload.extend_from_slice(&version.to_le_bytes());
     let checksum = crc64::of(&payload);
     payload.extend_from_slice(&checksum.to_le_bytes());
@@ -96,8 +103,13 @@ pub(crate) fn body(payload: &[u8]) -> Result<&[u8]> {
 
 /// The entry that a value without footer makes under a key.
 pub(crate) fn restore(body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
+    let (form, body) = body.split_first().ok_or(SerialError::Format)?;
+    restore_form(*form, body, key, limits)
+}
+
+/// The entry that a value whose form is known makes under a key.
+pub(crate) fn restore_form(form: u8, body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
     let mut reader = reader::Reader::new(body);
-    let form = reader.byte()?;
     let entry = load::read(form, &mut reader, key, limits)?;
     if reader.is_empty() {
         Ok(entry)
@@ -106,7 +118,7 @@ pub(crate) fn restore(body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry
     }
 }
 
-/// Redis 8's.
+/// Redis 8.0's.
 const VERSION_MAX: u16 = 12;
 
 /// The forms' numbers.

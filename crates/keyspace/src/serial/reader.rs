@@ -133,7 +133,7 @@ enum Head {
 }
 
 /// Longer strings are never made: an entry tells lengths in 32 bits.
-const TEXT_BYTES_MAX: usize = 2 << 30;
+pub(super) const TEXT_BYTES_MAX: usize = 2 << 30;
 
 pub(super) const BYTE: u8 = 0;
 pub(super) const WORD: u8 = 1;

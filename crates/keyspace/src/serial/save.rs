@@ -3,6 +3,7 @@
 use tidewire_resp::number::DoubleText;
 
 use super::listpack::ListpackWriter;
+use super::writer::Output;
 use super::{chunk, form, listpack, stream, writer};
 use crate::elements::Elements;
 use crate::fields::Fields;
@@ -13,9 +14,9 @@ use crate::sorted_set::Scored;
 use crate::value::{Text, ValueRef};
 
 /// Writes a value behind the number of its form; returns the version that has it.
-pub(super) fn write(out: &mut Vec<u8>, value: ValueRef<'_>) -> u16 {
+pub(super) fn write(out: &mut Output<'_>, value: ValueRef<'_>) -> u16 {
     if let Some(text) = value.text() {
-        out.push(form::STRING);
+        out.form(form::STRING);
         writer::text(out, text.as_bytes());
     } else if let Some(list) = value.list() {
         write_list(out, list);
@@ -39,8 +40,8 @@ pub(super) fn write(out: &mut Vec<u8>, value: ValueRef<'_>) -> u16 {
     VERSION_REDIS_7_0
 }
 
-fn write_list(out: &mut Vec<u8>, list: List<'_>) {
-    out.push(form::LIST_CHUNKS);
+fn write_list(out: &mut Output<'_>, list: List<'_>) {
+    out.form(form::LIST_CHUNKS);
     match list {
         List::Packed(packed) => {
             writer::number(out, 1);
@@ -53,7 +54,7 @@ fn write_list(out: &mut Vec<u8>, list: List<'_>) {
     }
 }
 
-fn write_chunk(out: &mut Vec<u8>, run: &[u8]) {
+fn write_chunk(out: &mut Output<'_>, run: &[u8]) {
     let mut elements = Elements::new(run);
     let first = elements.next();
     let others = elements.count();
@@ -71,14 +72,14 @@ fn write_chunk(out: &mut Vec<u8>, run: &[u8]) {
     }
 }
 
-fn write_set(out: &mut Vec<u8>, members: Members<'_>) {
+fn write_set(out: &mut Output<'_>, members: Members<'_>) {
     if let Members::Integers(integers) = members {
-        out.push(form::SET_INTEGERS);
+        out.form(form::SET_INTEGERS);
         writer::text(out, &integer_set(integers));
         return;
     }
     // Redis before 7.2 knows of no sets in listpacks; later ones pack a small set again.
-    out.push(form::SET);
+    out.form(form::SET);
     writer::number(out, members.len() as u64);
     for member in members.iter() {
         writer::text(out, member.as_bytes());
@@ -96,14 +97,14 @@ fn integer_set(integers: Integers<'_>) -> Vec<u8> {
     bytes
 }
 
-fn write_hash(out: &mut Vec<u8>, fields: Fields<'_>) {
+fn write_hash(out: &mut Output<'_>, fields: Fields<'_>) {
     if fields.table().is_none() {
-        out.push(form::HASH_LISTPACK);
+        out.form(form::HASH_LISTPACK);
         let texts = fields.iter().flat_map(|(field, value)| [field, value]);
         writer::text(out, &listpack::of_texts(texts));
         return;
     }
-    out.push(form::HASH);
+    out.form(form::HASH);
     writer::number(out, fields.len() as u64);
     for (field, value) in fields {
         writer::text(out, field);
@@ -111,9 +112,9 @@ fn write_hash(out: &mut Vec<u8>, fields: Fields<'_>) {
     }
 }
 
-fn write_timed_hash(out: &mut Vec<u8>, fields: Fields<'_>, earliest_ms: i64) {
+fn write_timed_hash(out: &mut Output<'_>, fields: Fields<'_>, earliest_ms: i64) {
     if fields.table().is_none() {
-        out.push(form::HASH_LISTPACK_TIMED);
+        out.form(form::HASH_LISTPACK_TIMED);
         writer::time_ms(out, earliest_ms);
         let texts = fields.pairs().flat_map(|pair| {
             let deadline = Text::integer(pair.deadline_ms.unwrap_or(0));
@@ -122,7 +123,7 @@ fn write_timed_hash(out: &mut Vec<u8>, fields: Fields<'_>, earliest_ms: i64) {
         writer::text(out, &listpack::of_texts(texts));
         return;
     }
-    out.push(form::HASH_TIMED);
+    out.form(form::HASH_TIMED);
     writer::time_ms(out, earliest_ms);
     writer::number(out, fields.len() as u64);
     for pair in fields.pairs() {
@@ -133,9 +134,9 @@ fn write_timed_hash(out: &mut Vec<u8>, fields: Fields<'_>, earliest_ms: i64) {
     }
 }
 
-fn write_sorted_set(out: &mut Vec<u8>, scored: Scored<'_>) {
+fn write_sorted_set(out: &mut Output<'_>, scored: Scored<'_>) {
     if matches!(scored, Scored::Packed(_)) {
-        out.push(form::SORTED_SET_LISTPACK);
+        out.form(form::SORTED_SET_LISTPACK);
         let mut listpack = ListpackWriter::new();
         for (member, score) in scored.iter() {
             listpack.push(member.as_bytes());
@@ -144,7 +145,7 @@ fn write_sorted_set(out: &mut Vec<u8>, scored: Scored<'_>) {
         writer::text(out, &listpack.finish());
         return;
     }
-    out.push(form::SORTED_SET);
+    out.form(form::SORTED_SET);
     writer::number(out, scored.len() as u64);
     // From the greatest on, which Redis inserts fastest.
     for (member, score) in scored.iter().rev() {

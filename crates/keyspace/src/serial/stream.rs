@@ -15,17 +15,18 @@ use tidewire_resp::number::parse_integer;
 
 use super::listpack::{self, ListpackWriter};
 use super::reader::Reader;
+use super::writer::Output;
 use super::{Limits, Result, SerialError, form, writer};
 use crate::elements::Elements;
 use crate::stream::{BlockLimits, Entry, Group, Log, LogState, Pending, Stream, StreamId};
 use crate::value::Text;
 
 /// Writes a stream behind the number of its form; tells whether Redis 7.0 knows that.
-pub(super) fn write(out: &mut Vec<u8>, stream: &Stream) -> bool {
+pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
     // Before Redis 7.2 a consumer had one time, which stands for both.
     let mut consumers = stream.groups.values().flat_map(Group::consumers);
     let is_old = consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
-    out.push(if is_old {
+    out.form(if is_old {
         form::STREAM_2
     } else {
         form::STREAM_3
@@ -75,7 +76,7 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: Limits) -> Result<St
     Ok(stream)
 }
 
-fn write_log(out: &mut Vec<u8>, log: &Log) {
+fn write_log(out: &mut Output<'_>, log: &Log) {
     let mut listpacks = Vec::new();
     let mut count = 0;
     let mut entries = log.range(StreamId::MIN, StreamId::MAX).peekable();
@@ -91,11 +92,11 @@ fn write_log(out: &mut Vec<u8>, log: &Log) {
             text_bytes += texts.sum::<usize>();
             together.push(entry);
         }
-        write_entries(&mut listpacks, &together);
+        write_entries(&mut out.apart(&mut listpacks), &together);
         count += 1;
     }
     writer::number(out, count);
-    out.append(&mut listpacks);
+    out.extend_from_slice(&listpacks);
     let state = log.state();
     writer::number(out, log.len() as u64);
     write_id(out, state.last_id);
@@ -104,7 +105,7 @@ fn write_log(out: &mut Vec<u8>, log: &Log) {
     writer::number(out, state.added);
 }
 
-fn write_entries(out: &mut Vec<u8>, entries: &[Entry<'_>]) {
+fn write_entries(out: &mut Output<'_>, entries: &[Entry<'_>]) {
     let Some(first) = entries.first() else {
         return;
     };
@@ -141,7 +142,7 @@ fn write_entries(out: &mut Vec<u8>, entries: &[Entry<'_>]) {
     writer::text(out, &listpack.finish());
 }
 
-fn write_group(out: &mut Vec<u8>, group: &Group, is_old: bool) {
+fn write_group(out: &mut Output<'_>, group: &Group, is_old: bool) {
     write_id(out, group.last_id);
     writer::number(out, group.entries_read.unwrap_or(UNKNOWN));
     writer::number(out, group.pending_len() as u64);
@@ -306,7 +307,7 @@ fn read_group(form: u8, from: &mut Reader<'_>, log: &Log) -> Result<Group> {
     }
 }
 
-fn write_id(out: &mut Vec<u8>, id: StreamId) {
+fn write_id(out: &mut Output<'_>, id: StreamId) {
     writer::number(out, id.time_ms);
     writer::number(out, id.sequence);
 }

@@ -5,8 +5,71 @@ use tidewire_resp::number::parse_integer;
 use super::lzf;
 use super::reader::{BYTE, COMPRESSED, LONG, WORD};
 
+/// Where values are written to.
+#[derive(Debug)]
+pub(crate) struct Output<'a> {
+    bytes: &'a mut Vec<u8>,
+    /// Behind the number of a value's form stands this key: so it is in files.
+    key: Option<&'a [u8]>,
+    compresses: bool,
+}
+
+impl<'a> Output<'a> {
+    /// For values alone.
+    pub(super) fn of_value(bytes: &'a mut Vec<u8>) -> Self {
+        Output {
+            bytes,
+            key: None,
+            compresses: true,
+        }
+    }
+
+    /// For values with their keys.
+    pub(super) fn of_key(bytes: &'a mut Vec<u8>, key: &'a [u8], compresses: bool) -> Self {
+        Output {
+            bytes,
+            key: Some(key),
+            compresses,
+        }
+    }
+
+    /// For what is neither.
+    pub(super) fn of_file(bytes: &'a mut Vec<u8>, compresses: bool) -> Self {
+        Output {
+            bytes,
+            key: None,
+            compresses,
+        }
+    }
+
+    /// The number of the form of the value that follows.
+    pub(super) fn form(&mut self, form: u8) {
+        self.push(form);
+        if let Some(key) = self.key {
+            text(self, key);
+        }
+    }
+
+    /// A part that goes into the same file later.
+    pub(super) fn apart<'b>(&self, bytes: &'b mut Vec<u8>) -> Output<'b> {
+        Output {
+            bytes,
+            key: None,
+            compresses: self.compresses,
+        }
+    }
+
+    pub(super) fn push(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    pub(super) fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
 /// A number in as many bytes as it needs.
-pub(super) fn number(out: &mut Vec<u8>, number: u64) {
+pub(super) fn number(out: &mut Output<'_>, number: u64) {
     if number < 1 << 6 {
         out.push(number as u8);
     } else if number < 1 << 14 {
@@ -21,14 +84,15 @@ pub(super) fn number(out: &mut Vec<u8>, number: u64) {
 }
 
 /// A string: as an integer if it is one, compressed if that saves something, else as it is.
-pub(super) fn text(out: &mut Vec<u8>, text: &[u8]) {
+pub(super) fn text(out: &mut Output<'_>, text: &[u8]) {
     if text.len() <= INTEGER_BYTES_MAX
         && let Some(value) = parse_integer(text)
         && integer(out, value)
     {
         return;
     }
-    if text.len() > COMPRESSED_BYTES_MIN
+    if out.compresses
+        && text.len() > COMPRESSED_BYTES_MIN
         && let Some(packed) = lzf::compress(text, text.len() - COMPRESSION_SAVES_MIN)
     {
         out.push(SPECIAL | COMPRESSED);
@@ -42,12 +106,12 @@ pub(super) fn text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Ms since the UNIX epoch.
-pub(super) fn time_ms(out: &mut Vec<u8>, time_ms: i64) {
+pub(super) fn time_ms(out: &mut Output<'_>, time_ms: i64) {
     out.extend_from_slice(&time_ms.to_le_bytes());
 }
 
 /// Writes a string that is an integer's; false if it needs more than 32 bits.
-fn integer(out: &mut Vec<u8>, value: i64) -> bool {
+fn integer(out: &mut Output<'_>, value: i64) -> bool {
     let bytes = value.to_le_bytes();
     let (form, length) = match value {
         -0x80..=0x7F => (BYTE, 1),
@@ -84,7 +148,7 @@ mod tests {
             u64::MAX,
         ] {
             let mut out = Vec::new();
-            number(&mut out, value);
+            number(&mut Output::of_value(&mut out), value);
             let mut reader = Reader::new(&out);
             assert_eq!(reader.number(), Ok(value));
             assert!(reader.is_empty());
@@ -101,7 +165,7 @@ mod tests {
             (&long, 70),
         ] {
             let mut out = Vec::new();
-            text(&mut out, value.as_bytes());
+            text(&mut Output::of_value(&mut out), value.as_bytes());
             assert!(out.len() <= length, "{value}");
             for cut in 0..out.len() {
                 assert!(Reader::new(&out[..cut]).text().is_err());

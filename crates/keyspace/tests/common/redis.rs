@@ -1,5 +1,7 @@
 //! A Redis of the machine's own, on the loopback, without files.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -15,12 +17,18 @@ pub(crate) struct Redis {
 impl Redis {
     /// Starts what REDIS_SERVER names, or `redis-server`; `None` if there is none.
     pub(crate) fn start() -> Option<Redis> {
+        Redis::start_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(arguments: &[&str]) -> Option<Redis> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free loopback port").port();
         let program = std::env::var("REDIS_SERVER").unwrap_or("redis-server".to_owned());
         let started = Command::new(program)
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--port", &port.to_string()])
+            .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();

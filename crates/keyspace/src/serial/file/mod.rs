@@ -1,0 +1,99 @@
+//! Files of all keys, as Redis keeps them (RDB): a header, records, an end with a checksum.
+//!
+//! ```text
+//!  REDIS0012 │ aux fields │ libraries │ select │ sizes │ key │ key │ … │ select │ … │ end │ CRC-64
+//!
+//!  aux       │ 250 │ name │ value
+//!  library   │ 245 │ text
+//!  select    │ 254 │ database
+//!  sizes     │ 251 │ keys │ keys with a deadline
+//!  key       │ 252 │ deadline, ms i64 │ 248 │ idle seconds │ 249 │ frequency u8 │ form │ key │ value
+//!            └────── each of these three only if there is something to tell ──────┘
+//!  end       │ 255
+//! ```
+//!
+//! Nothing here reads or writes a file: [`FileWriter`] appends to a buffer, and [`FileReader`] is
+//! given bytes as they come. It never holds more than the longest value and what it was last given.
+
+mod extent;
+mod reader;
+mod writer;
+
+pub use reader::{FileReader, FileRecord, KeyRecord};
+pub(crate) use writer::FileWriter;
+
+/// Why a file of keys cannot be read on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It does not begin as one.
+    #[error("it does not begin with REDIS and a version: it is no RDB file")]
+    Signature,
+    /// Its version is none, or one from the future.
+    #[error("its RDB version is {0}, and 1 to {VERSION} can be read")]
+    Version(u32),
+    /// It ends too early.
+    #[error("it ends in the middle of a record")]
+    Truncated,
+    /// A length or a number is in no form that is known, or too great.
+    #[error("byte {0}: a length that cannot be")]
+    Length(u64),
+    /// A record or value of a kind that is not known.
+    #[error("byte {at}: a record of the unknown kind {kind}")]
+    Kind {
+        /// Where it begins.
+        at: u64,
+        /// The number of its kind.
+        kind: u8,
+    },
+    /// It holds what belongs to a module of Redis.
+    #[error("byte {0}: data of a Redis module, which no server without it can read")]
+    Module(u64),
+    /// Libraries as release candidates of Redis 7.0 wrote them.
+    #[error("byte {0}: a library of functions in the format of a release candidate")]
+    EarlyLibrary(u64),
+    /// A database that is not there.
+    #[error("byte {at}: database {database}, and there are {}", crate::DATABASES)]
+    Database {
+        /// Where it stands.
+        at: u64,
+        /// Its number.
+        database: u64,
+    },
+    /// What was read is not what was written.
+    #[error("its checksum is {stored:016x}, and that of what was read is {computed:016x}")]
+    Checksum {
+        /// In the file.
+        stored: u64,
+        /// Of the bytes before it.
+        computed: u64,
+    },
+}
+
+/// The version that Redis 8.0 writes.
+const VERSION: u32 = 12;
+/// From this version on there is a checksum.
+const VERSION_CHECKSUM: u32 = 5;
+
+const SIGNATURE: &[u8] = b"REDIS";
+
+/// Kinds of records that are no keys.
+mod kind {
+    pub(super) const SLOT_SIZES: u8 = 244;
+    pub(super) const LIBRARY: u8 = super::super::functions::LIBRARY;
+    pub(super) const LIBRARY_BEFORE_RELEASE: u8 = super::super::functions::LIBRARY_BEFORE_RELEASE;
+    pub(super) const MODULE_AUX: u8 = 247;
+    pub(super) const IDLE: u8 = 248;
+    pub(super) const FREQUENCY: u8 = 249;
+    pub(super) const AUX: u8 = 250;
+    pub(super) const SIZES: u8 = 251;
+    pub(super) const DEADLINE_MS: u8 = 252;
+    pub(super) const DEADLINE_SECONDS: u8 = 253;
+    pub(super) const SELECT: u8 = 254;
+    pub(super) const END: u8 = 255;
+    /// Values of modules, in two forms.
+    pub(super) const MODULE_VALUES: [u8; 2] = [6, 7];
+}
+
+#[cfg(test)]
+mod tests;

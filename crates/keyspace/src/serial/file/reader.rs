@@ -1,0 +1,304 @@
+//! A file of keys, read record by record as its bytes come.
+
+use std::borrow::Cow;
+
+use super::super::crc64;
+use super::extent::{Cursor, Stop};
+use super::{FileError, SIGNATURE, VERSION, VERSION_CHECKSUM, kind};
+use crate::shard::DATABASES;
+
+/// What stands in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileRecord<'a> {
+    /// A field that tells something of the file, such as `redis-ver` or `repl-id`.
+    Aux {
+        /// Its name.
+        name: Cow<'a, [u8]>,
+        /// Its value.
+        value: Cow<'a, [u8]>,
+    },
+    /// The text of a library of functions.
+    Library(Cow<'a, [u8]>),
+    /// A key.
+    Key(KeyRecord<'a>),
+    /// Nothing follows that belongs to the file.
+    End,
+}
+
+/// A key with its value, which [`Keyspace::load`](crate::Keyspace::load) makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord<'a> {
+    /// Below [`DATABASES`](crate::DATABASES).
+    pub database: usize,
+    /// Its name.
+    pub key: Cow<'a, [u8]>,
+    /// When it ends, ms since the UNIX epoch.
+    pub deadline_ms: Option<i64>,
+    /// For how long it had not been used, if that was told.
+    pub idle_seconds: Option<u64>,
+    /// How often it was used, as a logarithm, if that was told.
+    pub frequency: Option<u8>,
+    pub(crate) form: u8,
+    pub(crate) value: &'a [u8],
+}
+
+/// Takes bytes as they come and finds the records in them.
+#[derive(Debug)]
+pub struct FileReader {
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are done with.
+    taken: usize,
+    /// Bytes before those of the buffer.
+    before: u64,
+    /// Unread bytes below which it is in vain to look again.
+    wanted: usize,
+    is_last: bool,
+    checks: bool,
+    checksum: u64,
+    /// 0 until the header was read.
+    version: u32,
+    database: usize,
+    has_ended: bool,
+    next: Attributes,
+}
+
+/// What was told of the next key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attributes {
+    deadline_ms: Option<i64>,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
+}
+
+impl FileReader {
+    /// A reader that compares the checksum at the end, or does not.
+    pub fn new(checks: bool) -> Self {
+        FileReader {
+            buffer: Vec::new(),
+            taken: 0,
+            before: 0,
+            wanted: 0,
+            is_last: false,
+            checks,
+            checksum: 0,
+            version: 0,
+            database: 0,
+            has_ended: false,
+            next: Attributes::default(),
+        }
+    }
+
+    /// Adds what comes next in the file.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.before += self.taken as u64;
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Nothing more will come.
+    pub fn finish(&mut self) {
+        self.is_last = true;
+        self.wanted = 0;
+    }
+
+    /// How many bytes have been read as records.
+    pub fn position(&self) -> u64 {
+        self.before + self.taken as u64
+    }
+
+    /// What has come and was not read: behind the end, what belongs to something else.
+    pub fn rest(&self) -> &[u8] {
+        &self.buffer[self.taken..]
+    }
+
+    /// The next record; `None` if more bytes are needed first.
+    pub fn next_record(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
+        loop {
+            if self.has_ended {
+                return Ok(Some(FileRecord::End));
+            }
+            if self.rest().len() < self.wanted {
+                return Ok(None);
+            }
+            let at = self.position();
+            let (found, length) = match self.look() {
+                Ok(found) => found,
+                Err(Stop::More(_)) if self.is_last => return Err(FileError::Truncated),
+                Err(Stop::More(total)) => {
+                    // Twice as much, so that a long value is not looked at again and again.
+                    self.wanted = total.max(self.rest().len() * 2);
+                    return Ok(None);
+                }
+                Err(Stop::Length) => return Err(FileError::Length(at)),
+                Err(Stop::Kind(kind)) => return Err(FileError::Kind { at, kind }),
+                Err(Stop::Module) => return Err(FileError::Module(at)),
+            };
+            self.take(found, length);
+            match found {
+                Found::Attribute => {}
+                Found::Header => self.version = self.read_version(length)?,
+                Found::Database(database) => {
+                    self.database = usize::try_from(database)
+                        .ok()
+                        .filter(|&database| database < DATABASES)
+                        .ok_or(FileError::Database { at, database })?;
+                }
+                Found::EarlyLibrary => return Err(FileError::EarlyLibrary(at)),
+                Found::End(stored) => self.check_end(stored)?,
+                Found::Aux | Found::Library | Found::Key { .. } => {
+                    let attributes = std::mem::take(&mut self.next);
+                    let record = self.record(found, length, attributes);
+                    return record.map(Some).map_err(|_| FileError::Length(at));
+                }
+            }
+        }
+    }
+
+    /// Finds out what comes next, and how long it is.
+    fn look(&mut self) -> Result<(Found, usize), Stop> {
+        let mut cursor = Cursor::new(&self.buffer[self.taken..]);
+        if self.version == 0 {
+            cursor.array::<HEADER_BYTES>()?;
+            return Ok((Found::Header, HEADER_BYTES));
+        }
+        let mut next = self.next;
+        let found = match cursor.byte()? {
+            kind::DEADLINE_SECONDS => {
+                let seconds = i32::from_le_bytes(cursor.array()?);
+                next.deadline_ms = Some(i64::from(seconds) * 1_000);
+                Found::Attribute
+            }
+            kind::DEADLINE_MS => {
+                next.deadline_ms = Some(i64::from_le_bytes(cursor.array()?));
+                Found::Attribute
+            }
+            kind::FREQUENCY => {
+                next.frequency = Some(cursor.byte()?);
+                Found::Attribute
+            }
+            kind::IDLE => {
+                next.idle_seconds = Some(cursor.number()?);
+                Found::Attribute
+            }
+            kind::SIZES => {
+                cursor.pass_numbers(2)?;
+                Found::Attribute
+            }
+            kind::SLOT_SIZES => {
+                cursor.pass_numbers(3)?;
+                Found::Attribute
+            }
+            kind::SELECT => Found::Database(cursor.number()?),
+            kind::AUX => {
+                cursor.pass_text()?;
+                cursor.pass_text()?;
+                Found::Aux
+            }
+            kind::LIBRARY => {
+                cursor.pass_text()?;
+                Found::Library
+            }
+            kind::LIBRARY_BEFORE_RELEASE => Found::EarlyLibrary,
+            kind::MODULE_AUX => return Err(Stop::Module),
+            kind::END if self.version < VERSION_CHECKSUM => Found::End(None),
+            kind::END => Found::End(Some(u64::from_le_bytes(cursor.array()?))),
+            form => {
+                cursor.pass_text()?;
+                let value_at = cursor.position();
+                cursor.pass_value(form)?;
+                Found::Key { value_at }
+            }
+        };
+        self.next = next;
+        Ok((found, cursor.position()))
+    }
+
+    /// Passes what was found; the checksum is that of all before it.
+    fn take(&mut self, found: Found, length: usize) {
+        let checked = match found {
+            Found::End(_) => 1,
+            _ => length,
+        };
+        if self.checks {
+            let bytes = &self.buffer[self.taken..self.taken + checked];
+            self.checksum = crc64::extended(self.checksum, bytes);
+        }
+        self.taken += length;
+        self.wanted = 0;
+    }
+
+    fn read_version(&self, length: usize) -> Result<u32, FileError> {
+        let header = &self.buffer[self.taken - length..self.taken];
+        let digits = header.strip_prefix(SIGNATURE).ok_or(FileError::Signature)?;
+        let version = std::str::from_utf8(digits).ok();
+        let version = version.and_then(|digits| digits.parse().ok());
+        let version = version.ok_or(FileError::Signature)?;
+        match version {
+            1..=VERSION => Ok(version),
+            _ => Err(FileError::Version(version)),
+        }
+    }
+
+    fn check_end(&mut self, stored: Option<u64>) -> Result<(), FileError> {
+        let computed = self.checksum;
+        match stored {
+            // 0: whoever wrote it computed none.
+            Some(stored) if self.checks && stored != 0 && stored != computed => {
+                return Err(FileError::Checksum { stored, computed });
+            }
+            _ => self.has_ended = true,
+        }
+        Ok(())
+    }
+
+    /// What was found and is taken.
+    fn record(
+        &self,
+        found: Found,
+        length: usize,
+        attributes: Attributes,
+    ) -> Result<FileRecord<'_>, Stop> {
+        let bytes = &self.buffer[self.taken - length..self.taken];
+        let mut cursor = Cursor::new(bytes);
+        let form = cursor.byte()?;
+        let text = cursor.text()?;
+        Ok(match found {
+            Found::Key { value_at } => FileRecord::Key(KeyRecord {
+                database: self.database,
+                key: text,
+                deadline_ms: attributes.deadline_ms,
+                idle_seconds: attributes.idle_seconds,
+                frequency: attributes.frequency,
+                form,
+                value: &bytes[value_at..],
+            }),
+            Found::Aux => FileRecord::Aux {
+                name: text,
+                value: cursor.text()?,
+            },
+            _ => FileRecord::Library(text),
+        })
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Header,
+    /// What the next key depends on, or a hint.
+    Attribute,
+    Database(u64),
+    Aux,
+    Library,
+    EarlyLibrary,
+    Key {
+        /// Where the value begins.
+        value_at: usize,
+    },
+    /// With the checksum that stands there.
+    End(Option<u64>),
+}
+
+const HEADER_BYTES: usize = 9;

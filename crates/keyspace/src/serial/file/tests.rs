@@ -1,0 +1,82 @@
+use super::*;
+
+/// A file of a version with these records behind its header.
+fn file(version: &str, records: &[u8]) -> Vec<u8> {
+    let mut bytes = b"REDIS".to_vec();
+    bytes.extend_from_slice(version.as_bytes());
+    bytes.extend_from_slice(records);
+    bytes
+}
+
+/// Keys as `database:key`, when all bytes are given at once, and when they come one by one.
+fn keys(bytes: &[u8]) -> Result<Vec<String>, FileError> {
+    let read = |chunk: usize| {
+        let mut reader = FileReader::new(true);
+        let mut chunks = bytes.chunks(chunk);
+        let mut keys = Vec::new();
+        loop {
+            match reader.next_record()? {
+                Some(FileRecord::Key(key)) => {
+                    let name = String::from_utf8_lossy(&key.key);
+                    keys.push(format!("{}:{name}:{:?}", key.database, key.deadline_ms));
+                }
+                Some(FileRecord::End) => return Ok(keys),
+                Some(_) => {}
+                None => match chunks.next() {
+                    Some(chunk) => reader.push(chunk),
+                    None => reader.finish(),
+                },
+            }
+        }
+    };
+    let whole = read(usize::MAX);
+    assert_eq!(read(1), whole);
+    whole
+}
+
+#[test]
+fn what_stands_before_a_key_belongs_to_it_alone() {
+    let mut records = b"\xFA\x03abc\x01d\xFE\x02\xFB\x02\x01".to_vec();
+    records.extend_from_slice(b"\xFC\x01\0\0\0\0\0\0\0\xF8\x05\xF9\x07\0\x01k\x01v");
+    records.extend_from_slice(b"\xFD\x02\0\0\0\0\x01l\x01v\0\x01m\xC0\x05\xFF\0\0\0\0\0\0\0\0");
+    let expected = ["2:k:Some(1)", "2:l:Some(2000)", "2:m:None"];
+    assert_eq!(keys(&file("0012", &records)).unwrap(), expected);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_apart() {
+    let end = b"\xFF\0\0\0\0\0\0\0\0";
+    assert_eq!(keys(b""), Err(FileError::Truncated));
+    assert_eq!(keys(b"NOREDIS12345"), Err(FileError::Signature));
+    assert_eq!(keys(&file("0013", end)), Err(FileError::Version(13)));
+    assert_eq!(keys(&file("0012", b"")), Err(FileError::Truncated));
+    assert_eq!(keys(&file("0004", b"\xFF")), Ok(vec![]));
+    let wrong = b"\xFF\x01\0\0\0\0\0\0\0";
+    assert!(matches!(
+        keys(&file("0012", wrong)),
+        Err(FileError::Checksum { stored: 1, .. })
+    ));
+    let unknown = keys(&file("0012", b"\x63\x01k"));
+    assert_eq!(unknown, Err(FileError::Kind { at: 9, kind: 0x63 }));
+    assert_eq!(keys(&file("0012", b"\x07\x01k")), Err(FileError::Module(9)));
+    let database = keys(&file("0012", b"\xFE\x10"));
+    assert!(matches!(
+        database,
+        Err(FileError::Database { database: 16, .. })
+    ));
+}
+
+#[test]
+fn a_length_that_is_only_claimed_takes_no_memory() {
+    // A string of 2 GiB, and a list of 2^64 elements.
+    let text = file("0012", b"\0\x01k\x80\x7F\xFF\xFF\xFFabc");
+    let list = file(
+        "0012",
+        b"\x01\x01k\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a\x01b",
+    );
+    for bytes in [text, list] {
+        assert_eq!(keys(&bytes), Err(FileError::Truncated));
+    }
+    let longer = file("0012", b"\0\x01k\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF");
+    assert_eq!(keys(&longer), Err(FileError::Length(9)));
+}

@@ -1,0 +1,97 @@
+//! A file of keys, written record by record.
+
+use super::super::writer::{self, Output};
+use super::super::{crc64, save};
+use super::{SIGNATURE, VERSION, kind};
+use crate::value::ValueRef;
+
+/// Writes records into buffers; keeps only what the next record depends on.
+#[derive(Debug)]
+pub(crate) struct FileWriter {
+    compresses: bool,
+    /// The checksum of all that [`FileWriter::seal`] was given; `None` if there is to be none.
+    checksum: Option<u64>,
+    /// The database that the last record left selected.
+    database: Option<usize>,
+}
+
+impl FileWriter {
+    /// A file whose texts are compressed, and whose end has a checksum, or not.
+    pub(crate) fn new(compresses: bool, checked: bool) -> Self {
+        FileWriter {
+            compresses,
+            checksum: checked.then_some(0),
+            database: None,
+        }
+    }
+
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(SIGNATURE);
+        out.extend_from_slice(format!("{VERSION:04}").as_bytes());
+    }
+
+    pub(crate) fn aux(&self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+        out.push(kind::AUX);
+        let mut out = Output::of_file(out, self.compresses);
+        writer::text(&mut out, name);
+        writer::text(&mut out, value);
+    }
+
+    pub(crate) fn library(&self, out: &mut Vec<u8>, code: &[u8]) {
+        out.push(kind::LIBRARY);
+        writer::text(&mut Output::of_file(out, self.compresses), code);
+    }
+
+    /// How many keys the selected database has, and how many of them have a deadline: a hint.
+    pub(crate) fn sizes(&self, out: &mut Vec<u8>, keys: usize, expiring: usize) {
+        out.push(kind::SIZES);
+        let mut out = Output::of_file(out, self.compresses);
+        writer::number(&mut out, keys as u64);
+        writer::number(&mut out, expiring as u64);
+    }
+
+    /// Selects a database, unless it is; tells whether it was not.
+    pub(crate) fn select(&mut self, out: &mut Vec<u8>, database: usize) -> bool {
+        if self.database == Some(database) {
+            return false;
+        }
+        self.database = Some(database);
+        out.push(kind::SELECT);
+        writer::number(&mut Output::of_file(out, false), database as u64);
+        true
+    }
+
+    /// Records came from elsewhere: the next one selects its database itself.
+    pub(crate) fn forget_database(&mut self) {
+        self.database = None;
+    }
+
+    /// A key of the selected database.
+    pub(crate) fn key(
+        &self,
+        out: &mut Vec<u8>,
+        key: &[u8],
+        deadline_ms: Option<i64>,
+        value: ValueRef<'_>,
+    ) {
+        if let Some(deadline_ms) = deadline_ms {
+            out.push(kind::DEADLINE_MS);
+            out.extend_from_slice(&deadline_ms.to_le_bytes());
+        }
+        save::write(&mut Output::of_key(out, key, self.compresses), value);
+    }
+
+    /// Takes what goes into the file next into the checksum.
+    pub(crate) fn seal(&mut self, bytes: &[u8]) {
+        if let Some(checksum) = &mut self.checksum {
+            *checksum = crc64::extended(*checksum, bytes);
+        }
+    }
+
+    /// The end, which seals itself.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        self.seal(&[kind::END]);
+        out.push(kind::END);
+        out.extend_from_slice(&self.checksum.unwrap_or(0).to_le_bytes());
+    }
+}

@@ -1,0 +1,244 @@
+//! Files of all keys: they hold what was there at one moment, whatever happens meanwhile, and a
+//! real Redis reads them, as we read its own.
+
+mod common;
+#[path = "common/redis.rs"]
+mod redis;
+
+use common::{NOW_MS, Random, Server};
+use redis::Redis;
+use tidewire_keyspace::{
+    FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, SnapshotOptions, debug_command,
+};
+use tidewire_resp::{ArgumentList, Protocol, Writer};
+
+fn options() -> SnapshotOptions {
+    SnapshotOptions {
+        compresses: true,
+        checks: true,
+        aux: vec![("redis-ver".into(), "8.0.6".into())],
+        libraries: vec![b"#!lua name=l\n".to_vec()],
+    }
+}
+
+/// What all keys are, in short; nobody expires.
+fn digest(keyspace: &Keyspace) -> Vec<u8> {
+    let request = ArgumentList::from_slices(&[b"DEBUG", b"DIGEST"]);
+    let command = debug_command("digest", 2).expect("a command");
+    let mut reply = Vec::new();
+    let mut writer = Writer::new(&mut reply, Protocol::Resp2);
+    let arguments = request.as_arguments();
+    let observer = &mut NullObserver;
+    let _ = keyspace.execute(command, arguments, 0, 0, &mut writer, observer);
+    reply
+}
+
+fn load(keyspace: &Keyspace, file: &[u8], chunk: usize) -> usize {
+    let mut reader = FileReader::new(true);
+    let mut chunks = file.chunks(chunk);
+    let (mut keys, mut libraries) = (0, 0);
+    let options = LoadOptions {
+        now_ms: NOW_MS,
+        ..LoadOptions::default()
+    };
+    loop {
+        match reader.next_record().expect("our own file") {
+            Some(FileRecord::Key(key)) => {
+                keyspace.load(&key, options).expect("our own value");
+                keys += 1;
+            }
+            Some(FileRecord::Library(_)) => libraries += 1,
+            Some(FileRecord::End) => break,
+            Some(_) => {}
+            None => match chunks.next() {
+                Some(bytes) => reader.push(bytes),
+                None => reader.finish(),
+            },
+        }
+    }
+    assert_eq!(libraries, 1);
+    keys
+}
+
+/// A command that changes something, most often.
+fn change(random: &mut Random) -> Vec<String> {
+    let key = format!("k{}", random.below(3000));
+    let other = format!("k{}", random.below(3000));
+    let number = random.below(40).to_string();
+    let later = (NOW_MS + 5_000_000_000_000 + random.below(1_000_000) as i64).to_string();
+    let line: &[&str] = match random.below(26) {
+        0..4 => &["SET", &key, &number],
+        4 => &[
+            "SET",
+            &key,
+            "a longer text that is not packed",
+            "PXAT",
+            &later,
+        ],
+        5 => &["APPEND", &key, "more"],
+        6 => &["DEL", &key],
+        7 => &["RENAME", &key, &other],
+        8 => &["COPY", &key, &other, "REPLACE"],
+        9 => &["PEXPIREAT", &key, &later],
+        10 => &["PERSIST", &key],
+        11 => &["MOVE", &key, "1"],
+        12 | 13 => &["RPUSH", &key, &number, "b", "c"],
+        14 => &["LPOP", &key],
+        15 | 16 => &["SADD", &key, &number, &other],
+        17 => &["SREM", &key, &number],
+        18 | 19 => &["HSET", &key, &number, &other, "f", "1"],
+        20 => &["HPEXPIREAT", &key, &later, "FIELDS", "1", "f"],
+        21 => &["HDEL", &key, &number],
+        22 => &["ZADD", &key, &number, &other, "2", "b"],
+        23 => &["ZREM", &key, &other],
+        24 => &["XADD", &key, "*", "a", &number],
+        _ => &["INCR", &key],
+    };
+    line.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn a_snapshot_holds_what_was_there_when_it_began() {
+    for seed in 1..40 {
+        let mut random = Random(seed * 0x9E37_79B9);
+        let mut server = Server::new();
+        for _ in 0..random.below(8000) {
+            server.database = random.below(3);
+            server.run(&change(&mut random));
+        }
+        let before = digest(&server.keyspace);
+        let keys: usize = (0..16).map(|at| server.keyspace.keys(at)).sum();
+        let begun = server.keyspace.begin_snapshot(options(), || 5);
+        let (mut snapshot, noted) = begun.expect("there is none yet");
+        assert_eq!(noted, 5);
+        assert!(server.keyspace.begin_snapshot(options(), || ()).is_none());
+        let mut file = Vec::new();
+        let hurry = random.below(20);
+        while snapshot.step(&mut file) {
+            for _ in 0..hurry {
+                let database = random.below(3);
+                let words = match random.below(2000) {
+                    0 => vec!["FLUSHDB".to_owned()],
+                    1 => vec!["FLUSHALL".to_owned()],
+                    2..5 => vec!["SWAPDB".to_owned(), "0".to_owned(), "1".to_owned()],
+                    _ => change(&mut random),
+                };
+                let request: ArgumentList = words.iter().collect();
+                let command = tidewire_keyspace::resolve(request.as_arguments());
+                let mut reply = Vec::new();
+                let _ = server.keyspace.execute(
+                    command.expect("a command"),
+                    request.as_arguments(),
+                    database,
+                    NOW_MS,
+                    &mut Writer::new(&mut reply, Protocol::Resp2),
+                    &mut NullObserver,
+                );
+            }
+        }
+        assert_eq!(snapshot.written(), keys as u64);
+        drop(snapshot);
+        let copy = Server::new();
+        assert_eq!(load(&copy.keyspace, &file, 1 + random.below(5000)), keys);
+        assert_eq!(digest(&copy.keyspace), before, "seed {seed}");
+        // The marks are gone: the next one is as good.
+        let (mut snapshot, ()) = server
+            .keyspace
+            .begin_snapshot(options(), || ())
+            .expect("one");
+        let mut again = Vec::new();
+        while snapshot.step(&mut again) {}
+        copy.keyspace.clear();
+        load(&copy.keyspace, &again, 4096);
+        assert_eq!(digest(&copy.keyspace), digest(&server.keyspace));
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_given_up_leaves_nothing_behind() {
+    let server = Server::new();
+    for number in 0..5000 {
+        server.line(&format!("SET k{number} v"));
+    }
+    for steps in [0, 1, 100] {
+        let begun = server.keyspace.begin_snapshot(options(), || ());
+        let (mut snapshot, ()) = begun.expect("there is none yet");
+        let mut file = Vec::new();
+        for _ in 0..steps {
+            assert!(snapshot.step(&mut file));
+        }
+        assert!(server.keyspace.is_in_snapshot());
+    }
+    assert!(!server.keyspace.is_in_snapshot());
+}
+
+fn snapshot_of(keyspace: &Keyspace) -> Vec<u8> {
+    let (mut snapshot, ()) = keyspace.begin_snapshot(options(), || ()).expect("one");
+    let mut file = Vec::new();
+    while snapshot.step(&mut file) {}
+    file
+}
+
+/// Keys of every type, small and large.
+fn fill(run: &mut dyn FnMut(&[String])) {
+    let mut random = Random(7);
+    for _ in 0..6000 {
+        run(&change(&mut random));
+    }
+    let line = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    for number in 0..700 {
+        run(&line(&format!("SADD set-of-integers {}", number * 1000)));
+        run(&line(&format!("SADD set m{number}")));
+        run(&line(&format!("HSET hash f{number} {number}")));
+        run(&line(&format!("ZADD sorted {number}.5 m{number}")));
+        run(&line(&format!("RPUSH list element-{number}")));
+        run(&line(&format!(
+            "XADD stream {}-1 price {number} size 2",
+            number + 1
+        )));
+    }
+    let later = NOW_MS + 5_000_000_000_000;
+    run(&line(&format!("HPEXPIREAT hash {later} FIELDS 2 f1 f2")));
+    run(&line("XGROUP CREATE stream group 0 ENTRIESREAD 5"));
+    run(&line(
+        "XREADGROUP GROUP group consumer COUNT 7 STREAMS stream >",
+    ));
+    run(&line("XDEL stream 9-1 10-1"));
+    run(&["SET".into(), "long".into(), "tide ".repeat(50_000)]);
+}
+
+#[test]
+fn redis_reads_our_file_and_we_read_its_own() {
+    let directory = std::env::temp_dir().join(format!("tidewire-rdb-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a temporary folder");
+    let place = directory.display().to_string();
+    let arguments = ["--dir", &place, "--enable-debug-command", "yes"];
+    let server = Server::new();
+    fill(&mut |words| {
+        server.run(words);
+    });
+    let mut file = snapshot_of(&server.keyspace);
+    // Redis knows no library without a function.
+    let library = b"#!lua name=l\nredis.register_function('f',function() return 1 end)";
+    let begun = server.keyspace.begin_snapshot(
+        SnapshotOptions {
+            libraries: vec![library.to_vec()],
+            ..options()
+        },
+        || (),
+    );
+    let (mut snapshot, ()) = begun.expect("one");
+    file.clear();
+    while snapshot.step(&mut file) {}
+    std::fs::write(directory.join("dump.rdb"), &file).expect("written");
+    if let Some(mut redis) = Redis::start_with(&arguments) {
+        assert_eq!(redis.run(&["FCALL", "f", "0"]), b":1\r\n");
+        assert_eq!(redis.run(&["DEBUG", "DIGEST"]), digest(&server.keyspace));
+        assert_eq!(redis.run(&["SAVE"]), b"+OK\r\n");
+        let theirs = std::fs::read(directory.join("dump.rdb")).expect("saved");
+        let copy = Server::new();
+        load(&copy.keyspace, &theirs, 10_000);
+        assert_eq!(digest(&copy.keyspace), digest(&server.keyspace));
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
