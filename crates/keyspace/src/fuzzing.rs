@@ -97,7 +97,7 @@ pub fn fuzz_restore(data: &[u8]) {
 }
 
 /// Loads a file of keys, saves what was loaded, and loads that; both hold the same keys.
-pub fn fuzz_file(data: &[u8]) {
+pub fn fuzz_rdb_file(data: &[u8]) {
     let keyspace = Keyspace::new(small());
     let whole = load_file(&keyspace, data, usize::MAX);
     let piecewise = Keyspace::new(small());

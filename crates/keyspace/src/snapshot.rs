@@ -7,8 +7,8 @@
 //! long it takes, and nothing is copied but what changes meanwhile.
 //!
 //! The walk's order is that of the 16 bits of a key's hash that stand in the table, whatever the
-//! table grows into: an entry comes before or after the walk by its hash alone. What FLUSHDB empties
-//! is kept until the walk has been there; SWAPDB only changes which database is which.
+//! table grows into: an entry comes before or after the walk by its hash alone. What FLUSHDB
+//! empties is kept until the walk has been there; SWAPDB only changes which database is which.
 //!
 //! What expires meanwhile is left out: its time has come for whoever reads the file, too.
 

@@ -1,6 +1,6 @@
 //! The fuzzers' corpus, whole, cut and damaged: nothing in it panics.
 
-use tidewire_keyspace::fuzzing::{fuzz_commands, fuzz_file, fuzz_hyperloglog, fuzz_restore};
+use tidewire_keyspace::fuzzing::{fuzz_commands, fuzz_hyperloglog, fuzz_rdb_file, fuzz_restore};
 
 #[test]
 fn no_file_of_commands_panics() {
@@ -19,7 +19,7 @@ fn no_file_of_a_serialised_value_panics() {
 
 #[test]
 fn no_file_of_keys_panics() {
-    assert!(run("rdb_file", fuzz_file) > 5);
+    assert!(run("rdb_file", fuzz_rdb_file) > 5);
 }
 
 /// Gives each file of a folder to a fuzzer's entry; how many there are.

@@ -7,8 +7,8 @@
 //!  library   │ 245 │ text
 //!  select    │ 254 │ database
 //!  sizes     │ 251 │ keys │ keys with a deadline
-//!  key       │ 252 │ deadline, ms i64 │ 248 │ idle seconds │ 249 │ frequency u8 │ form │ key │ value
-//!            └────── each of these three only if there is something to tell ──────┘
+//!  key       │ 252 │ deadline, ms i64 │ 248 │ idle s │ 249 │ frequency u8 │ form │ key │ value
+//!            └──────── each of these only if there is something to tell ───┘
 //!  end       │ 255
 //! ```
 //!
