@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
+use tidewire_keyspace::SHARDS;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
 use tidewire_zmtp::SocketType;
 use tracing::debug;
 
+use crate::attention::Attention;
 use crate::exchange::Exchange;
 use crate::fanout::Fanout;
 use crate::hub::{Hub, LiveObserver, Mail};
@@ -54,6 +57,8 @@ pub struct HubLane {
     exchange: Option<Exchange>,
     /// The journal's next sequence when other lanes were last told of it.
     feed_announced: u64,
+    /// The shard whose tracked keys are next looked through for clients that have left.
+    tracking_sweep: usize,
 }
 
 impl HubLane {
@@ -78,6 +83,7 @@ impl HubLane {
             timed_sessions: 0,
             exchange: None,
             feed_announced: 0,
+            tracking_sweep: 0,
             hub,
         }
     }
@@ -168,6 +174,9 @@ impl HubLane {
             self.hub.parameters.look_at_memory();
         }
         self.fanout.sweep(context.now_ns());
+        if self.lane == 0 && !self.hub.scripting.is_running() {
+            self.sweep_tracking();
+        }
         for source in &mut self.sources {
             source.publish_latency();
         }
@@ -266,10 +275,48 @@ impl HubLane {
         }
     }
 
+    /// Keeps the table of tracked keys within its bound, and tells what has expired.
+    #[cold]
+    fn turn_tracking(&self) {
+        let hub = &*self.hub;
+        let keys_max = hub.parameters.tracked_keys_max.load(Ordering::Relaxed);
+        if hub.keyspace.tracked_keys() > keys_max {
+            hub.keyspace
+                .limit_tracking(keys_max, &mut LiveObserver(hub));
+        }
+        hub.broadcast_changed();
+    }
+
+    /// Forgets clients that tracked keys and have left, shard by shard.
+    fn sweep_tracking(&mut self) {
+        let left = &self.hub.tracking.has_left;
+        if left.load(Ordering::Relaxed) == 0 && self.tracking_sweep == 0 {
+            return;
+        }
+        if self.tracking_sweep == 0 {
+            left.store(0, Ordering::Relaxed);
+        }
+        let clients = &self.hub.clients;
+        let is_there = |id: u64| clients.find(id).is_some();
+        for shard in self.tracking_sweep..self.tracking_sweep + SHARDS_A_SWEEP {
+            self.hub.keyspace.sweep_tracking(shard, &is_there);
+        }
+        self.tracking_sweep = (self.tracking_sweep + SHARDS_A_SWEEP) % SHARDS;
+    }
+
     fn expire_keys(&mut self, context: &Context<Mail>) -> Option<u64> {
         let keyspace = &self.hub.keyspace;
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let latency_ms = &self.hub.parameters.latency_threshold_ms;
+        let latency_ms = latency_ms.load(Ordering::Relaxed);
+        let started = (latency_ms != 0).then(Instant::now);
         keyspace.expire_due(now_ms, EXPIRIES_A_TURN, &mut LiveObserver(&self.hub));
+        if let Some(ms) = started.map(|started| started.elapsed().as_millis() as u64)
+            && ms >= latency_ms
+        {
+            let unix_s = context.unix_ns() / 1_000_000_000;
+            self.hub.slow_events.note("expire-cycle", unix_s, ms);
+        }
         let deadline_ms = keyspace.next_deadline_ms()?;
         let wait_ms = deadline_ms.saturating_sub(now_ms).clamp(0, DEADLINE_MS_MAX) as u64;
         Some(context.now_ns() + wait_ms * 1_000_000)
@@ -409,6 +456,25 @@ impl Application for HubLane {
                 }
             }
             Mail::Unpaused => self.resume_postponed(context),
+            Mail::Invalid {
+                connection,
+                is_redirected,
+                invalid,
+                bytes,
+            } => {
+                self.hub.mail_taken(self.lane, bytes);
+                if let Some(session) = self.resp_session(connection) {
+                    session.invalid(hub, context, connection, is_redirected, &invalid);
+                }
+            }
+            Mail::Shown(line) => {
+                self.hub.mail_taken(self.lane, line.len());
+                for connection in hub.monitors.on(self.lane) {
+                    if let Some(session) = self.resp_session(connection) {
+                        session.show(hub, context, connection, &line);
+                    }
+                }
+            }
         }
     }
 
@@ -418,6 +484,7 @@ impl Application for HubLane {
         }
         if self.hub.take_lagging(self.lane) {
             self.fanout.owe_everything(context);
+            self.hub.invalidate_lane(self.lane);
         }
         let mut deadline_ns = self.turn_exchange(context);
         deadline_ns = earlier(deadline_ns, self.turn_sources(context));
@@ -432,13 +499,20 @@ impl Application for HubLane {
         if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
+        if self.hub.attention.has(Attention::TRACKED) {
+            self.hub.broadcast_changed();
+        }
         if self.hub.scripting.is_running() {
             // Of another lane: it holds the shards that all this needs.
             let again_ns = context.now_ns() + SCRIPT_WAIT_NS;
             return earlier(deadline_ns, Some(again_ns));
         }
         deadline_ns = earlier(deadline_ns, self.end_waits(context));
-        earlier(deadline_ns, self.expire_keys(context))
+        deadline_ns = earlier(deadline_ns, self.expire_keys(context));
+        if self.hub.attention.has(Attention::TRACKED) {
+            self.turn_tracking();
+        }
+        deadline_ns
     }
 }
 
@@ -451,6 +525,8 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 /// How often sessions' deadlines are looked at.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
+/// Shards looked through at a time for clients that have left.
+const SHARDS_A_SWEEP: usize = 8;
 /// How soon to look again whether another lane's script has ended.
 const SCRIPT_WAIT_NS: u64 = 5_000_000;
 /// Keys expired a turn, so that a million of them at once do not hold the lane up.

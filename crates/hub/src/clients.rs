@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 
+use crate::tracking::{self, ClientTracking};
+
 /// All connected Redis clients, by id.
 #[derive(Debug, Default)]
 pub struct Clients {
@@ -62,6 +64,10 @@ pub struct Client {
     pub watched: AtomicU32,
     /// Whether its command has not ended.
     pub blocked: AtomicBool,
+    /// CLIENT TRACKING.
+    pub tracking: ClientTracking,
+    /// Whether it is shown all commands.
+    pub monitors: AtomicBool,
 }
 
 /// What a client says of itself.
@@ -108,6 +114,8 @@ impl Clients {
             multi: AtomicI64::new(-1),
             watched: AtomicU32::new(0),
             blocked: AtomicBool::new(false),
+            tracking: ClientTracking::default(),
+            monitors: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, client.clone());
         client
@@ -116,6 +124,11 @@ impl Clients {
     /// Forgets a client.
     pub fn disconnect(&self, id: u64) {
         self.by_id.lock().remove(&id);
+    }
+
+    /// A client by its number.
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.by_id.lock().get(&id).cloned()
     }
 
     /// Number of clients now.
@@ -166,9 +179,13 @@ impl Client {
         let labels = self.labels.lock().clone();
         let multi = self.multi.load(Ordering::Relaxed);
         let flags: String = [
+            ('O', self.monitors.load(Ordering::Relaxed)),
             ('P', self.is_subscriber()),
             ('x', multi >= 0),
             ('b', is_blocked),
+            ('t', self.tracking.has(tracking::ON)),
+            ('R', self.tracking.has(tracking::BROKEN)),
+            ('B', self.tracking.has(tracking::BCAST)),
             ('U', self.address == "local"),
             ('e', self.no_evict.load(Ordering::Relaxed)),
             ('T', self.no_touch.load(Ordering::Relaxed)),
@@ -184,7 +201,7 @@ impl Client {
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
              ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 \
              rbs=0 rbp=0 obl=0 oll=0 omem={output_bytes} tot-mem={} events=r cmd={} user=default \
-             redir=-1 resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
+             redir={} resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
             self.id,
             self.address,
             self.local_address,
@@ -200,6 +217,7 @@ impl Client {
             self.watched.load(Ordering::Relaxed),
             query_bytes + output_bytes,
             *self.last_command.lock(),
+            self.tracking.redirect(),
             self.protocol.load(Ordering::Relaxed),
             labels.library,
             labels.library_version,

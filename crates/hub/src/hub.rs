@@ -6,20 +6,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
-use tidewire_keyspace::{Command, Event, Keyspace, Observer, Options, Outcome, ValueRef, Waiter};
+use tidewire_keyspace::{
+    Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
+};
 use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 
+use crate::attention::Attention;
 use crate::board::{Board, MARKET_PREFIX, write_json_text};
 use crate::clients::Clients;
 use crate::fanout::FanoutCounters;
 use crate::ingest::IngestCounters;
+use crate::monitor::Monitors;
 use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::scripting::Scripting;
+use crate::slow_events::SlowEvents;
+use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
 use crate::subscriptions::Subscriptions;
+use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
 
 /// Limits and switches of a hub. Every queue has its bound here.
@@ -139,6 +146,16 @@ pub struct Hub {
     pub(crate) scripting: Scripting,
     /// What commands have done.
     pub(crate) statistics: Statistics,
+    /// Who looks at every command.
+    pub(crate) attention: Attention,
+    /// Client-side caching.
+    pub(crate) tracking: Tracking,
+    /// Clients that listen to all commands.
+    pub(crate) monitors: Monitors,
+    /// Commands that took long.
+    pub(crate) slowlog: Slowlog,
+    /// Moments that took long.
+    pub(crate) slow_events: SlowEvents,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
@@ -185,6 +202,19 @@ pub enum Mail {
     },
     /// CLIENT UNPAUSE.
     Unpaused,
+    /// A client of that lane must not use what it has read any more.
+    Invalid {
+        /// Who is told.
+        connection: ConnectionId,
+        /// It is told of what another client has read.
+        is_redirected: bool,
+        /// What it must not use.
+        invalid: Invalid,
+        /// What this counts in the mailbox.
+        bytes: usize,
+    },
+    /// A command, for the clients of that lane that listen to all of them.
+    Shown(Arc<[u8]>),
 }
 
 impl Hub {
@@ -229,6 +259,11 @@ impl Hub {
             pause: Pause::default(),
             scripting: Scripting::new(config.lanes),
             statistics: Statistics::new(config.lanes),
+            attention: Attention::default(),
+            tracking: Tracking::default(),
+            monitors: Monitors::default(),
+            slowlog: Slowlog::default(),
+            slow_events: SlowEvents::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
@@ -276,9 +311,27 @@ impl Hub {
         }
     }
 
+    /// Sends mail that a lane may miss when it does not keep up: it is marked then, and told so.
+    pub(crate) fn send_bounded(&self, lane: usize, bytes: usize, mail: Mail) {
+        let mailbox = &self.mailboxes[lane];
+        if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
+            if !self.lagging[lane].swap(true, Ordering::AcqRel) {
+                mailbox.send(Mail::Lagging);
+            }
+            return;
+        }
+        self.mail_bytes[lane].fetch_add(bytes, Ordering::Relaxed);
+        mailbox.send(mail);
+    }
+
     /// `lane` has taken `publication` out of its mailbox.
     pub(crate) fn news_taken(&self, lane: usize, publication: &Publication) {
-        self.mail_bytes[lane].fetch_sub(publication.memory_bytes(), Ordering::Relaxed);
+        self.mail_taken(lane, publication.memory_bytes());
+    }
+
+    /// `lane` has taken mail of so many bytes out of its mailbox.
+    pub(crate) fn mail_taken(&self, lane: usize, bytes: usize) {
+        self.mail_bytes[lane].fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Whether `lane` has missed mail since it last asked.
@@ -427,6 +480,28 @@ impl Observer for LiveObserver<'_> {
 
     fn notified(&mut self, database: usize, key: &[u8], event: Event) {
         crate::notifications::publish(self.0, database, key, event);
+    }
+
+    fn modified(&mut self, key: &[u8]) {
+        self.0.note_changed(key);
+    }
+
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers) {
+        self.0.invalidate(key, trackers);
+    }
+
+    fn flushed(&mut self) {
+        self.0.invalidate_everything();
+    }
+
+    fn reader(&mut self) -> Option<u64> {
+        self.0.tracking_reader()
+    }
+
+    fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
+        if self.0.attention.has(Attention::TRACKED) {
+            self.0.serve_for(waiter.map(|waiter| waiter.client.client));
+        }
     }
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {

@@ -14,6 +14,8 @@
 mod application;
 pub use application::{HubLane, port};
 
+mod attention;
+
 mod board;
 pub use board::{Board, BoardFull, MARKET_PREFIX, Topic};
 
@@ -40,6 +42,8 @@ mod listeners;
 
 mod memory;
 
+mod monitor;
+
 mod notifications;
 
 mod outlet;
@@ -57,6 +61,13 @@ mod publishers;
 mod scripting;
 
 mod session;
+
+mod slow_events;
+
+mod slowlog;
+
+mod tracking;
+pub use tracking::{ClientTracking, Invalid};
 
 mod sessions;
 

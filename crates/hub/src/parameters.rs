@@ -9,7 +9,7 @@ mod table;
 
 pub(crate) use kinds::{OutputLimit, read_memory};
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_keyspace::{EventClasses, Keyspace, glob};
@@ -41,6 +41,18 @@ pub struct Parameters {
     pub(crate) wants_replicas: AtomicBool,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
+    /// `slowlog-log-slower-than`, µs; -1 is none.
+    pub(crate) slowlog_us: AtomicI64,
+    /// `slowlog-max-len`.
+    pub(crate) slowlog_length_max: AtomicU64,
+    /// `latency-monitor-threshold`; 0 is none.
+    pub(crate) latency_threshold_ms: AtomicU64,
+    /// From this time on a command is slow by one of these; the greatest number if by none.
+    pub(crate) slow_from_ns: AtomicU64,
+    /// The time of every command is taken, because even short ones may be slow by these.
+    pub(crate) times_all: AtomicBool,
+    /// `tracking-table-max-keys`; the greatest number is none.
+    pub(crate) tracked_keys_max: AtomicU64,
     /// `requirepass` is set.
     pub(crate) has_password: AtomicBool,
     password: RwLock<Vec<u8>>,
@@ -107,6 +119,12 @@ impl Parameters {
             memory_is_full: AtomicBool::default(),
             wants_replicas: AtomicBool::default(),
             latency_tracking: AtomicBool::default(),
+            slowlog_us: AtomicI64::default(),
+            slowlog_length_max: AtomicU64::default(),
+            latency_threshold_ms: AtomicU64::default(),
+            slow_from_ns: AtomicU64::new(u64::MAX),
+            times_all: AtomicBool::default(),
+            tracked_keys_max: AtomicU64::default(),
             has_password: AtomicBool::default(),
             password: RwLock::default(),
         };
@@ -270,6 +288,13 @@ impl Parameters {
         self.wants_replicas.store(wants_replicas, Ordering::Relaxed);
         let tracking = value_in(values, "latency-tracking") == b"yes";
         self.latency_tracking.store(tracking, Ordering::Relaxed);
+        self.apply_slowness(values);
+        let tracked_keys_max = match number("tracking-table-max-keys") {
+            0 => u64::MAX,
+            keys_max => keys_max,
+        };
+        self.tracked_keys_max
+            .store(tracked_keys_max, Ordering::Relaxed);
         let limits = OutputLimits::of(value_in(values, "client-output-buffer-limit"));
         for (own, limit) in self.output_limits.iter().zip(limits.0) {
             let parts = [limit.hard_bytes, limit.soft_bytes, limit.soft_seconds];
@@ -281,6 +306,29 @@ impl Parameters {
         self.has_password
             .store(!password.is_empty(), Ordering::Release);
         *self.password.write() = password.to_vec();
+    }
+
+    fn apply_slowness(&self, values: &[Vec<u8>]) {
+        let text = String::from_utf8_lossy(value_in(values, "slowlog-log-slower-than"));
+        let slowlog_us: i64 = text.parse().unwrap_or(-1);
+        self.slowlog_us.store(slowlog_us, Ordering::Relaxed);
+        let length_max = number_in(values, "slowlog-max-len");
+        self.slowlog_length_max.store(length_max, Ordering::Relaxed);
+        let latency_ms = number_in(values, "latency-monitor-threshold");
+        self.latency_threshold_ms
+            .store(latency_ms, Ordering::Relaxed);
+        let slowlog_ns = match u64::try_from(slowlog_us) {
+            Ok(us) if length_max > 0 => us.saturating_mul(1_000),
+            _ => u64::MAX,
+        };
+        let latency_ns = match latency_ms {
+            0 => u64::MAX,
+            ms => ms.saturating_mul(1_000_000),
+        };
+        let slow_ns = slowlog_ns.min(latency_ns);
+        self.slow_from_ns.store(slow_ns, Ordering::Relaxed);
+        self.times_all
+            .store(slow_ns < BRIEF_NS_MAX, Ordering::Relaxed);
     }
 
     /// Looks whether the process holds more memory than it may.
@@ -355,6 +403,24 @@ fn failed_text(name: &[u8], reason: &str) -> String {
     let name = String::from_utf8_lossy(name);
     format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
 }
+
+/// Whether a parameter's value is not shown to those who look on.
+pub(crate) fn is_secret(name: &[u8]) -> bool {
+    SECRETS
+        .iter()
+        .any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+}
+
+const SECRETS: [&str; 5] = [
+    "masterauth",
+    "masteruser",
+    "requirepass",
+    "tls-client-key-file-pass",
+    "tls-key-file-pass",
+];
+
+/// Above it no brief command is looked for: it would have to be looked at with the clock.
+const BRIEF_NS_MAX: u64 = 10_000_000;
 
 const DEFAULT_OUTPUT_LIMITS: &[u8] =
     b"normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";

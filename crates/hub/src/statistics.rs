@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{Command, commands};
@@ -26,6 +26,8 @@ pub(crate) struct LaneStatistics {
 pub(crate) struct Slot {
     /// Address of the command; 0 while the slot is free.
     command: AtomicUsize,
+    /// Its time may grow with the data: every call is timed.
+    may_be_slow: AtomicBool,
     calls: AtomicU64,
     rejected: AtomicU64,
     failed: AtomicU64,
@@ -132,6 +134,8 @@ impl LaneStatistics {
                 return slot;
             }
             if found == 0 {
+                let is_brief = command.has_flag("fast") || BRIEF.contains(&command.full_name);
+                slot.may_be_slow.store(!is_brief, Ordering::Relaxed);
                 slot.command.store(address, Ordering::Release);
                 return slot;
             }
@@ -141,12 +145,17 @@ impl LaneStatistics {
 }
 
 impl Slot {
-    /// Counts a call; whether it is one of those that are timed.
+    /// Whether the next call is one of those that are timed.
     #[inline]
-    pub(crate) fn called(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         let calls = self.calls.load(Ordering::Relaxed);
-        self.calls.store(calls + 1, Ordering::Relaxed);
-        calls.is_multiple_of(TIMED_EVERY)
+        calls.is_multiple_of(TIMED_EVERY) || self.may_be_slow.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call.
+    #[inline]
+    pub(crate) fn called(&self) {
+        raise(&self.calls, 1);
     }
 
     /// Counts a call that ended with an error.
@@ -159,10 +168,13 @@ impl Slot {
         raise(&self.rejected, 1);
     }
 
-    /// Counts how long a call took.
-    pub(crate) fn took(&self, ns: u64) {
+    /// Counts how long a call took; `tracks` says whether by how many took how long as well.
+    pub(crate) fn took(&self, ns: u64, tracks: bool) {
         raise(&self.timed, 1);
         raise(&self.timed_ns, ns);
+        if !tracks {
+            return;
+        }
         let histogram = self
             .histogram
             .get_or_init(|| Box::new([const { AtomicU32::new(0) }; BUCKETS]));
@@ -292,8 +304,10 @@ fn bucket_end_ns(bucket: usize) -> u64 {
 
 /// A table of so many places is at most half full of commands and subcommands.
 const SLOTS: usize = 1024;
-/// Looking at the clock costs a tenth of a fast command.
+/// Looking at the clock twice costs a tenth of a fast command.
 const TIMED_EVERY: u64 = 16;
+/// Commands without the flag `fast` whose time does not grow with the data either.
+const BRIEF: [&str; 6] = ["set", "setex", "psetex", "mset", "publish", "ping"];
 /// Up to minutes.
 const BUCKETS: usize = 144;
 /// Distinct first words of errors, as Redis has it.
@@ -350,7 +364,7 @@ mod tests {
         let slot = Slot::default();
         for ns in [900, 1_500, 1_500, 9_000] {
             slot.called();
-            slot.took(ns);
+            slot.took(ns, true);
         }
         let mut counts = CommandCounts::none();
         counts.add(&slot);

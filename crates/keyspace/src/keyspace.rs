@@ -21,6 +21,7 @@ use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
 use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
+use crate::tracked::TrackingTotals;
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
 
@@ -106,6 +107,9 @@ pub struct Keyspace {
     notifications: AtomicU32,
     propagation: Propagation,
     pub(crate) is_in_snapshot: AtomicBool,
+    /// What [`Keyspace::set_tracking`] asks for.
+    pub(crate) tracking: AtomicU32,
+    pub(crate) tracking_totals: TrackingTotals,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -173,6 +177,8 @@ impl Keyspace {
             notifications: AtomicU32::new(0),
             propagation: Propagation::default(),
             is_in_snapshot: AtomicBool::new(false),
+            tracking: AtomicU32::new(0),
+            tracking_totals: TrackingTotals::default(),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),
@@ -668,7 +674,11 @@ impl Keyspace {
             wait: None,
             tells: Tells::Request,
         };
-        match handler(&mut call) {
+        let ended = handler(&mut call);
+        if call.view.tells_reads() {
+            call.view.remember_reads(command, arguments);
+        }
+        match ended {
             Ok(()) => {
                 call.tell_request();
                 if let (Some(wait), Some(wanted)) = (wait, call.wait) {

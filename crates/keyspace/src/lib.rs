@@ -98,4 +98,7 @@ mod view;
 mod watch;
 pub use watch::WatchedKey;
 
+mod tracked;
+pub use tracked::Trackers;
+
 mod wheel;

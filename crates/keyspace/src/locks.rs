@@ -167,6 +167,15 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// Whether a shard is held.
+    pub(crate) fn holds(&self, shard: usize) -> bool {
+        match &self.guards {
+            Guards::None => false,
+            Guards::One(held, _) => *held == shard,
+            Guards::Many(set, _) => set.contains(shard),
+        }
+    }
+
     /// The same to read, next to others.
     pub(crate) fn shard_ref(&self, shard: usize) -> &Shard {
         match &self.guards {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::commands::waiting::Waiter;
 use crate::keyspace::Outcome;
+use crate::tracked::Trackers;
 use crate::value::ValueRef;
 
 /// Hears of every change to a live topic, in the order of the writes.
@@ -19,6 +20,32 @@ pub trait Observer {
     /// [`Keyspace::set_notifications`]: crate::Keyspace::set_notifications
     fn notified(&mut self, database: usize, key: &[u8], event: Event) {
         let _ = (database, key, event);
+    }
+
+    /// Any change of a key, if [`Keyspace::set_tracking`] asks for it.
+    ///
+    /// [`Keyspace::set_tracking`]: crate::Keyspace::set_tracking
+    fn modified(&mut self, key: &[u8]) {
+        let _ = key;
+    }
+
+    /// Clients that had read a key must not use what they read any more.
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers) {
+        let _ = (key, trackers);
+    }
+
+    /// All keys of a database are gone: nobody may use what he has read.
+    fn flushed(&mut self) {}
+
+    /// The client that is to hear of changes of what the command has read, by number.
+    fn reader(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// From now on what happens is done by a client that waited; with `None`, by whom it was done
+    /// before. Its reply, if it has one, is told in between.
+    fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
+        let _ = waiter;
     }
 
     /// A client that waited has its reply.

@@ -9,6 +9,7 @@ use crate::fields;
 use crate::interest::Interests;
 use crate::snapshot::Mark;
 use crate::table::{Place, Table};
+use crate::tracked::TrackedKeys;
 use crate::wheel::Wheel;
 
 /// Number of databases, as SELECT counts them.
@@ -20,12 +21,14 @@ pub(crate) struct Shard {
     pub(crate) databases: [Dictionary; DATABASES],
     /// Names of live topics in database 0, so that snapshots need not walk all keys.
     pub(crate) live: HashSet<Box<[u8]>, RandomState>,
-    /// Whether any of `interests` is there.
+    /// Whether any of `interests`, or `tracked`, is there.
     pub(crate) is_observed: bool,
     /// Keys of each database that somebody waits for or watches.
     pub(crate) interests: [Option<Box<Interests>>; DATABASES],
     /// How far a snapshot has come here, while one is made.
     pub(crate) mark: Option<Box<Mark>>,
+    /// Keys of any database that clients have in caches of their own.
+    pub(crate) tracked: Option<Box<TrackedKeys>>,
     /// Commands that have changed something, and keys that were removed for their time.
     pub(crate) changes: u64,
     /// Reads of keys that were there, and of keys that were not.
@@ -43,6 +46,7 @@ impl Shard {
             is_observed: false,
             interests: [const { None }; DATABASES],
             mark: None,
+            tracked: None,
             changes: 0,
             hits: 0,
             misses: 0,
@@ -63,8 +67,14 @@ impl Shard {
             .is_some_and(|interests| interests.is_empty())
         {
             self.interests[database] = None;
-            self.is_observed = self.interests.iter().any(Option::is_some);
+            self.settle_observed();
         }
+    }
+
+    /// Looks again whether anybody is interested in anything.
+    pub(crate) fn settle_observed(&mut self) {
+        let interests = self.interests.iter().any(Option::is_some);
+        self.is_observed = interests || self.tracked.is_some();
     }
 
     /// When the earliest timer of any database wants attention, `i64::MAX` if there is none.

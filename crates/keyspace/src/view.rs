@@ -1,6 +1,7 @@
 //! What handlers see of the keyspace: one database, at one time, on shards that are locked.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use crate::commands::random_from;
 use crate::commands::waiting::Ready;
@@ -17,6 +18,7 @@ use crate::shard::{Dictionary, Shard};
 use crate::sorted_set::Scored;
 use crate::stream::Stream;
 use crate::table::Place;
+use crate::tracked::CHANGES_TOLD;
 use crate::value::{Text, ValueRef, materialise};
 
 /// A key with its hash, computed once.
@@ -39,13 +41,15 @@ pub(crate) enum Expiry {
 /// deadlines are honoured, mounts are read, and observers are told.
 pub(crate) struct View<'c, 'k> {
     pub(crate) keyspace: &'c Keyspace,
-    locked: &'c mut Locked<'k>,
+    pub(crate) locked: &'c mut Locked<'k>,
     /// Handlers of two databases (COPY, MOVE) switch it and switch back.
     pub(crate) database: usize,
     pub(crate) now_ms: i64,
-    observer: &'c mut dyn Observer,
+    pub(crate) observer: &'c mut dyn Observer,
     /// Classes of events that are told of ordinary keys.
     notifications: EventClasses,
+    /// Who wants to know of reads and changes by name.
+    pub(crate) tracking: u32,
     /// The command counts among those that have changed something.
     is_counted: bool,
     /// Something has changed that others must be told of; what expired is told apart.
@@ -75,6 +79,7 @@ impl<'c, 'k> View<'c, 'k> {
             now_ms,
             observer,
             notifications: keyspace.notifications(),
+            tracking: keyspace.tracking.load(Ordering::Relaxed),
             is_counted: false,
             is_dirty: false,
             propagates: keyspace.propagation().is_wanted(),
@@ -392,6 +397,8 @@ impl<'c, 'k> View<'c, 'k> {
         let notified = self.notifications.intersects(Event::Expired.class());
         let told = self.keyspace.propagation().is_wanted();
         let (mut ready, mut gone) = (Vec::new(), Vec::<Box<[u8]>>::new());
+        let totals = &self.keyspace.tracking_totals;
+        let tells_changes = self.tracking & CHANGES_TOLD != 0;
         let count = self.visit_shard(shard, |shard, observer| {
             let mut count = 0;
             while count < budget
@@ -409,6 +416,12 @@ impl<'c, 'k> View<'c, 'k> {
                 }
                 if told {
                     gone.push(Box::from(entry.key()));
+                }
+                if let Some(trackers) = shard.take_trackers(entry.key(), totals) {
+                    observer.invalidated(entry.key(), &trackers);
+                }
+                if tells_changes {
+                    observer.modified(entry.key());
                 }
                 if let Some(interests) = &mut shard.interests[database]
                     && interests.touch(entry.key())
@@ -466,7 +479,7 @@ impl<'c, 'k> View<'c, 'k> {
         let shard = self.locked.shard(shard_of(key.hash));
         let entry = shard.databases[database].remove(place);
         shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
-        let observed = shard.is_observed;
+        let observed = shard.is_observed || self.tracking & CHANGES_TOLD != 0;
         if entry.is_live() {
             shard.live.remove(key.bytes);
             self.observer.changed(database, key.bytes, event, None);
@@ -501,7 +514,7 @@ impl<'c, 'k> View<'c, 'k> {
         let shard = self.locked.shard(shard_of(key.hash));
         shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
         self.is_dirty |= event != Event::HashExpired;
-        let observed = shard.is_observed;
+        let observed = shard.is_observed || self.tracking & CHANGES_TOLD != 0;
         let entry = shard.databases[database].table.entry(place);
         if entry.is_live() {
             let value = Some(ValueRef::at(entry, self.now_ms));
@@ -562,11 +575,18 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Lets those know who watch the key or wait for it.
+    /// Lets those know who watch the key, wait for it, or have it in a cache.
     #[cold]
     fn touch(&mut self, key: Key<'_>) {
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
+        let totals = &self.keyspace.tracking_totals;
+        if let Some(trackers) = shard.take_trackers(key.bytes, totals) {
+            self.observer.invalidated(key.bytes, &trackers);
+        }
+        if self.tracking & CHANGES_TOLD != 0 {
+            self.observer.modified(key.bytes);
+        }
         let interests = shard.interests[database].as_mut();
         if interests.is_some_and(|interests| interests.touch(key.bytes)) {
             self.locked

@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     pub(crate) port: u16,
     /// Received and not yet consumed.
     pub(crate) input: Vec<u8>,
+    /// How many more bytes the application knows to come; 0 if it does not know.
+    pub(crate) expected: usize,
     pub(crate) outbox: Outbox,
     /// What epoll watches for now.
     pub(crate) watched: EventFlags,
@@ -95,6 +97,7 @@ impl Connection {
             socket,
             port,
             input: Vec::new(),
+            expected: 0,
             outbox: Outbox::default(),
             watched: EventFlags::empty(),
             connecting,

@@ -135,6 +135,14 @@ impl<M> Context<M> {
             .map_or(0, |connection| connection.input.len())
     }
 
+    /// Says how many more bytes the request that has begun needs, so that the room for it grows
+    /// by no more than that; as the bytes come, and not ahead of them.
+    pub fn expect(&mut self, id: ConnectionId, bytes: usize) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.expected = bytes;
+        }
+    }
+
     /// Takes no more input from a peer until its outbox has drained.
     pub fn pause(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {

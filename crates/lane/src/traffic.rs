@@ -138,8 +138,8 @@ impl<A: Application> Traffic<'_, A> {
             rustix::net::recv(socket, &mut self.scratch[..], RecvFlags::empty()).map(|read| read.0)
         } else {
             // A big request: read more at a time as it grows, so that its end comes in few turns.
-            let room = connection.input.len().clamp(READ_BYTES, READ_BYTES_MAX);
-            connection.input.reserve(room);
+            let expected = std::mem::take(&mut connection.expected);
+            make_room(&mut connection.input, expected);
             let spare = rustix::buffer::spare_capacity(&mut connection.input);
             let socket = connection.socket.as_fd();
             rustix::net::recv(socket, spare, RecvFlags::empty()).map(|read| read.0)
@@ -183,6 +183,10 @@ impl<A: Application> Traffic<'_, A> {
             if let Some(connection) = self.context.connection_mut(id) {
                 if consumed < input.len() {
                     input.drain(..consumed);
+                    if input.capacity() > READ_BYTES_MAX && input.len() < input.capacity() / 4 {
+                        // A big request has left; what follows it needs no such room.
+                        input.shrink_to(READ_BYTES);
+                    }
                     connection.input = input;
                 } else {
                     self.context.recycle(input);
@@ -290,6 +294,27 @@ impl<M: Send + 'static> Context<M> {
     }
 }
 
+/// Makes room for the next receive call behind the beginning of a request, of which `expected`
+/// bytes are still to come, if that is known.
+///
+/// The room at most doubles what has come, and ends where the request does: nobody gets memory for
+/// a length that he only claims, and no more than half of it is ever moved for the last time.
+fn make_room(input: &mut Vec<u8>, expected: usize) {
+    let length = input.len();
+    let wanted = length.clamp(READ_BYTES, READ_BYTES_MAX);
+    let spare = input.capacity() - length;
+    if expected == 0 {
+        input.reserve(wanted);
+    } else if spare < wanted.min(expected) {
+        let room = if expected <= 2 * wanted {
+            expected
+        } else {
+            expected.min(length.max(wanted))
+        };
+        input.reserve_exact(room);
+    }
+}
+
 /// Small replies leave at once, and a peer whose machine is gone is noticed although nothing is
 /// sent to it.
 fn set_tcp_options(socket: &OwnedFd) -> rustix::io::Result<()> {
@@ -320,3 +345,25 @@ const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 /// Questions without an answer that end a connection, over the same time once more.
 const KEEPALIVE_PROBES: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_follows_what_has_come_and_ends_with_the_request() {
+        let total = 64 << 20;
+        let mut input = vec![0; 100];
+        let mut grown = 0;
+        while input.len() < total {
+            let before = input.capacity();
+            make_room(&mut input, total - input.len());
+            grown += usize::from(input.capacity() != before);
+            assert!(input.capacity() <= total.min((2 * input.len()).max(4 * READ_BYTES)));
+            let received = (input.capacity() - input.len()).min(300_000);
+            assert!(received > 0);
+            input.resize(input.len() + received, 0);
+        }
+        assert!(grown < 16, "it was moved {grown} times");
+    }
+}

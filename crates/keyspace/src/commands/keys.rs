@@ -185,6 +185,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
                 }
             });
         }
+        call.view.forget_reads();
     }
     call.reply.ok();
     Ok(())
@@ -336,6 +337,7 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
             call.view.drop_later(emptied);
         }
     }
+    call.view.forget_reads();
 }
 
 /// Tells those who watch or wait for keys of these databases that are in any of them, and whose

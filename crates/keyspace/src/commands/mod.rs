@@ -295,6 +295,7 @@ pub enum SessionCommand {
     MemoryStats,
     ModuleHelp,
     ModuleList,
+    Monitor,
     Multi,
     Ping,
     Psubscribe,

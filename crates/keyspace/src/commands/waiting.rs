@@ -230,6 +230,7 @@ impl Keyspace {
     ) {
         let mut reply = Vec::new();
         let mut wait = None;
+        observer.serving(Some(waiter));
         let outcome = self.run(
             locked,
             waiter.command,
@@ -247,6 +248,7 @@ impl Keyspace {
             locked.pending.tell();
             observer.served(waiter, reply, &outcome);
         }
+        observer.serving(None);
     }
 }
 

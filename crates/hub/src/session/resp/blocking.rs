@@ -6,11 +6,13 @@
 
 use tidewire_keyspace::{ClientTag, Command, Outcome, Waiter};
 use tidewire_lane::Context;
-use tidewire_resp::Writer;
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::{ArgumentList, Writer};
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use super::observing::Stopwatch;
 use super::scripting::counts_as_write;
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};
@@ -49,6 +51,7 @@ impl RespSession {
             let text = String::from_utf8_lossy(text);
             hub.note_failure(context.lane(), command, text.trim_end());
         }
+        self.state.note_waited(hub);
         self.state.end_wait(context, |state, context| {
             if state.replies()
                 && let Some(out) = context.out(state.id)
@@ -101,6 +104,8 @@ impl RespSession {
             Stop::Postponed => waiting.forget_postponed(client, &hub.waiting),
         }
         self.state.drop_transaction(hub);
+        self.state.stop_tracking(hub);
+        self.state.stop_monitoring(hub);
     }
 }
 
@@ -143,6 +148,25 @@ impl State {
             }
             Outcome::Waiting(waiter) => self.wait_for(call, waiter),
             _ => {}
+        }
+    }
+
+    /// Keeps the request of a command that waits, if every command's time is taken: it is noted
+    /// when the wait has ended.
+    pub(super) fn keep_request(&mut self, call: &Call<'_>, stopwatch: &Stopwatch<'_>) {
+        if let Some(ns) = stopwatch.stop(call.hub)
+            && ns >= call.hub.parameters.slow_from_ns.load(Ordering::Relaxed)
+        {
+            self.waiting_request = Some((ArgumentList::from(call.arguments), ns));
+        }
+    }
+
+    /// Notes how long the command took that has waited; the wait itself does not count.
+    fn note_waited(&mut self, hub: &Hub) {
+        if let Some((request, ns)) = self.waiting_request.take()
+            && let Some(command) = self.last_command
+        {
+            self.note_time(hub, command, request.as_arguments(), ns);
         }
     }
 

@@ -166,47 +166,6 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// CLIENT TRACKING: there is none, so that it can only be turned off.
-    pub(super) fn client_tracking(&self, call: &mut Call<'_>) {
-        let mode = &call.arguments[2];
-        let mut options = call.arguments.tail(3).iter();
-        let mut is_valid = true;
-        while let Some(option) = options.next() {
-            is_valid &= match option.to_ascii_uppercase().as_slice() {
-                b"BCAST" | b"OPTIN" | b"OPTOUT" | b"NOLOOP" => true,
-                b"REDIRECT" | b"PREFIX" => options.next().is_some(),
-                _ => false,
-            };
-        }
-        if is_valid && mode.eq_ignore_ascii_case(b"OFF") {
-            return self.reply(call.context, |reply| reply.ok());
-        }
-        let text = match is_valid && mode.eq_ignore_ascii_case(b"ON") {
-            true => "ERR client-side caching is not available on this server",
-            false => SYNTAX,
-        };
-        self.refuse(call, text);
-    }
-
-    pub(super) fn client_caching(&self, call: &mut Call<'_>) {
-        let text = "ERR CLIENT CACHING can be called only when the client is in tracking mode \
-                    with OPTIN or OPTOUT mode enabled";
-        self.refuse(call, text);
-    }
-
-    pub(super) fn client_tracking_info(&self, call: &mut Call<'_>) {
-        self.reply(call.context, |reply| {
-            reply.map(3);
-            reply.bulk(b"flags");
-            reply.set(1);
-            reply.bulk(b"off");
-            reply.bulk(b"redirect");
-            reply.integer(-1);
-            reply.bulk(b"prefixes");
-            reply.array(0);
-        });
-    }
-
     fn describe(&self, call: &Call<'_>, client: &Client) -> String {
         let blocked = call.hub.waiting.contains(client.id);
         if client.id == self.client.id

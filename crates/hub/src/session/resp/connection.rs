@@ -116,6 +116,8 @@ impl State {
         self.is_authenticated = !call.hub.parameters.has_password.load(Ordering::Acquire);
         self.client.no_evict.store(false, Ordering::Relaxed);
         self.client.no_touch.store(false, Ordering::Relaxed);
+        self.stop_tracking(call.hub);
+        self.stop_monitoring(call.hub);
         self.database = 0;
         self.client.database.store(0, Ordering::Relaxed);
         self.client.labels.lock().name.clear();

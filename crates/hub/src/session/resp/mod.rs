@@ -7,11 +7,14 @@ mod connection;
 mod debug;
 mod functions;
 mod info;
+mod observing;
 mod parameters;
 mod pipeline;
 mod pubsub;
 mod scripting;
 mod server;
+mod slow;
+mod tracking;
 mod transaction;
 
 pub(crate) use pipeline::Pipeline;
@@ -19,11 +22,10 @@ pub(crate) use pipeline::Pipeline;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, WatchedKey, lookup};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
-use tidewire_resp::{Arguments, Limits, Protocol, RequestParser, Writer};
+use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser, Writer};
 
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
@@ -35,6 +37,7 @@ use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
 use authentication::excess_of_stranger;
 use blocking::Stop;
+use observing::Stopwatch;
 use pipeline::Gathered;
 use scripting::ScriptCommand;
 use transaction::Transaction;
@@ -69,6 +72,8 @@ struct State {
     over_limit: OverLimit,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
+    /// The request that waits and how long it took so far, where slow ones are kept.
+    waiting_request: Option<(ArgumentList, u64)>,
 }
 
 /// CLIENT REPLY.
@@ -138,6 +143,7 @@ impl RespSession {
                 is_authenticated: true,
                 over_limit: OverLimit::default(),
                 refusals: Cell::new(0),
+                waiting_request: None,
             },
         }
     }
@@ -214,6 +220,9 @@ impl RespSession {
                 Gathered::Partial(length)
                     if length as u64 <= hub.parameters.query_bytes_max.load(Ordering::Relaxed) =>
                 {
+                    if length > 0 && pipeline.needed() > 1 {
+                        context.expect(id, pipeline.needed());
+                    }
                     break;
                 }
                 Gathered::Partial(_) => {
@@ -270,7 +279,10 @@ impl State {
         match command {
             Ok(command) => {
                 self.last_command = Some(command);
-                self.run(&mut call, command);
+                match call.hub.attention.load() {
+                    0 => self.run(&mut call, command),
+                    attention => self.run_attended(&mut call, command, attention),
+                }
             }
             Err(text) => {
                 self.abort_transaction();
@@ -321,8 +333,7 @@ impl State {
         if self.transaction.is_some() && !Self::runs_at_once(command) {
             return self.queue(call, command);
         }
-        let slot = call.hub.statistics.of(call.context.lane(), command);
-        let timed = slot.called().then(Instant::now);
+        let stopwatch = Stopwatch::start(call.hub, call.context.lane(), command);
         match command.run {
             Run::Data(_) if command.may_wait => self.run_waiting(call, command),
             Run::Data(_) => self.run_data(call, command),
@@ -330,7 +341,7 @@ impl State {
                 let refusals = self.refusals.get();
                 self.run_session(call, session_command);
                 if self.refusals.get() != refusals {
-                    slot.failed();
+                    stopwatch.failed();
                 }
             }
             _ => {
@@ -340,9 +351,12 @@ impl State {
                 self.refuse(call, &text);
             }
         }
-        if let Some(started) = timed {
-            slot.took(started.elapsed().as_nanos() as u64);
+        if matches!(self.stop, Stop::Waiting(_)) {
+            self.keep_request(call, &stopwatch);
+        } else if let Some(ns) = stopwatch.stop(call.hub) {
+            self.note_time(call.hub, command, call.arguments, ns);
         }
+        self.show(call, command);
     }
 
     #[inline]

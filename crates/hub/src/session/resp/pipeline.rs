@@ -9,6 +9,8 @@ pub(crate) struct Pipeline {
     requests: Vec<Request>,
     /// How many of `requests` are in use.
     count: usize,
+    /// How many more bytes the request that has only partly come needs at least.
+    needed: usize,
 }
 
 /// A request that is whole.
@@ -46,6 +48,7 @@ impl Pipeline {
         Self {
             requests: (0..DEPTH).map(|_| request()).collect(),
             count: 0,
+            needed: 0,
         }
     }
 
@@ -79,7 +82,8 @@ impl Pipeline {
                     start += consumed;
                     self.count += 1;
                 }
-                Ok(Progress::Incomplete { .. }) => {
+                Ok(Progress::Incomplete { needed }) => {
+                    self.needed = needed;
                     std::mem::swap(&mut request.parser, unfinished);
                     return self.finish(keyspace, database, Gathered::Partial(rest.len()));
                 }
@@ -94,6 +98,11 @@ impl Pipeline {
 
     pub(super) fn requests(&self) -> &[Request] {
         &self.requests[..self.count]
+    }
+
+    /// How many more bytes a partial request needs at least.
+    pub(super) fn needed(&self) -> usize {
+        self.needed
     }
 
     fn finish(&self, keyspace: &Keyspace, database: usize, gathered: Gathered) -> Gathered {

@@ -18,6 +18,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 use tidewire_script::{Engine, Failure, Host, Libraries, Purpose, Script, ScriptFlags, Sha1};
 
+use super::observing::{Stopwatch, note_called, show_called};
 use super::transaction::{OUT_OF_MEMORY, TOO_FEW_REPLICAS};
 use super::{Call, Pipeline, ReplyMode, State};
 use crate::hub::{Hub, LiveObserver};
@@ -176,6 +177,9 @@ impl State {
                 }
             };
             let keys = parse_integer(&call.arguments[2]).unwrap_or(0) as usize;
+            if let Some(command) = self.last_command {
+                self.show_script(call, command);
+            }
             match self.check_flags(hub, script, job.flags()) {
                 Ok(()) => self.run_job(hub, call, script, engines, &job, keys, locked),
                 Err(text) => {
@@ -517,13 +521,18 @@ impl Host for ScriptHost<'_, '_, '_> {
             self.is_dirty = true;
             hub.scripting.set_dirty();
         }
-        hub.statistics.of(lane, command).called();
+        let stopwatch = Stopwatch::start(hub, lane, command);
+        let database = self.database;
         match command.run {
             Run::Session(session_command) => {
                 self.run_session(command, session_command, arguments, protocol, reply);
             }
             _ => self.run_data(command, arguments, protocol, reply),
         }
+        if let Some(ns) = stopwatch.stop(hub) {
+            note_called(hub, command, arguments, ns);
+        }
+        show_called(hub, database, command, arguments);
         Ok(())
     }
 

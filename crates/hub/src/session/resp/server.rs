@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::SessionCommand;
 use tidewire_lane::CloseReason;
 
-use super::{Call, State, functions, scripting};
+use super::{Call, State, functions, scripting, slow};
 use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
 
@@ -23,7 +23,7 @@ impl State {
             }),
             Name::AclHelp => self.help(call, ACL_HELP),
             Name::ClientCaching => self.client_caching(call),
-            Name::ClientGetRedir => self.reply(call.context, |reply| reply.integer(-1)),
+            Name::ClientGetRedir => self.client_get_redirect(call),
             Name::ClientTracking => self.client_tracking(call),
             Name::ClientTrackingInfo => self.client_tracking_info(call),
             Name::FunctionDelete => self.function_delete(call),
@@ -40,21 +40,19 @@ impl State {
             Name::ScriptHelp => self.help(call, scripting::HELP),
             Name::ScriptKill => self.script_kill(call, false),
             Name::ScriptLoad => self.script_load(call),
-            Name::SlowlogGet | Name::LatencyLatest | Name::LatencyHistory | Name::ModuleList => {
-                self.reply(call.context, |reply| reply.array(0));
-            }
-            Name::SlowlogLen | Name::LatencyReset => {
-                self.reply(call.context, |reply| reply.integer(0));
-            }
-            Name::SlowlogReset | Name::MemoryPurge => self.reply(call.context, |reply| reply.ok()),
-            Name::SlowlogHelp => self.help(call, SLOWLOG_HELP),
-            Name::LatencyDoctor => self.text(call, LATENCY_DOCTOR),
-            Name::LatencyGraph => {
-                let event = String::from_utf8_lossy(&call.arguments[2]).into_owned();
-                let text = format!("ERR No samples available for event '{event}'");
-                self.refuse(call, &text);
-            }
-            Name::LatencyHelp => self.help(call, LATENCY_HELP),
+            Name::ModuleList => self.reply(call.context, |reply| reply.array(0)),
+            Name::Monitor => self.monitor(call),
+            Name::SlowlogGet => self.slowlog_get(call),
+            Name::SlowlogLen => self.slowlog_len(call),
+            Name::SlowlogReset => self.slowlog_reset(call),
+            Name::SlowlogHelp => self.help(call, slow::SLOWLOG_HELP),
+            Name::MemoryPurge => self.reply(call.context, |reply| reply.ok()),
+            Name::LatencyLatest => self.latency_latest(call),
+            Name::LatencyHistory => self.latency_history(call),
+            Name::LatencyReset => self.latency_reset(call),
+            Name::LatencyDoctor => self.latency_doctor(call),
+            Name::LatencyGraph => self.latency_graph(call),
+            Name::LatencyHelp => self.help(call, slow::LATENCY_HELP),
             Name::LatencyHistogram => self.latency_histogram(call),
             Name::MemoryDoctor => self.text(call, MEMORY_DOCTOR),
             Name::MemoryHelp => self.help(call, MEMORY_HELP),
@@ -94,7 +92,7 @@ impl State {
         }
     }
 
-    fn text(&self, call: &mut Call<'_>, text: &str) {
+    pub(super) fn text(&self, call: &mut Call<'_>, text: &str) {
         self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
     }
 
@@ -144,46 +142,6 @@ impl State {
             }
         });
     }
-
-    /// How long commands took, by name; a container's name stands for its subcommands.
-    fn latency_histogram(&self, call: &mut Call<'_>) {
-        let names: Vec<String> = call
-            .arguments
-            .tail(2)
-            .iter()
-            .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
-            .collect();
-        let is_wanted = |full_name: &str| {
-            let container = full_name.split('|').next().unwrap_or_default();
-            names.is_empty()
-                || names
-                    .iter()
-                    .any(|name| name == full_name || name == container)
-        };
-        let counts: Vec<_> = call
-            .hub
-            .statistics
-            .commands()
-            .into_iter()
-            .filter(|(name, counts)| counts.calls > 0 && is_wanted(name))
-            .collect();
-        self.reply(call.context, |reply| {
-            reply.map(counts.len());
-            for (name, counts) in &counts {
-                reply.bulk(name.as_bytes());
-                reply.map(2);
-                reply.bulk(b"calls");
-                reply.integer(counts.calls as i64);
-                reply.bulk(b"histogram_usec");
-                let rows = counts.cumulated();
-                reply.map(rows.len());
-                for (limit_us, count) in rows {
-                    reply.integer(limit_us as i64);
-                    reply.integer(count as i64);
-                }
-            }
-        });
-    }
 }
 
 const NOTHING_SAVED: &str =
@@ -192,9 +150,6 @@ const NOTHING_SAVED: &str =
 const WAVES: &str = "  ~^~    ~^~~     ~^~\n~^   ~^~~    ~~^~~   ~\n   ~~    ~^~     ~~^~\n\n";
 
 const MEMORY_DOCTOR: &str = "Sam, I have no advice: used_memory of INFO is what the kernel counts.";
-
-const LATENCY_DOCTOR: &str =
-    "Dave, slow moments are not collected here: see latencystats of INFO, and LATENCY HISTOGRAM.";
 
 const MEMORY_HELP: &[&str] = &[
     "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -209,30 +164,6 @@ const MEMORY_HELP: &[&str] = &[
     "USAGE <key> [SAMPLES <count>]",
     "    Return memory in bytes used by <key> and its value. Nested values are",
     "    sampled up to <count> times (default: 5, 0 means sample all).",
-    "HELP",
-    "    Print this help.",
-];
-
-const LATENCY_HELP: &[&str] = &[
-    "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "HISTOGRAM [COMMAND ...]",
-    "    Return a cumulative distribution of commands latency in histogram format.",
-    "LATEST",
-    "    Return the latest latency samples for all events.",
-    "RESET [<event> ...]",
-    "    Reset latency data of one or more <event> classes.",
-    "HELP",
-    "    Print this help.",
-];
-
-const SLOWLOG_HELP: &[&str] = &[
-    "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "GET [<count>]",
-    "    Return top <count> entries from the slowlog: nothing is collected.",
-    "LEN",
-    "    Return the length of the slowlog.",
-    "RESET",
-    "    Reset the slowlog.",
     "HELP",
     "    Print this help.",
 ];

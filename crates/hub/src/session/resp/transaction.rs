@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
 use tidewire_resp::{ArgumentList, Writer};
 
+use super::observing::Stopwatch;
 use super::scripting::{ScriptCommand, counts_as_write, needs_memory};
 use super::{Call, State};
 use crate::hub::{Hub, LiveObserver};
@@ -282,16 +283,19 @@ impl State {
                         locked = hub.keyspace.lock(ShardSet::empty());
                     }
                     self.last_command = Some(command);
-                    let slot = hub.statistics.of(queued.context.lane(), command);
-                    slot.called();
+                    let stopwatch = Stopwatch::start(hub, queued.context.lane(), command);
                     let refusals = self.refusals.get();
                     match script {
                         Some(script) => locked = self.run_script(hub, &mut queued, script, locked),
                         None => self.run_session(&mut queued, session_command),
                     }
                     if self.refusals.get() != refusals {
-                        slot.failed();
+                        stopwatch.failed();
                     }
+                    if let Some(ns) = stopwatch.stop(hub) {
+                        self.note_time(hub, command, queued.arguments, ns);
+                    }
+                    self.show(&queued, command);
                     if let Some(suspended) = suspended {
                         locked = hub.keyspace.resume(shards, suspended);
                     }
@@ -309,6 +313,8 @@ impl State {
         locked: &mut Locked<'_>,
     ) {
         let now_ms = call.now_ms();
+        let lane = call.context.lane();
+        let stopwatch = Stopwatch::start(call.hub, lane, command);
         let Some(out) = call.context.out(self.id) else {
             return;
         };
@@ -321,11 +327,13 @@ impl State {
             &mut Writer::new(out.buffer(), self.protocol),
             &mut LiveObserver(call.hub),
         );
-        let lane = call.context.lane();
-        call.hub.statistics.of(lane, command).called();
         if let Outcome::Failed(error) = outcome {
             call.hub.note_failure(lane, command, &error.to_string());
         }
+        if let Some(ns) = stopwatch.stop(call.hub) {
+            self.note_time(call.hub, command, call.arguments, ns);
+        }
+        self.show(call, command);
     }
 }
 

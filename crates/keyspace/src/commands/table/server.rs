@@ -443,6 +443,15 @@ pub(super) const SERVER: &[Command] = &[
             )
             .docs("Forgets slow commands.", "O(1)"),
         ]),
+    command(
+        "monitor",
+        1,
+        "admin noscript loading stale",
+        Group::Server,
+        "1.0.0",
+        Run::Session(SessionCommand::Monitor),
+    )
+    .docs("Shows every command as it is executed.", "O(1)"),
     command("module", -2, "", Group::Server, "4.0.0", Run::Container)
         .docs(
             "Looks after modules, of which there are none.",

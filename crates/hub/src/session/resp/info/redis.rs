@@ -59,7 +59,7 @@ pub(super) fn clients(hub: &Hub, _: u64, out: &mut String) {
     let output = longest(|client| &client.output_bytes);
     line(out, "client_recent_max_output_buffer", output);
     line(out, "blocked_clients", hub.waiting.count());
-    line(out, "tracking_clients", 0);
+    line(out, "tracking_clients", hub.tracking.clients());
     line(out, "pubsub_clients", subscribers);
     line(out, "watching_clients", read(&hub.watching_clients));
     line(out, "clients_in_timeout_table", 0);
@@ -193,9 +193,9 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     );
     line(out, "latest_fork_usec", 0);
     line(out, "total_forks", 0);
-    line(out, "tracking_total_keys", 0);
-    line(out, "tracking_total_items", 0);
-    line(out, "tracking_total_prefixes", 0);
+    line(out, "tracking_total_keys", hub.keyspace.tracked_keys());
+    line(out, "tracking_total_items", hub.keyspace.tracked_items());
+    line(out, "tracking_total_prefixes", hub.tracking.prefixes());
     line(out, "unexpected_error_replies", 0);
     line(out, "total_error_replies", read(&hub.command_errors));
     line(out, "total_reads_processed", sum(|lane| &lane.reads));

@@ -1,0 +1,198 @@
+//! What is noted of each command beside its execution: how long it took, and who is shown it.
+
+use std::time::Instant;
+
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::{Command, Run, SessionCommand};
+use tidewire_resp::Arguments;
+
+use super::{Call, State};
+use crate::attention::Attention;
+use crate::hub::Hub;
+use crate::monitor::Giver;
+use crate::parameters::is_secret;
+use crate::slowlog::trimmed;
+use crate::statistics::Slot;
+
+/// A command under way whose time is taken.
+pub(super) struct Stopwatch<'h> {
+    slot: &'h Slot,
+    started: Option<Instant>,
+}
+
+impl<'h> Stopwatch<'h> {
+    /// Looks at the clock if the call is one of those that are timed.
+    #[inline]
+    pub(super) fn start(hub: &'h Hub, lane: usize, command: &'static Command) -> Self {
+        let slot = hub.statistics.of(lane, command);
+        let timed = slot.is_timed() || hub.parameters.times_all.load(Ordering::Relaxed);
+        Stopwatch {
+            slot,
+            started: timed.then(Instant::now),
+        }
+    }
+
+    /// The call was refused by its own command.
+    pub(super) fn failed(&self) {
+        self.slot.failed();
+    }
+
+    /// Counts the call, and how long it took, if that was taken. A call that resets the counts is
+    /// counted after them.
+    #[inline]
+    pub(super) fn stop(&self, hub: &Hub) -> Option<u64> {
+        self.slot.called();
+        let ns = self.started?.elapsed().as_nanos() as u64;
+        let tracks = hub.parameters.latency_tracking.load(Ordering::Relaxed);
+        self.slot.took(ns, tracks);
+        Some(ns)
+    }
+}
+
+impl State {
+    /// A command that took this long has ended.
+    #[inline]
+    pub(super) fn note_time(
+        &self,
+        hub: &Hub,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        ns: u64,
+    ) {
+        if ns >= hub.parameters.slow_from_ns.load(Ordering::Relaxed) {
+            let name = || self.client.labels.lock().name.clone();
+            note_slow(hub, command, arguments, ns, &self.client.address, name);
+        }
+    }
+
+    /// A command has been executed: whoever listens to all of them is shown it.
+    #[inline]
+    pub(super) fn show(&self, call: &Call<'_>, command: &'static Command) {
+        if call.hub.attention.load() & Attention::MONITORED != 0 {
+            let giver = Giver::Client(&self.client.address);
+            show(
+                call.hub,
+                giver,
+                self.database,
+                command,
+                call.arguments,
+                false,
+            );
+        }
+    }
+
+    /// Shows a script's call before what it calls.
+    pub(super) fn show_script(&self, call: &Call<'_>, command: &'static Command) {
+        if call.hub.attention.load() & Attention::MONITORED != 0 {
+            let giver = Giver::Client(&self.client.address);
+            show(
+                call.hub,
+                giver,
+                self.database,
+                command,
+                call.arguments,
+                true,
+            );
+        }
+    }
+}
+
+/// A command of a script has been executed.
+#[inline]
+pub(super) fn show_called(
+    hub: &Hub,
+    database: usize,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) {
+    if hub.attention.load() & Attention::MONITORED != 0 {
+        show(hub, Giver::Script, database, command, arguments, false);
+    }
+}
+
+/// The same of [`State::note_time`] for a command that a script calls.
+pub(super) fn note_called(hub: &Hub, command: &'static Command, arguments: Arguments<'_>, ns: u64) {
+    if ns >= hub.parameters.slow_from_ns.load(Ordering::Relaxed) {
+        note_slow(hub, command, arguments, ns, "?:0", String::new);
+    }
+}
+
+#[cold]
+fn show(
+    hub: &Hub,
+    giver: Giver<'_>,
+    database: usize,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    is_script: bool,
+) {
+    if command.has_flag("admin") || command.has_flag("skip_monitor") != is_script {
+        return;
+    }
+    let hidden = hidden(command, arguments);
+    hub.show_command(giver, database, arguments, |at| hidden.contains(&at));
+}
+
+#[cold]
+fn note_slow(
+    hub: &Hub,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    ns: u64,
+    address: &str,
+    name: impl FnOnce() -> String,
+) {
+    let parameters = &hub.parameters;
+    let (us, ms) = (ns / 1_000, ns / 1_000_000);
+    let latency_ms = parameters.latency_threshold_ms.load(Ordering::Relaxed);
+    if latency_ms != 0 && ms >= latency_ms {
+        let event = match command.has_flag("fast") {
+            true => "fast-command",
+            false => "command",
+        };
+        let unix_s = crate::hub::unix_ns() / 1_000_000_000;
+        hub.slow_events.note(event, unix_s, ms);
+    }
+    let slow_us = parameters.slowlog_us.load(Ordering::Relaxed);
+    let is_slow = slow_us >= 0 && us >= slow_us as u64;
+    if is_slow && !command.has_flag("skip_slowlog") {
+        let length_max = parameters.slowlog_length_max.load(Ordering::Relaxed);
+        let hidden = hidden(command, arguments);
+        let kept = trimmed(arguments, |at| hidden.contains(&at));
+        let address = match address {
+            "local" => "unix:",
+            address => address,
+        };
+        hub.slowlog
+            .push(length_max as usize, us, kept, address.to_owned(), name());
+    }
+}
+
+/// Positions of passwords and the like.
+fn hidden(command: &Command, arguments: Arguments<'_>) -> Vec<usize> {
+    let Run::Session(session_command) = command.run else {
+        return Vec::new();
+    };
+    let count = arguments.len();
+    match session_command {
+        SessionCommand::Auth => (1..count).collect(),
+        SessionCommand::Hello => {
+            let is_auth = |at: &usize| arguments[*at].eq_ignore_ascii_case(b"AUTH");
+            match (2..count).find(is_auth) {
+                Some(at) => vec![at + 1, at + 2],
+                None => Vec::new(),
+            }
+        }
+        SessionCommand::ConfigSet => (2..count)
+            .step_by(2)
+            .filter(|&at| is_secret(&arguments[at]))
+            .map(|at| at + 1)
+            .collect(),
+        _ if HIDDEN_ALL.contains(&command.full_name) => (2..count).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Commands that tell nothing but users' names and what they may do.
+const HIDDEN_ALL: [&str; 3] = ["acl|setuser", "acl|getuser", "acl|deluser"];
