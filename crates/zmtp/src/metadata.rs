@@ -11,7 +11,10 @@ pub struct Metadata {
 
 impl Metadata {
     /// Checks a list of at most `properties_max` properties.
-    pub(crate) fn parse(bytes: &[u8], properties_max: usize) -> Result<Metadata, Error> {
+    ///
+    /// # Errors
+    /// It is no such list, has too many, or an illegal name.
+    pub fn parse(bytes: &[u8], properties_max: usize) -> Result<Metadata, Error> {
         let mut rest = bytes;
         let mut count = 0;
         while !rest.is_empty() {

@@ -158,6 +158,13 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
         }
     }
 
+    /// Whether [`matches`](Self::matches) would give this subscriber.
+    pub fn matches_one(&self, topic: &[u8], subscriber: T) -> bool {
+        let mut found = false;
+        self.matches(topic, &mut |each| found |= each == subscriber);
+        found
+    }
+
     /// Whether [`matches`](Self::matches) would give anybody.
     #[inline]
     pub fn covers(&self, topic: &[u8]) -> bool {

@@ -1,0 +1,169 @@
+//! Endpoints as programs write them: `tcp://127.0.0.1:5555`, `ipc:///tmp/feed`, `inproc://prices`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use rustix::net::SocketAddrUnix;
+
+use crate::error::Error;
+
+/// An endpoint, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// What follows `tcp://`, not yet looked up.
+    Tcp(String),
+    /// What follows `ipc://`.
+    Ipc(String),
+    Inproc(String),
+}
+
+impl Address {
+    pub(crate) fn parse(endpoint: &str) -> Result<Address, Error> {
+        let (transport, rest) = endpoint.split_once("://").ok_or(Error::InvalidArgument)?;
+        if transport.is_empty() || rest.is_empty() {
+            return Err(Error::InvalidArgument);
+        }
+        match transport {
+            "tcp" => Ok(Address::Tcp(rest.to_owned())),
+            "ipc" => Ok(Address::Ipc(rest.to_owned())),
+            "inproc" => Ok(Address::Inproc(rest.to_owned())),
+            _ => Err(Error::UnknownTransport),
+        }
+    }
+}
+
+/// Where a TCP endpoint listens. `*` stands for every address, and for any free port.
+pub(crate) fn listen_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error> {
+    let (host, port) = split_port(text)?;
+    let port = match port {
+        "*" => 0,
+        digits => digits.parse().map_err(|_| Error::InvalidArgument)?,
+    };
+    let host = unbracketed(host);
+    let ip = match host {
+        "*" if ipv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => return numeric(host, port, ipv6).ok_or(Error::NoSuchDevice),
+    };
+    Ok(SocketAddr::new(ip, port))
+}
+
+/// A TCP endpoint to connect to: where from, if that is said, and where to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) source: Option<SocketAddr>,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Target {
+    pub(crate) fn parse(text: &str, ipv6: bool) -> Result<Target, Error> {
+        let (source, text) = match text.split_once(';') {
+            Some((source, text)) => (Some(listen_address(source, ipv6)?), text),
+            None => (None, text),
+        };
+        let (host, port) = split_port(text)?;
+        let port: u16 = port.parse().map_err(|_| Error::InvalidArgument)?;
+        let host = unbracketed(host);
+        if port == 0 || host.is_empty() || host == "*" || !host.bytes().all(is_host_byte) {
+            return Err(Error::InvalidArgument);
+        }
+        Ok(Target {
+            source,
+            host: host.to_owned(),
+            port,
+        })
+    }
+
+    /// The address, where no name has to be looked up.
+    pub(crate) fn numeric(&self, ipv6: bool) -> Option<SocketAddr> {
+        numeric(&self.host, self.port, ipv6)
+    }
+
+    /// Looks the name up; this can take long.
+    pub(crate) fn look_up(&self, ipv6: bool) -> Vec<SocketAddr> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let found = found.into_iter().flatten();
+        found.filter(|address| ipv6 || address.is_ipv4()).collect()
+    }
+}
+
+/// The path or the abstract name (`@name`) of an ipc endpoint.
+pub(crate) fn unix_address(path: &str) -> Result<SocketAddrUnix, Error> {
+    if path.len() > UNIX_PATH_BYTES_MAX {
+        return Err(Error::NameTooLong);
+    }
+    let address = match path.strip_prefix('@') {
+        Some("") => return Err(Error::InvalidArgument),
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes()),
+        None => SocketAddrUnix::new(path),
+    };
+    Ok(address?)
+}
+
+fn split_port(text: &str) -> Result<(&str, &str), Error> {
+    let (host, port) = text.rsplit_once(':').ok_or(Error::InvalidArgument)?;
+    if host.is_empty() || port.is_empty() {
+        return Err(Error::InvalidArgument);
+    }
+    Ok((host, port))
+}
+
+fn unbracketed(host: &str) -> &str {
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(host)
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%')
+}
+
+/// An address in digits; IPv6 with a zone (`fe80::1%eth0`, `%2`) too.
+fn numeric(host: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return (ipv6 || ip.is_ipv4()).then(|| SocketAddr::new(ip, port));
+    }
+    let (ip, zone) = host.split_once('%')?;
+    let ip: Ipv6Addr = ip.parse().ok()?;
+    let scope = match zone.parse() {
+        Ok(scope) => scope,
+        Err(_) => interface_index(zone)?,
+    };
+    ipv6.then(|| std::net::SocketAddrV6::new(ip, port, 0, scope).into())
+}
+
+fn interface_index(name: &str) -> Option<u32> {
+    let path = format!("/sys/class/net/{name}/ifindex");
+    if name.contains('/') {
+        return None;
+    }
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// What `sockaddr_un` holds, its closing zero left out.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Target, listen_address};
+    use crate::error::Error;
+
+    #[test]
+    fn endpoints_are_taken_apart_or_refused() {
+        assert_eq!(
+            Address::parse("inproc://a"),
+            Ok(Address::Inproc("a".to_owned()))
+        );
+        assert_eq!(Address::parse("tcp"), Err(Error::InvalidArgument));
+        assert_eq!(Address::parse("tcp://"), Err(Error::InvalidArgument));
+        assert_eq!(Address::parse("pigeon://a"), Err(Error::UnknownTransport));
+        assert_eq!(listen_address("*:*", false).unwrap().port(), 0);
+        assert!(listen_address("[::1]:5", true).unwrap().is_ipv6());
+        assert_eq!(listen_address("::1:5", false), Err(Error::NoSuchDevice));
+        let target = Target::parse("127.0.0.1:0;127.0.0.1:5", false).unwrap();
+        assert_eq!(target.source.unwrap().port(), 0);
+        assert_eq!(target.port, 5);
+        for wrong in ["a", "a:", ":1", "a:0", "a:65536", "*:1", "a b:1"] {
+            assert_eq!(Target::parse(wrong, false), Err(Error::InvalidArgument));
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The context: what sockets of one process share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use foldhash::HashMap;
+use parking_lot::{Condvar, Mutex};
+
+use crate::core::Core;
+use crate::error::Error;
+use crate::kind::SocketType;
+use crate::mail::Mail;
+use crate::pipe::{Hello, PipeEnd};
+use crate::reactor::Reactor;
+use crate::signal::Signal;
+use crate::slab::Key;
+use crate::socket::Socket;
+
+/// What sockets share: background threads, and the names of in-process endpoints.
+///
+/// Cheap to clone. When the last clone and the last socket are gone, so are the threads.
+#[derive(Debug, Clone)]
+pub struct Context {
+    inner: Arc<ContextInner>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ContextInner {
+    settings: Mutex<Settings>,
+    is_terminated: AtomicBool,
+    next_id: AtomicU64,
+    sockets: Mutex<HashMap<u64, Arc<Core>>>,
+    all_finished: Condvar,
+    reactors: Mutex<Vec<Arc<Reactor>>>,
+    inproc: Mutex<Inproc>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    io_threads: i32,
+    sockets_max: i32,
+    message_bytes_max: i32,
+    is_blocky: bool,
+    ipv6: bool,
+    thread_name_prefix: i32,
+    zero_copy_receive: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            io_threads: 1,
+            sockets_max: SOCKETS_MAX,
+            message_bytes_max: i32::MAX,
+            is_blocky: true,
+            ipv6: false,
+            thread_name_prefix: 0,
+            zero_copy_receive: true,
+        }
+    }
+}
+
+/// In-process endpoints: those bound, and connections to those that are not yet.
+#[derive(Debug, Default)]
+struct Inproc {
+    bound: HashMap<String, Bound>,
+    early: HashMap<String, Vec<Early>>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    signal: Arc<Signal>,
+    hello: Hello,
+}
+
+/// A connection made before its endpoint was bound.
+#[derive(Debug)]
+struct Early {
+    end: PipeEnd,
+    connecter: Arc<Signal>,
+    peer: Key,
+}
+
+impl Context {
+    /// A context with libzmq's defaults: one background thread, started with the first socket.
+    pub fn new() -> Context {
+        Context {
+            inner: Arc::default(),
+        }
+    }
+
+    pub(crate) fn of(inner: Arc<ContextInner>) -> Context {
+        Context { inner }
+    }
+
+    /// A new socket.
+    ///
+    /// # Errors
+    /// The context is terminated, or the limits of sockets or descriptors are reached.
+    pub fn socket(&self, kind: SocketType) -> Result<Socket, Error> {
+        let inner = &self.inner;
+        if inner.is_terminated() {
+            return Err(Error::Terminated);
+        }
+        let sockets_max = inner.settings.lock().sockets_max;
+        if inner.sockets.lock().len() >= sockets_max.max(0) as usize {
+            return Err(Error::TooManyDescriptors);
+        }
+        let id = inner.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let reactor = inner.reactor(id)?;
+        let core = Arc::new(Core::new(id, kind, Arc::clone(inner), reactor)?);
+        core.reactor.add(&core);
+        inner.sockets.lock().insert(id, Arc::clone(&core));
+        Ok(Socket::of(core))
+    }
+
+    /// Sets an option by libzmq's number.
+    ///
+    /// # Errors
+    /// There is no such option, or the value is out of its range.
+    pub fn set(&self, option: i32, value: i32) -> Result<(), Error> {
+        let mut settings = self.inner.settings.lock();
+        match option {
+            IO_THREADS if value >= 0 => settings.io_threads = value,
+            MAX_SOCKETS if value >= 1 => settings.sockets_max = value.min(SOCKET_LIMIT_VALUE),
+            MAX_MSGSZ if value >= 0 => settings.message_bytes_max = value,
+            IPV6 if value >= 0 => settings.ipv6 = value != 0,
+            BLOCKY if value >= 0 => settings.is_blocky = value != 0,
+            THREAD_NAME_PREFIX if value >= 0 => settings.thread_name_prefix = value,
+            ZERO_COPY_RECV if value >= 0 => settings.zero_copy_receive = value != 0,
+            THREAD_PRIORITY | THREAD_SCHED_POLICY | AFFINITY_CPU_ADD | AFFINITY_CPU_REMOVE
+                if value >= 0 => {}
+            _ => return Err(Error::InvalidArgument),
+        }
+        Ok(())
+    }
+
+    /// Reads an option by libzmq's number.
+    ///
+    /// # Errors
+    /// There is no such option.
+    pub fn get(&self, option: i32) -> Result<i32, Error> {
+        let settings = self.inner.settings.lock();
+        Ok(match option {
+            IO_THREADS => settings.io_threads,
+            MAX_SOCKETS => settings.sockets_max,
+            SOCKET_LIMIT => SOCKET_LIMIT_VALUE,
+            MAX_MSGSZ => settings.message_bytes_max,
+            MSG_T_SIZE => 64,
+            IPV6 => i32::from(settings.ipv6),
+            BLOCKY => i32::from(settings.is_blocky),
+            THREAD_NAME_PREFIX => settings.thread_name_prefix,
+            ZERO_COPY_RECV => i32::from(settings.zero_copy_receive),
+            THREAD_SCHED_POLICY => -1,
+            _ => return Err(Error::InvalidArgument),
+        })
+    }
+
+    /// Ends every wait on the context's sockets with [`Error::Terminated`], now and later. The
+    /// sockets are still to be closed.
+    pub fn shutdown(&self) {
+        self.inner.is_terminated.store(true, Ordering::SeqCst);
+        for core in self.inner.sockets.lock().values() {
+            core.signal.raise();
+        }
+    }
+
+    /// Shuts down, waits until every socket is closed and has sent what it lingers over, and
+    /// ends the background threads.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn terminate(&self) -> Result<(), Error> {
+        self.shutdown();
+        let mut sockets = self.inner.sockets.lock();
+        while !sockets.is_empty() {
+            self.inner.all_finished.wait(&mut sockets);
+        }
+        drop(sockets);
+        self.inner.stop_reactors();
+        Ok(())
+    }
+}
+
+impl Default for Context {
+    fn default() -> Context {
+        Context::new()
+    }
+}
+
+impl ContextInner {
+    #[inline]
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.is_terminated.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn ipv6(&self) -> bool {
+        self.settings.lock().ipv6
+    }
+
+    pub(crate) fn is_blocky(&self) -> bool {
+        self.settings.lock().is_blocky
+    }
+
+    pub(crate) fn socket_finished(&self, id: u64) {
+        let mut sockets = self.sockets.lock();
+        sockets.remove(&id);
+        if sockets.is_empty() {
+            self.all_finished.notify_all();
+        }
+    }
+
+    /// The background thread of the socket with this number.
+    fn reactor(&self, id: u64) -> Result<Arc<Reactor>, Error> {
+        let wanted = self.settings.lock().io_threads.max(1) as usize;
+        let mut reactors = self.reactors.lock();
+        while reactors.len() < wanted {
+            let name = format!("ZMQbg/IO/{}", reactors.len());
+            reactors.push(Reactor::start(name)?);
+        }
+        Ok(Arc::clone(&reactors[id as usize % wanted]))
+    }
+
+    fn stop_reactors(&self) {
+        for reactor in std::mem::take(&mut *self.reactors.lock()) {
+            reactor.stop();
+        }
+    }
+
+    /// Gives an in-process name to a socket; whoever connected to it before comes at once.
+    pub(crate) fn bind_inproc(
+        &self,
+        name: &str,
+        signal: &Arc<Signal>,
+        hello: &Hello,
+    ) -> Result<Vec<PipeEnd>, Error> {
+        let mut inproc = self.inproc.lock();
+        if inproc.bound.contains_key(name) {
+            return Err(Error::AddressInUse);
+        }
+        let bound = Bound {
+            signal: Arc::clone(signal),
+            hello: hello.clone(),
+        };
+        inproc.bound.insert(name.to_owned(), bound);
+        let early = inproc.early.remove(name).unwrap_or_default();
+        let mut ends = Vec::with_capacity(early.len());
+        for Early {
+            end,
+            connecter,
+            peer,
+        } in early
+        {
+            end.introduce(Arc::clone(signal), hello.clone());
+            connecter.send(Mail::Introduced { peer });
+            ends.push(end);
+        }
+        Ok(ends)
+    }
+
+    pub(crate) fn unbind_inproc(&self, name: &str, signal: &Arc<Signal>) {
+        let mut inproc = self.inproc.lock();
+        if inproc
+            .bound
+            .get(name)
+            .is_some_and(|bound| Arc::ptr_eq(&bound.signal, signal))
+        {
+            inproc.bound.remove(name);
+        }
+    }
+
+    /// Connects to a bound in-process name.
+    pub(crate) fn connect_inproc(
+        &self,
+        name: &str,
+        signal: &Arc<Signal>,
+        hello: Hello,
+    ) -> Option<PipeEnd> {
+        let inproc = self.inproc.lock();
+        let bound = inproc.bound.get(name)?;
+        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
+        other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
+        bound.signal.send(Mail::Attach {
+            end: other,
+            endpoint: name.to_owned(),
+        });
+        Some(own)
+    }
+
+    /// Connects to an in-process name, bound or not: `attach` is given the own end, and says
+    /// under which key it is filed.
+    pub(crate) fn connect_inproc_early(
+        &self,
+        name: &str,
+        signal: &Arc<Signal>,
+        hello: Hello,
+        attach: impl FnOnce(PipeEnd) -> Option<Key>,
+    ) {
+        let mut inproc = self.inproc.lock();
+        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
+        if let Some(bound) = inproc.bound.get(name) {
+            other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
+            attach(own);
+            bound.signal.send(Mail::Attach {
+                end: other,
+                endpoint: name.to_owned(),
+            });
+            return;
+        }
+        if let Some(peer) = attach(own) {
+            inproc.early.entry(name.to_owned()).or_default().push(Early {
+                end: other,
+                connecter: Arc::clone(signal),
+                peer,
+            });
+        }
+    }
+}
+
+impl Drop for ContextInner {
+    fn drop(&mut self) {
+        self.stop_reactors();
+    }
+}
+
+const IO_THREADS: i32 = 1;
+const MAX_SOCKETS: i32 = 2;
+const SOCKET_LIMIT: i32 = 3;
+const THREAD_PRIORITY: i32 = 3;
+const THREAD_SCHED_POLICY: i32 = 4;
+const MAX_MSGSZ: i32 = 5;
+const MSG_T_SIZE: i32 = 6;
+const AFFINITY_CPU_ADD: i32 = 7;
+const AFFINITY_CPU_REMOVE: i32 = 8;
+const THREAD_NAME_PREFIX: i32 = 9;
+const ZERO_COPY_RECV: i32 = 10;
+const IPV6: i32 = 42;
+const BLOCKY: i32 = 70;
+const SOCKETS_MAX: i32 = 1023;
+const SOCKET_LIMIT_VALUE: i32 = 65_535;

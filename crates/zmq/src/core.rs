@@ -1,0 +1,484 @@
+//! One socket as its program and the background thread share it: who drives it, and when.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::epoll;
+use rustix::time::Timespec;
+
+use crate::clock::now_ns;
+use crate::context::ContextInner;
+use crate::error::Error;
+use crate::kind::SocketType;
+use crate::mail::Mail;
+use crate::peer::{Link, Peer};
+use crate::reactor::Reactor;
+use crate::signal::Signal;
+use crate::state::{State, Token};
+
+/// A socket.
+///
+/// Whoever calls drives it: the program's thread sends, receives and waits for the network by
+/// itself. The background thread (`reactor`) looks after it while no call is in progress.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) id: u64,
+    pub(crate) kind: SocketType,
+    pub(crate) context: Arc<ContextInner>,
+    pub(crate) signal: Arc<Signal>,
+    epoll: Arc<OwnedFd>,
+    pub(crate) reactor: Arc<Reactor>,
+    state: Mutex<State>,
+    is_closed: AtomicBool,
+}
+
+/// How long to wait for something to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Not,
+    /// Until this time, or for ever.
+    Until(Option<u64>),
+}
+
+impl Wait {
+    /// From an option in milliseconds, where -1 is for ever.
+    pub(crate) fn for_ms(timeout_ms: i32) -> Wait {
+        match u64::try_from(timeout_ms) {
+            Ok(0) => Wait::Not,
+            Ok(timeout_ms) => Wait::Until(Some(now_ns() + timeout_ms * 1_000_000)),
+            Err(_) => Wait::Until(None),
+        }
+    }
+
+    pub(crate) fn timespec(self) -> Option<Timespec> {
+        let left_ns = match self {
+            Wait::Not => 0,
+            Wait::Until(None) => return None,
+            Wait::Until(Some(deadline)) => deadline.saturating_sub(now_ns()),
+        };
+        Some(Timespec {
+            tv_sec: (left_ns / 1_000_000_000) as i64,
+            tv_nsec: (left_ns % 1_000_000_000) as i64,
+        })
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        match self {
+            Wait::Not => true,
+            Wait::Until(None) => false,
+            Wait::Until(Some(deadline)) => now_ns() >= deadline,
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        id: u64,
+        kind: SocketType,
+        context: Arc<ContextInner>,
+        reactor: Arc<Reactor>,
+    ) -> Result<Core, Error> {
+        let signal = Arc::new(Signal::new()?);
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let data = epoll::EventData::new_u64(Token::Signal.to_bits());
+        epoll::add(&*epoll, &*signal, data, epoll::EventFlags::IN)?;
+        let state = State::new(
+            kind,
+            Arc::clone(&context),
+            Arc::clone(&signal),
+            Arc::clone(&epoll),
+        );
+        Ok(Core {
+            id,
+            kind,
+            context,
+            signal,
+            epoll,
+            reactor,
+            state: Mutex::new(state),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Begins a call of the program.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, State>, Error> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::NotSocket);
+        }
+        if self.context.is_terminated() {
+            return Err(Error::Terminated);
+        }
+        let mut state = self.state.lock();
+        if self.signal.is_raised() {
+            state.answer_bell();
+        }
+        Ok(state)
+    }
+
+    /// The same for a call that must know the time.
+    pub(crate) fn enter_timed(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.enter()?;
+        state.now_ns = now_ns();
+        Ok(state)
+    }
+
+    /// The state, whatever the socket's condition.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Ends a call: sees to it that somebody looks after what is left to do.
+    #[inline]
+    pub(crate) fn leave(self: &Arc<Self>, state: &mut State) {
+        if !state.broken.is_empty() {
+            state.bury_broken();
+        }
+        if let Some(deadline_ns) = state.deadline_ns()
+            && deadline_ns < state.scheduled_ns
+        {
+            state.scheduled_ns = deadline_ns;
+            self.reactor.schedule(self.id, deadline_ns);
+        }
+        if state.burst.is_on && !state.is_bursting {
+            state.is_bursting = true;
+            self.reactor.burst(self);
+        }
+        if state.is_armed || state.waiters > 0 {
+            return;
+        }
+        if state.has_visited && state.writes_watched == 0 {
+            if !state.is_watched {
+                state.is_watched = true;
+                self.reactor.watch(self);
+            }
+        } else {
+            self.arm(state);
+        }
+    }
+
+    /// Lets the background thread be told of events, once.
+    pub(crate) fn arm(self: &Arc<Self>, state: &mut State) {
+        state.is_armed = true;
+        state.has_visited = false;
+        self.reactor.arm(self, self.epoll.as_fd());
+    }
+
+    /// Looks at the network, and waits for it if so asked. Messages that came are then to be
+    /// had by `next_frame`; who could not be sent to may now be.
+    ///
+    /// # Errors
+    /// A signal interrupted it.
+    pub(crate) fn drive(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        wait: Wait,
+        ahead: bool,
+    ) -> Result<usize, Error> {
+        state.end_streak();
+        state.flush_dirty();
+        let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
+        let found = if wait == Wait::Not {
+            if state.descriptors == 0 && !self.signal.is_raised() {
+                state.scan_pipes();
+                return Ok(0);
+            }
+            let zero = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            epoll::wait(&*self.epoll, &mut space[..], Some(&zero))
+        } else {
+            self.begin_wait(state);
+            if state.scan_pipes() || self.signal.is_raised() || self.context.is_terminated() {
+                self.end_wait(state);
+                state.answer_bell();
+                return Ok(1);
+            }
+            let timeout = wait.timespec();
+            let found = MutexGuard::unlocked(state, || {
+                epoll::wait(&*self.epoll, &mut space[..], timeout.as_ref())
+            });
+            self.end_wait(state);
+            found
+        };
+        let (events, _) = found?;
+        state.now_ns = now_ns();
+        let count = events.len();
+        for event in events.iter() {
+            state.handle(event.flags, Token::from_bits(event.data.u64()), ahead);
+        }
+        state.scan_pipes();
+        if !state.broken.is_empty() {
+            state.bury_broken();
+        }
+        Ok(count)
+    }
+
+    /// From here on this thread is the one that is woken.
+    pub(crate) fn begin_wait(&self, state: &mut State) {
+        state.waiters += 1;
+        state.visit();
+        if state.is_armed {
+            state.is_armed = false;
+            self.reactor.disarm(self.epoll.as_fd());
+        }
+        self.signal.listen();
+    }
+
+    /// The caller looks at the network itself from now on.
+    pub(crate) fn take_over(&self) {
+        self.reactor.disarm(self.epoll.as_fd());
+    }
+
+    pub(crate) fn end_wait(&self, state: &mut State) {
+        self.signal.unlisten();
+        state.waiters -= 1;
+        state.visit();
+    }
+
+    /// What pollers wait for.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// The background thread's turn: something has happened, or time has passed.
+    pub(crate) fn look_after(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        state.now_ns = now_ns();
+        if state.is_finished {
+            return;
+        }
+        for _ in 0..ROUNDS_MAX {
+            match self.drive(&mut state, Wait::Not, true) {
+                Ok(count) if count > 0 => {}
+                _ => break,
+            }
+        }
+        state.decode_all_ahead();
+        state.run_timers();
+        state.flush_dirty();
+        if state.is_closing && state.is_over() {
+            return self.finish(state);
+        }
+        state.scheduled_ns = u64::MAX;
+        if state.is_polled && state.waiters == 0 && (state.can_receive() || state.can_send()) {
+            // The program looks at the descriptor: it must find it ready.
+            self.signal.raise();
+            state.has_visited = true;
+            state.is_watched = true;
+            return self.leave(&mut state);
+        }
+        state.has_visited = false;
+        self.leave(&mut state);
+    }
+
+    /// The background thread was told of an event, which it is told once.
+    pub(crate) fn disarmed(&self) {
+        self.state.lock().is_armed = false;
+    }
+
+    /// Looks in on a socket that its program drives. `false`: it need not be looked at again.
+    pub(crate) fn check_idle(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        if state.waiters > 0 && state.visits == state.seen_visits {
+            // Somebody is inside and waits; on its way out it will ask again.
+            state.is_watched = false;
+            return false;
+        }
+        if state.visits != state.seen_visits {
+            state.seen_visits = state.visits;
+            return true;
+        }
+        state.is_watched = false;
+        state.has_visited = false;
+        drop(state);
+        self.look_after();
+        false
+    }
+
+    /// Writes what a burst has held back. `false`: the burst is over.
+    pub(crate) fn end_burst_turn(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        let is_fresh = std::mem::take(&mut state.burst.is_fresh);
+        state.flush_dirty();
+        if !state.broken.is_empty() {
+            state.bury_broken();
+        }
+        if is_fresh {
+            return true;
+        }
+        state.burst.is_on = false;
+        state.is_bursting = false;
+        self.leave(&mut state);
+        false
+    }
+
+    /// The program is done with the socket; what is still to be sent goes on in the background.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<(), Error> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Err(Error::NotSocket);
+        }
+        let mut state = self.state.lock();
+        state.now_ns = now_ns();
+        if self.signal.is_raised() {
+            state.answer_bell();
+        }
+        state.begin_closing();
+        if state.is_over() {
+            self.finish(state);
+        } else {
+            state.has_visited = false;
+            self.leave(&mut state);
+        }
+        Ok(())
+    }
+
+    fn finish(&self, mut state: MutexGuard<'_, State>) {
+        if std::mem::replace(&mut state.is_finished, true) {
+            return;
+        }
+        state.drop_everything();
+        drop(state);
+        self.reactor.forget(self.id, self.epoll.as_fd());
+        self.context.socket_finished(self.id);
+    }
+}
+
+impl State {
+    /// One event of the socket's epoll.
+    fn handle(&mut self, flags: epoll::EventFlags, token: Token, ahead: bool) {
+        match token {
+            Token::Signal => self.answer_bell(),
+            Token::Peer(key) => self.peer_event(key, flags, ahead),
+            Token::Endpoint(key) => match self.endpoints.get(key).map(|known| &known.role) {
+                Some(crate::endpoint::Role::Listener { .. }) => self.accept(key),
+                Some(_) => self.connect_event(key),
+                None => {}
+            },
+        }
+    }
+
+    /// Somebody has rung: takes in what other threads have left.
+    pub(crate) fn answer_bell(&mut self) {
+        self.signal.lower();
+        if self.signal.has_mail() {
+            for mail in self.signal.take_mail() {
+                self.take_mail(mail);
+            }
+        }
+        if !self.inquiries.is_empty() {
+            self.read_zap();
+        }
+        self.scan_pipes();
+    }
+
+    fn take_mail(&mut self, mail: Mail) {
+        match mail {
+            Mail::Attach { end, endpoint } => {
+                let origin = self.endpoints.keys().into_iter().find(|&key| {
+                    self.endpoints
+                        .get(key)
+                        .is_some_and(|known| known.name == endpoint)
+                });
+                self.attach_pipe(end, origin);
+            }
+            Mail::Introduced { peer } => {
+                if let Some(known) = self.peers.get_mut(peer) {
+                    if let Link::Pipe(pipe) = &known.link
+                        && let Some(hello) = pipe.peer()
+                        && known.routing_id.is_empty()
+                    {
+                        known.routing_id = hello.routing_id.clone();
+                    }
+                    self.introduced(peer);
+                }
+            }
+            Mail::Resolved {
+                endpoint,
+                addresses,
+            } => self.resolved(endpoint, &addresses),
+        }
+    }
+
+    /// A pipe to another socket of the process becomes a peer.
+    pub(crate) fn attach_pipe(
+        &mut self,
+        end: crate::pipe::PipeEnd,
+        origin: Option<crate::slab::Key>,
+    ) -> Option<crate::slab::Key> {
+        if self.is_closing {
+            return None;
+        }
+        let mut peer = Peer::new(Link::None, origin);
+        peer.routing_id = std::mem::take(&mut self.options.connect_routing_id);
+        if peer.routing_id.is_empty()
+            && let Some(hello) = end.peer()
+        {
+            peer.routing_id = hello.routing_id.clone();
+        }
+        peer.link = Link::Pipe(end);
+        let key = self.peers.insert(peer);
+        self.pipes.push(key);
+        self.attach(key);
+        self.peers.get(key).map(|_| key)
+    }
+
+    /// Looks which pipes have something. Whether any has.
+    pub(crate) fn scan_pipes(&mut self) -> bool {
+        let mut any = false;
+        for index in (0..self.pipes.len()).rev() {
+            let key = self.pipes[index];
+            let Some(Link::Pipe(pipe)) = self.peers.get(key).map(|peer| &peer.link) else {
+                self.pipes.swap_remove(index);
+                continue;
+            };
+            if !pipe.has_items() && !pipe.is_closed() {
+                continue;
+            }
+            if !self.kind.receives() || self.kind.is_publisher() {
+                self.decode_ahead(key);
+            } else {
+                any |= pipe.has_items();
+                self.mark_readable(key);
+            }
+        }
+        any
+    }
+
+    fn decode_all_ahead(&mut self) {
+        for key in self.readable.iter().copied().collect::<Vec<_>>() {
+            self.decode_ahead(key);
+        }
+    }
+
+    /// Peers whose connection failed while being written to: what they sent before is kept.
+    pub(crate) fn bury_broken(&mut self) {
+        for key in std::mem::take(&mut self.broken) {
+            for _ in 0..ROUNDS_MAX {
+                let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link)
+                else {
+                    break;
+                };
+                if !matches!(link.fill(), crate::link::Fill::Some | crate::link::Fill::All) {
+                    break;
+                }
+                self.decode_ahead(key);
+            }
+            self.lose(key, crate::endpoint::Loss::ByPeer);
+        }
+    }
+
+    pub(crate) fn visit(&mut self) {
+        self.visits += 1;
+        self.has_visited = true;
+    }
+}
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 32;
+/// The background thread leaves a socket after so many rounds, that others have their turn.
+const ROUNDS_MAX: usize = 16;

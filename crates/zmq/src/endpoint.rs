@@ -1,0 +1,362 @@
+//! Endpoints: listening, connecting, and coming back after a loss.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType as Kind, socket_with};
+
+use crate::address::Target;
+use crate::error::Error;
+use crate::monitor::Event;
+use crate::peer::{Link, Peer};
+use crate::slab::Key;
+use crate::state::{State, Timer, Token};
+
+/// Something bound or connected.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// As the program may name it to undo it.
+    pub(crate) name: String,
+    pub(crate) role: Role,
+}
+
+#[derive(Debug)]
+pub(crate) enum Role {
+    Listener {
+        descriptor: OwnedFd,
+        /// A path to remove at the end.
+        path: Option<std::path::PathBuf>,
+    },
+    Connecter(Box<Connecter>),
+    InprocListener,
+    InprocConnecter { peer: Key },
+}
+
+/// An outgoing connection, which is made again when it is lost.
+#[derive(Debug)]
+pub(crate) struct Connecter {
+    pub(crate) remote: Remote,
+    pub(crate) phase: Phase,
+    /// The peer that this connection leads to. With `IMMEDIATE` only while it is there.
+    pub(crate) peer: Option<Key>,
+    /// The interval before the next attempt, in milliseconds.
+    backoff_ms: i32,
+    /// The name under which a ROUTER files the peer.
+    pub(crate) routing_id: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Remote {
+    Tcp(Target),
+    Ipc(String),
+}
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Its next attempt comes by a timer.
+    Waiting,
+    /// The host's name is being looked up.
+    Resolving,
+    Connecting(OwnedFd),
+    Established,
+    /// It will not try again.
+    Stopped,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    ByPeer,
+    ByUs,
+    /// The peer broke the protocol.
+    Protocol,
+}
+
+impl State {
+    /// Starts an outgoing connection.
+    pub(crate) fn connect_to(&mut self, name: String, remote: Remote) -> Key {
+        let routing_id = std::mem::take(&mut self.options.connect_routing_id);
+        let backoff_ms = self.options.reconnect_interval_ms;
+        let endpoint = self.endpoints.insert(Endpoint {
+            name,
+            role: Role::Connecter(Box::new(Connecter {
+                remote,
+                phase: Phase::Waiting,
+                peer: None,
+                backoff_ms,
+                routing_id: routing_id.clone(),
+            })),
+        });
+        let waits_for_peer = self.options.immediate && !self.kind.is_subscriber();
+        if !waits_for_peer && self.kind != crate::SocketType::Stream {
+            let mut peer = Peer::new(Link::None, Some(endpoint));
+            peer.routing_id = routing_id;
+            let key = self.peers.insert(peer);
+            if let Some(connecter) = self.connecter(endpoint) {
+                connecter.peer = Some(key);
+            }
+            self.attach(key);
+        }
+        self.attempt(endpoint);
+        endpoint
+    }
+
+    pub(crate) fn connecter(&mut self, endpoint: Key) -> Option<&mut Connecter> {
+        match &mut self.endpoints.get_mut(endpoint)?.role {
+            Role::Connecter(connecter) => Some(connecter),
+            _ => None,
+        }
+    }
+
+    /// Tries to connect.
+    pub(crate) fn attempt(&mut self, endpoint: Key) {
+        let ipv6 = self.options.ipv6;
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        match &connecter.remote {
+            Remote::Ipc(path) => {
+                let path = path.clone();
+                let result = crate::transport::connect_unix(&path, &self.options);
+                self.attempted(endpoint, result);
+            }
+            Remote::Tcp(target) => match target.numeric(ipv6) {
+                Some(address) => {
+                    let source = target.source;
+                    self.attempt_tcp(endpoint, source, address);
+                }
+                None => {
+                    let target = target.clone();
+                    connecter.phase = Phase::Resolving;
+                    self.resolve(endpoint, target, ipv6);
+                }
+            },
+        }
+    }
+
+    fn attempt_tcp(&mut self, endpoint: Key, source: Option<SocketAddr>, address: SocketAddr) {
+        let result = crate::transport::connect_tcp(source, address, &self.options);
+        self.attempted(endpoint, result);
+    }
+
+    /// Looks a name up in a thread of its own: it can take seconds.
+    fn resolve(&mut self, endpoint: Key, target: Target, ipv6: bool) {
+        let signal = std::sync::Arc::clone(&self.signal);
+        let looked_up = std::thread::Builder::new()
+            .name("zmq-resolve".to_owned())
+            .spawn(move || {
+                let addresses = target.look_up(ipv6);
+                signal.send(crate::mail::Mail::Resolved {
+                    endpoint,
+                    addresses,
+                });
+            });
+        if looked_up.is_err() {
+            self.retry_later(endpoint);
+        }
+    }
+
+    pub(crate) fn resolved(&mut self, endpoint: Key, addresses: &[SocketAddr]) {
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        let Remote::Tcp(target) = &connecter.remote else {
+            return;
+        };
+        let source = target.source;
+        match addresses.first() {
+            Some(&address) => self.attempt_tcp(endpoint, source, address),
+            None => {
+                connecter.phase = Phase::Waiting;
+                self.retry_later(endpoint);
+            }
+        }
+    }
+
+    /// A connection attempt is under way, done, or failed.
+    fn attempted(&mut self, endpoint: Key, result: Result<(OwnedFd, bool), Errno>) {
+        match result {
+            Ok((descriptor, true)) => self.connected(endpoint, descriptor),
+            Ok((descriptor, false)) => {
+                let token = Token::Endpoint(endpoint);
+                let flags = epoll::EventFlags::OUT;
+                if self.watch_descriptor(&descriptor, token, flags).is_err() {
+                    return self.retry_later(endpoint);
+                }
+                self.monitor_endpoint(endpoint, Event::ConnectDelayed, Errno::INPROGRESS.raw_os_error());
+                let timeout_ms = self.options.connect_timeout_ms;
+                if timeout_ms > 0 {
+                    let deadline = self.now_ns + timeout_ms as u64 * 1_000_000;
+                    self.set_timer(deadline, Timer::Connect(endpoint));
+                }
+                if let Some(connecter) = self.connecter(endpoint) {
+                    connecter.phase = Phase::Connecting(descriptor);
+                }
+            }
+            Err(errno) => {
+                self.monitor_endpoint(endpoint, Event::Closed, errno.raw_os_error());
+                let is_refused = errno == Errno::CONNREFUSED;
+                if is_refused && self.options.reconnect_stop & STOP_REFUSED != 0 {
+                    return self.stop_connecting(endpoint);
+                }
+                self.retry_later(endpoint);
+            }
+        }
+    }
+
+    /// A connecting descriptor has become writable.
+    pub(crate) fn connect_event(&mut self, endpoint: Key) {
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        if !matches!(connecter.phase, Phase::Connecting(_)) {
+            return;
+        }
+        let Phase::Connecting(descriptor) =
+            std::mem::replace(&mut connecter.phase, Phase::Waiting)
+        else {
+            return;
+        };
+        self.unwatch_descriptor(&descriptor);
+        match rustix::net::sockopt::socket_error(&descriptor) {
+            Ok(Ok(())) => self.connected(endpoint, descriptor),
+            Ok(Err(errno)) | Err(errno) => {
+                drop(descriptor);
+                self.attempted(endpoint, Err(errno));
+            }
+        }
+    }
+
+    /// The time to connect is up.
+    pub(crate) fn connect_timeout(&mut self, endpoint: Key) {
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        if let Phase::Connecting(_) = connecter.phase {
+            let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
+            if let Phase::Connecting(descriptor) = phase {
+                self.unwatch_descriptor(&descriptor);
+            }
+            self.monitor_endpoint(endpoint, Event::Closed, 0);
+            self.retry_later(endpoint);
+        }
+    }
+
+    /// The transport is there; the handshake begins.
+    fn connected(&mut self, endpoint: Key, descriptor: OwnedFd) {
+        crate::transport::tune_tcp(&descriptor, &self.options);
+        self.monitor_endpoint(endpoint, Event::Connected, raw(&descriptor));
+        let backoff_ms = self.options.reconnect_interval_ms;
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        connecter.phase = Phase::Established;
+        connecter.backoff_ms = backoff_ms;
+        let routing_id = connecter.routing_id.clone();
+        let key = match connecter.peer {
+            Some(key) => key,
+            None => {
+                let mut peer = Peer::new(Link::None, Some(endpoint));
+                peer.routing_id = routing_id;
+                let key = self.peers.insert(peer);
+                if let Some(connecter) = self.connecter(endpoint) {
+                    connecter.peer = Some(key);
+                }
+                key
+            }
+        };
+        self.begin_link(key, descriptor, true);
+    }
+
+    /// The next attempt: after the interval, which doubles up to its maximum, with jitter.
+    pub(crate) fn retry_later(&mut self, endpoint: Key) {
+        let base_ms = self.options.reconnect_interval_ms;
+        let max_ms = self.options.reconnect_interval_max_ms;
+        if base_ms < 0 {
+            return self.stop_connecting(endpoint);
+        }
+        let now_ns = self.now_ns;
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        connecter.phase = Phase::Waiting;
+        let interval_ms = connecter.backoff_ms.max(base_ms) as u64;
+        if max_ms > base_ms {
+            connecter.backoff_ms = connecter.backoff_ms.saturating_mul(2).clamp(base_ms.max(1), max_ms);
+        }
+        // A crowd that lost the same server must not come back all at once.
+        let jitter_ns = crate::clock::random() % (interval_ms.max(1) * 500_000);
+        let delay_ns = interval_ms * 1_000_000 + jitter_ns;
+        self.monitor_endpoint(endpoint, Event::ConnectRetried, (delay_ns / 1_000_000) as i32);
+        self.set_timer(now_ns + delay_ns, Timer::Reconnect(endpoint));
+    }
+
+    fn stop_connecting(&mut self, endpoint: Key) {
+        if let Some(connecter) = self.connecter(endpoint) {
+            connecter.phase = Phase::Stopped;
+        }
+    }
+
+    /// Accepts all that wait at a listener.
+    pub(crate) fn accept(&mut self, endpoint: Key) {
+        loop {
+            let Some(Endpoint {
+                role: Role::Listener { descriptor, .. },
+                ..
+            }) = self.endpoints.get(endpoint)
+            else {
+                return;
+            };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match rustix::net::accept_with(descriptor, flags) {
+                Ok(accepted) => self.accepted(endpoint, accepted),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(errno) => {
+                    // No descriptors are left: those that wait stay in the kernel's queue.
+                    return self.monitor_endpoint(endpoint, Event::AcceptFailed, errno.raw_os_error());
+                }
+            }
+        }
+    }
+
+    fn accepted(&mut self, endpoint: Key, descriptor: OwnedFd) {
+        if !crate::transport::is_admitted(&descriptor, &self.options) {
+            return;
+        }
+        crate::transport::tune_tcp(&descriptor, &self.options);
+        self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
+        let key = self.peers.insert(Peer::new(Link::None, Some(endpoint)));
+        self.begin_link(key, descriptor, false);
+    }
+
+    pub(crate) fn monitor_endpoint(&mut self, endpoint: Key, event: Event, value: i32) {
+        if self.monitor.is_none() {
+            return;
+        }
+        let name = self.endpoints.get(endpoint).map(|known| known.name.clone());
+        self.report(event, value as u64, name.as_deref().unwrap_or_default(), "");
+    }
+}
+
+/// A new descriptor for a transport.
+pub(crate) fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket_with(family, Kind::STREAM, flags, None)
+}
+
+pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
+    use std::os::fd::AsRawFd;
+    descriptor.as_fd().as_raw_fd()
+}
+
+impl From<Loss> for Error {
+    fn from(_: Loss) -> Error {
+        Error::ConnectionRefused
+    }
+}
+
+/// `ZMQ_RECONNECT_STOP_CONN_REFUSED`.
+const STOP_REFUSED: i32 = 1;

@@ -1,0 +1,82 @@
+//! The socket types.
+
+use tidewire_zmtp as zmtp;
+
+/// What a socket does with messages. The numbers are libzmq's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SocketType {
+    /// One peer, both ways.
+    Pair = 0,
+    /// Sends each message to all that have subscribed to its beginning.
+    Pub = 1,
+    /// Receives what it has subscribed to.
+    Sub = 2,
+    /// Asks, then waits for the answer.
+    Req = 3,
+    /// Answers.
+    Rep = 4,
+    /// Sends in turn to its peers, receives from all.
+    Dealer = 5,
+    /// Sends to a named peer, receives from all and tells from whom.
+    Router = 6,
+    /// Receives from all its peers.
+    Pull = 7,
+    /// Sends in turn to its peers.
+    Push = 8,
+    /// A PUB that receives the subscriptions as messages.
+    Xpub = 9,
+    /// A SUB that sends its subscriptions as messages.
+    Xsub = 10,
+    /// Raw TCP connections.
+    Stream = 11,
+}
+
+impl SocketType {
+    /// The type of this number.
+    pub const fn from_number(number: i32) -> Option<SocketType> {
+        Some(match number {
+            0 => SocketType::Pair,
+            1 => SocketType::Pub,
+            2 => SocketType::Sub,
+            3 => SocketType::Req,
+            4 => SocketType::Rep,
+            5 => SocketType::Dealer,
+            6 => SocketType::Router,
+            7 => SocketType::Pull,
+            8 => SocketType::Push,
+            9 => SocketType::Xpub,
+            10 => SocketType::Xsub,
+            11 => SocketType::Stream,
+            _ => return None,
+        })
+    }
+
+    /// libzmq's number.
+    pub const fn number(self) -> i32 {
+        self as i32
+    }
+
+    /// The type on the wire; none for STREAM, which speaks no ZMTP.
+    pub(crate) fn wire(self) -> Option<zmtp::SocketType> {
+        zmtp::SocketType::from_number(self as u8)
+    }
+
+    /// Whether messages can be received at all.
+    pub(crate) const fn receives(self) -> bool {
+        !matches!(self, SocketType::Pub | SocketType::Push)
+    }
+
+    /// Whether messages can be sent at all.
+    pub(crate) const fn sends(self) -> bool {
+        !matches!(self, SocketType::Sub | SocketType::Pull)
+    }
+
+    pub(crate) const fn is_publisher(self) -> bool {
+        matches!(self, SocketType::Pub | SocketType::Xpub)
+    }
+
+    pub(crate) const fn is_subscriber(self) -> bool {
+        matches!(self, SocketType::Sub | SocketType::Xsub)
+    }
+}

@@ -1,0 +1,54 @@
+//! ZeroMQ sockets in which the caller drives the I/O.
+//!
+//! A send goes straight to the kernel, a receive reads from it: no message is handed to another
+//! thread on its way. A background thread takes over only while no call is in progress: it
+//! accepts, shakes hands, answers PINGs, comes back after losses, and sends what lingers.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod clock;
+mod context;
+pub use context::Context;
+
+mod core;
+mod endpoint;
+
+mod error;
+pub use error::Error;
+
+mod kind;
+pub use kind::SocketType;
+
+mod life;
+mod link;
+mod mail;
+
+mod message;
+pub use message::Message;
+
+mod monitor;
+mod option_table;
+mod options;
+mod peer;
+mod pipe;
+
+mod poll;
+pub use poll::{PollItem, PollTarget, poll};
+
+mod proxy;
+pub use proxy::proxy;
+
+mod publish;
+mod reactor;
+mod receive;
+mod send;
+mod signal;
+mod slab;
+
+mod socket;
+pub use socket::{Events, SendFlags, Socket};
+
+mod state;
+mod transport;
+mod zap;

@@ -1,0 +1,670 @@
+//! A peer's life: its connection begins, its handshake succeeds or fails, the pattern learns of
+//! it, and it goes.
+
+use std::cmp::Reverse;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::event::epoll;
+use tidewire_zmtp::{self as zmtp, Connection, status_code};
+
+use crate::endpoint::{Loss, Phase, Role};
+use crate::kind::SocketType;
+use crate::link::{Claim, Fill, Inbound, Interest, StreamLink};
+use crate::message::{Message, Properties};
+use crate::monitor::Event;
+use crate::options::Mechanism;
+use crate::peer::{Link, Peer};
+use crate::slab::Key;
+use crate::state::{Last, State, Timer, Token};
+
+impl State {
+    /// A transport is there: greets the peer.
+    pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, _is_ours: bool) {
+        let peer_address = crate::transport::remote_address(&descriptor);
+        let mut link = match self.kind.wire() {
+            Some(kind) if !self.options.router_raw => {
+                let config = self.wire_config(kind);
+                StreamLink::zmtp(descriptor, Connection::new(config, self.now_ns))
+            }
+            _ => StreamLink::raw(descriptor),
+        };
+        link.peer_address = peer_address.map_or(String::new(), |address| address.ip().to_string());
+        link.interest = Interest {
+            read: true,
+            write: false,
+        };
+        let flags = link.interest.flags();
+        let added = self.watch_descriptor(&link, Token::Peer(key), flags);
+        let is_raw = link.machine().is_none();
+        let deadline_ns = link.machine().and_then(|machine| machine.deadline_ns());
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        peer.link = Link::Stream(Box::new(link));
+        if added.is_err() {
+            return self.lose(key, Loss::ByUs);
+        }
+        if let Some(deadline_ns) = deadline_ns {
+            self.set_timer(deadline_ns, Timer::Machine(key));
+        }
+        if is_raw {
+            return self.raw_ready(key);
+        }
+        self.flush(key);
+    }
+
+    fn wire_config(&self, kind: zmtp::SocketType) -> zmtp::Config {
+        let options = &self.options;
+        let mut config = zmtp::Config::new(kind);
+        config.routing_id = options.routing_id.clone();
+        config.properties = options.metadata.clone();
+        let security = &options.security;
+        config.security = match (security.mechanism, security.is_server) {
+            (Mechanism::Plain, true) => zmtp::Security::PlainServer,
+            (Mechanism::Plain, false) => zmtp::Security::PlainClient {
+                username: security.username.clone(),
+                password: security.password.clone(),
+            },
+            (Mechanism::Null | Mechanism::Curve, _) => zmtp::Security::Null,
+        };
+        config.authenticate_null = security.mechanism == Mechanism::Null && !options.zap_domain.is_empty();
+        config.limits.frame_bytes_max = match options.message_bytes_max {
+            limit if limit >= 0 => limit as u64,
+            _ => i64::MAX as u64,
+        };
+        config.stream_above_bytes = Some(STREAMED_BYTES_MIN);
+        config.only_first_subscribe = options.only_first_subscribe;
+        config.handshake_timeout_ns = options.handshake_interval_ms.max(0) as u64 * 1_000_000;
+        if options.heartbeat_interval_ms > 0 {
+            let timeout_ms = match options.heartbeat_timeout_ms {
+                -1 => options.heartbeat_interval_ms,
+                given => given,
+            };
+            config.heartbeat = Some(zmtp::Heartbeat {
+                interval_ns: options.heartbeat_interval_ms as u64 * 1_000_000,
+                ttl_deciseconds: options.heartbeat_ttl_deciseconds,
+                timeout_ns: timeout_ms as u64 * 1_000_000,
+            });
+        }
+        config
+    }
+
+    /// The kernel has something for a peer, or room.
+    pub(crate) fn peer_event(&mut self, key: Key, flags: epoll::EventFlags, ahead: bool) {
+        use epoll::EventFlags;
+        if flags.contains(EventFlags::OUT) {
+            self.flush(key);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP) {
+            self.read_peer(key, ahead);
+        }
+    }
+
+    /// Reads once from a peer. `ahead`: the program is not asking, so that all is decoded at once.
+    fn read_peer(&mut self, key: Key, ahead: bool) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let is_waiting = peer.is_readable;
+        let Link::Stream(link) = &mut peer.link else {
+            return;
+        };
+        if is_waiting && link.has_input() {
+            // The program has not taken what came before: within its mark, no further.
+            self.decode_ahead(key);
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            match &mut peer.link {
+                Link::Stream(link) if link.interest.read => {}
+                _ => return,
+            }
+        }
+        let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
+            return;
+        };
+        let was_ready = link.is_ready();
+        match link.fill() {
+            Fill::WouldBlock => return,
+            Fill::Failed(_) => link.is_at_end = true,
+            Fill::Some | Fill::All | Fill::Closed => {}
+        }
+        if link.is_at_end {
+            self.watch(key, |interest| *interest = Interest::default());
+        }
+        let decodes_now = ahead
+            || !was_ready
+            || !self.kind.receives()
+            || self.kind.is_publisher()
+            || self.options.conflate;
+        if decodes_now {
+            self.decode_ahead(key);
+            self.flush(key);
+        } else {
+            self.mark_readable(key);
+        }
+    }
+
+    /// What is not a message.
+    pub(crate) fn protocol_event(&mut self, key: Key, inbound: Inbound) {
+        match inbound {
+            Inbound::Subscribe(topic) => self.peer_subscribes(key, &topic),
+            Inbound::Cancel(topic) => self.peer_cancels(key, &topic),
+            Inbound::Ready => self.peer_ready(key),
+            Inbound::Authenticate(claim) => self.authenticate(key, claim),
+            Inbound::Refused(reason) => {
+                if let Some(code) = status_code(&reason) {
+                    self.report_peer(key, Event::HandshakeFailedAuth, u64::from(code));
+                }
+                self.lose(key, Loss::Protocol);
+            }
+            Inbound::Broken(error) => {
+                let is_ready = self.peers.get(key).is_some_and(|peer| peer.identity.is_some());
+                tracing::debug!(%error, "a peer broke the protocol");
+                if !is_ready && let Some(number) = error.protocol_error_number() {
+                    self.report_peer(key, Event::HandshakeFailedProtocol, u64::from(number));
+                }
+                self.flush(key);
+                self.lose(key, Loss::Protocol);
+            }
+            Inbound::Message(_) | Inbound::Nothing => {}
+        }
+    }
+
+    /// Somebody is to judge who the peer says it is.
+    fn authenticate(&mut self, key: Key, claim: Claim) {
+        match self.ask_zap(key, &claim) {
+            crate::zap::Asked::Waiting => {}
+            crate::zap::Asked::NobodyThere(is_allowed) => {
+                if is_allowed {
+                    self.judge(key, None);
+                } else {
+                    self.report_peer(key, Event::HandshakeFailedNoDetail, EFAULT);
+                    self.lose(key, Loss::Protocol);
+                }
+            }
+        }
+    }
+
+    /// Lets a peer in, or (`Some`) refuses it with a status.
+    pub(crate) fn judge(&mut self, key: Key, refusal: Option<&str>) {
+        let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
+            return;
+        };
+        let Some(machine) = link.machine() else {
+            return;
+        };
+        match refusal {
+            None => {
+                let _ = machine.accept();
+                self.decode_ahead(key);
+                self.flush(key);
+            }
+            Some(status) => {
+                let _ = machine.refuse(status);
+                let code = status.parse().unwrap_or_default();
+                self.report_peer(key, Event::HandshakeFailedAuth, code);
+                self.flush(key);
+                self.lose(key, Loss::Protocol);
+            }
+        }
+    }
+
+    /// The handshake is done.
+    fn peer_ready(&mut self, key: Key) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Link::Stream(link) = &mut peer.link else {
+            return;
+        };
+        let mut properties = Properties {
+            descriptor: Some(link.raw_descriptor()),
+            ..Properties::default()
+        };
+        let peer_address = link.peer_address.clone();
+        let Some(machine) = link.machine() else {
+            return;
+        };
+        let deadline_ns = machine.deadline_ns();
+        let mut routing_id = Vec::new();
+        if let Some(known) = machine.peer() {
+            routing_id = known.routing_id.clone();
+            for (name, value) in known.metadata.properties() {
+                if let Ok(value) = std::str::from_utf8(value) {
+                    properties.list.push((name.into(), value.into()));
+                }
+            }
+        }
+        if !peer_address.is_empty() {
+            properties.list.push(("Peer-Address".into(), peer_address.into()));
+        }
+        if let Some(inquiry) = peer.zap.take() {
+            properties.list.extend(inquiry.into_properties());
+        }
+        let properties = Arc::new(properties);
+        link.properties = Some(Arc::clone(&properties));
+        peer.identity = Some(properties);
+        if peer.routing_id.is_empty() {
+            peer.routing_id = routing_id;
+        }
+        let is_attached = peer.is_attached;
+        if let Some(deadline_ns) = deadline_ns {
+            self.set_timer(deadline_ns, Timer::Machine(key));
+        }
+        self.report_peer(key, Event::HandshakeSucceeded, 0);
+        if is_attached {
+            self.rejoined(key);
+        } else {
+            self.attach(key);
+        }
+        self.flush(key);
+    }
+
+    /// A raw connection needs no handshake.
+    fn raw_ready(&mut self, key: Key) {
+        self.report_peer(key, Event::HandshakeSucceeded, 0);
+        if let Some(peer) = self.peers.get_mut(key) {
+            let mut properties = Properties::default();
+            if let Link::Stream(link) = &mut peer.link {
+                properties.descriptor = Some(link.raw_descriptor());
+                let address = link.peer_address.as_str().into();
+                properties.list.push(("Peer-Address".into(), address));
+            }
+            let properties = Arc::new(properties);
+            peer.identity = Some(Arc::clone(&properties));
+            if let Link::Stream(link) = &mut peer.link {
+                link.properties = Some(properties);
+            }
+        }
+        self.attach(key);
+        self.notify_stream(key);
+    }
+
+    /// STREAM: a connection that comes or goes shows as an empty message.
+    fn notify_stream(&mut self, key: Key) {
+        if self.kind != SocketType::Stream || !self.options.stream_notify {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(key) {
+            let mut message = Message::new();
+            message.set_properties(peer.identity.as_ref());
+            peer.incoming.push_back(crate::link::Frames::One(message));
+        }
+        self.mark_readable(key);
+    }
+
+    /// The pattern learns of a peer.
+    pub(crate) fn attach(&mut self, key: Key) {
+        match self.kind {
+            SocketType::Pair if !self.writable.is_empty() => {
+                return self.lose(key, Loss::ByUs);
+            }
+            SocketType::Router | SocketType::Stream => {
+                if !self.file(key) {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.is_attached = true;
+        }
+        self.writable.push(key);
+        self.rejoined(key);
+    }
+
+    /// What a peer is told when it comes, and when it comes back.
+    fn rejoined(&mut self, key: Key) {
+        let is_connected = self.peers.get(key).is_some_and(|peer| match &peer.link {
+            Link::None => false,
+            Link::Pipe(_) => true,
+            Link::Stream(_) => peer.identity.is_some(),
+        });
+        if !is_connected {
+            return;
+        }
+        match self.kind {
+            SocketType::Sub | SocketType::Xsub => self.tell_subscriptions(key),
+            SocketType::Xpub => {
+                if let Some(welcome) = self.options.xpub_welcome.clone() {
+                    let mut welcome = Message::from_vec(welcome);
+                    self.transmit(key, std::iter::empty(), Last::Message(&mut welcome));
+                }
+            }
+            SocketType::Router => {
+                self.file(key);
+            }
+            _ => {}
+        }
+        if self.options.probe_router
+            && matches!(self.kind, SocketType::Router | SocketType::Dealer | SocketType::Req)
+        {
+            let mut probe = Message::new();
+            self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
+        }
+        if !self.options.hello_message.is_empty() {
+            let mut hello = Message::from_vec(self.options.hello_message.clone());
+            self.transmit(key, std::iter::empty(), Last::Message(&mut hello));
+        }
+    }
+
+    /// ROUTER and STREAM: files a peer under its name. `false`: another has it.
+    fn file(&mut self, key: Key) -> bool {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return false;
+        };
+        if peer.routing_id.is_empty() {
+            if let Link::None = peer.link {
+                // Its name will come with it.
+                return true;
+            }
+            self.next_routing_id = self.next_routing_id.wrapping_add(1);
+            peer.routing_id.push(0);
+            let number = self.next_routing_id.to_be_bytes();
+            peer.routing_id.extend_from_slice(&number);
+        }
+        let name = peer.routing_id.clone();
+        match self.routes.get(&name) {
+            Some(&known) if known == key => return true,
+            Some(&known) if self.options.router_handover => {
+                // The old one loses its name; what it still says comes under a new one.
+                self.next_routing_id = self.next_routing_id.wrapping_add(1);
+                if let Some(old) = self.peers.get_mut(known) {
+                    old.routing_id = vec![0];
+                    let number = self.next_routing_id.to_be_bytes();
+                    old.routing_id.extend_from_slice(&number);
+                }
+                self.lose(known, Loss::ByUs);
+            }
+            Some(_) => {
+                self.lose(key, Loss::ByUs);
+                return false;
+            }
+            None => {}
+        }
+        self.routes.insert(name, key);
+        true
+    }
+
+    /// A connection is over. What it brought can still be received.
+    pub(crate) fn lose(&mut self, key: Key, loss: Loss) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        if peer.is_gone {
+            if peer.incoming.is_empty() {
+                self.peers.remove(key);
+            }
+            return;
+        }
+        let origin = peer.origin;
+        let was_ready = peer.identity.take().is_some();
+        peer.zap = None;
+        let link = std::mem::replace(&mut peer.link, Link::None);
+        let had_link = match link {
+            Link::Stream(link) => {
+                self.unwatch_descriptor(&*link);
+                self.writes_watched -= usize::from(link.interest.write);
+                let descriptor = link.raw_descriptor();
+                drop(link);
+                Some(descriptor)
+            }
+            Link::Pipe(_) | Link::None => None,
+        };
+        if let Some(descriptor) = had_link {
+            self.report_endpoint(origin, Event::Disconnected, descriptor as u64);
+        }
+        self.forget_subscriber(key);
+        let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
+        let returns = is_connecting
+            && self.kind != SocketType::Stream
+            && (!self.options.immediate || self.kind.is_subscriber());
+        if let Some(peer) = self.peers.get_mut(key)
+            && returns
+            && peer.is_attached
+        {
+            self.reconnect(origin, loss);
+            return;
+        }
+        self.detach(key, was_ready);
+        if is_connecting {
+            if let Some(connecter) = origin.and_then(|origin| self.connecter(origin)) {
+                connecter.peer = None;
+            }
+            self.reconnect(origin, loss);
+        }
+    }
+
+    fn reconnect(&mut self, origin: Option<Key>, _loss: Loss) {
+        let is_owed = self.peers.values().any(|peer| !peer.backlog.is_empty());
+        if let Some(endpoint) = origin
+            && (!self.is_closing || is_owed)
+        {
+            self.retry_later(endpoint);
+        }
+    }
+
+    /// The pattern forgets a peer; the peer goes when the last of its messages is received.
+    pub(crate) fn detach(&mut self, key: Key, was_ready: bool) {
+        if let Some(place) = self.writable.iter().position(|&known| known == key) {
+            self.writable.remove(place);
+            if self.turn > place {
+                self.turn -= 1;
+            }
+        }
+        if self.exchange.peer == Some(key) {
+            self.exchange.peer = None;
+        }
+        if was_ready {
+            self.notify_stream(key);
+        }
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        peer.is_gone = true;
+        peer.is_attached = false;
+        peer.backlog.clear();
+        peer.backlog_messages = 0;
+        if self.routes.get(&peer.routing_id) == Some(&key) {
+            self.routes.remove(&peer.routing_id);
+        }
+        if peer.incoming.is_empty() && !peer.is_readable {
+            self.peers.remove(key);
+        }
+    }
+
+    /// An in-process connection that was made early has its other side now.
+    pub(crate) fn introduced(&mut self, key: Key) {
+        self.rejoined(key);
+    }
+
+    /// Does what is due.
+    pub(crate) fn run_timers(&mut self) {
+        while let Some(&Reverse((deadline, timer))) = self.timers.peek()
+            && deadline <= self.now_ns
+        {
+            self.timers.pop();
+            match timer {
+                Timer::Machine(key) => self.machine_timeout(key),
+                Timer::Reconnect(endpoint) => {
+                    let is_waiting = self
+                        .connecter(endpoint)
+                        .is_some_and(|connecter| matches!(connecter.phase, Phase::Waiting));
+                    if is_waiting {
+                        self.attempt(endpoint);
+                    }
+                }
+                Timer::Connect(endpoint) => self.connect_timeout(endpoint),
+                Timer::Linger => self.drop_everything(),
+            }
+        }
+    }
+
+    fn machine_timeout(&mut self, key: Key) {
+        let now_ns = self.now_ns;
+        let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
+            return;
+        };
+        let Some(machine) = link.machine() else {
+            return;
+        };
+        let result = machine.timeout(now_ns);
+        let next_ns = machine.deadline_ns();
+        let is_ready = machine.is_ready();
+        match result {
+            Err(error) => {
+                tracing::debug!(%error, "a peer is given up");
+                if !is_ready && error == zmtp::Error::HandshakeTimeout {
+                    self.report_peer(key, Event::HandshakeFailedNoDetail, ETIMEDOUT);
+                }
+                self.lose(key, Loss::ByPeer);
+            }
+            Ok(()) => {
+                self.flush(key);
+                if let Some(next_ns) = next_ns {
+                    self.set_timer(next_ns.max(now_ns + 1), Timer::Machine(key));
+                }
+            }
+        }
+    }
+
+    /// The program has closed the socket: what is not owed goes now, the rest lingers.
+    pub(crate) fn begin_closing(&mut self) {
+        self.is_closing = true;
+        self.stop_monitor();
+        self.flush_dirty();
+        let linger_ms = self.options.linger_ms;
+        for endpoint in self.endpoints.keys() {
+            let is_connecting = match self.endpoints.get(endpoint).map(|known| &known.role) {
+                Some(Role::Connecter(connecter)) => connecter
+                    .peer
+                    .and_then(|key| self.peers.get(key))
+                    .is_some_and(|peer| !peer.is_flushed()),
+                _ => false,
+            };
+            if !is_connecting || linger_ms == 0 {
+                self.remove_endpoint(endpoint);
+            }
+        }
+        if linger_ms > 0 {
+            let deadline = self.now_ns + linger_ms as u64 * 1_000_000;
+            self.set_timer(deadline, Timer::Linger);
+        } else if linger_ms == 0 {
+            self.drop_everything();
+        }
+    }
+
+    /// Whether nothing is left to be sent.
+    pub(crate) fn is_over(&mut self) -> bool {
+        for key in self.peers.keys() {
+            self.flush(key);
+        }
+        self.peers.values().all(Peer::is_flushed)
+    }
+
+    /// Everything goes, sent or not.
+    pub(crate) fn drop_everything(&mut self) {
+        for endpoint in self.endpoints.keys() {
+            self.remove_endpoint(endpoint);
+        }
+        for key in self.peers.keys() {
+            if let Some(peer) = self.peers.remove(key)
+                && let Link::Stream(link) = peer.link
+            {
+                self.unwatch_descriptor(&*link);
+            }
+        }
+        self.writes_watched = 0;
+        self.timers.clear();
+        self.pipes.clear();
+        self.readable.clear();
+        drop(self.signal.take_mail());
+    }
+
+    /// Ends what an endpoint has begun.
+    pub(crate) fn remove_endpoint(&mut self, endpoint: Key) {
+        let Some(removed) = self.endpoints.remove(endpoint) else {
+            return;
+        };
+        let mut lost: Vec<Key> = Vec::new();
+        match removed.role {
+            Role::Listener { descriptor, path } => {
+                self.unwatch_descriptor(&descriptor);
+                let number = crate::endpoint::raw(&descriptor) as u64;
+                drop(descriptor);
+                if let Some(path) = path {
+                    remove_path(&path);
+                }
+                self.report(Event::Closed, number, &removed.name, "");
+            }
+            Role::Connecter(connecter) => {
+                if let Phase::Connecting(descriptor) = &connecter.phase {
+                    self.unwatch_descriptor(descriptor);
+                }
+                lost.extend(connecter.peer);
+            }
+            Role::InprocConnecter { peer } => lost.push(peer),
+            Role::InprocListener => {
+                self.context.unbind_inproc(&removed.name, &self.signal);
+            }
+        }
+        for key in lost {
+            self.finish_peer(key);
+        }
+    }
+
+    /// Sends what a peer is still owed, as far as it goes without waiting, and lets it go.
+    pub(crate) fn finish_peer(&mut self, key: Key) {
+        self.flush(key);
+        let is_flushed = self.peers.get(key).is_none_or(crate::peer::Peer::is_flushed);
+        let lingers = self.options.linger_ms != 0;
+        if !is_flushed && lingers {
+            // It leaves the pattern now and the process when its output is written.
+            if let Some(place) = self.writable.iter().position(|&known| known == key) {
+                self.writable.remove(place);
+            }
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.origin = None;
+            }
+            return;
+        }
+        self.lose(key, Loss::ByUs);
+    }
+
+    pub(crate) fn report_peer(&mut self, key: Key, event: Event, value: u64) {
+        if self.monitor.is_none() {
+            return;
+        }
+        let origin = self.peers.get(key).and_then(|peer| peer.origin);
+        self.report_endpoint(origin, event, value);
+    }
+
+    fn report_endpoint(&mut self, origin: Option<Key>, event: Event, value: u64) {
+        if self.monitor.is_none() {
+            return;
+        }
+        let name = origin
+            .and_then(|origin| self.endpoints.get(origin))
+            .map(|endpoint| endpoint.name.clone())
+            .unwrap_or_default();
+        self.report(event, value, &name, "");
+    }
+}
+
+/// An ipc path; of a wildcard its directory too.
+fn remove_path(path: &std::path::Path) {
+    if path.is_dir() {
+        let _ = std::fs::remove_file(path.join("socket"));
+        let _ = std::fs::remove_dir(path);
+    } else {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Frames longer than this that are not all here are read straight into their message.
+const STREAMED_BYTES_MIN: u64 = 8 << 10;
+/// What libzmq reports where a ZAP handler is missing.
+const EFAULT: u64 = 14;
+const ETIMEDOUT: u64 = 110;

@@ -1,0 +1,215 @@
+//! Bytes on their way in: a buffer for small frames, and long bodies read straight into their
+//! message.
+
+use std::os::fd::OwnedFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use tidewire_zmtp::Connection;
+
+use crate::message::Message;
+
+/// What was received and not yet consumed.
+#[derive(Debug)]
+pub(crate) struct Input {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The frame that is being read past the buffer.
+    long: Option<LongBody>,
+    /// The last frame was long: its successor probably is, and should not begin in the buffer.
+    expects_long: bool,
+    /// The buffer was filled to its end: there is more where that came from.
+    was_filled: bool,
+}
+
+/// A body that is read straight into its message.
+#[derive(Debug)]
+pub(crate) struct LongBody {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) more: bool,
+    length: usize,
+}
+
+/// What one read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// Bytes; perhaps there are more.
+    Some,
+    /// Bytes, and all that there were.
+    All,
+    /// The kernel has none.
+    WouldBlock,
+    /// The peer has closed.
+    Closed,
+    Failed(Errno),
+}
+
+impl Input {
+    pub(crate) const fn new() -> Input {
+        Input {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            long: None,
+            expects_long: false,
+            was_filled: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    #[inline]
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.start < self.end
+    }
+
+    #[inline]
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start += count;
+    }
+
+    /// Makes room for so many bytes from the first unconsumed one on.
+    pub(crate) fn want(&mut self, needed: usize) {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        } else if self.start + needed > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if needed > self.buffer.len() {
+            // At most a short frame or a command, both within the limits of the machine.
+            self.buffer.resize(needed.next_power_of_two(), 0);
+        }
+    }
+
+    pub(crate) fn begin_long_body(&mut self, length: u64, more: bool) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        self.expects_long = true;
+        self.long = Some(LongBody {
+            // A claimed length is believed only so far; what really comes makes it grow.
+            bytes: Vec::with_capacity(length.min(BELIEVED_BYTES)),
+            more,
+            length,
+        });
+    }
+
+    /// Moves what is buffered of a long body over. `None`: no long body is being read;
+    /// `Some(None)`: it is not complete.
+    pub(crate) fn feed_long_body(&mut self, machine: &mut Connection) -> Option<Option<LongBody>> {
+        let long = self.long.as_mut()?;
+        let wanted = long.length - long.bytes.len();
+        let here = wanted.min(self.end - self.start);
+        if here > 0 {
+            long.bytes
+                .extend_from_slice(&self.buffer[self.start..self.start + here]);
+            self.start += here;
+        }
+        let counted = machine.body_left();
+        let received = long.length as u64 - long.bytes.len() as u64;
+        machine.body_received(counted.saturating_sub(received));
+        if long.bytes.len() < long.length {
+            return Some(None);
+        }
+        Some(self.long.take())
+    }
+
+    /// Everything received, as one message: what a STREAM socket hands out.
+    pub(crate) fn take_all(&mut self) -> Option<Message> {
+        if self.start == self.end {
+            return None;
+        }
+        let message = Message::from_slice(&self.buffer[self.start..self.end]);
+        self.start = 0;
+        self.end = 0;
+        Some(message)
+    }
+
+    pub(crate) fn fill(&mut self, descriptor: &OwnedFd) -> Fill {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            if self.long.is_some() {
+                return self.fill_long(descriptor);
+            }
+        }
+        if self.end == self.buffer.len() {
+            self.make_room();
+        }
+        let room = &mut self.buffer[self.end..];
+        let limit = if self.expects_long {
+            room.len().min(HEADER_READ_BYTES)
+        } else {
+            room.len()
+        };
+        let room = &mut room[..limit];
+        match rustix::io::read(descriptor, &mut *room) {
+            Ok(0) => Fill::Closed,
+            Ok(count) => {
+                self.was_filled = count == room.len() && !self.expects_long;
+                self.end += count;
+                self.expects_long = false;
+                if count == limit { Fill::Some } else { Fill::All }
+            }
+            Err(Errno::AGAIN) => Fill::WouldBlock,
+            Err(Errno::INTR) => Fill::Some,
+            Err(error) => Fill::Failed(error),
+        }
+    }
+
+    /// Reads into the message itself; what comes behind its end goes back into the buffer.
+    fn fill_long(&mut self, descriptor: &OwnedFd) -> Fill {
+        let Some(long) = &mut self.long else {
+            return Fill::WouldBlock;
+        };
+        if long.bytes.len() == long.bytes.capacity() {
+            let wanted = long.length - long.bytes.len();
+            long.bytes.reserve_exact(wanted.min(long.bytes.len().max(BELIEVED_BYTES)));
+        }
+        let fill = match rustix::io::read(descriptor, spare_capacity(&mut long.bytes)) {
+            Ok(0) => return Fill::Closed,
+            Ok(_) if long.bytes.len() < long.length => Fill::Some,
+            Ok(_) => Fill::All,
+            Err(Errno::AGAIN) => Fill::WouldBlock,
+            Err(Errno::INTR) => Fill::Some,
+            Err(error) => Fill::Failed(error),
+        };
+        if long.bytes.len() > long.length {
+            let beyond = long.bytes.split_off(long.length);
+            if self.buffer.len() < beyond.len() {
+                self.buffer.resize(beyond.len().next_power_of_two(), 0);
+            }
+            self.buffer[..beyond.len()].copy_from_slice(&beyond);
+            self.end = beyond.len();
+        }
+        fill
+    }
+
+    fn make_room(&mut self) {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let length = self.buffer.len();
+        if length == 0 {
+            self.buffer.resize(FIRST_BYTES, 0);
+        } else if self.end == length || (self.was_filled && length < BUFFER_BYTES_MAX) {
+            self.buffer.resize(length * 2, 0);
+        }
+    }
+}
+
+/// What a connection's buffer begins with.
+const FIRST_BYTES: usize = 8 << 10;
+/// What it grows to while reads fill it.
+const BUFFER_BYTES_MAX: usize = 128 << 10;
+/// Behind a long frame so much is read at once: its successor's header, and small frames.
+const HEADER_READ_BYTES: usize = 512;
+/// Room that a claimed length alone is given.
+const BELIEVED_BYTES: usize = 1 << 20;

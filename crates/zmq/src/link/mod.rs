@@ -1,0 +1,305 @@
+//! One connection over a byte stream: a descriptor, the protocol machine, and what is on its way.
+
+mod input;
+mod output;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event};
+
+use crate::message::{Message, Properties};
+
+pub(crate) use input::Fill;
+use input::{Input, LongBody};
+use output::Output;
+
+/// A connection over TCP or a Unix socket.
+#[derive(Debug)]
+pub(crate) struct StreamLink {
+    descriptor: OwnedFd,
+    wire: Wire,
+    input: Input,
+    /// Frames of a message whose last one is not here yet.
+    partial: Vec<Message>,
+    output: Output,
+    /// What every message from this peer carries.
+    pub(crate) properties: Option<Arc<Properties>>,
+    /// The peer's address, as monitors and messages tell it.
+    pub(crate) peer_address: String,
+    /// What epoll has been told.
+    pub(crate) interest: Interest,
+    /// The peer will send no more.
+    pub(crate) is_at_end: bool,
+}
+
+/// What is spoken on the stream.
+#[derive(Debug)]
+enum Wire {
+    Zmtp(Box<Connection>),
+    /// STREAM sockets: bytes as they come.
+    Raw,
+}
+
+/// What a descriptor is watched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// The frames of one message.
+#[derive(Debug)]
+pub(crate) enum Frames {
+    One(Message),
+    Many(Vec<Message>),
+}
+
+/// What the bytes received so far amount to.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Message(Frames),
+    Subscribe(Vec<u8>),
+    Cancel(Vec<u8>),
+    Ready,
+    Authenticate(Claim),
+    /// The peer refuses us, with this reason.
+    Refused(Vec<u8>),
+    /// More bytes are wanted.
+    Nothing,
+    Broken(WireError),
+}
+
+/// Who a peer says it is; what ZAP is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Null,
+    Plain { username: Vec<u8>, password: Vec<u8> },
+}
+
+impl StreamLink {
+    pub(crate) fn zmtp(descriptor: OwnedFd, connection: Connection) -> StreamLink {
+        StreamLink::of(descriptor, Wire::Zmtp(Box::new(connection)))
+    }
+
+    pub(crate) fn raw(descriptor: OwnedFd) -> StreamLink {
+        StreamLink::of(descriptor, Wire::Raw)
+    }
+
+    fn of(descriptor: OwnedFd, wire: Wire) -> StreamLink {
+        StreamLink {
+            descriptor,
+            wire,
+            input: Input::new(),
+            partial: Vec::new(),
+            output: Output::new(),
+            properties: None,
+            peer_address: String::new(),
+            interest: Interest::default(),
+            is_at_end: false,
+        }
+    }
+
+    pub(crate) fn raw_descriptor(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+
+    pub(crate) fn machine(&mut self) -> Option<&mut Connection> {
+        match &mut self.wire {
+            Wire::Zmtp(machine) => Some(machine),
+            Wire::Raw => None,
+        }
+    }
+
+    /// Whether messages may be sent.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.wire {
+            Wire::Zmtp(machine) => machine.is_ready(),
+            Wire::Raw => true,
+        }
+    }
+
+    /// Reads once what the kernel has, straight into a long message where one has begun.
+    pub(crate) fn fill(&mut self) -> Fill {
+        let fill = self.input.fill(&self.descriptor);
+        if let Fill::Closed = fill {
+            self.is_at_end = true;
+        }
+        fill
+    }
+
+    /// Whether bytes lie here that have not been looked at.
+    pub(crate) fn has_input(&self) -> bool {
+        self.input.has_bytes()
+    }
+
+    /// Goes on over the bytes received until something has come of them.
+    #[inline]
+    pub(crate) fn decode(&mut self, now_ns: u64) -> Inbound {
+        let Wire::Zmtp(machine) = &mut self.wire else {
+            return match self.input.take_all() {
+                Some(message) => self.stamped(message, false),
+                None => Inbound::Nothing,
+            };
+        };
+        loop {
+            if let Some(body) = self.input.feed_long_body(machine) {
+                let Some(LongBody { bytes, more, .. }) = body else {
+                    return Inbound::Nothing;
+                };
+                let mut message = Message::from_vec(bytes);
+                message.set_more(more);
+                message.set_properties(self.properties.as_ref());
+                if let Some(frames) = gather(&mut self.partial, message) {
+                    return Inbound::Message(frames);
+                }
+                continue;
+            }
+            let bytes = self.input.bytes();
+            let step = match machine.receive(bytes, now_ns) {
+                Ok(step) => step,
+                Err(error) => return Inbound::Broken(error),
+            };
+            let consumed = step.consumed;
+            let inbound = match step.event {
+                Some(Event::Frame { body, more }) => {
+                    let mut message = Message::from_slice(body);
+                    message.set_more(more);
+                    message.set_properties(self.properties.as_ref());
+                    gather(&mut self.partial, message).map(Inbound::Message)
+                }
+                Some(Event::FrameStart { length, more }) => {
+                    self.input.begin_long_body(length, more);
+                    None
+                }
+                Some(Event::FrameChunk { .. }) => None,
+                Some(Event::Subscribe(topic)) => Some(Inbound::Subscribe(topic.to_vec())),
+                Some(Event::Cancel(topic)) => Some(Inbound::Cancel(topic.to_vec())),
+                Some(Event::Ready) => Some(Inbound::Ready),
+                Some(Event::Authenticate(credentials)) => Some(Inbound::Authenticate(claim(credentials))),
+                Some(Event::PeerError(reason)) => Some(Inbound::Refused(reason.to_vec())),
+                Some(_) => None,
+                None if consumed == 0 => {
+                    self.input.want(step.needed);
+                    return Inbound::Nothing;
+                }
+                None => None,
+            };
+            self.input.consume(consumed);
+            if let Some(inbound) = inbound {
+                return inbound;
+            }
+        }
+    }
+
+    fn stamped(&mut self, mut message: Message, more: bool) -> Inbound {
+        message.set_more(more);
+        message.set_properties(self.properties.as_ref());
+        Inbound::Message(Frames::One(message))
+    }
+
+    /// Puts a message behind what is already on its way; it is not written yet.
+    #[inline]
+    pub(crate) fn push(&mut self, message: Message) {
+        let ends = !message.more();
+        match &mut self.wire {
+            Wire::Zmtp(machine) => self.output.push_frame(machine, message),
+            Wire::Raw => self.output.push_raw(message),
+        }
+        self.output.messages += usize::from(ends);
+    }
+
+    /// The same for bytes that are not ours: copied if they are short, else written at once as
+    /// far as the kernel takes them.
+    pub(crate) fn push_slice(&mut self, bytes: &[u8], more: bool) -> std::io::Result<()> {
+        let result = match &mut self.wire {
+            Wire::Zmtp(machine) => {
+                self.output.push_slice(machine, &self.descriptor, bytes, more)
+            }
+            Wire::Raw => {
+                self.output.push_raw(Message::from_slice(bytes));
+                Ok(())
+            }
+        };
+        self.output.messages += usize::from(!more);
+        result
+    }
+
+    pub(crate) fn push_subscription(&mut self, topic: &[u8], subscribes: bool) {
+        if let Wire::Zmtp(machine) = &mut self.wire {
+            self.output.push_subscription(machine, topic, subscribes);
+        }
+    }
+
+    /// Messages handed over and not all with the kernel.
+    #[inline]
+    pub(crate) fn pending_messages(&self) -> usize {
+        self.output.messages
+    }
+
+    /// Bytes not yet with the kernel.
+    #[inline]
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.output.pending_bytes()
+    }
+
+    /// Writes what the kernel takes. `Ok(true)`: nothing is left.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> std::io::Result<bool> {
+        if let Wire::Zmtp(machine) = &mut self.wire
+            && !machine.outgoing().is_empty()
+        {
+            self.output.push_outgoing(machine.outgoing());
+        }
+        self.output.flush(&self.descriptor)
+    }
+}
+
+impl AsFd for StreamLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Frames {
+    pub(crate) fn first(&self) -> &Message {
+        match self {
+            Frames::One(message) => message,
+            Frames::Many(frames) => &frames[0],
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Message> {
+        match self {
+            Frames::One(message) => vec![message],
+            Frames::Many(frames) => frames,
+        }
+    }
+}
+
+/// Adds a frame to what came before; gives the message with its last frame.
+#[inline]
+fn gather(partial: &mut Vec<Message>, message: Message) -> Option<Frames> {
+    match (message.more(), partial.is_empty()) {
+        (false, true) => Some(Frames::One(message)),
+        (false, false) => {
+            partial.push(message);
+            Some(Frames::Many(std::mem::take(partial)))
+        }
+        (true, _) => {
+            partial.push(message);
+            None
+        }
+    }
+}
+
+fn claim(credentials: Credentials<'_>) -> Claim {
+    match credentials {
+        Credentials::Plain { username, password } => Claim::Plain {
+            username: username.to_vec(),
+            password: password.to_vec(),
+        },
+        _ => Claim::Null,
+    }
+}

@@ -1,0 +1,216 @@
+//! Bytes on their way out: small frames side by side in a buffer, long bodies where they are.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use tidewire_zmtp::{Connection, frame_header};
+
+use crate::message::Message;
+
+/// What has not gone to the kernel yet.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// Encoded frames; written up to `head`.
+    bytes: Vec<u8>,
+    head: usize,
+    /// What follows `bytes`.
+    rest: VecDeque<Segment>,
+    /// Bytes in `rest`.
+    rest_bytes: usize,
+    /// Messages whose end lies in here; zero again when all is written.
+    pub(crate) messages: usize,
+}
+
+#[derive(Debug)]
+enum Segment {
+    Bytes(Vec<u8>),
+    /// A body, written up to the offset.
+    Body(Message, usize),
+}
+
+impl Output {
+    pub(crate) const fn new() -> Output {
+        Output {
+            bytes: Vec::new(),
+            head: 0,
+            rest: VecDeque::new(),
+            rest_bytes: 0,
+            messages: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.bytes.len() - self.head + self.rest_bytes
+    }
+
+    /// Adds a frame. A long body is not copied.
+    #[inline]
+    pub(crate) fn push_frame(&mut self, machine: &mut Connection, message: Message) {
+        let more = message.more();
+        if message.len() < UNCOPIED_BYTES_MIN || machine.encrypts() {
+            let body = message.as_slice();
+            self.append(|out| machine.encode_message_frame(out, body, more));
+            return;
+        }
+        let header = frame_header(message.len(), more);
+        self.append(|out| out.extend_from_slice(header.as_bytes()));
+        self.push_raw(message);
+    }
+
+    /// Adds bytes without a frame around them.
+    pub(crate) fn push_raw(&mut self, message: Message) {
+        if message.len() < UNCOPIED_BYTES_MIN {
+            let body = message.as_slice();
+            self.append(|out| out.extend_from_slice(body));
+        } else {
+            self.rest_bytes += message.len();
+            self.rest.push_back(Segment::Body(message, 0));
+        }
+    }
+
+    /// Adds a frame whose body is the caller's and will not stay.
+    pub(crate) fn push_slice(
+        &mut self,
+        machine: &mut Connection,
+        descriptor: &OwnedFd,
+        body: &[u8],
+        more: bool,
+    ) -> io::Result<()> {
+        if body.len() < UNCOPIED_BYTES_MIN || machine.encrypts() || !self.rest.is_empty() {
+            self.append(|out| machine.encode_message_frame(out, body, more));
+            return Ok(());
+        }
+        let header = frame_header(body.len(), more);
+        self.bytes.extend_from_slice(header.as_bytes());
+        let slices = [IoSlice::new(&self.bytes[self.head..]), IoSlice::new(body)];
+        let mut written = match send_slices(descriptor, &slices) {
+            Ok(written) => written,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let first = written.min(self.bytes.len() - self.head);
+        self.head += first;
+        written -= first;
+        if self.head == self.bytes.len() {
+            self.bytes.clear();
+            self.head = 0;
+        }
+        self.bytes.extend_from_slice(&body[written..]);
+        Ok(())
+    }
+
+    pub(crate) fn push_subscription(&mut self, machine: &mut Connection, topic: &[u8], subscribes: bool) {
+        self.append(|out| match subscribes {
+            true => machine.encode_subscribe(out, topic),
+            false => machine.encode_cancel(out, topic),
+        });
+    }
+
+    /// Adds what the machine itself has to say.
+    pub(crate) fn push_outgoing(&mut self, outgoing: &mut Vec<u8>) {
+        self.append(|out| out.append(outgoing));
+    }
+
+    #[inline]
+    pub(crate) fn flush(&mut self, descriptor: &OwnedFd) -> io::Result<bool> {
+        while self.pending_bytes() > 0 {
+            let result = if self.rest.is_empty() {
+                send(descriptor, &self.bytes[self.head..], SendFlags::NOSIGNAL)
+            } else {
+                self.write_all_segments(descriptor)
+            };
+            match result {
+                Ok(written) => self.advance(written),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.messages = 0;
+        Ok(true)
+    }
+
+    fn write_all_segments(&self, descriptor: &OwnedFd) -> rustix::io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        slices[0] = IoSlice::new(&self.bytes[self.head..]);
+        let mut count = 1;
+        for (slice, segment) in slices[1..].iter_mut().zip(&self.rest) {
+            *slice = IoSlice::new(match segment {
+                Segment::Bytes(bytes) => bytes,
+                Segment::Body(message, offset) => &message.as_slice()[*offset..],
+            });
+            count += 1;
+        }
+        send_slices(descriptor, &slices[..count])
+    }
+
+    /// So many bytes are with the kernel.
+    fn advance(&mut self, mut written: usize) {
+        let first = written.min(self.bytes.len() - self.head);
+        self.head += first;
+        written -= first;
+        if self.head < self.bytes.len() {
+            return;
+        }
+        self.bytes.clear();
+        self.head = 0;
+        while let Some(segment) = self.rest.front_mut() {
+            match segment {
+                Segment::Bytes(bytes) => {
+                    self.rest_bytes -= bytes.len();
+                    let length = bytes.len();
+                    if written >= length {
+                        written -= length;
+                    } else {
+                        self.bytes = std::mem::take(bytes);
+                        self.head = written;
+                        self.rest.pop_front();
+                        return;
+                    }
+                }
+                Segment::Body(message, offset) => {
+                    let here = written.min(message.len() - *offset);
+                    *offset += here;
+                    written -= here;
+                    self.rest_bytes -= here;
+                    if *offset < message.len() {
+                        return;
+                    }
+                }
+            }
+            self.rest.pop_front();
+        }
+    }
+
+    /// Adds encoded bytes at the very end.
+    #[inline]
+    fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        if self.rest.is_empty() {
+            encode(&mut self.bytes);
+            return;
+        }
+        if !matches!(self.rest.back(), Some(Segment::Bytes(_))) {
+            self.rest.push_back(Segment::Bytes(Vec::new()));
+        }
+        if let Some(Segment::Bytes(bytes)) = self.rest.back_mut() {
+            let before = bytes.len();
+            encode(bytes);
+            self.rest_bytes += bytes.len() - before;
+        }
+    }
+}
+
+/// A vectored write that never raises SIGPIPE.
+fn send_slices(descriptor: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    let mut nothing = SendAncillaryBuffer::default();
+    sendmsg(descriptor, slices, &mut nothing, SendFlags::NOSIGNAL)
+}
+
+/// Bodies from here on are written from where they are: a copy costs more than a further slice.
+const UNCOPIED_BYTES_MIN: usize = 16 << 10;
+/// Slices of one vectored write.
+const SLICES_MAX: usize = 32;

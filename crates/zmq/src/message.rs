@@ -1,0 +1,320 @@
+//! Messages: one frame each, cheap to move, cheap to clone.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// One frame of a message.
+///
+/// Short bodies lie in the message itself; longer ones in one allocation, which clones share.
+#[derive(Clone, Default)]
+pub struct Message {
+    body: Body,
+    /// What is known of the peer that sent it, or the group of a RADIO message.
+    properties: Option<Arc<Properties>>,
+    routing_id: u32,
+    more: bool,
+}
+
+enum Body {
+    Short { length: u8, bytes: [u8; SHORT_BYTES_MAX] },
+    Owned(Vec<u8>),
+    Shared(Bytes),
+}
+
+/// What a received message tells beyond its bytes: libzmq's `zmq_msg_gets`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Properties {
+    /// Name and value, in the order in which they became known.
+    pub(crate) list: Vec<(Box<str>, Box<str>)>,
+    /// The descriptor that the message came from.
+    pub(crate) descriptor: Option<i32>,
+    /// The group of a RADIO/DISH message.
+    pub(crate) group: Box<str>,
+}
+
+impl Message {
+    /// An empty message.
+    pub const fn new() -> Message {
+        Message {
+            body: Body::Short {
+                length: 0,
+                bytes: [0; SHORT_BYTES_MAX],
+            },
+            properties: None,
+            routing_id: 0,
+            more: false,
+        }
+    }
+
+    /// A message of so many bytes, all zero, to be filled through
+    /// [`as_mut_slice`](Self::as_mut_slice).
+    pub fn with_size(size: usize) -> Message {
+        if size <= SHORT_BYTES_MAX {
+            return Message::of(Body::Short {
+                length: size as u8,
+                bytes: [0; SHORT_BYTES_MAX],
+            });
+        }
+        Message::of(Body::Owned(vec![0; size]))
+    }
+
+    /// Copies the bytes.
+    #[inline]
+    pub fn from_slice(bytes: &[u8]) -> Message {
+        if bytes.len() <= SHORT_BYTES_MAX {
+            let mut short = [0; SHORT_BYTES_MAX];
+            short[..bytes.len()].copy_from_slice(bytes);
+            return Message::of(Body::Short {
+                length: bytes.len() as u8,
+                bytes: short,
+            });
+        }
+        Message::of(Body::Owned(bytes.to_vec()))
+    }
+
+    /// Takes the bytes over without a copy.
+    pub fn from_vec(bytes: Vec<u8>) -> Message {
+        Message::of(Body::Owned(bytes))
+    }
+
+    /// Refers to bytes that live for ever, without a copy.
+    pub fn from_static(bytes: &'static [u8]) -> Message {
+        Message::of(Body::Shared(Bytes::from_static(bytes)))
+    }
+
+    /// Refers to bytes that `owner` holds; it is dropped with the last message that shares them.
+    pub fn from_owner(owner: impl AsRef<[u8]> + Send + 'static) -> Message {
+        Message::of(Body::Shared(Bytes::from_owner(owner)))
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.body {
+            Body::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Body::Owned(bytes) => bytes,
+            Body::Shared(bytes) => bytes,
+        }
+    }
+
+    /// The bytes, to be changed. Those that others share are copied first.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        if let Body::Shared(shared) = &mut self.body {
+            self.body = match std::mem::take(shared).try_into_mut() {
+                Ok(own) => Body::Owned(own.into()),
+                Err(shared) => Body::Owned(shared.to_vec()),
+            };
+        }
+        match &mut self.body {
+            Body::Short { length, bytes } => &mut bytes[..usize::from(*length)],
+            Body::Owned(bytes) => bytes,
+            Body::Shared(_) => &mut [],
+        }
+    }
+
+    /// Bytes in the body.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.body {
+            Body::Short { length, .. } => usize::from(*length),
+            Body::Owned(bytes) => bytes.len(),
+            Body::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether further frames of the same message follow.
+    #[inline]
+    pub fn more(&self) -> bool {
+        self.more
+    }
+
+    /// Whether the bytes lie where several messages may see them.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.body, Body::Shared(_))
+    }
+
+    /// A property of the peer that the message came from, as libzmq names them: `Socket-Type`,
+    /// `Routing-Id`, `User-Id`, `Peer-Address`, and what the peer announced itself.
+    pub fn property(&self, name: &str) -> Option<&str> {
+        let list = &self.properties.as_ref()?.list;
+        let found = list.iter().find(|(known, _)| &**known == name);
+        found.map(|(_, value)| &**value)
+    }
+
+    /// The descriptor of the connection that the message came by.
+    pub fn source_descriptor(&self) -> Option<i32> {
+        self.properties.as_ref()?.descriptor
+    }
+
+    /// The peer of a SERVER or PEER socket; 0: none.
+    pub fn routing_id(&self) -> u32 {
+        self.routing_id
+    }
+
+    /// Names the peer that a SERVER or PEER socket sends this to.
+    pub fn set_routing_id(&mut self, routing_id: u32) {
+        self.routing_id = routing_id;
+    }
+
+    /// The group of a RADIO or DISH message.
+    pub fn group(&self) -> &str {
+        self.properties.as_ref().map_or("", |known| &known.group)
+    }
+
+    /// Sets the group.
+    pub fn set_group(&mut self, group: &str) {
+        let known = self.properties.get_or_insert_default();
+        Arc::make_mut(known).group = group.into();
+    }
+
+    /// A clone that shares its body with this one, whatever the size.
+    #[inline]
+    pub fn share(&mut self) -> Message {
+        if let Body::Owned(bytes) = &mut self.body {
+            self.body = Body::Shared(Bytes::from(std::mem::take(bytes)));
+        }
+        self.clone()
+    }
+
+    #[inline]
+    pub(crate) fn set_more(&mut self, more: bool) {
+        self.more = more;
+    }
+
+    #[inline]
+    pub(crate) fn set_properties(&mut self, properties: Option<&Arc<Properties>>) {
+        self.properties = properties.cloned();
+    }
+
+    #[inline]
+    const fn of(body: Body) -> Message {
+        Message {
+            body,
+            properties: None,
+            routing_id: 0,
+            more: false,
+        }
+    }
+}
+
+impl Clone for Body {
+    #[inline]
+    fn clone(&self) -> Body {
+        match self {
+            Body::Short { length, bytes } => Body::Short {
+                length: *length,
+                bytes: *bytes,
+            },
+            Body::Owned(bytes) => Body::Owned(bytes.clone()),
+            Body::Shared(bytes) => Body::Shared(bytes.clone()),
+        }
+    }
+}
+
+impl Default for Body {
+    fn default() -> Body {
+        Body::Short {
+            length: 0,
+            bytes: [0; SHORT_BYTES_MAX],
+        }
+    }
+}
+
+impl AsRef<[u8]> for Message {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl std::ops::Deref for Message {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl From<&[u8]> for Message {
+    fn from(bytes: &[u8]) -> Message {
+        Message::from_slice(bytes)
+    }
+}
+
+impl From<&str> for Message {
+    fn from(text: &str) -> Message {
+        Message::from_slice(text.as_bytes())
+    }
+}
+
+impl From<String> for Message {
+    fn from(text: String) -> Message {
+        Message::from_vec(text.into_bytes())
+    }
+}
+
+impl From<Vec<u8>> for Message {
+    fn from(bytes: Vec<u8>) -> Message {
+        Message::from_vec(bytes)
+    }
+}
+
+impl From<Bytes> for Message {
+    fn from(bytes: Bytes) -> Message {
+        Message::of(Body::Shared(bytes))
+    }
+}
+
+impl PartialEq<[u8]> for Message {
+    fn eq(&self, other: &[u8]) -> bool {
+        self.as_slice() == other
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Message")
+            .field("bytes", &Bytes::copy_from_slice(self.as_slice()))
+            .field("more", &self.more)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bodies up to this lie in the message itself: what makes it 56 bytes, which fit libzmq's
+/// `zmq_msg_t` of 64.
+const SHORT_BYTES_MAX: usize = 38;
+
+const _: () = assert!(size_of::<Message>() <= 56);
+
+#[cfg(test)]
+mod tests {
+    use super::Message;
+
+    #[test]
+    fn bodies_of_every_size_come_back() {
+        for size in [0, 1, 38, 39, 255, 70_000] {
+            let bytes: Vec<u8> = (0..size).map(|index| index as u8).collect();
+            let mut message = Message::from_slice(&bytes);
+            let clone = message.share();
+            assert_eq!(message.as_slice(), bytes);
+            assert_eq!(clone.as_slice(), bytes);
+            assert_eq!(clone.len(), size);
+        }
+    }
+
+    #[test]
+    fn a_change_is_not_seen_by_a_clone() {
+        let mut message = Message::from_vec(vec![7; 100]);
+        let clone = message.share();
+        message.as_mut_slice()[0] = 8;
+        assert_eq!(clone.as_slice()[0], 7);
+        assert_eq!(message.as_slice()[0], 8);
+    }
+}

@@ -1,0 +1,102 @@
+//! What a socket knows of one peer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::link::{Frames, StreamLink};
+use crate::message::{Message, Properties};
+use crate::pipe::PipeEnd;
+use crate::slab::Key;
+
+/// One peer: how it is reached, and what is kept for it and from it.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) link: Link,
+    /// The endpoint that it came by.
+    pub(crate) origin: Option<Key>,
+    /// The name under which ROUTER files it.
+    pub(crate) routing_id: Vec<u8>,
+    /// Whether the socket's pattern knows it: it may be sent to.
+    pub(crate) is_attached: bool,
+    /// Handed over while the connection could not take it: whole messages, frame by frame.
+    pub(crate) backlog: VecDeque<Message>,
+    pub(crate) backlog_messages: usize,
+    /// Received, and waiting for the program.
+    pub(crate) incoming: VecDeque<Frames>,
+    pub(crate) counters: Counters,
+    /// It is in the queue of those that may have something to read.
+    pub(crate) is_readable: bool,
+    /// It has output that waits for more to come, or for the end of the turn.
+    pub(crate) is_dirty: bool,
+    /// The link is gone; what it had brought is still to be read.
+    pub(crate) is_gone: bool,
+    /// What ZAP is being asked about it.
+    pub(crate) zap: Option<crate::zap::Inquiry>,
+    pub(crate) identity: Option<Arc<Properties>>,
+}
+
+/// How a peer is reached.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// Not at the moment.
+    None,
+    Stream(Box<StreamLink>),
+    Pipe(PipeEnd),
+}
+
+/// What has become of a peer's messages; read by [`crate::Socket::peers`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) dropped: u64,
+    pub(crate) conflated: u64,
+}
+
+impl Peer {
+    pub(crate) fn new(link: Link, origin: Option<Key>) -> Peer {
+        Peer {
+            link,
+            origin,
+            routing_id: Vec::new(),
+            is_attached: false,
+            backlog: VecDeque::new(),
+            backlog_messages: 0,
+            incoming: VecDeque::new(),
+            counters: Counters::default(),
+            is_readable: false,
+            is_dirty: false,
+            is_gone: false,
+            zap: None,
+            identity: None,
+        }
+    }
+
+    pub(crate) fn stream(&mut self) -> Option<&mut StreamLink> {
+        match &mut self.link {
+            Link::Stream(link) => Some(link),
+            Link::None | Link::Pipe(_) => None,
+        }
+    }
+
+    /// Messages that have been handed over and are not with the kernel or the other socket.
+    pub(crate) fn pending_messages(&self) -> usize {
+        self.backlog_messages
+            + match &self.link {
+                Link::Stream(link) => link.pending_messages(),
+                Link::Pipe(pipe) => pipe.pending(),
+                Link::None => 0,
+            }
+    }
+
+    /// Whether everything handed over has left this process, or reached the other socket.
+    pub(crate) fn is_flushed(&self) -> bool {
+        match &self.link {
+            Link::Stream(link) => {
+                self.backlog.is_empty() && link.is_ready() && link.pending_bytes() == 0
+            }
+            Link::Pipe(pipe) => pipe.is_attached() || pipe.pending() == 0,
+            Link::None => self.backlog.is_empty(),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The connection of two sockets in one process: a queue each way.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::kind::SocketType;
+use crate::message::Message;
+use crate::signal::Signal;
+
+/// One socket's end of a pipe.
+#[derive(Debug)]
+pub(crate) struct PipeEnd {
+    shared: Arc<Shared>,
+    /// Which of the two ends: what this end writes goes into `ways[side]`.
+    side: usize,
+    /// Taken out of the queue in one go.
+    inbox: VecDeque<Item>,
+}
+
+/// What travels through a pipe.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Frame(Message),
+    Subscribe(Vec<u8>),
+    Cancel(Vec<u8>),
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub(crate) struct Hello {
+    pub(crate) kind: Option<SocketType>,
+    pub(crate) routing_id: Vec<u8>,
+    pub(crate) receive_high_water: usize,
+    pub(crate) send_high_water: usize,
+    pub(crate) conflates: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ways: [Way; 2],
+    ends: [OnceLock<End>; 2],
+}
+
+#[derive(Debug)]
+struct End {
+    signal: Arc<Signal>,
+    hello: Hello,
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    queue: Mutex<VecDeque<Item>>,
+    has_items: AtomicBool,
+    /// Whole messages.
+    written: AtomicUsize,
+    read: AtomicUsize,
+    /// The writer is gone, or the reader.
+    closed: AtomicBool,
+    /// The writer found it full.
+    writer_waits: AtomicBool,
+}
+
+impl PipeEnd {
+    /// A pipe whose first end belongs to `signal`'s owner.
+    pub(crate) fn pair(signal: Arc<Signal>, hello: Hello) -> (PipeEnd, PipeEnd) {
+        let shared = Arc::new(Shared {
+            ways: [Way::default(), Way::default()],
+            ends: [OnceLock::new(), OnceLock::new()],
+        });
+        let first = PipeEnd::of(Arc::clone(&shared), 0);
+        let second = PipeEnd::of(shared, 1);
+        first.introduce(signal, hello);
+        (first, second)
+    }
+
+    fn of(shared: Arc<Shared>, side: usize) -> PipeEnd {
+        PipeEnd {
+            shared,
+            side,
+            inbox: VecDeque::new(),
+        }
+    }
+
+    /// Says whose end this is; once.
+    pub(crate) fn introduce(&self, signal: Arc<Signal>, hello: Hello) {
+        let _ = self.shared.ends[self.side].set(End { signal, hello });
+    }
+
+    /// Who is at the other end, if somebody is there yet.
+    pub(crate) fn peer(&self) -> Option<&Hello> {
+        self.shared.ends[1 - self.side].get().map(|end| &end.hello)
+    }
+
+    /// The messages that fit into the way out: the writer's mark and the reader's together;
+    /// `None`: without bound.
+    fn capacity(&self) -> Option<usize> {
+        let own = self.shared.ends[self.side].get()?;
+        let send = own.hello.send_high_water;
+        let receive = match self.shared.ends[1 - self.side].get() {
+            Some(end) => end.hello.receive_high_water,
+            // Nobody there yet: the own mark alone counts.
+            None => return (send > 0).then_some(send),
+        };
+        (send > 0 && receive > 0).then(|| send.saturating_add(receive))
+    }
+
+    fn conflates(&self) -> bool {
+        let ends = &self.shared.ends;
+        ends.iter().filter_map(OnceLock::get).any(|end| end.hello.conflates)
+    }
+
+    /// Whether a message can be written; if not, the reader will ring when it can.
+    pub(crate) fn can_write(&self) -> bool {
+        let Some(capacity) = self.capacity() else {
+            return true;
+        };
+        if self.conflates() {
+            return true;
+        }
+        let way = &self.shared.ways[self.side];
+        let is_full = || {
+            let written = way.written.load(Ordering::Relaxed);
+            written.wrapping_sub(way.read.load(Ordering::Acquire)) >= capacity
+        };
+        if !is_full() {
+            return true;
+        }
+        way.writer_waits.store(true, Ordering::SeqCst);
+        !is_full()
+    }
+
+    /// Messages written and not yet read.
+    pub(crate) fn pending(&self) -> usize {
+        let way = &self.shared.ways[self.side];
+        let written = way.written.load(Ordering::Relaxed);
+        written.wrapping_sub(way.read.load(Ordering::Relaxed))
+    }
+
+    /// Writes the frames of one message; the last alone is without `more`.
+    #[inline]
+    pub(crate) fn write(&self, frames: impl Iterator<Item = Message>) {
+        let way = &self.shared.ways[self.side];
+        {
+            let mut queue = way.queue.lock();
+            if self.conflates() {
+                way.read.fetch_add(queue.len(), Ordering::Relaxed);
+                queue.clear();
+            }
+            queue.extend(frames.map(Item::Frame));
+            way.has_items.store(true, Ordering::Release);
+        }
+        let written = way.written.load(Ordering::Relaxed);
+        way.written.store(written.wrapping_add(1), Ordering::Relaxed);
+        if let Some(end) = self.shared.ends[1 - self.side].get() {
+            end.signal.raise_for_listeners();
+        }
+    }
+
+    /// Writes what the other socket must see even when its program is elsewhere.
+    pub(crate) fn write_control(&self, item: Item) {
+        let way = &self.shared.ways[self.side];
+        {
+            let mut queue = way.queue.lock();
+            queue.push_back(item);
+            way.has_items.store(true, Ordering::Release);
+        }
+        self.ring();
+    }
+
+    /// Rings at the other end.
+    pub(crate) fn ring(&self) {
+        if let Some(end) = self.shared.ends[1 - self.side].get() {
+            end.signal.raise();
+        }
+    }
+
+    /// The next item, frame by frame.
+    #[inline]
+    pub(crate) fn read(&mut self) -> Option<Item> {
+        if self.inbox.is_empty() {
+            let way = &self.shared.ways[1 - self.side];
+            if !way.has_items.load(Ordering::Acquire) {
+                return None;
+            }
+            let mut queue = way.queue.lock();
+            std::mem::swap(&mut *queue, &mut self.inbox);
+            way.has_items.store(false, Ordering::Release);
+        }
+        let item = self.inbox.pop_front()?;
+        if matches!(&item, Item::Frame(message) if !message.more()) {
+            self.has_read();
+        }
+        Some(item)
+    }
+
+    fn has_read(&self) {
+        let way = &self.shared.ways[1 - self.side];
+        let read = way.read.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        if way.writer_waits.load(Ordering::SeqCst) {
+            self.wake_writer(way, read);
+        }
+    }
+
+    /// Lets a writer go on once half of what it had written is read: not for each message.
+    #[cold]
+    fn wake_writer(&self, way: &Way, read: usize) {
+        let written = way.written.load(Ordering::Relaxed);
+        let left = written.wrapping_sub(read);
+        let Some(end) = self.shared.ends[1 - self.side].get() else {
+            return;
+        };
+        let own_mark = self.shared.ends[self.side]
+            .get()
+            .map_or(0, |own| own.hello.receive_high_water);
+        let capacity = end.hello.send_high_water.saturating_add(own_mark);
+        if left <= capacity / 2 || left == 0 {
+            way.writer_waits.store(false, Ordering::SeqCst);
+            end.signal.raise();
+        }
+    }
+
+    /// Whether there is something to read.
+    #[inline]
+    pub(crate) fn has_items(&self) -> bool {
+        !self.inbox.is_empty() || self.shared.ways[1 - self.side].has_items.load(Ordering::Acquire)
+    }
+
+    /// Whether the other end is gone. What it wrote before can still be read.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.ways[1 - self.side].closed.load(Ordering::Acquire)
+    }
+
+    /// Whether somebody is at the other end.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.shared.ends[1 - self.side].get().is_some()
+    }
+}
+
+impl Drop for PipeEnd {
+    fn drop(&mut self) {
+        self.shared.ways[self.side].closed.store(true, Ordering::Release);
+        self.ring();
+    }
+}

@@ -1,0 +1,153 @@
+//! Waiting for several sockets and descriptors at once.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::Timespec;
+
+use crate::core::Wait;
+use crate::error::Error;
+use crate::socket::{Events, Socket};
+
+/// One thing to wait for, and what it turned out to be ready for.
+#[derive(Debug)]
+pub struct PollItem<'a> {
+    /// What is waited for.
+    pub target: PollTarget<'a>,
+    /// Ready for what.
+    pub events: Events,
+    /// What it is ready for, after [`poll`].
+    pub ready: Events,
+    /// A descriptor that has failed or is closed, after [`poll`].
+    pub has_failed: bool,
+}
+
+/// What can be waited for.
+#[derive(Debug, Clone, Copy)]
+pub enum PollTarget<'a> {
+    /// A ZeroMQ socket.
+    Socket(&'a Socket),
+    /// Any other descriptor.
+    Descriptor(BorrowedFd<'a>),
+}
+
+impl<'a> PollItem<'a> {
+    /// Waits for a frame to receive.
+    pub fn readable(socket: &'a Socket) -> PollItem<'a> {
+        PollItem {
+            target: PollTarget::Socket(socket),
+            events: Events {
+                readable: true,
+                writable: false,
+            },
+            ready: Events::default(),
+            has_failed: false,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.readable || self.ready.writable || self.has_failed
+    }
+}
+
+/// Waits until one of the items is ready, or the time (in milliseconds; below zero: for ever) is
+/// up. Returns how many are.
+///
+/// # Errors
+/// A socket is closed, its context terminated, or a signal came.
+pub fn poll(items: &mut [PollItem<'_>], timeout_ms: i64) -> Result<usize, Error> {
+    let timeout_ms = timeout_ms.clamp(-1, i64::from(i32::MAX)) as i32;
+    let wait = Wait::for_ms(timeout_ms);
+    loop {
+        let ready = look(items)?;
+        if ready > 0 {
+            return Ok(ready);
+        }
+        if wait.is_over() {
+            return Ok(0);
+        }
+        sleep(items, wait)?;
+    }
+}
+
+/// Looks at everything without a wait.
+fn look(items: &mut [PollItem<'_>]) -> Result<usize, Error> {
+    let has_descriptors = items
+        .iter()
+        .any(|item| matches!(item.target, PollTarget::Descriptor(_)));
+    for item in items.iter_mut() {
+        item.ready = Events::default();
+        item.has_failed = false;
+        if let PollTarget::Socket(socket) = item.target {
+            let events = socket.events_at_once(item.events)?;
+            item.ready = events;
+        }
+    }
+    if has_descriptors {
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll_descriptors(items, Some(&zero))?;
+    }
+    Ok(items.iter().filter(|item| item.is_ready()).count())
+}
+
+/// Sleeps until something may have changed.
+fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
+    let cores: Vec<_> = items
+        .iter()
+        .filter_map(|item| match item.target {
+            PollTarget::Socket(socket) => Some(Arc::clone(socket.core())),
+            PollTarget::Descriptor(_) => None,
+        })
+        .collect();
+    let mut is_waiting = Vec::with_capacity(cores.len());
+    let mut has_news = false;
+    for core in &cores {
+        let mut state = core.lock();
+        core.begin_wait(&mut state);
+        is_waiting.push(core);
+        has_news |= state.scan_pipes() || core.signal.is_raised() || core.context.is_terminated();
+    }
+    let result = match has_news {
+        true => Ok(()),
+        false => poll_descriptors(items, wait.timespec().as_ref()),
+    };
+    for core in is_waiting {
+        let mut state = core.lock();
+        core.end_wait(&mut state);
+        core.leave(&mut state);
+    }
+    result
+}
+
+/// `poll(2)` over the items' descriptors.
+fn poll_descriptors(items: &mut [PollItem<'_>], timeout: Option<&Timespec>) -> Result<(), Error> {
+    let mut descriptors: Vec<PollFd<'_>> = items
+        .iter()
+        .map(|item| match &item.target {
+            PollTarget::Socket(socket) => {
+                PollFd::from_borrowed_fd(socket.core().descriptor(), PollFlags::IN)
+            }
+            PollTarget::Descriptor(descriptor) => {
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::IN, item.events.readable);
+                flags.set(PollFlags::OUT, item.events.writable);
+                PollFd::from_borrowed_fd(*descriptor, flags)
+            }
+        })
+        .collect();
+    rustix::event::poll(&mut descriptors, timeout)?;
+    let found: Vec<PollFlags> = descriptors.iter().map(PollFd::revents).collect();
+    drop(descriptors);
+    for (item, flags) in items.iter_mut().zip(found) {
+        if let PollTarget::Descriptor(_) = item.target {
+            item.ready.readable = flags.contains(PollFlags::IN);
+            item.ready.writable = flags.contains(PollFlags::OUT);
+            item.has_failed = flags.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
+        }
+    }
+    Ok(())
+}

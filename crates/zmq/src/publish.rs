@@ -1,0 +1,189 @@
+//! Subscriptions, on both sides: who wants what, and what is wanted from whom.
+
+use std::collections::VecDeque;
+
+use crate::kind::SocketType;
+use crate::link::Frames;
+use crate::message::Message;
+use crate::peer::Link;
+use crate::pipe::Item;
+use crate::send::NotSent;
+use crate::slab::Key;
+use crate::state::State;
+
+/// XPUB: what peers have sent up, for the program to see.
+#[derive(Debug, Default)]
+pub(crate) struct Manual {
+    events: VecDeque<(Option<Key>, Frames)>,
+    /// Whose subscription the program saw last: it is the one that `SUBSCRIBE` is for.
+    pub(crate) last: Option<Key>,
+    /// In manual mode: what peers have asked for, whatever they were given.
+    asked: tidewire_zmtp::PrefixTable<Key>,
+}
+
+impl Manual {
+    #[inline]
+    pub(crate) fn take_event(&mut self) -> Option<Frames> {
+        let (peer, frames) = self.events.pop_front()?;
+        self.last = peer;
+        Some(frames)
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    fn push(&mut self, peer: Option<Key>, octet: u8, topic: &[u8]) {
+        let mut bytes = Vec::with_capacity(1 + topic.len());
+        bytes.push(octet);
+        bytes.extend_from_slice(topic);
+        self.events
+            .push_back((peer, Frames::One(Message::from_vec(bytes))));
+    }
+}
+
+impl State {
+    /// Fills `matched` with those who want this message.
+    #[inline]
+    pub(crate) fn match_subscribers(&mut self, topic: &[u8]) -> Result<(), NotSent> {
+        let matched = &mut self.matched;
+        matched.clear();
+        if self.options.xpub_manual_last_value
+            && let Some(last) = self.manual.last.take()
+        {
+            if self.subscribers.matches_one(topic, last) {
+                matched.push(last);
+            }
+        } else {
+            self.subscribers.matches(topic, &mut |key| matched.push(key));
+        }
+        if self.options.invert_matching {
+            let wanted = std::mem::take(matched);
+            let others = self.writable.iter().filter(|key| !wanted.contains(key));
+            self.matched.extend(others);
+        }
+        if !self.options.xpub_no_drop {
+            return Ok(());
+        }
+        let matched = std::mem::take(&mut self.matched);
+        let fits = matched.iter().all(|&key| self.can_write(key));
+        self.matched = matched;
+        if fits { Ok(()) } else { Err(NotSent::Full) }
+    }
+
+    /// PUB and XPUB: a peer wants what begins with these bytes.
+    pub(crate) fn peer_subscribes(&mut self, key: Key, topic: &[u8]) {
+        if !self.kind.is_publisher() {
+            return;
+        }
+        if self.options.xpub_manual {
+            self.manual.asked.insert(topic, key);
+            return self.manual.push(Some(key), 1, topic);
+        }
+        let insertion = self.subscribers.insert(topic, key);
+        if self.kind == SocketType::Xpub
+            && (insertion.is_first() || self.options.xpub_verbose || self.options.xpub_verboser)
+        {
+            self.manual.push(Some(key), 1, topic);
+        }
+    }
+
+    /// PUB and XPUB: a peer wants them no more.
+    pub(crate) fn peer_cancels(&mut self, key: Key, topic: &[u8]) {
+        if !self.kind.is_publisher() {
+            return;
+        }
+        if self.options.xpub_manual {
+            self.manual.asked.remove_pair(topic, key);
+            return self.manual.push(Some(key), 0, topic);
+        }
+        let removal = self.subscribers.remove_pair(topic, key);
+        if self.kind == SocketType::Xpub && (removal.is_last() || self.options.xpub_verboser) {
+            self.manual.push(Some(key), 0, topic);
+        }
+    }
+
+    /// A subscriber is gone, and all that it wanted.
+    pub(crate) fn forget_subscriber(&mut self, key: Key) {
+        let mut ended = Vec::new();
+        if self.options.xpub_manual {
+            let asked = &mut self.manual.asked;
+            asked.remove_subscriber(key, &mut |topic| ended.push(topic.to_vec()));
+            self.subscribers.remove_subscriber(key, &mut |_| {});
+        } else {
+            let subscribers = &mut self.subscribers;
+            subscribers.remove_subscriber(key, &mut |topic| ended.push(topic.to_vec()));
+        }
+        if self.kind == SocketType::Xpub {
+            for topic in ended {
+                self.manual.push(None, 0, &topic);
+            }
+        }
+        if self.manual.last == Some(key) {
+            self.manual.last = None;
+        }
+    }
+
+    /// XPUB: a message from a subscriber that is no subscription.
+    pub(crate) fn receive_upstream(&mut self, _key: Key, frames: Frames) -> Option<Frames> {
+        Some(frames)
+    }
+
+    /// XSUB: the program sends a subscription as a message.
+    pub(crate) fn send_subscription(&mut self, bytes: &[u8]) {
+        if let Some((&octet, topic)) = bytes.split_first() {
+            match octet {
+                1 => self.subscribe(topic),
+                _ => self.unsubscribe(topic),
+            };
+        }
+    }
+
+    /// SUB and XSUB: adds a subscription and tells every publisher.
+    pub(crate) fn subscribe(&mut self, topic: &[u8]) {
+        self.subscriptions.insert(topic, 0);
+        self.tell_publishers(topic, true);
+    }
+
+    /// SUB and XSUB: takes one back; publishers are told when none like it is left.
+    pub(crate) fn unsubscribe(&mut self, topic: &[u8]) {
+        let removal = self.subscriptions.remove(topic, 0);
+        if removal.is_last() || self.options.xsub_verbose_unsubscribe {
+            self.tell_publishers(topic, false);
+        }
+    }
+
+    fn tell_publishers(&mut self, topic: &[u8], subscribes: bool) {
+        for index in 0..self.writable.len() {
+            let key = self.writable[index];
+            self.tell_publisher(key, topic, subscribes);
+            self.flush(key);
+        }
+    }
+
+    /// Tells a publisher that has just come all that is wanted.
+    pub(crate) fn tell_subscriptions(&mut self, key: Key) {
+        let mut topics = Vec::with_capacity(self.subscriptions.prefix_count());
+        self.subscriptions
+            .for_each_prefix(&mut |topic, _| topics.push(topic.to_vec()));
+        for topic in topics {
+            self.tell_publisher(key, &topic, true);
+        }
+        self.flush(key);
+    }
+
+    fn tell_publisher(&mut self, key: Key, topic: &[u8], subscribes: bool) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        match &mut peer.link {
+            // Whoever is not there yet is told everything when it comes.
+            Link::Stream(link) if link.is_ready() => link.push_subscription(topic, subscribes),
+            Link::Stream(_) | Link::None => {}
+            Link::Pipe(pipe) => pipe.write_control(match subscribes {
+                true => Item::Subscribe(topic.to_vec()),
+                false => Item::Cancel(topic.to_vec()),
+            }),
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Receiving: from whom the next message comes, and what of it the program sees.
+
+use crate::error::Error;
+use crate::kind::SocketType;
+use crate::link::{Frames, Inbound};
+use crate::message::Message;
+use crate::peer::Link;
+use crate::pipe::Item;
+use crate::slab::Key;
+use crate::state::State;
+
+impl State {
+    /// The next frame for the program, if there is one.
+    #[inline]
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Message>, Error> {
+        if self.receiving.is_empty() {
+            if !self.kind.receives() {
+                return Err(Error::NotSupported);
+            }
+            self.check_turn()?;
+            // The common case: one frame, handed out as it is.
+            match self.next_delivery() {
+                None => return Ok(None),
+                Some(Frames::One(message)) => {
+                    self.handed_out(false);
+                    return Ok(Some(message));
+                }
+                Some(Frames::Many(frames)) => self.receiving.extend(frames),
+            }
+        }
+        let message = self.receiving.pop_front();
+        if let Some(message) = &message {
+            self.handed_out(message.more());
+        }
+        Ok(message)
+    }
+
+    /// Whether the program may receive at this point.
+    fn check_turn(&self) -> Result<(), Error> {
+        let is_wrong = match self.kind {
+            SocketType::Req => !self.exchange.is_open,
+            SocketType::Rep => self.exchange.is_open,
+            _ => false,
+        };
+        if is_wrong { Err(Error::WrongState) } else { Ok(()) }
+    }
+
+    /// Whether a frame could be received now; looks the next message up.
+    pub(crate) fn can_receive(&mut self) -> bool {
+        if !self.receiving.is_empty() {
+            return true;
+        }
+        if !self.kind.receives() || self.check_turn().is_err() {
+            return false;
+        }
+        match self.next_delivery() {
+            None => false,
+            Some(Frames::One(message)) => {
+                self.receiving.push_back(message);
+                true
+            }
+            Some(Frames::Many(frames)) => {
+                self.receiving.extend(frames);
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn handed_out(&mut self, more: bool) {
+        self.is_amid_receiving = more;
+        if more {
+            return;
+        }
+        match self.kind {
+            SocketType::Req => {
+                self.exchange.is_open = false;
+                self.exchange.peer = None;
+            }
+            SocketType::Rep => self.exchange.is_open = true,
+            _ => {}
+        }
+    }
+
+    /// Drops what was looked up and not handed out.
+    pub(crate) fn forget_received(&mut self) {
+        self.receiving.clear();
+    }
+
+    /// The next message that the pattern lets through, as the program sees it.
+    #[inline]
+    fn next_delivery(&mut self) -> Option<Frames> {
+        loop {
+            if let Some(event) = self.manual.take_event() {
+                return Some(event);
+            }
+            let Some((key, frames)) = self.next_message() else {
+                // Reading may have brought subscriptions.
+                return self.manual.take_event();
+            };
+            if let Some(frames) = self.receive_by_pattern(key, frames) {
+                return Some(frames);
+            }
+        }
+    }
+
+    /// The next message of the peer whose turn it is.
+    #[inline]
+    fn next_message(&mut self) -> Option<(Key, Frames)> {
+        while let Some(&key) = self.readable.front() {
+            match self.take_from(key) {
+                Some(frames) => {
+                    if self.readable.len() > 1 {
+                        self.readable.rotate_left(1);
+                    }
+                    return Some((key, frames));
+                }
+                None => {
+                    // Losing a peer may have taken it out already.
+                    if self.readable.front() == Some(&key) {
+                        self.readable.pop_front();
+                        if let Some(peer) = self.peers.get_mut(key) {
+                            peer.is_readable = false;
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The next message of one peer; on the way to it, what the protocol itself has to say.
+    #[inline]
+    pub(crate) fn take_from(&mut self, key: Key) -> Option<Frames> {
+        loop {
+            let peer = self.peers.get_mut(key)?;
+            if let Some(frames) = peer.incoming.pop_front() {
+                peer.counters.received += 1;
+                if peer.incoming.is_empty() {
+                    self.resume_reading(key);
+                }
+                return Some(frames);
+            }
+            let inbound = match &mut peer.link {
+                Link::Stream(link) => link.decode(self.now_ns),
+                Link::Pipe(_) => self.read_pipe(key),
+                Link::None => Inbound::Nothing,
+            };
+            match inbound {
+                Inbound::Message(frames) => {
+                    if let Some(peer) = self.peers.get_mut(key) {
+                        peer.counters.received += 1;
+                    }
+                    return Some(frames);
+                }
+                Inbound::Nothing => {
+                    self.input_used_up(key);
+                    return None;
+                }
+                other => self.protocol_event(key, other),
+            }
+        }
+    }
+
+    /// Looks at what has come for control messages, and keeps the others for the program, as
+    /// far as its high-water mark lets it.
+    pub(crate) fn decode_ahead(&mut self, key: Key) {
+        let high_water = match self.options.receive_high_water {
+            mark if mark > 0 && !self.options.conflate => mark as usize,
+            _ => usize::MAX,
+        };
+        loop {
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            if peer.incoming.len() >= high_water {
+                return self.watch(key, |interest| interest.read = false);
+            }
+            let inbound = match &mut peer.link {
+                Link::Stream(link) => link.decode(self.now_ns),
+                // What lies in a pipe is bounded there.
+                Link::Pipe(_) if self.kind.receives() && !self.kind.is_publisher() => return,
+                Link::Pipe(_) => self.read_pipe(key),
+                Link::None => return,
+            };
+            match inbound {
+                Inbound::Message(_) if !self.kind.receives() => {}
+                Inbound::Message(frames) => {
+                    let conflates = self.options.conflate;
+                    let Some(peer) = self.peers.get_mut(key) else {
+                        return;
+                    };
+                    if conflates {
+                        peer.counters.conflated += peer.incoming.len() as u64;
+                        peer.incoming.clear();
+                    }
+                    peer.incoming.push_back(frames);
+                    self.mark_readable(key);
+                }
+                Inbound::Nothing => {
+                    return self.input_used_up(key);
+                }
+                other => self.protocol_event(key, other),
+            }
+        }
+    }
+
+    /// All that was received of a peer is decoded.
+    #[inline]
+    fn input_used_up(&mut self, key: Key) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let is_over = match &peer.link {
+            Link::Stream(link) => link.is_at_end,
+            Link::Pipe(pipe) => pipe.is_closed() && !pipe.has_items(),
+            Link::None => peer.is_gone && peer.incoming.is_empty(),
+        };
+        if is_over {
+            self.lose(key, crate::endpoint::Loss::ByPeer);
+        }
+    }
+
+    /// The program has taken all: the kernel may be read again.
+    fn resume_reading(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && let Link::Stream(link) = &peer.link
+            && !link.interest.read
+            && !link.is_at_end
+        {
+            self.watch(key, |interest| interest.read = true);
+        }
+    }
+
+    /// Whatever comes next from a pipe.
+    fn read_pipe(&mut self, key: Key) -> Inbound {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Inbound::Nothing;
+        };
+        let Link::Pipe(pipe) = &mut peer.link else {
+            return Inbound::Nothing;
+        };
+        match pipe.read() {
+            None => Inbound::Nothing,
+            Some(Item::Subscribe(topic)) => Inbound::Subscribe(topic),
+            Some(Item::Cancel(topic)) => Inbound::Cancel(topic),
+            Some(Item::Frame(message)) if !message.more() => Inbound::Message(Frames::One(message)),
+            Some(Item::Frame(message)) => {
+                let mut frames = vec![message];
+                // A message is written as a whole: its other frames are here.
+                while let Some(Item::Frame(message)) = pipe.read() {
+                    let more = message.more();
+                    frames.push(message);
+                    if !more {
+                        break;
+                    }
+                }
+                Inbound::Message(Frames::Many(frames))
+            }
+        }
+    }
+
+    /// A peer may have something to read.
+    #[inline]
+    pub(crate) fn mark_readable(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && !peer.is_readable
+        {
+            peer.is_readable = true;
+            self.readable.push_back(key);
+        }
+    }
+
+    /// What a pattern makes of a message; `None`: the program does not see it.
+    #[inline]
+    fn receive_by_pattern(&mut self, key: Key, frames: Frames) -> Option<Frames> {
+        match self.kind {
+            SocketType::Pull | SocketType::Dealer | SocketType::Pair => Some(frames),
+            SocketType::Sub | SocketType::Xsub => {
+                let topic = frames.first().as_slice();
+                let matches = self.subscriptions.covers(topic);
+                (matches != self.options.invert_matching).then_some(frames)
+            }
+            SocketType::Router | SocketType::Stream => {
+                let peer = self.peers.get(key)?;
+                let mut name = Message::from_slice(&peer.routing_id);
+                name.set_more(true);
+                name.set_properties(peer.identity.as_ref());
+                let mut all = frames.into_vec();
+                all.insert(0, name);
+                self.receiving_from = Some(key);
+                Some(Frames::Many(all))
+            }
+            SocketType::Req => self.receive_reply(key, frames),
+            SocketType::Rep => self.receive_request(key, frames),
+            SocketType::Xpub => self.receive_upstream(key, frames),
+            SocketType::Pub | SocketType::Push => None,
+        }
+    }
+
+    /// REQ: an empty frame, and what follows; from the peer that was asked alone.
+    fn receive_reply(&mut self, key: Key, frames: Frames) -> Option<Frames> {
+        if self.exchange.peer != Some(key) {
+            return None;
+        }
+        let mut frames = frames.into_vec();
+        let mut at = 0;
+        if self.options.request_correlate {
+            let expected = self.exchange.request_id.to_ne_bytes();
+            if frames[0].as_slice() != expected {
+                return None;
+            }
+            at = 1;
+        }
+        let delimiter = frames.get(at)?;
+        if !delimiter.is_empty() || !delimiter.more() {
+            return None;
+        }
+        frames.drain(..=at);
+        Some(one_or_many(frames))
+    }
+
+    /// REP: the frames up to the first empty one say whom to answer.
+    fn receive_request(&mut self, key: Key, frames: Frames) -> Option<Frames> {
+        let mut frames = frames.into_vec();
+        let delimiter = frames.iter().position(|frame| frame.is_empty())?;
+        if delimiter + 1 == frames.len() {
+            return None;
+        }
+        let body = frames.split_off(delimiter + 1);
+        for frame in &mut frames {
+            frame.set_properties(None);
+        }
+        self.exchange.envelope = frames;
+        self.exchange.peer = Some(key);
+        Some(one_or_many(body))
+    }
+}
+
+fn one_or_many(mut frames: Vec<Message>) -> Frames {
+    match frames.len() {
+        1 => Frames::One(frames.remove(0)),
+        _ => Frames::Many(frames),
+    }
+}

@@ -1,0 +1,277 @@
+//! Sending: to whom a message goes, by the pattern of the socket.
+
+use crate::error::Error;
+use crate::kind::SocketType;
+use crate::message::Message;
+use crate::slab::Key;
+use crate::state::{Last, State};
+
+/// A message of which some frames have been handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    /// Its first frame is here, its last is not.
+    pub(crate) is_open: bool,
+    target: Target,
+    /// What goes before the frame that comes next.
+    frames: Vec<Message>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Target {
+    /// It is dropped: the peer is gone.
+    #[default]
+    Nobody,
+    Peer(Key),
+    /// PUB: everybody in [`State::matched`].
+    Matched,
+    /// XSUB: a message to all publishers.
+    Everybody,
+    /// XSUB: a subscription.
+    Subscription,
+}
+
+/// Why a frame was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotSent {
+    /// Nobody can take it now.
+    Full,
+    Failed(Error),
+}
+
+/// What became of a message's first frame.
+enum Begun {
+    /// It is a part of the message.
+    Body,
+    /// It only said to whom.
+    Address,
+}
+
+impl State {
+    /// Takes one frame; with the last one the message goes.
+    #[inline]
+    pub(crate) fn send_frame(&mut self, frame: Last<'_>, more: bool) -> Result<(), NotSent> {
+        if !self.sending.is_open {
+            let begun = self.begin_message(&frame, more)?;
+            if let Begun::Address = begun {
+                if let Last::Message(message) = frame {
+                    *message = Message::new();
+                }
+                self.sending.is_open = more;
+                return Ok(());
+            }
+        }
+        if more {
+            let mut message = frame.into_message();
+            message.set_more(true);
+            self.sending.frames.push(message);
+            self.sending.is_open = true;
+            return Ok(());
+        }
+        self.sending.is_open = false;
+        let frame = match frame {
+            Last::Message(message) => {
+                message.set_more(false);
+                message.set_properties(None);
+                Last::Message(message)
+            }
+            slice @ Last::Slice(_) => slice,
+        };
+        self.finish_message(frame);
+        Ok(())
+    }
+
+    /// Decides where a message goes.
+    #[inline]
+    fn begin_message(&mut self, frame: &Last<'_>, more: bool) -> Result<Begun, NotSent> {
+        let target = match self.kind {
+            SocketType::Push | SocketType::Dealer => Target::Peer(self.next_writable()?),
+            SocketType::Pair => match self.writable.first().copied() {
+                Some(key) if self.can_write(key) => Target::Peer(key),
+                _ => return Err(NotSent::Full),
+            },
+            SocketType::Pub | SocketType::Xpub => {
+                self.match_subscribers(frame.bytes())?;
+                Target::Matched
+            }
+            SocketType::Req => self.begin_request()?,
+            SocketType::Rep => self.begin_reply()?,
+            SocketType::Router | SocketType::Stream => {
+                self.sending.target = self.route(frame.bytes(), more)?;
+                return Ok(Begun::Address);
+            }
+            SocketType::Xsub => match frame.bytes().first() {
+                Some(0 | 1) if !more => Target::Subscription,
+                _ => Target::Everybody,
+            },
+            SocketType::Sub | SocketType::Pull => {
+                return Err(NotSent::Failed(Error::NotSupported));
+            }
+        };
+        self.sending.target = target;
+        Ok(Begun::Body)
+    }
+
+    #[inline]
+    fn finish_message(&mut self, last: Last<'_>) {
+        let mut head = std::mem::take(&mut self.sending.frames);
+        match self.sending.target {
+            Target::Nobody => {}
+            Target::Peer(key) if self.kind == SocketType::Stream && last.bytes().is_empty() => {
+                self.lose(key, crate::endpoint::Loss::ByUs);
+            }
+            Target::Peer(key) => self.transmit(key, head.drain(..), last),
+            Target::Matched => self.publish(&mut head, last),
+            Target::Everybody => {
+                self.matched.clear();
+                self.matched.extend_from_slice(&self.writable);
+                self.publish(&mut head, last);
+            }
+            Target::Subscription => self.send_subscription(last.bytes()),
+        }
+        head.clear();
+        self.sending.frames = head;
+        match self.kind {
+            SocketType::Req => self.exchange.is_open = true,
+            SocketType::Rep => self.exchange.is_open = false,
+            _ => {}
+        }
+    }
+
+    /// The next peer in turn that can take a message.
+    #[inline]
+    fn next_writable(&mut self) -> Result<Key, NotSent> {
+        for _ in 0..self.writable.len() {
+            if self.turn >= self.writable.len() {
+                self.turn = 0;
+            }
+            let key = self.writable[self.turn];
+            self.turn += 1;
+            if self.can_write(key) {
+                return Ok(key);
+            }
+        }
+        Err(NotSent::Full)
+    }
+
+    fn begin_request(&mut self) -> Result<Target, NotSent> {
+        if self.exchange.is_open {
+            if !self.options.request_relaxed {
+                return Err(NotSent::Failed(Error::WrongState));
+            }
+            // The reply that may still come is to the request that is given up.
+            self.exchange.is_open = false;
+            self.forget_received();
+        }
+        let key = self.next_writable()?;
+        self.exchange.peer = Some(key);
+        self.sending.frames.clear();
+        if self.options.request_correlate {
+            self.exchange.request_id = self.exchange.request_id.wrapping_add(1);
+            let id = self.exchange.request_id.to_ne_bytes();
+            let mut frame = Message::from_slice(&id);
+            frame.set_more(true);
+            self.sending.frames.push(frame);
+        }
+        let mut delimiter = Message::new();
+        delimiter.set_more(true);
+        self.sending.frames.push(delimiter);
+        Ok(Target::Peer(key))
+    }
+
+    fn begin_reply(&mut self) -> Result<Target, NotSent> {
+        if !self.exchange.is_open {
+            return Err(NotSent::Failed(Error::WrongState));
+        }
+        self.sending.frames = std::mem::take(&mut self.exchange.envelope);
+        // A reply never waits: where its requester is gone or takes no more, it is dropped.
+        let key = self.exchange.peer.take();
+        Ok(match key {
+            Some(key) if self.can_write(key) => Target::Peer(key),
+            _ => Target::Nobody,
+        })
+    }
+
+    /// The peer that a ROUTER's first frame names.
+    fn route(&mut self, name: &[u8], more: bool) -> Result<Target, NotSent> {
+        if !more {
+            // A name and nothing behind it is no message.
+            return Ok(Target::Nobody);
+        }
+        let mandatory = self.options.router_mandatory || self.kind == SocketType::Stream;
+        let Some(&key) = self.routes.get(name) else {
+            return match mandatory {
+                true => Err(NotSent::Failed(Error::HostUnreachable)),
+                false => Ok(Target::Nobody),
+            };
+        };
+        if self.can_write(key) {
+            return Ok(Target::Peer(key));
+        }
+        match self.options.router_mandatory {
+            true => Err(NotSent::Full),
+            false => {
+                self.count_drop(key);
+                Ok(Target::Nobody)
+            }
+        }
+    }
+
+    /// Sends one message to everybody in `matched`.
+    fn publish(&mut self, head: &mut Vec<Message>, mut last: Last<'_>) {
+        let matched = std::mem::take(&mut self.matched);
+        let count = matched.len();
+        for (index, &key) in matched.iter().enumerate() {
+            if !self.can_write(key) {
+                self.count_drop(key);
+                continue;
+            }
+            if index + 1 == count {
+                self.transmit(key, head.drain(..), last);
+                break;
+            }
+            let frames = head.iter_mut().map(Message::share);
+            match &mut last {
+                Last::Slice(bytes) => {
+                    let bytes: &[u8] = bytes;
+                    self.transmit(key, frames, Last::Slice(bytes));
+                }
+                Last::Message(message) => {
+                    let mut copy = message.share();
+                    self.transmit(key, frames, Last::Message(&mut copy));
+                }
+            }
+        }
+        self.matched = matched;
+    }
+
+    fn count_drop(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.counters.dropped += 1;
+        }
+    }
+
+    /// Whether a message could be sent now.
+    pub(crate) fn can_send(&mut self) -> bool {
+        match self.kind {
+            SocketType::Sub | SocketType::Pull => false,
+            SocketType::Push | SocketType::Dealer | SocketType::Pair => self.any_writable(),
+            SocketType::Req => {
+                (!self.exchange.is_open || self.options.request_relaxed) && self.any_writable()
+            }
+            SocketType::Rep => self.exchange.is_open,
+            SocketType::Router if self.options.router_mandatory => {
+                let mut keys: Vec<Key> = self.routes.values().copied().collect();
+                keys.drain(..).any(|key| self.can_write(key))
+            }
+            SocketType::Pub
+            | SocketType::Xpub
+            | SocketType::Xsub
+            | SocketType::Router
+            | SocketType::Stream => true,
+        }
+    }
+
+    fn any_writable(&mut self) -> bool {
+        (0..self.writable.len()).any(|index| self.can_write(self.writable[index]))
+    }
+}

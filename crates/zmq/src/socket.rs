@@ -1,0 +1,526 @@
+//! A socket as programs see it, frame by frame.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use crate::address::{self, Address};
+use crate::core::{Core, Wait};
+use crate::endpoint::{Endpoint, Remote, Role};
+use crate::error::Error;
+use crate::kind::SocketType;
+use crate::message::Message;
+use crate::monitor::{Event, Monitor};
+use crate::pipe::Hello;
+use crate::send::NotSent;
+use crate::state::{Last, State, Token};
+
+/// A ZeroMQ socket; clones are handles of the same one.
+///
+/// Any thread may use it. Two that use it at once take turns, frame by frame.
+#[derive(Debug, Clone)]
+pub struct Socket {
+    owner: Arc<Owner>,
+}
+
+/// What the handles share: the socket is closed with the last of them.
+#[derive(Debug)]
+struct Owner {
+    core: Arc<Core>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // The program may have closed it already.
+        let _ = self.core.close();
+    }
+}
+
+/// How to send.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SendFlags {
+    /// Fail with [`Error::Again`] where it would have to wait.
+    pub dont_wait: bool,
+    /// Further frames of the same message follow.
+    pub more: bool,
+}
+
+/// What a socket is ready for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Events {
+    /// A frame can be received.
+    pub readable: bool,
+    /// A message can be sent.
+    pub writable: bool,
+}
+
+impl Socket {
+    pub(crate) fn of(core: Arc<Core>) -> Socket {
+        Socket {
+            owner: Arc::new(Owner { core }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.owner.core
+    }
+
+    /// The socket's type.
+    pub fn kind(&self) -> SocketType {
+        self.core().kind
+    }
+
+    /// Listens at an endpoint: `tcp://*:5555`, `ipc:///tmp/feed`, `inproc://prices`.
+    ///
+    /// # Errors
+    /// The endpoint makes no sense, is taken, or is not of this machine.
+    pub fn bind(&self, endpoint: &str) -> Result<(), Error> {
+        let mut state = self.core().enter_timed()?;
+        let address = Address::parse(endpoint)?;
+        if self.core().kind == SocketType::Stream && !matches!(address, Address::Tcp(_)) {
+            return Err(Error::IncompatibleTransport);
+        }
+        let result = state.bind(endpoint, address);
+        self.core().leave(&mut state);
+        result
+    }
+
+    /// Connects to an endpoint, in the background, and again whenever the connection is lost.
+    ///
+    /// # Errors
+    /// The endpoint makes no sense.
+    pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
+        let mut state = self.core().enter_timed()?;
+        let address = Address::parse(endpoint)?;
+        if self.core().kind == SocketType::Stream && !matches!(address, Address::Tcp(_)) {
+            return Err(Error::IncompatibleTransport);
+        }
+        let result = state.connect(endpoint, address);
+        self.core().leave(&mut state);
+        result
+    }
+
+    /// Stops listening at an endpoint; connections made through it stay.
+    ///
+    /// # Errors
+    /// Nothing is bound there.
+    pub fn unbind(&self, endpoint: &str) -> Result<(), Error> {
+        self.end_endpoint(endpoint)
+    }
+
+    /// Ends the connection to an endpoint.
+    ///
+    /// # Errors
+    /// Nothing is connected there.
+    pub fn disconnect(&self, endpoint: &str) -> Result<(), Error> {
+        self.end_endpoint(endpoint)
+    }
+
+    fn end_endpoint(&self, endpoint: &str) -> Result<(), Error> {
+        let mut state = self.core().enter_timed()?;
+        Address::parse(endpoint)?;
+        let result = state.end_endpoint(endpoint);
+        self.core().leave(&mut state);
+        result
+    }
+
+    /// Sends one frame. On success `message` is left empty; on failure it is as it was.
+    ///
+    /// # Errors
+    /// [`Error::Again`] where nobody can take it in time; others by the socket's type.
+    #[inline]
+    pub fn send(&self, message: &mut Message, flags: SendFlags) -> Result<(), Error> {
+        let mut state = self.core().enter()?;
+        match state.send_frame(Last::Message(message), flags.more) {
+            Ok(()) => {
+                *message = Message::new();
+                self.core().leave(&mut state);
+                Ok(())
+            }
+            Err(reason) => {
+                let message = Last::Message(message);
+                self.send_waiting(state, reason, message, flags)
+            }
+        }
+    }
+
+    /// Sends one frame whose bytes are the caller's. Short ones are copied; of long ones only
+    /// what the kernel does not take at once.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_bytes(&self, bytes: &[u8], flags: SendFlags) -> Result<(), Error> {
+        let mut state = self.core().enter()?;
+        match state.send_frame(Last::Slice(bytes), flags.more) {
+            Ok(()) => {
+                self.core().leave(&mut state);
+                Ok(())
+            }
+            Err(reason) => self.send_waiting(state, reason, Last::Slice(bytes), flags),
+        }
+    }
+
+    /// Nobody could take it at once.
+    #[cold]
+    fn send_waiting(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        mut reason: NotSent,
+        mut last: Last<'_>,
+        flags: SendFlags,
+    ) -> Result<(), Error> {
+        let wait = match flags.dont_wait {
+            true => Wait::Not,
+            false => Wait::for_ms(state.options.send_timeout_ms),
+        };
+        let mut is_first = true;
+        loop {
+            match reason {
+                NotSent::Failed(error) => {
+                    self.core().leave(&mut state);
+                    return Err(error);
+                }
+                NotSent::Full if !is_first && wait.is_over() => {
+                    self.core().leave(&mut state);
+                    return Err(Error::Again);
+                }
+                NotSent::Full => {}
+            }
+            // The first look is without a wait: a peer may have just come.
+            let this_time = if is_first { Wait::Not } else { wait };
+            is_first = false;
+            if let Err(error) = self.drive(&mut state, this_time) {
+                self.core().leave(&mut state);
+                return Err(error);
+            }
+            let again = match &mut last {
+                Last::Message(message) => Last::Message(message),
+                Last::Slice(bytes) => Last::Slice(bytes),
+            };
+            match state.send_frame(again, flags.more) {
+                Ok(()) => {
+                    if let Last::Message(message) = last {
+                        *message = Message::new();
+                    }
+                    self.core().leave(&mut state);
+                    return Ok(());
+                }
+                Err(not_sent) => reason = not_sent,
+            }
+        }
+    }
+
+    /// Receives one frame.
+    ///
+    /// # Errors
+    /// [`Error::Again`] where nothing came in time; others by the socket's type.
+    #[inline]
+    pub fn receive(&self, dont_wait: bool) -> Result<Message, Error> {
+        let mut state = self.core().enter()?;
+        if let Some(message) = state.next_frame()? {
+            return Ok(message);
+        }
+        self.receive_waiting(state, dont_wait)
+    }
+
+    fn receive_waiting(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        dont_wait: bool,
+    ) -> Result<Message, Error> {
+        let wait = match dont_wait {
+            true => Wait::Not,
+            false => Wait::for_ms(state.options.receive_timeout_ms),
+        };
+        if wait == Wait::Not {
+            state.visit();
+            if state.is_armed {
+                state.is_armed = false;
+                self.core().take_over();
+            }
+        }
+        loop {
+            let driven = self.drive(&mut state, wait);
+            let result = driven.and_then(|()| state.next_frame());
+            match result {
+                Ok(Some(message)) => {
+                    self.core().leave(&mut state);
+                    return Ok(message);
+                }
+                Ok(None) if wait.is_over() => {
+                    self.core().leave(&mut state);
+                    return Err(Error::Again);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.core().leave(&mut state);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Receives one frame into a buffer, which takes what fits. Returns the frame's own length.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_into(&self, buffer: &mut [u8], dont_wait: bool) -> Result<usize, Error> {
+        let message = self.receive(dont_wait)?;
+        let fits = message.len().min(buffer.len());
+        buffer[..fits].copy_from_slice(&message.as_slice()[..fits]);
+        Ok(message.len())
+    }
+
+    /// Drives the socket, as long as its context lives.
+    fn drive(&self, state: &mut MutexGuard<'_, State>, wait: Wait) -> Result<(), Error> {
+        self.core().drive(state, wait, false)?;
+        if self.core().context.is_terminated() {
+            return Err(Error::Terminated);
+        }
+        Ok(())
+    }
+
+    /// Sets an option by libzmq's number, in its encoding: `int`, `int64_t` and `uint64_t` of
+    /// this machine, or bytes.
+    ///
+    /// # Errors
+    /// There is no such option, it is not this type's, or the value is out of its range.
+    pub fn set_option(&self, number: i32, value: &[u8]) -> Result<(), Error> {
+        let mut state = self.core().enter_timed()?;
+        let result = state.set_option(number, value);
+        self.core().leave(&mut state);
+        result
+    }
+
+    /// Reads an option by libzmq's number into `out`; returns the bytes written.
+    ///
+    /// # Errors
+    /// There is no such option, or `out` is too short.
+    pub fn option(&self, number: i32, out: &mut [u8]) -> Result<usize, Error> {
+        if number == crate::option_table::EVENTS {
+            let events = self.events()?;
+            let bits = i32::from(events.readable) | i32::from(events.writable) << 1;
+            return crate::option_table::put_int(out, bits);
+        }
+        if number == crate::option_table::FD {
+            let descriptor = self.descriptor()?.as_raw_fd();
+            return crate::option_table::put_int(out, descriptor);
+        }
+        let state = self.core().enter()?;
+        state.option(number, out)
+    }
+
+    /// What the socket is ready for, after a look at the network.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn events(&self) -> Result<Events, Error> {
+        let mut state = self.core().enter()?;
+        state.visit();
+        if state.is_armed {
+            state.is_armed = false;
+            self.core().take_over();
+        }
+        self.drive(&mut state, Wait::Not)?;
+        let events = state.events();
+        self.core().leave(&mut state);
+        Ok(events)
+    }
+
+    /// As [`events`](Self::events), but without a look at the network where what is asked for is
+    /// known already.
+    pub(crate) fn events_at_once(&self, wanted: Events) -> Result<Events, Error> {
+        let mut state = self.core().enter()?;
+        let known = Events {
+            readable: wanted.readable && state.can_receive(),
+            writable: wanted.writable && state.can_send(),
+        };
+        if known == wanted {
+            return Ok(known);
+        }
+        drop(state);
+        let events = self.events()?;
+        Ok(Events {
+            readable: wanted.readable && events.readable,
+            writable: wanted.writable && events.writable,
+        })
+    }
+
+    /// A descriptor that becomes readable when [`events`](Self::events) may have changed. As
+    /// with libzmq's `ZMQ_FD`, ask for the events after every send and receive: the descriptor
+    /// tells of the network, not of what has been read from it already.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        let mut state = self.core().enter()?;
+        if !state.is_polled {
+            state.is_polled = true;
+            self.core().signal.listen();
+        }
+        drop(state);
+        Ok(self.core().descriptor())
+    }
+
+    /// Tells what happens to the socket on a PAIR socket bound to `endpoint`; `None` ends it.
+    ///
+    /// # Errors
+    /// The endpoint is none within the process, or is taken.
+    pub fn monitor(
+        &self,
+        endpoint: Option<&str>,
+        events: u64,
+        version: u32,
+        kind: SocketType,
+    ) -> Result<(), Error> {
+        let mut state = self.core().enter_timed()?;
+        let Some(endpoint) = endpoint else {
+            state.stop_monitor();
+            return Ok(());
+        };
+        if !matches!(Address::parse(endpoint)?, Address::Inproc(_)) {
+            return Err(Error::UnknownTransport);
+        }
+        if !matches!(version, 1 | 2) || (version == 1 && events > u64::from(u16::MAX)) {
+            return Err(Error::InvalidArgument);
+        }
+        if !matches!(kind, SocketType::Pair | SocketType::Pub | SocketType::Push) {
+            return Err(Error::InvalidArgument);
+        }
+        state.stop_monitor();
+        let context = Arc::clone(&self.core().context);
+        let socket = crate::Context::of(context).socket(kind)?;
+        socket.set_option(crate::option_table::LINGER, &0_i32.to_ne_bytes())?;
+        if let Err(error) = socket.bind(endpoint) {
+            let _ = socket.close();
+            return Err(error);
+        }
+        state.monitor = Some(Monitor {
+            socket,
+            events,
+            version,
+        });
+        Ok(())
+    }
+
+    /// Closes the socket. What is queued is still sent, for as long as `LINGER` says.
+    ///
+    /// # Errors
+    /// It is closed already.
+    pub fn close(&self) -> Result<(), Error> {
+        self.core().close()
+    }
+}
+
+impl State {
+    pub(crate) fn events(&mut self) -> Events {
+        Events {
+            readable: self.can_receive(),
+            writable: self.can_send(),
+        }
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            kind: Some(self.kind),
+            routing_id: self.options.routing_id.clone(),
+            receive_high_water: self.options.receive_high_water.max(0) as usize,
+            send_high_water: self.options.send_high_water.max(0) as usize,
+            conflates: self.options.conflate,
+        }
+    }
+
+    fn bind(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+        let (descriptor, name, path) = match address {
+            Address::Tcp(text) => {
+                let address = address::listen_address(&text, self.options.ipv6)?;
+                let (descriptor, name) = crate::transport::listen_tcp(address, &self.options)
+                    .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
+                (descriptor, name, None)
+            }
+            Address::Ipc(path) => crate::transport::listen_unix(&path, &self.options)
+                .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
+            Address::Inproc(_) => return self.bind_inproc(endpoint),
+        };
+        let number = crate::endpoint::raw(&descriptor) as u64;
+        let key = self.endpoints.next_key();
+        let flags = rustix::event::epoll::EventFlags::IN;
+        self.watch_descriptor(&descriptor, Token::Endpoint(key), flags)?;
+        self.endpoints.insert(Endpoint {
+            name: name.clone(),
+            role: Role::Listener { descriptor, path },
+        });
+        self.report(Event::Listening, number, &name, "");
+        self.last_endpoint = name;
+        Ok(())
+    }
+
+    fn report_bind_failure(&mut self, endpoint: &str, error: Error) {
+        self.report(Event::BindFailed, error.errno() as u64, endpoint, "");
+    }
+
+    fn bind_inproc(&mut self, endpoint: &str) -> Result<(), Error> {
+        let hello = self.hello();
+        let context = Arc::clone(&self.context);
+        let early = context.bind_inproc(endpoint, &self.signal, &hello)?;
+        let key = self.endpoints.insert(Endpoint {
+            name: endpoint.to_owned(),
+            role: Role::InprocListener,
+        });
+        for end in early {
+            self.attach_pipe(end, Some(key));
+        }
+        self.last_endpoint = endpoint.to_owned();
+        Ok(())
+    }
+
+    fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+        let remote = match address {
+            Address::Tcp(text) => {
+                Remote::Tcp(address::Target::parse(&text, self.options.ipv6)?)
+            }
+            Address::Ipc(path) => {
+                address::unix_address(&path)?;
+                Remote::Ipc(path)
+            }
+            Address::Inproc(_) => {
+                self.connect_inproc(endpoint);
+                self.last_endpoint = endpoint.to_owned();
+                return Ok(());
+            }
+        };
+        self.connect_to(endpoint.to_owned(), remote);
+        self.last_endpoint = endpoint.to_owned();
+        Ok(())
+    }
+
+    fn connect_inproc(&mut self, endpoint: &str) {
+        let context = Arc::clone(&self.context);
+        let signal = Arc::clone(&self.signal);
+        let hello = self.hello();
+        context.connect_inproc_early(endpoint, &signal, hello, |end| {
+            let origin = self.endpoints.next_key();
+            let peer = self.attach_pipe(end, Some(origin))?;
+            self.endpoints.insert(Endpoint {
+                name: endpoint.to_owned(),
+                role: Role::InprocConnecter { peer },
+            });
+            Some(peer)
+        });
+    }
+
+    fn end_endpoint(&mut self, endpoint: &str) -> Result<(), Error> {
+        let found: Vec<_> = self.endpoints.keys();
+        let found = found.into_iter().find(|&key| {
+            self.endpoints
+                .get(key)
+                .is_some_and(|known| known.name == endpoint)
+        });
+        let key = found.ok_or(Error::NoSuchEndpoint)?;
+        self.remove_endpoint(key);
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! TCP and Unix sockets as the options want them.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrAny, sockopt};
+
+use crate::address::unix_address;
+use crate::endpoint::new_socket;
+use crate::error::Error;
+use crate::options::Options;
+
+/// Begins to connect. `true`: it is done already.
+pub(crate) fn connect_tcp(
+    source: Option<SocketAddr>,
+    address: SocketAddr,
+    options: &Options,
+) -> Result<(OwnedFd, bool), Errno> {
+    let descriptor = new_socket(family(address))?;
+    set_buffers(&descriptor, options);
+    set_service(&descriptor, options, address.is_ipv6());
+    bind_to_device(&descriptor, options)?;
+    if options.tcp_retransmit_ms > 0 {
+        sockopt::set_tcp_user_timeout(&descriptor, options.tcp_retransmit_ms as u32)?;
+    }
+    if let Some(source) = source {
+        sockopt::set_socket_reuseaddr(&descriptor, true)?;
+        net::bind(&descriptor, &source)?;
+    }
+    begun(net::connect(&descriptor, &address), descriptor)
+}
+
+pub(crate) fn connect_unix(path: &str, options: &Options) -> Result<(OwnedFd, bool), Errno> {
+    let address = unix_address(path).map_err(|_| Errno::INVAL)?;
+    let descriptor = new_socket(AddressFamily::UNIX)?;
+    set_buffers(&descriptor, options);
+    begun(net::connect(&descriptor, &address), descriptor)
+}
+
+fn begun(result: Result<(), Errno>, descriptor: OwnedFd) -> Result<(OwnedFd, bool), Errno> {
+    match result {
+        Ok(()) => Ok((descriptor, true)),
+        Err(Errno::INPROGRESS | Errno::INTR | Errno::AGAIN) => Ok((descriptor, false)),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Listens; gives the address as it was really taken.
+pub(crate) fn listen_tcp(
+    address: SocketAddr,
+    options: &Options,
+) -> Result<(OwnedFd, String), Error> {
+    let descriptor = new_socket(family(address))?;
+    sockopt::set_socket_reuseaddr(&descriptor, true)?;
+    if address.is_ipv6() {
+        let _ = sockopt::set_ipv6_v6only(&descriptor, false);
+    }
+    set_buffers(&descriptor, options);
+    set_service(&descriptor, options, address.is_ipv6());
+    bind_to_device(&descriptor, options)?;
+    net::bind(&descriptor, &address)?;
+    net::listen(&descriptor, options.backlog)?;
+    let bound = local_address(&descriptor).ok_or(Error::InvalidArgument)?;
+    Ok((descriptor, format!("tcp://{bound}")))
+}
+
+pub(crate) fn listen_unix(
+    path: &str,
+    options: &Options,
+) -> Result<(OwnedFd, String, Option<PathBuf>), Error> {
+    let (path, directory) = match path {
+        "*" => wildcard_path()?,
+        given => (given.to_owned(), None),
+    };
+    let address = unix_address(&path)?;
+    let descriptor = new_socket(AddressFamily::UNIX)?;
+    set_buffers(&descriptor, options);
+    let is_abstract = path.starts_with('@');
+    if !is_abstract {
+        // What an earlier process left behind would keep this one out.
+        let _ = std::fs::remove_file(&path);
+    }
+    net::bind(&descriptor, &address)?;
+    net::listen(&descriptor, options.backlog)?;
+    let file = (!is_abstract).then(|| PathBuf::from(&path));
+    Ok((descriptor, format!("ipc://{path}"), file.or(directory)))
+}
+
+/// A path of its own in the directory for temporary files.
+fn wildcard_path() -> Result<(String, Option<PathBuf>), Error> {
+    let directory = std::env::temp_dir();
+    for _ in 0..16 {
+        let name = format!("zmq-{:016x}", crate::clock::random());
+        let path = directory.join(name);
+        match std::fs::create_dir(&path) {
+            Ok(()) => {
+                let socket = path.join("socket");
+                let text = socket.to_str().ok_or(Error::InvalidArgument)?.to_owned();
+                return Ok((text, Some(path)));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::System(error.raw_os_error().unwrap_or(2))),
+        }
+    }
+    Err(Error::AddressInUse)
+}
+
+/// What every TCP connection gets.
+pub(crate) fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
+    // All of these fail on Unix sockets, where they mean nothing.
+    if sockopt::set_tcp_nodelay(descriptor, true).is_err() {
+        return;
+    }
+    if options.tcp_keepalive >= 0 {
+        let _ = sockopt::set_socket_keepalive(descriptor, options.tcp_keepalive > 0);
+    }
+    if options.tcp_keepalive_count > 0 {
+        let _ = sockopt::set_tcp_keepcnt(descriptor, options.tcp_keepalive_count as u32);
+    }
+    if options.tcp_keepalive_idle > 0 {
+        let idle = Duration::from_secs(options.tcp_keepalive_idle as u64);
+        let _ = sockopt::set_tcp_keepidle(descriptor, idle);
+    }
+    if options.tcp_keepalive_interval > 0 {
+        let interval = Duration::from_secs(options.tcp_keepalive_interval as u64);
+        let _ = sockopt::set_tcp_keepintvl(descriptor, interval);
+    }
+    if options.tcp_retransmit_ms > 0 {
+        let _ = sockopt::set_tcp_user_timeout(descriptor, options.tcp_retransmit_ms as u32);
+    }
+    set_buffers(descriptor, options);
+    log_buffers(descriptor);
+}
+
+fn set_buffers(descriptor: &OwnedFd, options: &Options) {
+    if options.send_buffer_bytes >= 0 {
+        let bytes = options.send_buffer_bytes as usize;
+        let _ = sockopt::set_socket_send_buffer_size(descriptor, bytes);
+    }
+    if options.receive_buffer_bytes >= 0 {
+        let bytes = options.receive_buffer_bytes as usize;
+        let _ = sockopt::set_socket_recv_buffer_size(descriptor, bytes);
+    }
+}
+
+/// What the kernel made of the wish: it doubles, and caps without a word.
+fn log_buffers(descriptor: &OwnedFd) {
+    tracing::debug!(
+        send_bytes = sockopt::socket_send_buffer_size(descriptor).unwrap_or_default(),
+        receive_bytes = sockopt::socket_recv_buffer_size(descriptor).unwrap_or_default(),
+        "a connection's buffers"
+    );
+}
+
+fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool) {
+    if options.type_of_service != 0 {
+        let _ = sockopt::set_ip_tos(descriptor, options.type_of_service as u8);
+        if is_ipv6 {
+            let _ = sockopt::set_ipv6_tclass(descriptor, options.type_of_service as u32);
+        }
+    }
+}
+
+/// Only a device that is there can be bound to.
+fn bind_to_device(_: &OwnedFd, options: &Options) -> Result<(), Errno> {
+    if options.device.is_empty() {
+        return Ok(());
+    }
+    Err(Errno::PERM)
+}
+
+/// Whether the accept filters let a peer in.
+pub(crate) fn is_admitted(descriptor: &OwnedFd, options: &Options) -> bool {
+    if !options.accept_filters.is_empty()
+        && let Some(address) = remote_address(descriptor)
+    {
+        let ip = address.ip();
+        return options.accept_filters.iter().any(|&(net, bits)| is_within(ip, net, bits));
+    }
+    let has_ipc_filters = !options.ipc_users.is_empty()
+        || !options.ipc_groups.is_empty()
+        || !options.ipc_processes.is_empty();
+    if has_ipc_filters && let Ok(credentials) = sockopt::socket_peercred(descriptor) {
+        return options.ipc_users.contains(&credentials.uid.as_raw())
+            || options.ipc_groups.contains(&credentials.gid.as_raw())
+            || options.ipc_processes.contains(&credentials.pid.as_raw_nonzero().get());
+    }
+    true
+}
+
+fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
+    use std::net::IpAddr;
+    let ip = ip.to_canonical();
+    match (ip, net) {
+        (IpAddr::V4(ip), IpAddr::V4(net)) => {
+            let shift = 32_u32.saturating_sub(u32::from(bits));
+            (u32::from(ip) ^ u32::from(net)).checked_shr(shift).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(ip), IpAddr::V6(net)) => {
+            let shift = 128_u32.saturating_sub(u32::from(bits));
+            (u128::from(ip) ^ u128::from(net)).checked_shr(shift).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+pub(crate) fn local_address(descriptor: &OwnedFd) -> Option<SocketAddr> {
+    internet(net::getsockname(descriptor).ok()?)
+}
+
+pub(crate) fn remote_address(descriptor: impl std::os::fd::AsFd) -> Option<SocketAddr> {
+    internet(net::getpeername(descriptor).ok()??)
+}
+
+fn internet(address: SocketAddrAny) -> Option<SocketAddr> {
+    SocketAddr::try_from(address).ok()
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}

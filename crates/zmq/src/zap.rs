@@ -1,0 +1,181 @@
+//! ZAP (RFC 27): a handler within the process judges who may connect.
+
+use tidewire_zmtp::Metadata;
+
+use crate::link::Claim;
+use crate::message::Message;
+use crate::options::Mechanism;
+use crate::peer::Link;
+use crate::pipe::{Hello, Item, PipeEnd};
+use crate::slab::Key;
+use crate::state::State;
+
+/// A question to the handler, on its way.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    pipe: PipeEnd,
+    /// What the handler has said of the peer.
+    properties: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What became of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Waiting,
+    /// There is no handler; the peer may come in all the same, or not.
+    NobodyThere(bool),
+}
+
+impl Inquiry {
+    pub(crate) fn into_properties(self) -> Vec<(Box<str>, Box<str>)> {
+        self.properties
+    }
+}
+
+impl State {
+    pub(crate) fn ask_zap(&mut self, key: Key, claim: &Claim) -> Asked {
+        let hello = Hello {
+            kind: Some(crate::SocketType::Dealer),
+            routing_id: Vec::new(),
+            receive_high_water: 0,
+            send_high_water: 0,
+            conflates: false,
+        };
+        let connected = self.context.connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
+        let Some(pipe) = connected else {
+            let is_allowed = match self.options.security.mechanism {
+                Mechanism::Null | Mechanism::Curve => !self.options.zap_enforce_domain,
+                Mechanism::Plain => false,
+            };
+            return Asked::NobodyThere(is_allowed);
+        };
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Asked::NobodyThere(false);
+        };
+        let address = match &peer.link {
+            Link::Stream(link) => link.peer_address.clone(),
+            _ => String::new(),
+        };
+        let mut frames: Vec<Vec<u8>> = vec![
+            Vec::new(),
+            b"1.0".to_vec(),
+            b"1".to_vec(),
+            self.options.zap_domain.clone(),
+            address.into_bytes(),
+            self.options.routing_id.clone(),
+        ];
+        match claim {
+            Claim::Null => frames.push(b"NULL".to_vec()),
+            Claim::Plain { username, password } => {
+                frames.extend([b"PLAIN".to_vec(), username.clone(), password.clone()]);
+            }
+        }
+        let last = frames.len() - 1;
+        pipe.write(frames.into_iter().enumerate().map(|(index, frame)| {
+            let mut message = Message::from_vec(frame);
+            message.set_more(index < last);
+            message
+        }));
+        // The handler may be driven by nobody at the moment.
+        pipe.ring();
+        peer.zap = Some(Inquiry {
+            pipe,
+            properties: Vec::new(),
+        });
+        self.inquiries.push(key);
+        Asked::Waiting
+    }
+
+    /// Looks for answers of the handler.
+    pub(crate) fn read_zap(&mut self) {
+        let mut inquiries = std::mem::take(&mut self.inquiries);
+        inquiries.retain(|&key| {
+            let Some(inquiry) = self.peers.get_mut(key).and_then(|peer| peer.zap.as_mut()) else {
+                return false;
+            };
+            let mut frames = Vec::new();
+            while let Some(Item::Frame(frame)) = inquiry.pipe.read() {
+                frames.push(frame);
+            }
+            if frames.is_empty() {
+                if !inquiry.pipe.is_closed() {
+                    return true;
+                }
+                self.report_peer(key, crate::monitor::Event::HandshakeFailedNoDetail, EFAULT);
+                self.lose(key, crate::endpoint::Loss::Protocol);
+                return false;
+            }
+            self.zap_answered(key, &frames);
+            false
+        });
+        self.inquiries.append(&mut inquiries);
+    }
+
+    fn zap_answered(&mut self, key: Key, frames: &[Message]) {
+        let outcome = judge(frames);
+        if let Some(inquiry) = self.peers.get_mut(key).and_then(|peer| peer.zap.as_mut())
+            && outcome == Ok(None)
+        {
+            inquiry.properties = properties(frames);
+        }
+        match outcome {
+            Ok(refusal) => self.judge(key, refusal.as_deref()),
+            Err(number) => {
+                let event = crate::monitor::Event::HandshakeFailedProtocol;
+                self.report_peer(key, event, number);
+                self.lose(key, crate::endpoint::Loss::Protocol);
+            }
+        }
+    }
+}
+
+/// The status of an answer: `None` for 200. The error is libzmq's number.
+fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
+    if frames.len() != 7 || !frames[0].is_empty() {
+        return Err(MALFORMED_REPLY);
+    }
+    if frames[1].as_slice() != b"1.0" {
+        return Err(BAD_VERSION);
+    }
+    if frames[2].as_slice() != b"1" {
+        return Err(BAD_REQUEST_ID);
+    }
+    match frames[3].as_slice() {
+        b"200" if Metadata::parse(&frames[6], PROPERTIES_MAX).is_ok() => Ok(None),
+        b"200" => Err(INVALID_METADATA),
+        b"300" => Ok(Some("300".to_owned())),
+        b"400" => Ok(Some("400".to_owned())),
+        b"500" => Ok(Some("500".to_owned())),
+        _ => Err(INVALID_STATUS),
+    }
+}
+
+/// The user's name and the metadata of an answer.
+fn properties(frames: &[Message]) -> Vec<(Box<str>, Box<str>)> {
+    let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
+    if let Ok(user) = std::str::from_utf8(&frames[5])
+        && !user.is_empty()
+    {
+        list.push(("User-Id".into(), user.into()));
+    }
+    let Ok(metadata) = Metadata::parse(&frames[6], PROPERTIES_MAX) else {
+        return list;
+    };
+    for (name, value) in metadata.properties() {
+        if let Ok(value) = std::str::from_utf8(value) {
+            list.push((name.into(), value.into()));
+        }
+    }
+    list
+}
+
+/// Where a handler listens.
+pub(crate) const ZAP_ENDPOINT: &str = "inproc://zeromq.zap.01";
+/// Properties that an answer may have.
+const PROPERTIES_MAX: usize = 64;
+const EFAULT: u64 = 14;
+const MALFORMED_REPLY: u64 = 0x2000_0001;
+const BAD_REQUEST_ID: u64 = 0x2000_0002;
+const BAD_VERSION: u64 = 0x2000_0003;
+const INVALID_STATUS: u64 = 0x2000_0004;
+const INVALID_METADATA: u64 = 0x2000_0005;

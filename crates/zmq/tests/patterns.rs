@@ -1,0 +1,264 @@
+//! Every pattern over every transport, as a program would use it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tidewire_zmq::{Context, Error, Message, SendFlags, Socket, SocketType};
+
+const MORE: SendFlags = SendFlags {
+    dont_wait: false,
+    more: true,
+};
+const LAST: SendFlags = SendFlags {
+    dont_wait: false,
+    more: false,
+};
+const RCVTIMEO: i32 = 27;
+const LINGER: i32 = 17;
+const SUBSCRIBE: i32 = 6;
+const ROUTING_ID: i32 = 5;
+const LAST_ENDPOINT: i32 = 32;
+
+const TRANSPORTS: [&str; 3] = ["tcp", "ipc", "inproc"];
+
+fn endpoint(transport: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    match transport {
+        "tcp" => "tcp://127.0.0.1:*".to_owned(),
+        "ipc" => "ipc://*".to_owned(),
+        _ => format!("inproc://{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+    }
+}
+
+fn socket(context: &Context, kind: SocketType) -> Socket {
+    let socket = context.socket(kind).unwrap();
+    socket
+        .set_option(RCVTIMEO, &5000_i32.to_ne_bytes())
+        .unwrap();
+    socket.set_option(LINGER, &0_i32.to_ne_bytes()).unwrap();
+    socket
+}
+
+fn last_endpoint(socket: &Socket) -> String {
+    let mut out = [0; 256];
+    let length = socket.option(LAST_ENDPOINT, &mut out).unwrap();
+    String::from_utf8(out[..length - 1].to_vec()).unwrap()
+}
+
+/// Two sockets, the first bound, the second connected.
+fn pair(context: &Context, transport: &str, bound: SocketType, connected: SocketType) -> [Socket; 2] {
+    let bound = socket(context, bound);
+    let connected = socket(context, connected);
+    bound.bind(&endpoint(transport)).unwrap();
+    connected.connect(&last_endpoint(&bound)).unwrap();
+    [bound, connected]
+}
+
+fn send(socket: &Socket, frames: &[&[u8]]) {
+    for (index, frame) in frames.iter().enumerate() {
+        let flags = if index + 1 < frames.len() { MORE } else { LAST };
+        socket.send(&mut Message::from_slice(frame), flags).unwrap();
+    }
+}
+
+fn receive(socket: &Socket) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    loop {
+        let frame = socket.receive(false).unwrap();
+        frames.push(frame.to_vec());
+        if !frame.more() {
+            return frames;
+        }
+    }
+}
+
+#[test]
+fn a_pair_talks_both_ways() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let [one, two] = pair(&context, transport, SocketType::Pair, SocketType::Pair);
+        for round in 0..100_u8 {
+            send(&two, &[b"a", &[round; 300], b""]);
+            assert_eq!(receive(&one), [b"a".to_vec(), vec![round; 300], vec![]]);
+            send(&one, &[&[round]]);
+            assert_eq!(receive(&two), [[round]]);
+        }
+    }
+}
+
+#[test]
+fn requests_are_answered_and_turns_are_kept() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let [rep, req] = pair(&context, transport, SocketType::Rep, SocketType::Req);
+        assert_eq!(req.receive(true).unwrap_err(), Error::WrongState);
+        for _ in 0..10 {
+            send(&req, &[b"what", b"now"]);
+            assert_eq!(
+                req.send_bytes(b"again", LAST).unwrap_err(),
+                Error::WrongState
+            );
+            assert_eq!(receive(&rep), [b"what", b"now\0"].map(|text| {
+                text.iter().copied().filter(|&byte| byte != 0).collect::<Vec<u8>>()
+            }));
+            send(&rep, &[b"that"]);
+            assert_eq!(receive(&req), [b"that"]);
+        }
+    }
+}
+
+#[test]
+fn a_router_answers_by_name() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let router = socket(&context, SocketType::Router);
+        router.bind(&endpoint(transport)).unwrap();
+        let dealers: Vec<Socket> = (0..3)
+            .map(|number| {
+                let dealer = socket(&context, SocketType::Dealer);
+                let name = format!("dealer-{number}");
+                dealer.set_option(ROUTING_ID, name.as_bytes()).unwrap();
+                dealer.connect(&last_endpoint(&router)).unwrap();
+                send(&dealer, &[b"hello"]);
+                dealer
+            })
+            .collect();
+        for _ in 0..3 {
+            let frames = receive(&router);
+            assert_eq!(frames[1], b"hello");
+            send(&router, &[&frames[0], b"you are", &frames[0]]);
+        }
+        for (number, dealer) in dealers.iter().enumerate() {
+            let name = format!("dealer-{number}").into_bytes();
+            assert_eq!(receive(dealer), [b"you are".to_vec(), name]);
+        }
+    }
+}
+
+#[test]
+fn messages_of_every_size_arrive_in_order() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let [pull, push] = pair(&context, transport, SocketType::Pull, SocketType::Push);
+        let sizes = [0, 1, 38, 39, 255, 256, 8191, 8192, 20_000, 70_000, 1_000_000, 5, 3_000_000, 1];
+        let sender = std::thread::spawn(move || {
+            for (index, &size) in sizes.iter().cycle().take(140).enumerate() {
+                let body: Vec<u8> = (0..size).map(|at| (at + index) as u8).collect();
+                push.send_bytes(&body, LAST).unwrap();
+            }
+            push
+        });
+        for (index, &size) in sizes.iter().cycle().take(140).enumerate() {
+            let message = pull.receive(false).unwrap();
+            assert_eq!(message.len(), size, "{transport} {index}");
+            let is_right = message
+                .iter()
+                .enumerate()
+                .all(|(at, &byte)| byte == (at + index) as u8);
+            assert!(is_right);
+        }
+        drop(sender.join().unwrap());
+    }
+}
+
+#[test]
+fn small_messages_in_a_row_all_arrive() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let [pull, push] = pair(&context, transport, SocketType::Pull, SocketType::Push);
+        let sender = std::thread::spawn(move || {
+            for number in 0..200_000_u32 {
+                push.send_bytes(&number.to_le_bytes(), LAST).unwrap();
+            }
+            push
+        });
+        for number in 0..200_000_u32 {
+            assert_eq!(pull.receive(false).unwrap().as_slice(), number.to_le_bytes());
+        }
+        drop(sender.join().unwrap());
+    }
+}
+
+#[test]
+fn subscribers_get_what_they_asked_for() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let publisher = socket(&context, SocketType::Xpub);
+        publisher.bind(&endpoint(transport)).unwrap();
+        let subscriber = socket(&context, SocketType::Sub);
+        subscriber.set_option(SUBSCRIBE, b"gold").unwrap();
+        subscriber.connect(&last_endpoint(&publisher)).unwrap();
+        assert_eq!(receive(&publisher), [b"\x01gold"]);
+        send(&publisher, &[b"silver", b"1"]);
+        send(&publisher, &[b"golden", b"2"]);
+        assert_eq!(receive(&subscriber), [b"golden".to_vec(), b"2".to_vec()]);
+        drop(subscriber);
+        assert_eq!(receive(&publisher), [b"\x00gold"]);
+    }
+}
+
+#[test]
+fn what_is_sent_before_the_peer_is_there_arrives() {
+    for transport in ["tcp", "ipc"] {
+        let context = Context::new();
+        let probe = socket(&context, SocketType::Pull);
+        probe.bind(&endpoint(transport)).unwrap();
+        let place = last_endpoint(&probe);
+        probe.close().unwrap();
+        let push = socket(&context, SocketType::Push);
+        push.connect(&place).unwrap();
+        send(&push, &[b"early", b"bird"]);
+        std::thread::sleep(Duration::from_millis(30));
+        let pull = socket(&context, SocketType::Pull);
+        pull.bind(&place).unwrap();
+        assert_eq!(receive(&pull), [b"early".to_vec(), b"bird".to_vec()]);
+    }
+}
+
+#[test]
+fn what_was_sent_before_a_close_is_received() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let [pull, push] = pair(&context, transport, SocketType::Pull, SocketType::Push);
+        push.set_option(LINGER, &(-1_i32).to_ne_bytes()).unwrap();
+        for number in 0..5000_u32 {
+            push.send_bytes(&number.to_le_bytes(), LAST).unwrap();
+            if number == 900 {
+                // The receiver is read from elsewhere meanwhile.
+                for number in 0..=900_u32 {
+                    assert_eq!(pull.receive(false).unwrap().as_slice(), number.to_le_bytes());
+                }
+            }
+            if number > 900 {
+                assert_eq!(pull.receive(false).unwrap().as_slice(), number.to_le_bytes());
+            }
+        }
+        send(&push, &[b"farewell"]);
+        push.close().unwrap();
+        assert_eq!(receive(&pull), [b"farewell"]);
+    }
+}
+
+#[test]
+fn a_wait_ends_with_the_context() {
+    let context = Context::new();
+    let pull = context.socket(SocketType::Pull).unwrap();
+    pull.bind("tcp://127.0.0.1:*").unwrap();
+    let waiter = std::thread::spawn(move || {
+        let error = pull.receive(false).unwrap_err();
+        pull.close().unwrap();
+        error
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    context.terminate().unwrap();
+    assert_eq!(waiter.join().unwrap(), Error::Terminated);
+}
+
+#[test]
+fn nothing_to_receive_is_said_in_time() {
+    let context = Context::new();
+    let [pull, _push] = pair(&context, "tcp", SocketType::Pull, SocketType::Push);
+    assert_eq!(pull.receive(true).unwrap_err(), Error::Again);
+    pull.set_option(RCVTIMEO, &20_i32.to_ne_bytes()).unwrap();
+    assert_eq!(pull.receive(false).unwrap_err(), Error::Again);
+}
