@@ -109,7 +109,9 @@ fn split_port(text: &str) -> Result<(&str, &str), Error> {
 }
 
 fn unbracketed(host: &str) -> &str {
-    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     inner.unwrap_or(host)
 }
 

@@ -308,11 +308,15 @@ impl ContextInner {
             return;
         }
         if let Some(peer) = attach(own) {
-            inproc.early.entry(name.to_owned()).or_default().push(Early {
-                end: other,
-                connecter: Arc::clone(signal),
-                peer,
-            });
+            inproc
+                .early
+                .entry(name.to_owned())
+                .or_default()
+                .push(Early {
+                    end: other,
+                    connecter: Arc::clone(signal),
+                    peer,
+                });
         }
     }
 }

@@ -272,8 +272,16 @@ impl Core {
             state.is_watched = true;
             return self.leave(&mut state);
         }
+        self.wake_waiters(&state);
         state.has_visited = false;
         self.leave(&mut state);
+    }
+
+    /// Whoever waits must look again: what it waits for may have been done for it.
+    fn wake_waiters(&self, state: &State) {
+        if state.waiters > 0 {
+            self.signal.raise();
+        }
     }
 
     /// The background thread was told of an event, which it is told once.
@@ -308,6 +316,7 @@ impl Core {
         if !state.broken.is_empty() {
             state.bury_broken();
         }
+        self.wake_waiters(&state);
         if is_fresh {
             return true;
         }
@@ -463,7 +472,10 @@ impl State {
                 else {
                     break;
                 };
-                if !matches!(link.fill(), crate::link::Fill::Some | crate::link::Fill::All) {
+                if !matches!(
+                    link.fill(),
+                    crate::link::Fill::Some | crate::link::Fill::All
+                ) {
                     break;
                 }
                 self.decode_ahead(key);

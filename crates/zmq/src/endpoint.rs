@@ -31,7 +31,9 @@ pub(crate) enum Role {
     },
     Connecter(Box<Connecter>),
     InprocListener,
-    InprocConnecter { peer: Key },
+    InprocConnecter {
+        peer: Key,
+    },
 }
 
 /// An outgoing connection, which is made again when it is lost.
@@ -185,7 +187,11 @@ impl State {
                 if self.watch_descriptor(&descriptor, token, flags).is_err() {
                     return self.retry_later(endpoint);
                 }
-                self.monitor_endpoint(endpoint, Event::ConnectDelayed, Errno::INPROGRESS.raw_os_error());
+                self.monitor_endpoint(
+                    endpoint,
+                    Event::ConnectDelayed,
+                    Errno::INPROGRESS.raw_os_error(),
+                );
                 let timeout_ms = self.options.connect_timeout_ms;
                 if timeout_ms > 0 {
                     let deadline = self.now_ns + timeout_ms as u64 * 1_000_000;
@@ -214,8 +220,7 @@ impl State {
         if !matches!(connecter.phase, Phase::Connecting(_)) {
             return;
         }
-        let Phase::Connecting(descriptor) =
-            std::mem::replace(&mut connecter.phase, Phase::Waiting)
+        let Phase::Connecting(descriptor) = std::mem::replace(&mut connecter.phase, Phase::Waiting)
         else {
             return;
         };
@@ -284,12 +289,19 @@ impl State {
         connecter.phase = Phase::Waiting;
         let interval_ms = connecter.backoff_ms.max(base_ms) as u64;
         if max_ms > base_ms {
-            connecter.backoff_ms = connecter.backoff_ms.saturating_mul(2).clamp(base_ms.max(1), max_ms);
+            connecter.backoff_ms = connecter
+                .backoff_ms
+                .saturating_mul(2)
+                .clamp(base_ms.max(1), max_ms);
         }
         // A crowd that lost the same server must not come back all at once.
         let jitter_ns = crate::clock::random() % (interval_ms.max(1) * 500_000);
         let delay_ns = interval_ms * 1_000_000 + jitter_ns;
-        self.monitor_endpoint(endpoint, Event::ConnectRetried, (delay_ns / 1_000_000) as i32);
+        self.monitor_endpoint(
+            endpoint,
+            Event::ConnectRetried,
+            (delay_ns / 1_000_000) as i32,
+        );
         self.set_timer(now_ns + delay_ns, Timer::Reconnect(endpoint));
     }
 
@@ -316,7 +328,11 @@ impl State {
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
                     // No descriptors are left: those that wait stay in the kernel's queue.
-                    return self.monitor_endpoint(endpoint, Event::AcceptFailed, errno.raw_os_error());
+                    return self.monitor_endpoint(
+                        endpoint,
+                        Event::AcceptFailed,
+                        errno.raw_os_error(),
+                    );
                 }
             }
         }

@@ -67,11 +67,6 @@ impl SocketType {
         !matches!(self, SocketType::Pub | SocketType::Push)
     }
 
-    /// Whether messages can be sent at all.
-    pub(crate) const fn sends(self) -> bool {
-        !matches!(self, SocketType::Sub | SocketType::Pull)
-    }
-
     pub(crate) const fn is_publisher(self) -> bool {
         matches!(self, SocketType::Pub | SocketType::Xpub)
     }

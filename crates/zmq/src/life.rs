@@ -68,7 +68,8 @@ impl State {
             },
             (Mechanism::Null | Mechanism::Curve, _) => zmtp::Security::Null,
         };
-        config.authenticate_null = security.mechanism == Mechanism::Null && !options.zap_domain.is_empty();
+        config.authenticate_null =
+            security.mechanism == Mechanism::Null && !options.zap_domain.is_empty();
         config.limits.frame_bytes_max = match options.message_bytes_max {
             limit if limit >= 0 => limit as u64,
             _ => i64::MAX as u64,
@@ -96,7 +97,8 @@ impl State {
         if flags.contains(EventFlags::OUT) {
             self.flush(key);
         }
-        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP) {
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
+        {
             self.read_peer(key, ahead);
         }
     }
@@ -160,7 +162,10 @@ impl State {
                 self.lose(key, Loss::Protocol);
             }
             Inbound::Broken(error) => {
-                let is_ready = self.peers.get(key).is_some_and(|peer| peer.identity.is_some());
+                let is_ready = self
+                    .peers
+                    .get(key)
+                    .is_some_and(|peer| peer.identity.is_some());
                 tracing::debug!(%error, "a peer broke the protocol");
                 if !is_ready && let Some(number) = error.protocol_error_number() {
                     self.report_peer(key, Event::HandshakeFailedProtocol, u64::from(number));
@@ -238,7 +243,9 @@ impl State {
             }
         }
         if !peer_address.is_empty() {
-            properties.list.push(("Peer-Address".into(), peer_address.into()));
+            properties
+                .list
+                .push(("Peer-Address".into(), peer_address.into()));
         }
         if let Some(inquiry) = peer.zap.take() {
             properties.list.extend(inquiry.into_properties());
@@ -339,7 +346,10 @@ impl State {
             _ => {}
         }
         if self.options.probe_router
-            && matches!(self.kind, SocketType::Router | SocketType::Dealer | SocketType::Req)
+            && matches!(
+                self.kind,
+                SocketType::Router | SocketType::Dealer | SocketType::Req
+            )
         {
             let mut probe = Message::new();
             self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
@@ -618,7 +628,10 @@ impl State {
     /// Sends what a peer is still owed, as far as it goes without waiting, and lets it go.
     pub(crate) fn finish_peer(&mut self, key: Key) {
         self.flush(key);
-        let is_flushed = self.peers.get(key).is_none_or(crate::peer::Peer::is_flushed);
+        let is_flushed = self
+            .peers
+            .get(key)
+            .is_none_or(crate::peer::Peer::is_flushed);
         let lingers = self.options.linger_ms != 0;
         if !is_flushed && lingers {
             // It leaves the pattern now and the process when its output is written.

@@ -18,7 +18,10 @@ pub struct Message {
 }
 
 enum Body {
-    Short { length: u8, bytes: [u8; SHORT_BYTES_MAX] },
+    Short {
+        length: u8,
+        bytes: [u8; SHORT_BYTES_MAX],
+    },
     Owned(Vec<u8>),
     Shared(Bytes),
 }

@@ -63,7 +63,11 @@ impl State {
                 dont_wait: true,
                 more: index < last,
             };
-            if monitor.socket.send(&mut Message::from_vec(frame), flags).is_err() {
+            if monitor
+                .socket
+                .send(&mut Message::from_vec(frame), flags)
+                .is_err()
+            {
                 return;
             }
         }

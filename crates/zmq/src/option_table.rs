@@ -75,14 +75,22 @@ impl State {
             CONNECT_ROUTING_ID => matches!(kind, SocketType::Router | SocketType::Stream),
             REQ_CORRELATE | REQ_RELAXED => kind == SocketType::Req,
             STREAM_NOTIFY => kind == SocketType::Stream,
-            XPUB_VERBOSE | XPUB_VERBOSER | XPUB_NODROP | XPUB_MANUAL | XPUB_WELCOME_MSG
+            XPUB_VERBOSE
+            | XPUB_VERBOSER
+            | XPUB_NODROP
+            | XPUB_MANUAL
+            | XPUB_WELCOME_MSG
             | XPUB_MANUAL_LAST_VALUE => kind.is_publisher(),
             XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber(),
             INVERT_MATCHING => kind.is_publisher() || kind.is_subscriber(),
             ONLY_FIRST_SUBSCRIBE => kind.is_publisher() || kind.is_subscriber(),
             _ => true,
         };
-        if fits { Ok(()) } else { Err(Error::InvalidArgument) }
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::InvalidArgument)
+        }
     }
 
     fn set_subscription(&mut self, subscribes: bool, topic: &[u8]) -> Result<(), Error> {
@@ -182,7 +190,9 @@ impl State {
         match number {
             IPC_FILTER_UID => options.ipc_users.push(u32::from_ne_bytes(exact(value)?)),
             IPC_FILTER_GID => options.ipc_groups.push(u32::from_ne_bytes(exact(value)?)),
-            _ => options.ipc_processes.push(i32::from_ne_bytes(exact(value)?)),
+            _ => options
+                .ipc_processes
+                .push(i32::from_ne_bytes(exact(value)?)),
         }
         Ok(())
     }
@@ -212,9 +222,7 @@ impl State {
                 self.options.ipv6 = value == 0;
                 return Ok(());
             }
-            XPUB_VERBOSE | XPUB_VERBOSER | XPUB_MANUAL | XPUB_NODROP
-                if value < 0 =>
-            {
+            XPUB_VERBOSE | XPUB_VERBOSER | XPUB_MANUAL | XPUB_NODROP if value < 0 => {
                 return Err(Error::InvalidArgument);
             }
             XPUB_VERBOSER => {
@@ -245,13 +253,13 @@ impl State {
             LAST_ENDPOINT => put_text(out, &self.last_endpoint),
             MECHANISM => put_int(out, options.security.mechanism as i32),
             PLAIN_SERVER => {
-                let is_server = options.security.is_server
-                    && options.security.mechanism == Mechanism::Plain;
+                let is_server =
+                    options.security.is_server && options.security.mechanism == Mechanism::Plain;
                 put_int(out, i32::from(is_server))
             }
             CURVE_SERVER => {
-                let is_server = options.security.is_server
-                    && options.security.mechanism == Mechanism::Curve;
+                let is_server =
+                    options.security.is_server && options.security.mechanism == Mechanism::Curve;
                 put_int(out, i32::from(is_server))
             }
             PLAIN_USERNAME => put_bytes_as_text(out, &options.security.username),

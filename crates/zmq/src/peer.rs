@@ -72,13 +72,6 @@ impl Peer {
         }
     }
 
-    pub(crate) fn stream(&mut self) -> Option<&mut StreamLink> {
-        match &mut self.link {
-            Link::Stream(link) => Some(link),
-            Link::None | Link::Pipe(_) => None,
-        }
-    }
-
     /// Messages that have been handed over and are not with the kernel or the other socket.
     pub(crate) fn pending_messages(&self) -> usize {
         self.backlog_messages

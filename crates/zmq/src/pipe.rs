@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::kind::SocketType;
 use crate::message::Message;
 use crate::signal::Signal;
 
@@ -31,7 +30,6 @@ pub(crate) enum Item {
 /// Who is at the other end.
 #[derive(Debug, Clone)]
 pub(crate) struct Hello {
-    pub(crate) kind: Option<SocketType>,
     pub(crate) routing_id: Vec<u8>,
     pub(crate) receive_high_water: usize,
     pub(crate) send_high_water: usize,
@@ -109,7 +107,9 @@ impl PipeEnd {
 
     fn conflates(&self) -> bool {
         let ends = &self.shared.ends;
-        ends.iter().filter_map(OnceLock::get).any(|end| end.hello.conflates)
+        ends.iter()
+            .filter_map(OnceLock::get)
+            .any(|end| end.hello.conflates)
     }
 
     /// Whether a message can be written; if not, the reader will ring when it can.
@@ -153,7 +153,8 @@ impl PipeEnd {
             way.has_items.store(true, Ordering::Release);
         }
         let written = way.written.load(Ordering::Relaxed);
-        way.written.store(written.wrapping_add(1), Ordering::Relaxed);
+        way.written
+            .store(written.wrapping_add(1), Ordering::Relaxed);
         if let Some(end) = self.shared.ends[1 - self.side].get() {
             end.signal.raise_for_listeners();
         }
@@ -225,12 +226,17 @@ impl PipeEnd {
     /// Whether there is something to read.
     #[inline]
     pub(crate) fn has_items(&self) -> bool {
-        !self.inbox.is_empty() || self.shared.ways[1 - self.side].has_items.load(Ordering::Acquire)
+        !self.inbox.is_empty()
+            || self.shared.ways[1 - self.side]
+                .has_items
+                .load(Ordering::Acquire)
     }
 
     /// Whether the other end is gone. What it wrote before can still be read.
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.ways[1 - self.side].closed.load(Ordering::Acquire)
+        self.shared.ways[1 - self.side]
+            .closed
+            .load(Ordering::Acquire)
     }
 
     /// Whether somebody is at the other end.
@@ -241,7 +247,9 @@ impl PipeEnd {
 
 impl Drop for PipeEnd {
     fn drop(&mut self) {
-        self.shared.ways[self.side].closed.store(true, Ordering::Release);
+        self.shared.ways[self.side]
+            .closed
+            .store(true, Ordering::Release);
         self.ring();
     }
 }

@@ -83,9 +83,21 @@ impl Proxy<'_> {
                 self.counts[from].received[1] += bytes;
                 if let Some(capture) = self.capture {
                     let mut copy = frame.share();
-                    capture.send(&mut copy, SendFlags { dont_wait: false, more })?;
+                    capture.send(
+                        &mut copy,
+                        SendFlags {
+                            dont_wait: false,
+                            more,
+                        },
+                    )?;
                 }
-                target.send(&mut frame, SendFlags { dont_wait: false, more })?;
+                target.send(
+                    &mut frame,
+                    SendFlags {
+                        dont_wait: false,
+                        more,
+                    },
+                )?;
                 self.counts[to].sent[0] += u64::from(!more);
                 self.counts[to].sent[1] += bytes;
                 if !more {

@@ -29,10 +29,6 @@ impl Manual {
         Some(frames)
     }
 
-    pub(crate) fn has_events(&self) -> bool {
-        !self.events.is_empty()
-    }
-
     fn push(&mut self, peer: Option<Key>, octet: u8, topic: &[u8]) {
         let mut bytes = Vec::with_capacity(1 + topic.len());
         bytes.push(octet);
@@ -55,7 +51,8 @@ impl State {
                 matched.push(last);
             }
         } else {
-            self.subscribers.matches(topic, &mut |key| matched.push(key));
+            self.subscribers
+                .matches(topic, &mut |key| matched.push(key));
         }
         if self.options.invert_matching {
             let wanted = std::mem::take(matched);

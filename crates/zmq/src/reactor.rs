@@ -61,7 +61,10 @@ impl Reactor {
     }
 
     pub(crate) fn add(&self, core: &Arc<Core>) {
-        self.shared.lock().cores.insert(core.id, Arc::downgrade(core));
+        self.shared
+            .lock()
+            .cores
+            .insert(core.id, Arc::downgrade(core));
     }
 
     /// Tells the thread of the next event of this socket.

@@ -42,7 +42,11 @@ impl State {
             SocketType::Rep => self.exchange.is_open,
             _ => false,
         };
-        if is_wrong { Err(Error::WrongState) } else { Ok(()) }
+        if is_wrong {
+            Err(Error::WrongState)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether a frame could be received now; looks the next message up.

@@ -65,14 +65,12 @@ impl Signal {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// Silences the bell.
+    /// Silences the bell. What rang before is to be looked at next.
     pub(crate) fn lower(&self) {
-        if self.raised.load(Ordering::Acquire) {
-            let mut count = [0_u8; 8];
-            let _ = rustix::io::read(&self.descriptor, &mut count);
-            // Whoever rings from now on writes again, and what rang before is looked at next.
-            self.raised.store(false, Ordering::Release);
-        }
+        // Whoever rings from now on writes again; one write too many does no harm.
+        self.raised.store(false, Ordering::SeqCst);
+        let mut count = [0_u8; 8];
+        let _ = rustix::io::read(&self.descriptor, &mut count);
     }
 
     /// Leaves something for the socket's owner and rings.

@@ -75,13 +75,21 @@ impl<T> Slab<T> {
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let (turn, value) = self.places.get(key.index as usize)?;
-        if *turn == key.turn { value.as_ref() } else { None }
+        if *turn == key.turn {
+            value.as_ref()
+        } else {
+            None
+        }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let (turn, value) = self.places.get_mut(key.index as usize)?;
-        if *turn == key.turn { value.as_mut() } else { None }
+        if *turn == key.turn {
+            value.as_mut()
+        } else {
+            None
+        }
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
@@ -97,9 +105,5 @@ impl<T> Slab<T> {
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|(_, value)| value.as_ref())
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() == self.places.len()
     }
 }

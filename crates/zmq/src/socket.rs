@@ -425,7 +425,6 @@ impl State {
 
     fn hello(&self) -> Hello {
         Hello {
-            kind: Some(self.kind),
             routing_id: self.options.routing_id.clone(),
             receive_high_water: self.options.receive_high_water.max(0) as usize,
             send_high_water: self.options.send_high_water.max(0) as usize,
@@ -479,9 +478,7 @@ impl State {
 
     fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
         let remote = match address {
-            Address::Tcp(text) => {
-                Remote::Tcp(address::Target::parse(&text, self.options.ipv6)?)
-            }
+            Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text, self.options.ipv6)?),
             Address::Ipc(path) => {
                 address::unix_address(&path)?;
                 Remote::Ipc(path)

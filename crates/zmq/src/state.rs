@@ -69,7 +69,6 @@ pub(crate) struct State {
     /// Peers whose connection has failed in the middle of something.
     pub(crate) broken: Vec<Key>,
     pub(crate) is_closing: bool,
-    pub(crate) linger_deadline_ns: Option<u64>,
 
     /// The background thread will be told of events.
     pub(crate) is_armed: bool,
@@ -182,7 +181,6 @@ impl State {
             burst: Burst::default(),
             broken: Vec::new(),
             is_closing: false,
-            linger_deadline_ns: None,
             is_armed: false,
             is_watched: false,
             visits: 0,
@@ -241,7 +239,9 @@ impl State {
         };
         peer.counters.sent += 1;
         match &mut peer.link {
-            Link::Pipe(pipe) => return pipe.write(head.chain(std::iter::once(last.into_message()))),
+            Link::Pipe(pipe) => {
+                return pipe.write(head.chain(std::iter::once(last.into_message())));
+            }
             Link::Stream(link)
                 if link.is_ready()
                     && peer.backlog.is_empty()

@@ -178,7 +178,10 @@ pub(crate) fn is_admitted(descriptor: &OwnedFd, options: &Options) -> bool {
         && let Some(address) = remote_address(descriptor)
     {
         let ip = address.ip();
-        return options.accept_filters.iter().any(|&(net, bits)| is_within(ip, net, bits));
+        return options
+            .accept_filters
+            .iter()
+            .any(|&(net, bits)| is_within(ip, net, bits));
     }
     let has_ipc_filters = !options.ipc_users.is_empty()
         || !options.ipc_groups.is_empty()
@@ -186,7 +189,9 @@ pub(crate) fn is_admitted(descriptor: &OwnedFd, options: &Options) -> bool {
     if has_ipc_filters && let Ok(credentials) = sockopt::socket_peercred(descriptor) {
         return options.ipc_users.contains(&credentials.uid.as_raw())
             || options.ipc_groups.contains(&credentials.gid.as_raw())
-            || options.ipc_processes.contains(&credentials.pid.as_raw_nonzero().get());
+            || options
+                .ipc_processes
+                .contains(&credentials.pid.as_raw_nonzero().get());
     }
     true
 }
@@ -197,11 +202,17 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
     match (ip, net) {
         (IpAddr::V4(ip), IpAddr::V4(net)) => {
             let shift = 32_u32.saturating_sub(u32::from(bits));
-            (u32::from(ip) ^ u32::from(net)).checked_shr(shift).unwrap_or(0) == 0
+            (u32::from(ip) ^ u32::from(net))
+                .checked_shr(shift)
+                .unwrap_or(0)
+                == 0
         }
         (IpAddr::V6(ip), IpAddr::V6(net)) => {
             let shift = 128_u32.saturating_sub(u32::from(bits));
-            (u128::from(ip) ^ u128::from(net)).checked_shr(shift).unwrap_or(0) == 0
+            (u128::from(ip) ^ u128::from(net))
+                .checked_shr(shift)
+                .unwrap_or(0)
+                == 0
         }
         _ => false,
     }

@@ -35,13 +35,14 @@ impl Inquiry {
 impl State {
     pub(crate) fn ask_zap(&mut self, key: Key, claim: &Claim) -> Asked {
         let hello = Hello {
-            kind: Some(crate::SocketType::Dealer),
             routing_id: Vec::new(),
             receive_high_water: 0,
             send_high_water: 0,
             conflates: false,
         };
-        let connected = self.context.connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
+        let connected = self
+            .context
+            .connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
         let Some(pipe) = connected else {
             let is_allowed = match self.options.security.mechanism {
                 Mechanism::Null | Mechanism::Curve => !self.options.zap_enforce_domain,

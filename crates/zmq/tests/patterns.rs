@@ -46,7 +46,12 @@ fn last_endpoint(socket: &Socket) -> String {
 }
 
 /// Two sockets, the first bound, the second connected.
-fn pair(context: &Context, transport: &str, bound: SocketType, connected: SocketType) -> [Socket; 2] {
+fn pair(
+    context: &Context,
+    transport: &str,
+    bound: SocketType,
+    connected: SocketType,
+) -> [Socket; 2] {
     let bound = socket(context, bound);
     let connected = socket(context, connected);
     bound.bind(&endpoint(transport)).unwrap();
@@ -98,9 +103,15 @@ fn requests_are_answered_and_turns_are_kept() {
                 req.send_bytes(b"again", LAST).unwrap_err(),
                 Error::WrongState
             );
-            assert_eq!(receive(&rep), [b"what", b"now\0"].map(|text| {
-                text.iter().copied().filter(|&byte| byte != 0).collect::<Vec<u8>>()
-            }));
+            assert_eq!(
+                receive(&rep),
+                [b"what", b"now\0"].map(|text| {
+                    text.iter()
+                        .copied()
+                        .filter(|&byte| byte != 0)
+                        .collect::<Vec<u8>>()
+                })
+            );
             send(&rep, &[b"that"]);
             assert_eq!(receive(&req), [b"that"]);
         }
@@ -140,7 +151,9 @@ fn messages_of_every_size_arrive_in_order() {
     for transport in TRANSPORTS {
         let context = Context::new();
         let [pull, push] = pair(&context, transport, SocketType::Pull, SocketType::Push);
-        let sizes = [0, 1, 38, 39, 255, 256, 8191, 8192, 20_000, 70_000, 1_000_000, 5, 3_000_000, 1];
+        let sizes = [
+            0, 1, 38, 39, 255, 256, 8191, 8192, 20_000, 70_000, 1_000_000, 5, 3_000_000, 1,
+        ];
         let sender = std::thread::spawn(move || {
             for (index, &size) in sizes.iter().cycle().take(140).enumerate() {
                 let body: Vec<u8> = (0..size).map(|at| (at + index) as u8).collect();
@@ -173,7 +186,9 @@ fn small_messages_in_a_row_all_arrive() {
             push
         });
         for number in 0..200_000_u32 {
-            assert_eq!(pull.receive(false).unwrap().as_slice(), number.to_le_bytes());
+            let message = pull.receive(false);
+            let message = message.unwrap_or_else(|error| panic!("{transport} {number}: {error}"));
+            assert_eq!(message.as_slice(), number.to_le_bytes());
         }
         drop(sender.join().unwrap());
     }
@@ -226,11 +241,17 @@ fn what_was_sent_before_a_close_is_received() {
             if number == 900 {
                 // The receiver is read from elsewhere meanwhile.
                 for number in 0..=900_u32 {
-                    assert_eq!(pull.receive(false).unwrap().as_slice(), number.to_le_bytes());
+                    assert_eq!(
+                        pull.receive(false).unwrap().as_slice(),
+                        number.to_le_bytes()
+                    );
                 }
             }
             if number > 900 {
-                assert_eq!(pull.receive(false).unwrap().as_slice(), number.to_le_bytes());
+                assert_eq!(
+                    pull.receive(false).unwrap().as_slice(),
+                    number.to_le_bytes()
+                );
             }
         }
         send(&push, &[b"farewell"]);

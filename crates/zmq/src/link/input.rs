@@ -154,7 +154,11 @@ impl Input {
                 self.was_filled = count == room.len() && !self.expects_long;
                 self.end += count;
                 self.expects_long = false;
-                if count == limit { Fill::Some } else { Fill::All }
+                if count == limit {
+                    Fill::Some
+                } else {
+                    Fill::All
+                }
             }
             Err(Errno::AGAIN) => Fill::WouldBlock,
             Err(Errno::INTR) => Fill::Some,
@@ -169,7 +173,8 @@ impl Input {
         };
         if long.bytes.len() == long.bytes.capacity() {
             let wanted = long.length - long.bytes.len();
-            long.bytes.reserve_exact(wanted.min(long.bytes.len().max(BELIEVED_BYTES)));
+            long.bytes
+                .reserve_exact(wanted.min(long.bytes.len().max(BELIEVED_BYTES)));
         }
         let fill = match rustix::io::read(descriptor, spare_capacity(&mut long.bytes)) {
             Ok(0) => return Fill::Closed,

@@ -74,7 +74,10 @@ pub(crate) enum Inbound {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Claim {
     Null,
-    Plain { username: Vec<u8>, password: Vec<u8> },
+    Plain {
+        username: Vec<u8>,
+        password: Vec<u8>,
+    },
 }
 
 impl StreamLink {
@@ -177,7 +180,9 @@ impl StreamLink {
                 Some(Event::Subscribe(topic)) => Some(Inbound::Subscribe(topic.to_vec())),
                 Some(Event::Cancel(topic)) => Some(Inbound::Cancel(topic.to_vec())),
                 Some(Event::Ready) => Some(Inbound::Ready),
-                Some(Event::Authenticate(credentials)) => Some(Inbound::Authenticate(claim(credentials))),
+                Some(Event::Authenticate(credentials)) => {
+                    Some(Inbound::Authenticate(claim(credentials)))
+                }
                 Some(Event::PeerError(reason)) => Some(Inbound::Refused(reason.to_vec())),
                 Some(_) => None,
                 None if consumed == 0 => {
@@ -214,9 +219,9 @@ impl StreamLink {
     /// far as the kernel takes them.
     pub(crate) fn push_slice(&mut self, bytes: &[u8], more: bool) -> std::io::Result<()> {
         let result = match &mut self.wire {
-            Wire::Zmtp(machine) => {
-                self.output.push_slice(machine, &self.descriptor, bytes, more)
-            }
+            Wire::Zmtp(machine) => self
+                .output
+                .push_slice(machine, &self.descriptor, bytes, more),
             Wire::Raw => {
                 self.output.push_raw(Message::from_slice(bytes));
                 Ok(())

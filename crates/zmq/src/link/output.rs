@@ -103,7 +103,12 @@ impl Output {
         Ok(())
     }
 
-    pub(crate) fn push_subscription(&mut self, machine: &mut Connection, topic: &[u8], subscribes: bool) {
+    pub(crate) fn push_subscription(
+        &mut self,
+        machine: &mut Connection,
+        topic: &[u8],
+        subscribes: bool,
+    ) {
         self.append(|out| match subscribes {
             true => machine.encode_subscribe(out, topic),
             false => machine.encode_cancel(out, topic),
