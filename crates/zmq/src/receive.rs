@@ -22,7 +22,7 @@ impl State {
             match self.next_delivery() {
                 None => return Ok(None),
                 Some(Frames::One(message)) => {
-                    self.handed_out(false);
+                    self.handed_out(message.more());
                     return Ok(Some(message));
                 }
                 Some(Frames::Many(frames)) => self.receiving.extend(frames),
@@ -60,7 +60,8 @@ impl State {
         match self.next_delivery() {
             None => false,
             Some(Frames::One(message)) => {
-                self.receiving.push_back(message);
+                // A ROUTER has put what follows the name there already.
+                self.receiving.push_front(message);
                 true
             }
             Some(Frames::Many(frames)) => {
@@ -290,10 +291,12 @@ impl State {
                 let mut name = Message::from_slice(&peer.routing_id);
                 name.set_more(true);
                 name.set_properties(peer.identity.as_ref());
-                let mut all = frames.into_vec();
-                all.insert(0, name);
                 self.receiving_from = Some(key);
-                Some(Frames::Many(all))
+                match frames {
+                    Frames::One(message) => self.receiving.push_back(message),
+                    Frames::Many(frames) => self.receiving.extend(frames),
+                }
+                Some(Frames::One(name))
             }
             SocketType::Req => self.receive_reply(key, frames),
             SocketType::Rep => self.receive_request(key, frames),

@@ -299,10 +299,12 @@ impl State {
             }
             return self.flush(key);
         }
+        // Measured from the end of one write to the beginning of the next: the write itself takes
+        // longer than the gaps that matter.
+        let begins_ns = now_ns();
         self.flush(key);
-        let now = now_ns();
         let burst = &mut self.burst;
-        if now.saturating_sub(burst.last_write_ns) < BURST_GAP_NS {
+        if begins_ns.saturating_sub(burst.last_write_ns) < BURST_GAP_NS {
             burst.streak += 1;
             // Without a wait in between: `wait` ends a streak.
             burst.is_on = burst.streak >= BURST_STREAK;
