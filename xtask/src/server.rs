@@ -67,6 +67,21 @@ impl Kind {
             .collect()
     }
 
+    /// What it is started with where a redis.conf tells the rest.
+    pub(crate) fn options_beside_conf(&self) -> Vec<String> {
+        let mut options = self.options("0").into_iter();
+        let mut kept = Vec::new();
+        while let Some(option) = options.next() {
+            match option.as_str() {
+                "--set" | "--resp" => {
+                    options.next();
+                }
+                _ => kept.push(option),
+            }
+        }
+        kept
+    }
+
     pub(crate) fn binary(&self) -> &Path {
         match self {
             Self::Tidewire { binary, .. } | Self::Redis { binary } => binary,

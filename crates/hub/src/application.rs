@@ -72,7 +72,7 @@ impl HubLane {
             .collect();
         Self {
             fanout: Fanout::new(hub.clone(), lane),
-            pipeline: Pipeline::new(),
+            pipeline: Pipeline::new(hub.renames.clone()),
             waiting: LaneWaiting::default(),
             lane,
             sessions: Sessions::new(resp.map(ToString::to_string).unwrap_or_default()),
@@ -455,6 +455,11 @@ impl Application for HubLane {
                     }
                 }
             }
+            Mail::Denied { client, text } => {
+                if let Some(session) = self.end_wait(client) {
+                    session.denied(hub, context, &text);
+                }
+            }
             Mail::Unpaused => self.resume_postponed(context),
             Mail::Invalid {
                 connection,
@@ -472,6 +477,13 @@ impl Application for HubLane {
                 for connection in hub.monitors.on(self.lane) {
                     if let Some(session) = self.resp_session(connection) {
                         session.show(hub, context, connection, &line);
+                    }
+                }
+            }
+            Mail::UsersChanged => {
+                for session in self.sessions.by_index.iter_mut().flatten() {
+                    if let Session::Resp(session) = session {
+                        session.users_changed(hub, &self.fanout, context);
                     }
                 }
             }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 
+use crate::access::User;
 use crate::tracking::{self, ClientTracking};
 
 /// All connected Redis clients, by id.
@@ -32,6 +33,8 @@ pub struct Client {
     pub local_address: String,
     /// When it connected, ns since the UNIX epoch.
     pub connected_unix_ns: u64,
+    /// The user that it is.
+    pub(crate) user: Mutex<Arc<User>>,
     /// What CLIENT SETNAME and SETINFO say.
     pub labels: Mutex<Labels>,
     /// When it last sent a command, ns since the UNIX epoch.
@@ -83,13 +86,14 @@ pub struct Labels {
 
 impl Clients {
     /// Registers a client.
-    pub fn connect(
+    pub(crate) fn connect(
         &self,
         lane: usize,
         connection: ConnectionId,
         address: String,
         local_address: String,
         unix_ns: u64,
+        user: Arc<User>,
     ) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -98,6 +102,7 @@ impl Clients {
             address,
             local_address,
             connected_unix_ns: unix_ns,
+            user: Mutex::new(user),
             labels: Mutex::default(),
             active_unix_ns: AtomicU64::new(unix_ns),
             database: AtomicU32::new(0),
@@ -200,7 +205,7 @@ impl Client {
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
              ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 \
-             rbs=0 rbp=0 obl=0 oll=0 omem={output_bytes} tot-mem={} events=r cmd={} user=default \
+             rbs=0 rbp=0 obl=0 oll=0 omem={output_bytes} tot-mem={} events=r cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
             self.id,
             self.address,
@@ -217,6 +222,7 @@ impl Client {
             self.watched.load(Ordering::Relaxed),
             query_bytes + output_bytes,
             *self.last_command.lock(),
+            self.user.lock().name(),
             self.tracking.redirect(),
             self.protocol.load(Ordering::Relaxed),
             labels.library,

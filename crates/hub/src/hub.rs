@@ -1,5 +1,6 @@
 //! What all lanes share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -12,6 +13,7 @@ use tidewire_keyspace::{
 use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 
+use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
 use crate::board::{Board, MARKET_PREFIX, write_json_text};
 use crate::clients::Clients;
@@ -21,7 +23,9 @@ use crate::monitor::Monitors;
 use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
+use crate::renames::Renames;
 use crate::scripting::Scripting;
+use crate::session::resp::{NO_KEY, no_command_text};
 use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
@@ -62,6 +66,12 @@ pub struct HubConfig {
     pub sources: Vec<Endpoint>,
     /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
     pub parameters: Vec<(String, String)>,
+    /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
+    pub redis_conf: Option<PathBuf>,
+    /// The words behind `user` of each line of a redis.conf.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// Commands by other names: the old one and the new one, which is empty for none.
+    pub renames: Vec<(String, String)>,
     /// Whether lanes are pinned to cores, for INFO.
     pub pinned: bool,
     /// Faults in what feed clients are sent, for testing them.
@@ -88,6 +98,9 @@ impl Default for HubConfig {
             clients_max: 10_000,
             sources: Vec::new(),
             parameters: Vec::new(),
+            redis_conf: None,
+            users: Vec::new(),
+            renames: Vec::new(),
             pinned: false,
             faults: None,
             fault_seed: 1,
@@ -140,8 +153,10 @@ pub struct Hub {
     pub(crate) rejected_clients: AtomicU64,
     /// Clients cut off because of a request longer than `client-query-buffer-limit`.
     pub(crate) query_cut_off: AtomicU64,
-    /// Attempts with a wrong name or password.
-    pub(crate) wrong_passwords: AtomicU64,
+    /// Users, and what they may do.
+    pub(crate) access: AccessControl,
+    /// Commands by other names, if there are any.
+    pub(crate) renames: Option<Arc<Renames>>,
     /// Scripts and functions.
     pub(crate) scripting: Scripting,
     /// What commands have done.
@@ -200,8 +215,17 @@ pub enum Mail {
         /// It gets an error, not the reply of its timeout.
         error: bool,
     },
+    /// A client of that lane waits no more: it may not run its command any more.
+    Denied {
+        /// The client's number.
+        client: u64,
+        /// Of what it lacks the right.
+        text: String,
+    },
     /// CLIENT UNPAUSE.
     Unpaused,
+    /// What users may do has changed.
+    UsersChanged,
     /// A client of that lane must not use what it has read any more.
     Invalid {
         /// Who is told.
@@ -232,6 +256,13 @@ impl Hub {
         keyspace.mount(board.clone());
         let parameters = Parameters::new(&config);
         parameters.tell(&keyspace);
+        let access = AccessControl::new();
+        let password = parameters.text("requirepass");
+        if !password.is_empty() {
+            access.set_default_password(password.as_bytes());
+        }
+        let all_channels = parameters.text("acl-pubsub-default") == "allchannels";
+        access.configure(&config.users, all_channels);
         // A session id must not repeat while a client may remember the last one.
         let session = (unix_ns / 1_000_000) as u32 | 1;
         let journal = Journal::new(session, config.journal_messages);
@@ -254,7 +285,8 @@ impl Hub {
             stop_asked: AtomicBool::new(false),
             rejected_clients: AtomicU64::new(0),
             query_cut_off: AtomicU64::new(0),
-            wrong_passwords: AtomicU64::new(0),
+            access,
+            renames: Renames::new(&config.renames),
             waiting: WaitingClients::default(),
             pause: Pause::default(),
             scripting: Scripting::new(config.lanes),
@@ -274,6 +306,16 @@ impl Hub {
             feed_told: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
             config,
         })
+    }
+
+    /// Takes the users of `aclfile`, if it is set.
+    pub fn load_users(&self) -> Result<(), String> {
+        let path = self.parameters.text("aclfile");
+        if path.is_empty() {
+            return Ok(());
+        }
+        let loaded = self.access.load(&path, self.begins_with_all_channels());
+        loaded.map_err(|text| format!("Aborting startup because of ACL errors: {text}"))
     }
 
     /// Mailboxes of the lanes.
@@ -402,6 +444,7 @@ impl Hub {
         for counter in [&self.commands, &self.command_errors] {
             counter.store(0, Ordering::Relaxed);
         }
+        self.access.reset_refusals();
         self.keyspace.reset_totals();
         self.statistics.reset();
         self.latency.reset();
@@ -419,6 +462,37 @@ impl Hub {
     pub(crate) fn note_error(&self, text: &str) {
         self.command_errors.fetch_add(1, Ordering::Relaxed);
         self.statistics.note_error(text);
+    }
+
+    /// Users have changed. Clients that wait with a command that they may run no more get their
+    /// refusal now, before anybody can serve them; all others are looked at by their lanes.
+    pub(crate) fn tell_users_changed(&self) {
+        for client in self.clients.list() {
+            let Some(waiter) = self.waiting.waiter(client.id) else {
+                continue;
+            };
+            let Some(rules) = client.user.lock().rules() else {
+                continue;
+            };
+            if let Err(denial) = rules.check(waiter.command, waiter.request())
+                && let Some(lane) = self.waiting.claim(client.id, &self.keyspace)
+            {
+                let text = match denial.reason {
+                    Reason::Command => no_command_text(&client.user.lock(), waiter.command),
+                    _ => NO_KEY.to_owned(),
+                };
+                let client = client.id;
+                self.mailboxes[lane].send(Mail::Denied { client, text });
+            }
+        }
+        for lane in 0..self.config.lanes {
+            self.mailboxes[lane].send(Mail::UsersChanged);
+        }
+    }
+
+    /// Whether new users, and selectors, begin with all channels.
+    pub(crate) fn begins_with_all_channels(&self) -> bool {
+        self.parameters.text("acl-pubsub-default") == "allchannels"
     }
 
     /// Whether a name is a live key that has a value.

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod application;
 pub use application::{HubLane, port};
 
@@ -57,6 +58,11 @@ mod publication;
 pub use publication::{News, Origin, Publication};
 
 mod publishers;
+
+mod redis_conf;
+pub use redis_conf::RedisConf;
+
+mod renames;
 
 mod scripting;
 

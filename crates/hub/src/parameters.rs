@@ -5,24 +5,27 @@
 //! parameter that acts nowhere is kept, checked and shown, so that tools can set it.
 
 mod kinds;
+mod rewriting;
 mod table;
 
 pub(crate) use kinds::{OutputLimit, read_memory};
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tidewire_keyspace::{EventClasses, Keyspace, glob};
 
 use crate::hub::HubConfig;
 use kinds::OutputLimits;
-use table::{Access, TABLE, number_of};
+use table::{Access, Parameter, TABLE, number_of};
 
 /// The values of all parameters.
 #[derive(Debug)]
 pub struct Parameters {
     /// By the parameter's number.
     values: Mutex<Vec<Vec<u8>>>,
+    /// As they are without a word of the user's.
+    starting: Vec<Vec<u8>>,
     /// Bytes, bytes and seconds of each class.
     output_limits: [[AtomicU64; 3]; 3],
     /// `maxclients`.
@@ -53,9 +56,6 @@ pub struct Parameters {
     pub(crate) times_all: AtomicBool,
     /// `tracking-table-max-keys`; the greatest number is none.
     pub(crate) tracked_keys_max: AtomicU64,
-    /// `requirepass` is set.
-    pub(crate) has_password: AtomicBool,
-    password: RwLock<Vec<u8>>,
 }
 
 /// A class of clients that `client-output-buffer-limit` tells apart.
@@ -99,6 +99,7 @@ impl Parameters {
                 values[number] = value;
             }
         }
+        let starting = values.clone();
         for (name, value) in &config.parameters {
             let kept = number_of(name).map(|number| {
                 let read = TABLE[number].kind.read(value.as_bytes(), &values[number]);
@@ -110,6 +111,7 @@ impl Parameters {
         }
         let parameters = Self {
             values: Mutex::new(values),
+            starting,
             output_limits: Default::default(),
             clients_max: AtomicU64::default(),
             idle_seconds_max: AtomicU64::default(),
@@ -125,8 +127,6 @@ impl Parameters {
             slow_from_ns: AtomicU64::new(u64::MAX),
             times_all: AtomicBool::default(),
             tracked_keys_max: AtomicU64::default(),
-            has_password: AtomicBool::default(),
-            password: RwLock::default(),
         };
         parameters.apply(&parameters.values.lock());
         parameters
@@ -134,14 +134,25 @@ impl Parameters {
 
     /// Why a parameter cannot begin with a value.
     pub fn check(name: &str, value: &str) -> Result<(), String> {
+        let (parameter, value) = Self::read(name, value)?;
+        match parameter.access {
+            Access::Unavailable(text) if value != parameter.default.as_bytes() => {
+                Err(text.to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a parameter can never have a value.
+    pub(crate) fn check_value(name: &str, value: &str) -> Result<(), String> {
+        Self::read(name, value).map(|_| ())
+    }
+
+    fn read(name: &str, value: &str) -> Result<(&'static Parameter, Vec<u8>), String> {
         let number = number_of(name).ok_or_else(|| format!("there is no parameter '{name}'"))?;
         let parameter = &TABLE[number];
         let current = parameter.default.as_bytes();
-        let value = parameter.kind.read(value.as_bytes(), current)?;
-        match parameter.access {
-            Access::Unavailable(text) if value != current => Err(text.to_owned()),
-            _ => Ok(()),
-        }
+        Ok((parameter, parameter.kind.read(value.as_bytes(), current)?))
     }
 
     /// The names that a pattern finds and their values, in order. A name without a pattern's
@@ -259,18 +270,6 @@ impl Parameters {
         }
     }
 
-    /// Whether this is the password; compared in a time that does not tell where it differs.
-    pub(crate) fn is_password(&self, given: &[u8]) -> bool {
-        let password = self.password.read();
-        let differing = |(one, other): (&u8, &u8)| one ^ other;
-        let difference = password
-            .iter()
-            .zip(given)
-            .map(differing)
-            .fold(0, |all, bits| all | bits);
-        password.len() == given.len() && difference == 0
-    }
-
     fn apply(&self, values: &[Vec<u8>]) {
         let number = |name| number_in(values, name);
         self.clients_max
@@ -302,10 +301,6 @@ impl Parameters {
                 own.store(part, Ordering::Relaxed);
             }
         }
-        let password = value_in(values, "requirepass");
-        self.has_password
-            .store(!password.is_empty(), Ordering::Release);
-        *self.password.write() = password.to_vec();
     }
 
     fn apply_slowness(&self, values: &[Vec<u8>]) {
@@ -489,16 +484,5 @@ mod tests {
         assert_eq!(names(&[b"TIMEOUT", b"TIMEOUT", b"nothing"]), ["TIMEOUT"]);
         assert_eq!(names(&[b"key-load-delay"]), ["key-load-delay"]);
         assert!(names(&[b"key-load-d*"]).is_empty());
-    }
-
-    #[test]
-    fn a_password_is_compared_whole() {
-        let parameters = Parameters::new(&HubConfig::default());
-        set(&parameters, &[("requirepass", "secret")]).unwrap();
-        assert!(parameters.has_password.load(Ordering::Relaxed));
-        for wrong in ["", "secre", "secret1", "Secret"] {
-            assert!(!parameters.is_password(wrong.as_bytes()), "{wrong}");
-        }
-        assert!(parameters.is_password(b"secret"));
     }
 }

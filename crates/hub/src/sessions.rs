@@ -66,9 +66,10 @@ impl Sessions {
     ) {
         let local = self.resp_address.clone();
         let (lane, unix_ns) = (context.lane(), context.unix_ns());
+        let user = hub.access.default_user().clone();
         let client = hub
             .clients
-            .connect(lane, id, peer.to_string(), local, unix_ns);
+            .connect(lane, id, peer.to_string(), local, unix_ns, user);
         let most = &hub.parameters.clients_max;
         if hub.clients.len() as u64 > most.load(Ordering::Relaxed) {
             let rejected = &hub.rejected_clients;
@@ -79,10 +80,7 @@ impl Sessions {
             }
             context.close_after_flush(id, CloseReason::Requested);
         }
-        let mut session = RespSession::new(id, client);
-        if hub.parameters.has_password.load(Ordering::Acquire) {
-            session.require_password();
-        }
+        let session = RespSession::new(hub, id, client);
         self.insert(id, Session::Resp(Box::new(session)));
     }
 

@@ -168,6 +168,13 @@ impl Slot {
         raise(&self.rejected, 1);
     }
 
+    /// A call that was counted was refused before it had an effect.
+    pub(crate) fn taken_back(&self) {
+        let calls = self.calls.load(Ordering::Relaxed).saturating_sub(1);
+        self.calls.store(calls, Ordering::Relaxed);
+        self.rejected();
+    }
+
     /// Counts how long a call took; `tracks` says whether by how many took how long as well.
     pub(crate) fn took(&self, ns: u64, tracks: bool) {
         raise(&self.timed, 1);

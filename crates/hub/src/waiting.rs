@@ -56,6 +56,14 @@ impl WaitingClients {
         removed.then_some(lane)
     }
 
+    /// What a client waits with for a key, if it does.
+    pub(crate) fn waiter(&self, client: u64) -> Option<Arc<Waiter>> {
+        match self.by_client.lock().get(&client)? {
+            (_, Block::Keys(waiter)) => Some(waiter.clone()),
+            (_, Block::Time) => None,
+        }
+    }
+
     /// Whether a client waits.
     pub(crate) fn contains(&self, client: u64) -> bool {
         self.by_client.lock().contains_key(&client)

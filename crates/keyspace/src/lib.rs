@@ -34,7 +34,9 @@
 
 pub mod commands;
 pub use commands::waiting::{ClientTag, Waiter};
-pub use commands::{Command, Locks, Run, SessionCommand, debug_command, lookup, resolve};
+pub use commands::{
+    Command, Locks, Run, SessionCommand, debug_command, lookup, lookup_full, resolve, resolve_part,
+};
 
 mod keyspace;
 pub use keyspace::{

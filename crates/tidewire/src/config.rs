@@ -1,10 +1,10 @@
 //! Settings of the hub: file, then environment, then command line, the later one wins.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tidewire_hub::{HubConfig, Parameters};
+use tidewire_hub::{HubConfig, Parameters, RedisConf};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -14,6 +14,10 @@ use crate::options::ServeOptions;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) resp: Endpoint,
+    /// Where else Redis clients may connect: further addresses of `bind`, and `unixsocket`.
+    pub(crate) resp_more: Vec<Endpoint>,
+    /// `dir` of a redis.conf.
+    pub(crate) directory: Option<PathBuf>,
     pub(crate) zmq_pub: Endpoint,
     pub(crate) zmq_pull: Endpoint,
     pub(crate) feed: Endpoint,
@@ -84,7 +88,13 @@ impl Config {
             )));
         }
         let pin = options.pin || file.pin.unwrap_or(false);
+        let conf = options.redis_conf.as_deref();
+        let conf = RedisConf::read(conf, &options.directives).map_err(Failure::usage)?;
+        let mut resp_more = endpoints(&conf)?;
         let mut hub = HubConfig {
+            redis_conf: conf.path,
+            users: conf.users,
+            renames: conf.renames,
             lanes,
             sources: source,
             pinned: pin,
@@ -100,9 +110,16 @@ impl Config {
             hub.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
         }
         file.limits.apply(&mut hub);
-        hub.parameters = parameters(&file, options, &place)?;
+        hub.parameters = conf.parameters;
+        hub.parameters.extend(parameters(&file, options, &place)?);
+        let resp = match resp_more.is_empty() || options.resp.is_some() {
+            true => endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?,
+            false => resp_more.remove(0),
+        };
         Ok(Self {
-            resp: endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?,
+            resp,
+            resp_more,
+            directory: conf.directory,
             zmq_pub: endpoint(
                 &options.zmq_pub,
                 "zmq-pub",
@@ -141,6 +158,36 @@ impl Limits {
         set(&mut hub.pubsub_soft_seconds, self.pubsub_soft_seconds);
         set(&mut hub.mailbox_bytes_max, self.mailbox_bytes_max);
     }
+}
+
+/// Where a redis.conf lets clients connect, if it says so.
+fn endpoints(conf: &RedisConf) -> Result<Vec<Endpoint>, Failure> {
+    let mut endpoints = Vec::new();
+    if conf.port.is_some() || !conf.bind.is_empty() {
+        let port = conf.port.unwrap_or(6379);
+        let local = ["127.0.0.1".to_owned()];
+        let addresses = if conf.bind.is_empty() {
+            &local[..]
+        } else {
+            &conf.bind
+        };
+        for address in addresses {
+            let text = match address.as_str() {
+                "*" => format!("0.0.0.0:{port}"),
+                address if address.contains(':') => format!("[{address}]:{port}"),
+                address => format!("{address}:{port}"),
+            };
+            endpoints.push(parse_endpoint(&text, "redis.conf", "bind")?);
+        }
+    }
+    if let Some(path) = &conf.unix_socket {
+        endpoints.push(Endpoint::Ipc(path.clone()));
+    }
+    // With port 0 there is the socket alone.
+    if conf.port == Some(0) && conf.unix_socket.is_some() {
+        endpoints.drain(..endpoints.len() - 1);
+    }
+    Ok(endpoints)
 }
 
 /// The parameters of the file, then those of the command line, each checked.

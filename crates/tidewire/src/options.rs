@@ -53,6 +53,9 @@ pub(crate) struct ServeOptions {
     /// A TOML file with any of these options.
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+    /// A redis.conf: port, bind, users, limits, renamed commands and all other parameters.
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_REDIS_CONF")]
+    pub(crate) redis_conf: Option<PathBuf>,
     /// Redis clients [default: 127.0.0.1:6379].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_RESP")]
     pub(crate) resp: Option<Endpoint>,
@@ -92,6 +95,10 @@ pub(crate) struct ServeOptions {
     /// enable-debug-command=yes; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) parameter: Vec<String>,
+    /// Directives of a redis.conf as redis-server's command line has them: -- --port 7000
+    /// --save 60 1.
+    #[arg(last = true, value_name = "DIRECTIVE", allow_hyphen_values = true)]
+    pub(crate) directives: Vec<String>,
 }
 
 /// Options of `simulate`.

@@ -17,6 +17,10 @@ use crate::stop::Stop;
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let config = Config::new(options)?;
+    if let Some(directory) = &config.directory {
+        std::env::set_current_dir(directory)
+            .map_err(|error| Failure::usage(format!("dir '{}': {error}", directory.display())))?;
+    }
     let server = Server::start(&config, Listeners::bind(&config)?)?;
     info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
     while !stop.is_asked() && !server.hub.stop_asked.load(Ordering::Acquire) {
@@ -31,6 +35,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
 #[derive(Debug)]
 pub(crate) struct Listeners {
     resp: Listener,
+    resp_more: Vec<Listener>,
     zmq_pub: Listener,
     zmq_pull: Listener,
     feed: Listener,
@@ -70,6 +75,11 @@ impl Listeners {
         };
         Ok(Self {
             resp: bind(&config.resp, port::RESP, "--resp")?,
+            resp_more: config
+                .resp_more
+                .iter()
+                .map(|endpoint| bind(endpoint, port::RESP, "redis.conf"))
+                .collect::<Result<_, _>>()?,
             zmq_pub: bind(&config.zmq_pub, port::ZMQ_PUBLISH, "--zmq-pub")?,
             zmq_pull: bind(&config.zmq_pull, port::ZMQ_PULL, "--zmq-pull")?,
             feed: bind(&config.feed, port::FEED, "--feed")?,
@@ -101,6 +111,7 @@ impl Server {
         let resp = addresses.resp.clone();
         let Listeners {
             resp: a,
+            resp_more,
             zmq_pub: b,
             zmq_pull: c,
             feed: d,
@@ -114,7 +125,7 @@ impl Server {
             config.hub.clone(),
             cores,
             "lane",
-            vec![a, b, c, d],
+            [a, b, c, d].into_iter().chain(resp_more).collect(),
             Some(&resp),
             |_| None,
         )?;
@@ -158,6 +169,7 @@ pub(crate) fn start_hub(
     let connections_max = config.clients_max + CONNECTIONS_RESERVED;
     let mailboxes = Lanes::mailboxes(config.lanes).map_err(failed)?;
     let hub = Hub::new(config, mailboxes.clone());
+    hub.load_users().map_err(Failure::usage)?;
     let mut exchange = exchange(&hub);
     let lane_config = LaneConfig {
         cores,

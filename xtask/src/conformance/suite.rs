@@ -210,34 +210,30 @@ impl Suite {
     }
 }
 
-/// A script with the manners of `redis-server`: it takes the file of settings that the harness
-/// writes, and says in the words that the harness waits for that the server runs.
+/// A script with the manners of `redis-server`: it takes a redis.conf and options as that does,
+/// and says in the words that the harness waits for that the server runs.
 fn wrapper(kind: &Kind) -> String {
-    let options: Vec<String> = kind
-        .options("$port")
-        .iter()
-        .map(|option| format!("\"{option}\""))
-        .collect();
-    let options = options.join(" ");
+    let options = kind.options_beside_conf().join(" ");
     format!(
         r#"#!/usr/bin/env bash
 here=$(cd "$(dirname "$0")" && pwd)
-settings=$(realpath "$1")
-port=$(awk '$1 == "port" {{ print $2 }}' "$settings")
-cd "$(awk '$1 == "dir" {{ print $2 }}' "$settings")" || exit 1
-(
-    while kill -0 $$ 2>/dev/null; do
-        if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-            grep -vE '^(#|$|port |dir |unixsocket )' "$settings" | sed 's/^/CONFIG SET /' |
-                "$here/redis-cli" -p "$port" >/dev/null 2>&1
-            echo " PID: $$ Server initialized"
-            echo "Ready to accept connections"
-            exit
-        fi
-        sleep 0.05
-    done
-) &
-exec "$here/tidewire" {options}
+settings=()
+if [[ $# -gt 0 && $1 != -* ]]; then
+    settings=(--redis-conf "$1")
+    port=$(awk '$1 == "port" {{ print $2 }}' "$1")
+    shift
+    (
+        while kill -0 $$ 2>/dev/null; do
+            if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+                echo " PID: $$ Server initialized"
+                echo "Ready to accept connections"
+                exit
+            fi
+            sleep 0.05
+        done
+    ) &
+fi
+exec "$here/tidewire" {options} "${{settings[@]}}" -- "$@"
 "#
     )
 }

@@ -3,7 +3,7 @@
 use tidewire_resp::{Arguments, Writer};
 
 use super::options::is;
-use super::{Call, Command, KeySpec, Run, lookup, table};
+use super::{Call, Command, KeySpec, Run, lookup, lookup_full, table};
 use crate::error::{CommandError, check_arity};
 
 type Result = std::result::Result<(), CommandError>;
@@ -149,14 +149,6 @@ pub(super) fn reply_help(call: &mut Call<'_, '_, '_>, lines: &[&str]) {
     call.reply.simple("    Print this help.");
 }
 
-/// `get`, or `object|encoding`.
-fn lookup_full(name: &[u8]) -> Option<&'static Command> {
-    match name.iter().position(|&byte| byte == b'|') {
-        None => lookup(name),
-        Some(at) => lookup(&name[..at])?.subcommand(&name[at + 1..]),
-    }
-}
-
 /// Where the command that the arguments from the third on mean has its keys.
 fn keys_of(
     call: &Call<'_, '_, '_>,
@@ -188,7 +180,7 @@ fn keys_of(
 }
 
 /// What a command does to the keys of a specification: with these arguments, if they matter.
-fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>) -> &'static str {
+pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>) -> &'static str {
     let has = |from: usize, words: &[&str]| {
         let mut options = request.tail(from).iter();
         options.any(|option| words.iter().any(|word| is(option, word)))
@@ -355,7 +347,7 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
 }
 
 /// ACL categories, in Redis's order; most follow from the flags.
-fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
+pub(super) fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let own = command.categories;
     let has = |flag| command.has_flag(flag);
     let container = matches!(command.run, Run::Container);
@@ -400,7 +392,8 @@ const FLAGS: &[&str] = &[
     "allow_busy",
 ];
 
-const CATEGORIES: &[&str] = &[
+/// All ACL categories, without `@`.
+pub const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
     "write",

@@ -24,6 +24,7 @@ pub(crate) mod waiting;
 
 pub use debug::debug_command;
 pub(crate) use hashes::choose;
+pub use introspection::CATEGORIES;
 
 use std::fmt;
 use std::ops::Range;
@@ -229,7 +230,17 @@ impl Group {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is named after its command")]
 pub enum SessionCommand {
+    AclCat,
+    AclDelUser,
+    AclDryRun,
+    AclGenPass,
+    AclGetUser,
     AclHelp,
+    AclList,
+    AclLoad,
+    AclLog,
+    AclSave,
+    AclSetUser,
     AclUsers,
     AclWhoAmI,
     Auth,
@@ -373,6 +384,23 @@ impl Command {
         }
     }
 
+    /// Positions of its keys among these arguments, and what it does to each: words such as
+    /// `access` and `update`.
+    pub fn keys_with_flags(&'static self, arguments: Arguments<'_>) -> Vec<(usize, &'static str)> {
+        let specs = self.keys.iter().filter(|spec| spec.flags != "not_key");
+        specs
+            .flat_map(|spec| {
+                let flags = introspection::flags_of(self, spec, arguments);
+                spec.positions(arguments).map(move |at| (at, flags))
+            })
+            .collect()
+    }
+
+    /// Its ACL categories, without `@`, in Redis's order.
+    pub fn acl_categories(&self) -> impl Iterator<Item = &'static str> {
+        introspection::categories(self)
+    }
+
     fn subcommand(&self, name: &[u8]) -> Option<&Command> {
         self.subcommands
             .iter()
@@ -396,14 +424,30 @@ pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     table::lookup(name)
 }
 
+/// The command or subcommand of this full name, such as `get` or `object|encoding`, in any case.
+pub fn lookup_full(name: &[u8]) -> Option<&'static Command> {
+    match name.iter().position(|&byte| byte == b'|') {
+        None => lookup(name),
+        Some(at) => lookup(&name[..at])?.subcommand(&name[at + 1..]),
+    }
+}
+
 /// The command or subcommand that a request means, its number of arguments checked; or the text
 /// of the error reply.
 #[inline]
 pub fn resolve(arguments: Arguments<'_>) -> Result<&'static Command, String> {
-    let command = arguments.get(0).and_then(table::lookup);
-    let Some(mut command) = command else {
-        return Err(unknown_command_text(arguments));
-    };
+    match arguments.get(0).and_then(table::lookup) {
+        Some(command) => resolve_part(command, arguments),
+        None => Err(unknown_command_text(arguments)),
+    }
+}
+
+/// The same of a request whose first argument means this command, whatever it says.
+#[inline]
+pub fn resolve_part(
+    mut command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<&'static Command, String> {
     if !command.subcommands.is_empty()
         && let Some(name) = arguments.get(1)
     {

@@ -48,6 +48,13 @@ pub struct Waiter {
     over: AtomicBool,
 }
 
+impl Waiter {
+    /// The request that is run again.
+    pub fn request(&self) -> Arguments<'_> {
+        self.arguments.as_arguments()
+    }
+}
+
 /// What a handler waits for.
 #[derive(Debug)]
 pub(crate) struct Wait {

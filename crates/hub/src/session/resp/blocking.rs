@@ -81,6 +81,18 @@ impl RespSession {
         });
     }
 
+    /// The client may not run any more what it waits with. It counts as never begun.
+    pub(crate) fn denied(&mut self, hub: &Hub, context: &mut Context<Mail>, text: &str) {
+        if let Some(command) = self.state.last_command {
+            hub.statistics.of(context.lane(), command).taken_back();
+        }
+        let text = format!("NOPERM {text}");
+        hub.note_error(&text);
+        self.state.end_wait(context, |state, context| {
+            state.reply(context, |reply| reply.error(&text));
+        });
+    }
+
     /// The pause is over: what was postponed is executed.
     pub(crate) fn resume(&mut self, context: &mut Context<Mail>) {
         if matches!(self.state.stop, Stop::Postponed) {

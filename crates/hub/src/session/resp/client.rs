@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, Context};
 
 use super::{Call, ReplyMode, RespSession, State};
+use crate::access::User;
 use crate::clients::Client;
 use crate::hub::{Hub, Mail};
 use crate::parameters::ClientClass;
@@ -166,7 +167,7 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    fn describe(&self, call: &Call<'_>, client: &Client) -> String {
+    pub(super) fn describe(&self, call: &Call<'_>, client: &Client) -> String {
         let blocked = call.hub.waiting.contains(client.id);
         if client.id == self.client.id
             && let Some(command) = self.last_command
@@ -224,6 +225,7 @@ struct Filter {
     id: Option<u64>,
     address: Option<Vec<u8>>,
     local_address: Option<Vec<u8>>,
+    user: Option<Arc<User>>,
     class: Option<Class>,
     age_s_min: u64,
     skips_me: bool,
@@ -235,6 +237,7 @@ impl Default for Filter {
             id: None,
             address: None,
             local_address: None,
+            user: None,
             class: None,
             age_s_min: 0,
             skips_me: true,
@@ -259,10 +262,12 @@ impl Filter {
                 }
                 b"ADDR" => filter.address = Some(value.to_vec()),
                 b"LADDR" => filter.local_address = Some(value.to_vec()),
-                b"USER" if *value == b"default" => {}
                 b"USER" => {
-                    let name = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
-                    return Err(format!("ERR No such user '{name}'"));
+                    let user = call.hub.access.find(value);
+                    filter.user = Some(user.ok_or_else(|| {
+                        let name = String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
+                        format!("ERR No such user '{name}'")
+                    })?);
                 }
                 b"TYPE" => filter.class = Some(Class::read(value)?),
                 b"MAXAGE" => match number() {
@@ -286,10 +291,15 @@ impl Filter {
                 .as_ref()
                 .is_none_or(|wanted| wanted == own.as_bytes())
         };
+        let is_user = |own: &Arc<User>| {
+            let wanted = self.user.as_ref();
+            wanted.is_none_or(|wanted| Arc::ptr_eq(wanted, own))
+        };
         let age_s = now_unix_ns.saturating_sub(client.connected_unix_ns) / 1_000_000_000;
         self.id.is_none_or(|id| id == client.id)
             && is(&self.address, &client.address)
             && is(&self.local_address, &client.local_address)
+            && is_user(&client.user.lock())
             && self.class.is_none_or(|class| class.accepts(client))
             && age_s >= self.age_s_min
     }

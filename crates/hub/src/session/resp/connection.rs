@@ -73,7 +73,7 @@ impl State {
         {
             return self.refuse(call, super::authentication::WRONG_PASSWORD);
         }
-        if !self.is_authenticated {
+        if !self.is_authenticated() {
             return self.refuse(call, super::authentication::HELLO_WITHOUT);
         }
         if let Some(name) = name {
@@ -113,7 +113,7 @@ impl State {
         self.drop_transaction(call.hub);
         call.fanout.remove(self.id);
         self.count_subscriptions(call);
-        self.is_authenticated = !call.hub.parameters.has_password.load(Ordering::Acquire);
+        self.forget_user(call.hub);
         self.client.no_evict.store(false, Ordering::Relaxed);
         self.client.no_touch.store(false, Ordering::Relaxed);
         self.stop_tracking(call.hub);

@@ -1,5 +1,6 @@
 //! A Redis client's session: requests in, replies out, in order.
 
+mod acl;
 mod authentication;
 mod blocking;
 mod client;
@@ -17,6 +18,7 @@ mod slow;
 mod tracking;
 mod transaction;
 
+pub(crate) use authentication::{NO_KEY, no_command_text};
 pub(crate) use pipeline::Pipeline;
 
 use std::cell::Cell;
@@ -35,7 +37,7 @@ use crate::publication::Origin;
 use crate::sessions::Sessions;
 use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
-use authentication::excess_of_stranger;
+use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use observing::Stopwatch;
 use pipeline::Gathered;
@@ -67,8 +69,8 @@ struct State {
     watched: Vec<WatchedKey>,
     /// EXEC runs, and has shards locked.
     is_executing: bool,
-    /// It has given the password, or needs none.
-    is_authenticated: bool,
+    /// The user that it is, and what that user may do.
+    permit: Permit,
     over_limit: OverLimit,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
@@ -125,7 +127,7 @@ impl Call<'_> {
 }
 
 impl RespSession {
-    pub(crate) fn new(id: ConnectionId, client: Arc<Client>) -> Self {
+    pub(crate) fn new(hub: &Hub, id: ConnectionId, client: Arc<Client>) -> Self {
         Self {
             parser: RequestParser::new(Limits::default()),
             state: State {
@@ -140,17 +142,12 @@ impl RespSession {
                 transaction: None,
                 watched: Vec::new(),
                 is_executing: false,
-                is_authenticated: true,
+                permit: Permit::new(&hub.access),
                 over_limit: OverLimit::default(),
                 refusals: Cell::new(0),
                 waiting_request: None,
             },
         }
-    }
-
-    /// Nothing is executed until the client has given the password.
-    pub(crate) fn require_password(&mut self) {
-        self.state.is_authenticated = false;
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {
@@ -211,7 +208,7 @@ impl RespSession {
             match gathered {
                 Gathered::Full => {}
                 Gathered::Partial(length)
-                    if !self.state.is_authenticated
+                    if self.state.permit.is_stranger
                         && let Some(excess) = excess_of_stranger(&rest[rest.len() - length..]) =>
                 {
                     self.state
@@ -312,8 +309,8 @@ impl State {
 
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
-        if !self.is_authenticated && !command.has_flag("no_auth") {
-            return self.refuse_unauthenticated(call);
+        if !self.permit.is_free(&call.hub.access) && !self.may_run(call, command) {
+            return;
         }
         if call.hub.scripting.is_running() && self.refused_as_busy(call, command) {
             return;

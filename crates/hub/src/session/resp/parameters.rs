@@ -1,7 +1,13 @@
 //! CONFIG.
 
+use std::fs;
+use std::io::ErrorKind;
+
 use super::{Call, State};
-use crate::hub::Mail;
+use crate::access::replace_file;
+use crate::hub::{Hub, Mail};
+use crate::parameters::Parameters;
+use crate::redis_conf::{Directive, Line, rewrite};
 
 /// The Redis release whose behaviour clients may expect.
 pub(crate) const REDIS_VERSION: &str = "8.0.6";
@@ -31,6 +37,12 @@ impl State {
             .set(&hub.keyspace, &pairs, self.client.is_local())
         {
             Ok(()) => {
+                let is_password =
+                    |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"requirepass");
+                if let Some((_, password)) = pairs.iter().rfind(is_password) {
+                    hub.access.set_default_password(password);
+                    hub.tell_users_changed();
+                }
                 // A lane that sleeps must learn that its clients are limited from now on.
                 for lane in 0..hub.config.lanes {
                     hub.mailboxes()[lane].send(Mail::FeedAdvanced);
@@ -46,10 +58,46 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// Settings are given when the server starts, and no file is written back.
+    /// Writes the redis.conf back as things are.
     pub(super) fn config_rewrite(&self, call: &mut Call<'_>) {
-        self.refuse(call, "ERR The server is running without a config file");
+        let Some(path) = call.hub.config.redis_conf.clone() else {
+            return self.refuse(call, "ERR The server is running without a config file");
+        };
+        let written = fs::read(&path)
+            .or_else(|error| match error.kind() {
+                ErrorKind::NotFound => Ok(Vec::new()),
+                _ => Err(error),
+            })
+            .and_then(|old| {
+                let directives = directives(call.hub);
+                replace_file(
+                    &path,
+                    &rewrite(&old, &directives, Parameters::directive_name),
+                )
+            });
+        match written {
+            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Err(error) => self.refuse(call, &format!("ERR Rewriting config file: {error}")),
+        }
     }
+}
+
+/// What a redis.conf has to say for the server to start as it is.
+fn directives(hub: &Hub) -> Vec<Directive> {
+    let mut directives = hub.parameters.directives();
+    let in_file = !hub.parameters.text("aclfile").is_empty();
+    let line = |text| Line {
+        text,
+        is_default: false,
+    };
+    directives.push(Directive {
+        name: "user",
+        lines: match in_file {
+            true => Vec::new(),
+            false => hub.access.lines().into_iter().map(line).collect(),
+        },
+    });
+    directives
 }
 
 pub(super) const CONFIG_HELP: &[&str] = &[

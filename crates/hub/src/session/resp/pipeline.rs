@@ -1,7 +1,11 @@
 //! A pipeline's requests, found ahead of their execution so that their cache misses overlap.
 
+use std::sync::Arc;
+
 use tidewire_keyspace::{Command, KeyHash, Keyspace, resolve};
 use tidewire_resp::{Arguments, Limits, Progress, ProtocolError, RequestParser};
+
+use crate::renames::Renames;
 
 /// Requests that wait to be executed, of whatever connection is being read. One a lane.
 #[derive(Debug)]
@@ -11,6 +15,8 @@ pub(crate) struct Pipeline {
     count: usize,
     /// How many more bytes the request that has only partly come needs at least.
     needed: usize,
+    /// Commands by other names, if there are any.
+    renames: Option<Arc<Renames>>,
 }
 
 /// A request that is whole.
@@ -37,7 +43,7 @@ pub(super) enum Gathered {
 }
 
 impl Pipeline {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(renames: Option<Arc<Renames>>) -> Self {
         let request = || Request {
             parser: RequestParser::new(Limits::default()),
             start: 0,
@@ -49,6 +55,7 @@ impl Pipeline {
             requests: (0..DEPTH).map(|_| request()).collect(),
             count: 0,
             needed: 0,
+            renames,
         }
     }
 
@@ -78,7 +85,7 @@ impl Pipeline {
                 Ok(Progress::Complete { consumed }) => {
                     (request.start, request.length) = (start, consumed);
                     let alone = self.count == 0 && rest.len() == consumed;
-                    request.prepare(keyspace, database, rest, alone);
+                    request.prepare(&self.renames, keyspace, database, rest, alone);
                     start += consumed;
                     self.count += 1;
                 }
@@ -128,14 +135,24 @@ impl Request {
     }
 
     #[inline]
-    fn prepare(&mut self, keyspace: &Keyspace, database: usize, input: &[u8], alone: bool) {
+    fn prepare(
+        &mut self,
+        renames: &Option<Arc<Renames>>,
+        keyspace: &Keyspace,
+        database: usize,
+        input: &[u8],
+        alone: bool,
+    ) {
         let arguments = self.parser.arguments(input);
         self.key = None;
         if arguments.is_empty() {
             self.command = None;
             return;
         }
-        let command = resolve(arguments);
+        let command = match renames {
+            None => resolve(arguments),
+            Some(renames) => renames.resolve(arguments),
+        };
         if !alone
             && let Ok(command) = &command
             && let Some(spec) = command.keys.first()
@@ -169,7 +186,7 @@ mod tests {
     fn requests_are_found_in_order_and_a_partial_one_is_kept() {
         let keyspace = Keyspace::new(Options::default());
         let (mut pipeline, mut unfinished) =
-            (Pipeline::new(), RequestParser::new(Limits::default()));
+            (Pipeline::new(None), RequestParser::new(Limits::default()));
         let input = b"PING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n\r\nNOSUCH\r\n*2\r\n$3\r\nGE";
         let gathered = pipeline.gather(&mut unfinished, &keyspace, 0, input);
         assert_eq!(names(&pipeline), ["ping", "get", "empty", "error"]);
@@ -189,7 +206,7 @@ mod tests {
     fn what_stands_before_an_error_is_still_executed() {
         let keyspace = Keyspace::new(Options::default());
         let (mut pipeline, mut unfinished) =
-            (Pipeline::new(), RequestParser::new(Limits::default()));
+            (Pipeline::new(None), RequestParser::new(Limits::default()));
         let gathered = pipeline.gather(&mut unfinished, &keyspace, 0, b"PING\r\n*1\r\n#1\r\n");
         assert_eq!(names(&pipeline), ["ping"]);
         assert_eq!(

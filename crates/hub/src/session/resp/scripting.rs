@@ -502,7 +502,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         reply: &mut Vec<u8>,
     ) -> Result<(), Cow<'static, str>> {
         let (hub, lane) = (self.hub, self.call.context.lane());
-        let command = match find_command(arguments) {
+        let command = match find_command(self.hub, arguments) {
             Ok(command) => command,
             Err((command, text)) => {
                 if let Some(command) = command {
@@ -515,6 +515,11 @@ impl Host for ScriptHost<'_, '_, '_> {
         if let Err(text) = self.check(command) {
             hub.statistics.of(lane, command).rejected();
             hub.note_error(text);
+            return Err(text.into());
+        }
+        if let Some(text) = self.state.script_refusal(self.call, command, arguments) {
+            hub.statistics.of(lane, command).rejected();
+            hub.note_error(&text);
             return Err(text.into());
         }
         if command.has_flag("write") && !self.is_dirty {
@@ -537,10 +542,9 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool> {
-        // There is one user, who may do everything.
-        find_command(arguments)
-            .map_or_else(|(command, _)| command, Some)
-            .map(|_| true)
+        let command =
+            find_command(self.hub, arguments).map_or_else(|(command, _)| command, Some)?;
+        Some(self.state.allows(self.hub, command, arguments))
     }
 
     fn is_killed(&mut self) -> bool {
@@ -550,7 +554,7 @@ impl Host for ScriptHost<'_, '_, '_> {
             return false;
         }
         if self.pipeline.is_none() {
-            self.pipeline = Some(Box::new(Pipeline::new()));
+            self.pipeline = Some(Box::new(Pipeline::new(hub.renames.clone())));
             self.call.context.hold(self.state.id);
             let running = Running {
                 name: self.name.to_owned(),
@@ -695,9 +699,13 @@ impl ScriptHost<'_, '_, '_> {
 /// A refusal, and the command that it is about if there is one.
 type Refusal = (Option<&'static Command>, &'static str);
 
-fn find_command(arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
+fn find_command(hub: &Hub, arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
     let unknown = "ERR Unknown Redis command called from script";
-    let mut command = arguments.get(0).and_then(lookup).ok_or((None, unknown))?;
+    let named = |name: &[u8]| match &hub.renames {
+        None => lookup(name),
+        Some(renames) => renames.lookup(name),
+    };
+    let mut command = arguments.get(0).and_then(named).ok_or((None, unknown))?;
     if !command.subcommands.is_empty()
         && let Some(name) = arguments.get(1)
     {

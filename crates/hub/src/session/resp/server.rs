@@ -16,12 +16,6 @@ impl State {
         match command {
             Name::ConfigRewrite => self.config_rewrite(call),
             Name::Debug => self.debug(call),
-            Name::AclWhoAmI => self.reply(call.context, |reply| reply.bulk(b"default")),
-            Name::AclUsers => self.reply(call.context, |reply| {
-                reply.array(1);
-                reply.bulk(b"default");
-            }),
-            Name::AclHelp => self.help(call, ACL_HELP),
             Name::ClientCaching => self.client_caching(call),
             Name::ClientGetRedir => self.client_get_redirect(call),
             Name::ClientTracking => self.client_tracking(call),
@@ -88,6 +82,7 @@ impl State {
                 let text = format!("{WAVES}Tidewire {version}, as Redis ver. {REDIS_VERSION}\n");
                 self.text(call, &text);
             }
+            _ if self.run_acl(call, command) => {}
             _ => self.refuse(call, "ERR this command is not available on this server"),
         }
     }
@@ -172,16 +167,6 @@ const MODULE_HELP: &[&str] = &[
     "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "LIST",
     "    Return a list of loaded modules.",
-    "HELP",
-    "    Print this help.",
-];
-
-const ACL_HELP: &[&str] = &[
-    "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "USERS",
-    "    List all the registered usernames.",
-    "WHOAMI",
-    "    Return the current connection username.",
     "HELP",
     "    Print this help.",
 ];

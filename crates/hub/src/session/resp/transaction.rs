@@ -270,6 +270,9 @@ impl State {
                 context: &mut *call.context,
                 arguments: arguments.as_arguments(),
             };
+            if !self.may_still_run(&mut queued, command) {
+                continue;
+            }
             match command.run {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
                 Run::Session(session_command) => {

@@ -244,6 +244,54 @@ pub(super) const SERVER: &[Command] = &[
         .docs("Looks after users.", "Depends on subcommand.")
         .subcommands(&[
             command(
+                "acl|cat",
+                -2,
+                "noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclCat),
+            )
+            .docs(
+                "Lists categories, or the commands of one.",
+                "O(N) in the number of commands.",
+            ),
+            command(
+                "acl|deluser",
+                -3,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclDelUser),
+            )
+            .docs("Deletes users and ends their connections.", "O(1) a user."),
+            command(
+                "acl|dryrun",
+                -4,
+                "admin noscript loading stale",
+                Group::Server,
+                "7.0.0",
+                Run::Session(SessionCommand::AclDryRun),
+            )
+            .docs("Tells whether a user may run a command.", "O(1)"),
+            command(
+                "acl|genpass",
+                -2,
+                "noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclGenPass),
+            )
+            .docs("Makes a random password.", "O(1)"),
+            command(
+                "acl|getuser",
+                3,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclGetUser),
+            )
+            .docs("Tells what a user may do.", "O(N) in the number of rules."),
+            command(
                 "acl|help",
                 2,
                 "loading stale",
@@ -253,6 +301,63 @@ pub(super) const SERVER: &[Command] = &[
             )
             .docs("Lists the subcommands.", "O(1)"),
             command(
+                "acl|list",
+                2,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclList),
+            )
+            .docs(
+                "Lists the users as lines of a file.",
+                "O(N) in the number of users.",
+            ),
+            command(
+                "acl|load",
+                2,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclLoad),
+            )
+            .docs(
+                "Reads the users from the file again.",
+                "O(N) in the number of users.",
+            ),
+            command(
+                "acl|log",
+                -2,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclLog),
+            )
+            .docs(
+                "Lists what was refused of late.",
+                "O(N) in the number of entries.",
+            ),
+            command(
+                "acl|save",
+                2,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclSave),
+            )
+            .docs(
+                "Writes the users to the file.",
+                "O(N) in the number of users.",
+            ),
+            command(
+                "acl|setuser",
+                -3,
+                "admin noscript loading stale",
+                Group::Server,
+                "6.0.0",
+                Run::Session(SessionCommand::AclSetUser),
+            )
+            .docs("Makes or changes a user.", "O(N) in the number of rules."),
+            command(
                 "acl|users",
                 2,
                 "admin noscript loading stale",
@@ -260,7 +365,10 @@ pub(super) const SERVER: &[Command] = &[
                 "6.0.0",
                 Run::Session(SessionCommand::AclUsers),
             )
-            .docs("Lists the names of the users.", "O(1)"),
+            .docs(
+                "Lists the names of the users.",
+                "O(N) in the number of users.",
+            ),
             command(
                 "acl|whoami",
                 2,

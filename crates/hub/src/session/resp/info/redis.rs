@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidewire_lane::LaneCounters;
 
 use super::{line, read};
+use crate::access::Reason;
 use crate::hub::{Hub, unix_ms};
 use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
@@ -210,10 +211,14 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
         "client_output_buffer_limit_disconnections",
         read(&hub.fanout.cut_off),
     );
-    line(out, "acl_access_denied_auth", read(&hub.wrong_passwords));
-    line(out, "acl_access_denied_cmd", 0);
-    line(out, "acl_access_denied_key", 0);
-    line(out, "acl_access_denied_channel", 0);
+    for (name, reason) in [
+        ("acl_access_denied_auth", Reason::Authentication),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        line(out, name, hub.access.refusals(reason));
+    }
 }
 
 pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
