@@ -1,1 +1,232 @@
+use super::*;
+use tidewire_keyspace::resolve;
+use tidewire_resp::ArgumentList;
 
+fn rules(modifiers: &str) -> Rules {
+    let mut rules = Rules::new(false);
+    let words: Vec<&[u8]> = modifiers.split(' ').map(str::as_bytes).collect();
+    for modifier in join_selectors(&words).unwrap() {
+        rules.apply(&modifier, false).unwrap();
+    }
+    rules
+}
+
+fn error(modifier: &str) -> ModifierError {
+    Rules::new(false).apply(modifier.as_bytes(), false).unwrap_err()
+}
+
+/// How a request ends: nothing, or the reason and the argument that it is about.
+fn denied(rules: &Rules, request: &str) -> Option<(Reason, String)> {
+    let mut arguments = ArgumentList::new();
+    request.split(' ').for_each(|word| arguments.push(word.as_bytes()));
+    let arguments = arguments.as_arguments();
+    let command = resolve(arguments).unwrap();
+    let denial = rules.check(command, arguments).err()?;
+    let object = String::from_utf8_lossy(&arguments[denial.at]).into_owned();
+    Some((denial.reason, object))
+}
+
+fn about(reason: Reason, object: &str) -> Option<(Reason, String)> {
+    Some((reason, object.to_owned()))
+}
+
+#[test]
+fn a_new_user_may_do_nothing_and_the_default_user_everything() {
+    let nobody = Rules::new(false);
+    assert_eq!(denied(&nobody, "get a"), about(Reason::Command, "get"));
+    // What needs no user is open to all.
+    assert_eq!(denied(&nobody, "auth a b"), None);
+    assert!(!nobody.admits(b""));
+    let default = Rules::unlimited();
+    assert!(default.is_unlimited() && default.admits(b"anything"));
+    let text = "on nopass sanitize-payload ~* &* +@all";
+    assert_eq!(default.describe(), text.as_bytes());
+    assert_eq!(nobody.describe(), b"off sanitize-payload resetchannels -@all");
+}
+
+#[test]
+fn a_key_is_allowed_for_what_is_done_to_it() {
+    let rules = rules("+@all %R~read:* %W~write:* ~both:*");
+    for (request, denial) in [
+        ("get read:1", None),
+        ("set write:1 x", None),
+        ("set read:1 x", about(Reason::Key, "read:1")),
+        ("get write:1", about(Reason::Key, "write:1")),
+        ("set write:1 x get", about(Reason::Key, "write:1")),
+        ("set both:1 x get", None),
+        ("copy read:1 write:1", None),
+        ("copy write:1 read:1", about(Reason::Key, "write:1")),
+        ("mget read:1 other", about(Reason::Key, "other")),
+        ("sort read:1 store read:2", about(Reason::Key, "read:2")),
+        ("sort read:1 store write:2", None),
+        ("eval return 2 both:1 both:2", None),
+        ("eval return 2 both:1 read:1", about(Reason::Key, "read:1")),
+        ("xread streams read:1 0", None),
+        ("xread count 1 streams write:1 0", about(Reason::Key, "write:1")),
+        // It does nothing to the value.
+        ("exists write:1", None),
+        ("exists other", about(Reason::Key, "other")),
+    ] {
+        assert_eq!(denied(&rules, request), denial, "{request}");
+    }
+}
+
+#[test]
+fn one_selector_must_allow_all_of_a_request() {
+    let rules = rules("+get ~a* (+set ~b*) (+mget ~a* ~b*)");
+    assert_eq!(denied(&rules, "get a"), None);
+    assert_eq!(denied(&rules, "set b 1"), None);
+    assert_eq!(denied(&rules, "get b"), about(Reason::Key, "b"));
+    assert_eq!(denied(&rules, "mget a b"), None);
+    assert_eq!(denied(&rules, "del a"), about(Reason::Command, "del"));
+    let text = "off sanitize-payload ~a* resetchannels -@all +get \
+                (~b* resetchannels -@all +set) (~a* ~b* resetchannels -@all +mget)";
+    assert_eq!(rules.describe(), text.as_bytes());
+    assert!(join_selectors(&[b"on", b"(+get", b"~a"]) == Err(b"(+get"));
+}
+
+#[test]
+fn channels_are_matched_and_patterns_must_be_the_same() {
+    let rules = rules("+@all &news:*");
+    assert_eq!(denied(&rules, "subscribe news:1"), None);
+    assert_eq!(denied(&rules, "publish news:1 x"), None);
+    assert_eq!(denied(&rules, "psubscribe news:*"), None);
+    let refused = about(Reason::Channel, "news:1*");
+    assert_eq!(denied(&rules, "psubscribe news:* news:1*"), refused);
+    assert_eq!(denied(&rules, "spublish other x"), about(Reason::Channel, "other"));
+    assert_eq!(denied(&rules, "unsubscribe other"), None);
+    let narrower = self::rules("+@all &news:1");
+    let names = || [&b"news:2"[..]].into_iter();
+    assert!(narrower.revokes(&rules, names(), std::iter::empty()));
+    assert!(!self::rules("+@all &news:* &x").revokes(&narrower, names(), std::iter::empty()));
+}
+
+#[test]
+fn subcommands_and_first_arguments_are_told_apart() {
+    let rules = rules("+@all -config +config|get -@dangerous +select|0 +info");
+    assert_eq!(denied(&rules, "config set a b"), about(Reason::Command, "config"));
+    assert_eq!(denied(&rules, "select 1"), None);
+    let rules = self::rules("+select|0 +config|get +@all -select");
+    assert_eq!(denied(&rules, "select 0"), about(Reason::Command, "select"));
+    let rules = self::rules("-@all +select|0");
+    assert_eq!(denied(&rules, "select 0"), None);
+    assert_eq!(denied(&rules, "select 1"), about(Reason::Command, "select"));
+    let described = |modifiers: &str| self::rules(modifiers).selectors[0].describe_commands();
+    assert_eq!(described("+config|get +config|set +config"), "-@all +config");
+    assert_eq!(described("+@all -@admin +get -get"), "+@all -@admin -get");
+    assert_eq!(described("+SELECT|0 +@LIST"), "-@all +select|0 +@list");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_reason() {
+    for (modifier, reason) in [
+        ("+nothing", ModifierError::Unknown),
+        ("+@nothing", ModifierError::Unknown),
+        ("-config|nothing", ModifierError::Unknown),
+        ("+config|get|x", ModifierError::FirstArgumentOfSubcommand),
+        ("+get|", ModifierError::Syntax),
+        ("what", ModifierError::Syntax),
+        ("%~a", ModifierError::Syntax),
+        ("%RR~a", ModifierError::Syntax),
+        ("~a b", ModifierError::Syntax),
+        ("&a b", ModifierError::Syntax),
+        ("#12", ModifierError::BadDigest),
+        ("<secret", ModifierError::NoSuchPassword),
+        ("(+get ~a b)", ModifierError::Syntax),
+    ] {
+        assert_eq!(error(modifier), reason, "{modifier}");
+    }
+    let mut all = rules("allkeys allchannels");
+    assert_eq!(all.apply(b"~a", false), Err(ModifierError::KeysAfterAll));
+    assert_eq!(all.apply(b"&a", false), Err(ModifierError::ChannelsAfterAll));
+}
+
+#[test]
+fn any_of_the_passwords_lets_an_enabled_user_in() {
+    let rules = rules("on >one >two");
+    for (password, admitted) in [("one", true), ("two", true), ("", false), ("One", false)] {
+        assert_eq!(rules.admits(password.as_bytes()), admitted, "{password}");
+    }
+    let mut rules = rules;
+    rules.apply(b"<one", false).unwrap();
+    assert!(!rules.admits(b"one") && rules.admits(b"two"));
+    rules.apply(b"off", false).unwrap();
+    assert!(!rules.admits(b"two"));
+}
+
+#[test]
+fn a_change_is_whole_or_not_at_all_and_seen_by_everybody() {
+    let access = AccessControl::new();
+    let before = access.generation();
+    let set = |name: &str, modifiers: &[&[u8]]| access.set_user(name.as_bytes(), modifiers, false);
+    set("ann", &[b"on", b">secret", b"+get", b"~*"]).unwrap();
+    let ann = access.find(b"ann").unwrap();
+    assert!(access.generation() > before);
+    let text = set("ann", &[b"+set", b"+nothing"]).unwrap_err();
+    let unknown = "Error in ACL SETUSER modifier '+nothing': Unknown command or category name in \
+                   ACL";
+    assert_eq!(text, unknown);
+    assert_eq!(denied(&ann.rules().unwrap(), "set a b"), about(Reason::Command, "set"));
+    assert!(access.authenticate(b"ann", b"secret").is_some());
+    assert!(access.authenticate(b"ann", b"Secret").is_none());
+    assert_eq!(access.delete([b"ann"].iter()), 1);
+    assert!(ann.rules().is_none());
+    assert!(access.authenticate(b"ann", b"secret").is_none());
+    access.set_default_password(b"secret");
+    assert!(access.requires_password() && access.authenticate(b"default", b"secret").is_some());
+    access.set_default_password(b"");
+    assert!(!access.requires_password());
+}
+
+#[test]
+fn a_file_is_taken_whole_or_not_at_all() {
+    let name = format!("tidewire-users-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let path = path.to_str().unwrap();
+    let access = AccessControl::new();
+    access.set_user(b"ann", &[b"on", b"nopass", b"(+get", b"~a)"], false).unwrap();
+    access.save(path).unwrap();
+    let saved = std::fs::read_to_string(path).unwrap();
+    let ann = access.find(b"ann").unwrap();
+    access.delete([b"ann"].iter());
+    access.load(path, false).unwrap();
+    let lines: Vec<_> = access.lines().into_iter().map(|line| String::from_utf8(line)).collect();
+    let lines: Vec<_> = lines.into_iter().map(Result::unwrap).collect();
+    assert_eq!(lines.join("\n") + "\n", saved);
+    // Somebody of the same name is somebody else once the first was deleted.
+    assert!(ann.rules().is_none());
+    std::fs::write(path, "user ann on\nuser ann off\nuser bob +nothing >x y\nbob\n").unwrap();
+    let text = access.load(path, false).unwrap_err();
+    let expected = format!(
+        "WARNING: Duplicate user 'ann' found on line 2. {path}:3: Error in applying operation \
+         '+nothing': Unknown command or category name in ACL. {path}:3: Syntax error. {path}:4 \
+         should start with user keyword followed by the username. WARNING: ACL errors detected, \
+         no change to the previously active ACL rules was performed"
+    );
+    assert_eq!(text, expected);
+    assert!(access.find(b"ann").unwrap().rules().unwrap().is_enabled);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn refusals_that_are_alike_are_counted_together() {
+    let access = AccessControl::new();
+    let entry = |object: &str, unix_ms: i64| Entry {
+        reason: Reason::Key,
+        origin: Origin::Toplevel,
+        object: object.into(),
+        user: (*b"ann").into(),
+        client: String::new(),
+        unix_ms,
+    };
+    for (object, unix_ms) in [("a", 0), ("b", 1), ("a", 59_000), ("a", 200_000)] {
+        access.note(entry(object, unix_ms), 2);
+    }
+    let newest = access.log.lock().newest(9);
+    let told: Vec<_> = newest
+        .iter()
+        .map(|known| (known.number, known.count, known.created_unix_ms, known.entry.unix_ms))
+        .collect();
+    assert_eq!(told, [(2, 1, 200_000, 200_000), (0, 2, 0, 59_000)]);
+    assert_eq!(access.refusals(Reason::Key), 4);
+}
