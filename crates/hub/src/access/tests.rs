@@ -12,13 +12,17 @@ fn rules(modifiers: &str) -> Rules {
 }
 
 fn error(modifier: &str) -> ModifierError {
-    Rules::new(false).apply(modifier.as_bytes(), false).unwrap_err()
+    Rules::new(false)
+        .apply(modifier.as_bytes(), false)
+        .unwrap_err()
 }
 
 /// How a request ends: nothing, or the reason and the argument that it is about.
 fn denied(rules: &Rules, request: &str) -> Option<(Reason, String)> {
     let mut arguments = ArgumentList::new();
-    request.split(' ').for_each(|word| arguments.push(word.as_bytes()));
+    request
+        .split(' ')
+        .for_each(|word| arguments.push(word.as_bytes()));
     let arguments = arguments.as_arguments();
     let command = resolve(arguments).unwrap();
     let denial = rules.check(command, arguments).err()?;
@@ -41,7 +45,10 @@ fn a_new_user_may_do_nothing_and_the_default_user_everything() {
     assert!(default.is_unlimited() && default.admits(b"anything"));
     let text = "on nopass sanitize-payload ~* &* +@all";
     assert_eq!(default.describe(), text.as_bytes());
-    assert_eq!(nobody.describe(), b"off sanitize-payload resetchannels -@all");
+    assert_eq!(
+        nobody.describe(),
+        b"off sanitize-payload resetchannels -@all"
+    );
 }
 
 #[test]
@@ -62,7 +69,10 @@ fn a_key_is_allowed_for_what_is_done_to_it() {
         ("eval return 2 both:1 both:2", None),
         ("eval return 2 both:1 read:1", about(Reason::Key, "read:1")),
         ("xread streams read:1 0", None),
-        ("xread count 1 streams write:1 0", about(Reason::Key, "write:1")),
+        (
+            "xread count 1 streams write:1 0",
+            about(Reason::Key, "write:1"),
+        ),
         // It does nothing to the value.
         ("exists write:1", None),
         ("exists other", about(Reason::Key, "other")),
@@ -93,7 +103,10 @@ fn channels_are_matched_and_patterns_must_be_the_same() {
     assert_eq!(denied(&rules, "psubscribe news:*"), None);
     let refused = about(Reason::Channel, "news:1*");
     assert_eq!(denied(&rules, "psubscribe news:* news:1*"), refused);
-    assert_eq!(denied(&rules, "spublish other x"), about(Reason::Channel, "other"));
+    assert_eq!(
+        denied(&rules, "spublish other x"),
+        about(Reason::Channel, "other")
+    );
     assert_eq!(denied(&rules, "unsubscribe other"), None);
     let narrower = self::rules("+@all &news:1");
     let names = || [&b"news:2"[..]].into_iter();
@@ -104,7 +117,10 @@ fn channels_are_matched_and_patterns_must_be_the_same() {
 #[test]
 fn subcommands_and_first_arguments_are_told_apart() {
     let rules = rules("+@all -config +config|get -@dangerous +select|0 +info");
-    assert_eq!(denied(&rules, "config set a b"), about(Reason::Command, "config"));
+    assert_eq!(
+        denied(&rules, "config set a b"),
+        about(Reason::Command, "config")
+    );
     assert_eq!(denied(&rules, "select 1"), None);
     let rules = self::rules("+select|0 +config|get +@all -select");
     assert_eq!(denied(&rules, "select 0"), about(Reason::Command, "select"));
@@ -112,7 +128,10 @@ fn subcommands_and_first_arguments_are_told_apart() {
     assert_eq!(denied(&rules, "select 0"), None);
     assert_eq!(denied(&rules, "select 1"), about(Reason::Command, "select"));
     let described = |modifiers: &str| self::rules(modifiers).selectors[0].describe_commands();
-    assert_eq!(described("+config|get +config|set +config"), "-@all +config");
+    assert_eq!(
+        described("+config|get +config|set +config"),
+        "-@all +config"
+    );
     assert_eq!(described("+@all -@admin +get -get"), "+@all -@admin -get");
     assert_eq!(described("+SELECT|0 +@LIST"), "-@all +select|0 +@list");
 }
@@ -138,7 +157,10 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
     }
     let mut all = rules("allkeys allchannels");
     assert_eq!(all.apply(b"~a", false), Err(ModifierError::KeysAfterAll));
-    assert_eq!(all.apply(b"&a", false), Err(ModifierError::ChannelsAfterAll));
+    assert_eq!(
+        all.apply(b"&a", false),
+        Err(ModifierError::ChannelsAfterAll)
+    );
 }
 
 #[test]
@@ -166,7 +188,10 @@ fn a_change_is_whole_or_not_at_all_and_seen_by_everybody() {
     let unknown = "Error in ACL SETUSER modifier '+nothing': Unknown command or category name in \
                    ACL";
     assert_eq!(text, unknown);
-    assert_eq!(denied(&ann.rules().unwrap(), "set a b"), about(Reason::Command, "set"));
+    assert_eq!(
+        denied(&ann.rules().unwrap(), "set a b"),
+        about(Reason::Command, "set")
+    );
     assert!(access.authenticate(b"ann", b"secret").is_some());
     assert!(access.authenticate(b"ann", b"Secret").is_none());
     assert_eq!(access.delete([b"ann"].iter()), 1);
@@ -184,18 +209,28 @@ fn a_file_is_taken_whole_or_not_at_all() {
     let path = std::env::temp_dir().join(name);
     let path = path.to_str().unwrap();
     let access = AccessControl::new();
-    access.set_user(b"ann", &[b"on", b"nopass", b"(+get", b"~a)"], false).unwrap();
+    access
+        .set_user(b"ann", &[b"on", b"nopass", b"(+get", b"~a)"], false)
+        .unwrap();
     access.save(path).unwrap();
     let saved = std::fs::read_to_string(path).unwrap();
     let ann = access.find(b"ann").unwrap();
     access.delete([b"ann"].iter());
     access.load(path, false).unwrap();
-    let lines: Vec<_> = access.lines().into_iter().map(|line| String::from_utf8(line)).collect();
+    let lines: Vec<_> = access
+        .lines()
+        .into_iter()
+        .map(|line| String::from_utf8(line))
+        .collect();
     let lines: Vec<_> = lines.into_iter().map(Result::unwrap).collect();
     assert_eq!(lines.join("\n") + "\n", saved);
     // Somebody of the same name is somebody else once the first was deleted.
     assert!(ann.rules().is_none());
-    std::fs::write(path, "user ann on\nuser ann off\nuser bob +nothing >x y\nbob\n").unwrap();
+    std::fs::write(
+        path,
+        "user ann on\nuser ann off\nuser bob +nothing >x y\nbob\n",
+    )
+    .unwrap();
     let text = access.load(path, false).unwrap_err();
     let expected = format!(
         "WARNING: Duplicate user 'ann' found on line 2. {path}:3: Error in applying operation \
@@ -225,7 +260,14 @@ fn refusals_that_are_alike_are_counted_together() {
     let newest = access.log.lock().newest(9);
     let told: Vec<_> = newest
         .iter()
-        .map(|known| (known.number, known.count, known.created_unix_ms, known.entry.unix_ms))
+        .map(|known| {
+            (
+                known.number,
+                known.count,
+                known.created_unix_ms,
+                known.entry.unix_ms,
+            )
+        })
         .collect();
     assert_eq!(told, [(2, 1, 200_000, 200_000), (0, 2, 0, 59_000)]);
     assert_eq!(access.refusals(Reason::Key), 4);

@@ -1,6 +1,7 @@
 //! AUTH, and what a client may do as the user that it is.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::Command;
 use tidewire_lane::{CloseReason, Context};
@@ -136,6 +137,13 @@ impl State {
     #[inline(never)]
     pub(super) fn may_run(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
         if !self.look_at_user(call.hub, call.fanout, call.context) {
+            return false;
+        }
+        if self.permit.is_stranger && call.context.out_bytes(self.id) > STRANGER_OUTPUT_BYTES_MAX {
+            // Strangers get no memory, not even for refusals that they do not read.
+            call.hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+            call.context.close(self.id, CloseReason::Requested);
+            self.closing = true;
             return false;
         }
         let text = if self.permit.is_stranger && !command.has_flag("no_auth") {
@@ -349,6 +357,8 @@ fn header(kind: u8, rest: &mut &[u8]) -> Option<i64> {
 
 const STRANGER_ARGUMENTS_MAX: i64 = 10;
 const STRANGER_ARGUMENT_BYTES_MAX: i64 = 16_384;
+/// Unsent replies of one turn may stand up to this, or what the socket's buffer does not take.
+const STRANGER_OUTPUT_BYTES_MAX: usize = 64 << 10;
 const HEADER_BYTES_MAX: usize = 32;
 
 pub(crate) const NO_KEY: &str = "No permissions to access a key";
