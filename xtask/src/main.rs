@@ -6,6 +6,7 @@ mod clients;
 mod conformance;
 mod counts;
 mod dependencies;
+mod libzmq;
 mod model;
 mod python;
 mod server;
@@ -41,6 +42,20 @@ usage: cargo xtask <chore>
   conformance redis-py --suite PATH
                 redis-py's own tests against Redis and Tidewire; PATH is its sources, unpacked
     --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above
+  conformance libzmq --build PATH
+                libzmq's own tests with our libzmq.so.5; PATH is where CMake has built them
+    --test NAME            only this one; may be given several times
+    --prefix FOLDER        where `libzmq` has installed the library already
+    --profile NAME         what it is built with if it is not [release]
+    --stock FOLDER         another libzmq.so.5 to run first, whose results are kept
+  conformance pyzmq --suite PATH
+                pyzmq's own tests with our libzmq.so.5; PATH is its sources, unpacked
+    --test NAME            only these, as pytest names them
+    --scratch FOLDER       where it is built [target/conformance/pyzmq]
+    --prefix FOLDER, --profile NAME, --stock FOLDER as above
+  libzmq --prefix FOLDER
+                builds and installs libzmq.so.5, zmq.h and libzmq.pc
+    --profile NAME         what it is built with [release]
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]
@@ -60,6 +75,7 @@ fn main() -> ExitCode {
         ["clients"] => counted(|counts| clients::run(&Shell::new(&root), counts)),
         ["tidy"] => outcome(tidy::run(&root)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
+        ["libzmq", ref rest @ ..] => outcome(libzmq::run(&root, rest)),
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {

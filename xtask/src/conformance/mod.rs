@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: other people's suites judge Tidewire, first of all Redis's own.
+//! `cargo xtask conformance`: other people's suites judge Tidewire, first of all Redis's own;
+//! [`zmq`] has those for ZeroMQ.
 
 mod output;
 mod page;
@@ -6,6 +7,7 @@ mod records;
 mod redis_py;
 mod suite;
 mod tally;
+mod zmq;
 
 use crate::arguments::Arguments;
 use crate::server::{self, Kind};
@@ -23,7 +25,11 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["redis", rest @ ..] => Run::new(root, Arguments::new(rest))?.run(),
         ["redis-py", rest @ ..] => redis_py::run(root, Arguments::new(rest)),
-        _ => Err(Failure::new("conformance with what? redis or redis-py")),
+        ["libzmq", rest @ ..] => zmq::libzmq(root, Arguments::new(rest)),
+        ["pyzmq", rest @ ..] => zmq::pyzmq(root, Arguments::new(rest)),
+        _ => Err(Failure::new(
+            "conformance with what? redis, redis-py, libzmq or pyzmq",
+        )),
     }
 }
 

@@ -1,0 +1,21 @@
+//! What is built in.
+
+use crate::errno::guard;
+use crate::text;
+use std::ffi::{c_char, c_int};
+
+/// `zmq_has`.
+///
+/// # Safety
+///
+/// `capability` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_has(capability: *const c_char) -> c_int {
+    guard(0, || {
+        // SAFETY: the same.
+        let capability = unsafe { text::text(capability) }?;
+        Ok(c_int::from(CAPABILITIES.contains(&capability)))
+    })
+}
+
+const CAPABILITIES: &[&str] = &["ipc", "curve"];

@@ -1,0 +1,192 @@
+//! Contexts, and the version.
+
+use crate::errno::{EFAULT, EINVAL, Errno, guard, status};
+use crate::handle::Pool;
+use crate::text;
+use std::ffi::{c_int, c_void};
+use tidewire_zmq::Context;
+
+/// All contexts of the process.
+static CONTEXTS: Pool<Context> = Pool::new(0xabad_cafe);
+
+/// The context behind a handle.
+///
+/// # Safety
+///
+/// `context` is null or a handle.
+pub(crate) unsafe fn context(context: *mut c_void) -> Result<&'static Context, Errno> {
+    // SAFETY: the same.
+    unsafe { CONTEXTS.get(context) }.ok_or(Errno(EFAULT))
+}
+
+/// `zmq_version`.
+///
+/// # Safety
+///
+/// Each of the pointers is null or has room for a number.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_version(
+    major: *mut c_int,
+    minor: *mut c_int,
+    patch: *mut c_int,
+) {
+    for (number, place) in VERSION.into_iter().zip([major, minor, patch]) {
+        if !place.is_null() {
+            // SAFETY: there is room, says the caller.
+            unsafe { place.write(number) };
+        }
+    }
+}
+
+/// `zmq_ctx_new`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_ctx_new() -> *mut c_void {
+    guard(std::ptr::null_mut(), || Ok(CONTEXTS.open(Context::new())))
+}
+
+/// `zmq_ctx_term`.
+///
+/// # Safety
+///
+/// `handle` is null or has come from [`zmq_ctx_new`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_term(handle: *mut c_void) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        unsafe { context(handle) }?.terminate()?;
+        // SAFETY: the same.
+        unsafe { CONTEXTS.close(handle) };
+        Ok(())
+    })
+}
+
+/// `zmq_ctx_shutdown`.
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_shutdown(handle: *mut c_void) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        unsafe { context(handle) }?.shutdown();
+        Ok(())
+    })
+}
+
+/// `zmq_ctx_set`.
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_set(
+    handle: *mut c_void,
+    option: c_int,
+    value: c_int,
+) -> c_int {
+    // SAFETY: the same.
+    status(|| Ok(unsafe { context(handle) }?.set(option, value)?))
+}
+
+/// `zmq_ctx_get`.
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_get(handle: *mut c_void, option: c_int) -> c_int {
+    // SAFETY: the same.
+    guard(-1, || Ok(unsafe { context(handle) }?.get(option)?))
+}
+
+/// `zmq_ctx_set_ext`: values of the size of a number are as with [`zmq_ctx_set`].
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`], and so many bytes are at `value`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
+    handle: *mut c_void,
+    option: c_int,
+    value: *const c_void,
+    size: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: it is null or a handle.
+        let context = unsafe { context(handle) }?;
+        // SAFETY: they are there, says the caller.
+        let bytes = unsafe { text::bytes(value, size) }?;
+        let number = bytes.try_into().map_err(|_| Errno(EINVAL))?;
+        Ok(context.set(option, c_int::from_ne_bytes(number))?)
+    })
+}
+
+/// `zmq_ctx_get_ext`.
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`]; at `value` is room for `*size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
+    handle: *mut c_void,
+    option: c_int,
+    value: *mut c_void,
+    size: *mut usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: it is null or a handle.
+        let number = unsafe { context(handle) }?.get(option)?;
+        if size.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        // SAFETY: it points to a size, says the caller.
+        let size = unsafe { &mut *size };
+        // SAFETY: there is so much room, says the caller.
+        let room = unsafe { text::room(value, *size) }?;
+        let bytes = number.to_ne_bytes();
+        let room = room.get_mut(..bytes.len()).ok_or(Errno(EINVAL))?;
+        room.copy_from_slice(&bytes);
+        *size = bytes.len();
+        Ok(())
+    })
+}
+
+/// `zmq_init`: a context with so many I/O threads.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        if io_threads < 0 {
+            return Err(Errno(EINVAL));
+        }
+        let context = Context::new();
+        context.set(IO_THREADS, io_threads)?;
+        Ok(CONTEXTS.open(context))
+    })
+}
+
+/// `zmq_term`: an older name of [`zmq_ctx_term`].
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_term(handle: *mut c_void) -> c_int {
+    // SAFETY: the same.
+    unsafe { zmq_ctx_term(handle) }
+}
+
+/// `zmq_ctx_destroy`: an older name of [`zmq_ctx_term`].
+///
+/// # Safety
+///
+/// As for [`zmq_ctx_term`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ctx_destroy(handle: *mut c_void) -> c_int {
+    // SAFETY: the same.
+    unsafe { zmq_ctx_term(handle) }
+}
+
+/// The version of the interface.
+const VERSION: [c_int; 3] = [4, 3, 6];
+const IO_THREADS: c_int = 1;

@@ -1,0 +1,127 @@
+//! Error numbers: the calling thread's `errno`, the texts, and what becomes of a panic.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tidewire_zmq::Error;
+
+pub(crate) const EINTR: c_int = 4;
+pub(crate) const EBADF: c_int = 9;
+pub(crate) const EAGAIN: c_int = 11;
+pub(crate) const ENOMEM: c_int = 12;
+pub(crate) const EFAULT: c_int = 14;
+pub(crate) const EINVAL: c_int = 22;
+pub(crate) const ENOTSOCK: c_int = 88;
+const ENOTRECOVERABLE: c_int = 131;
+
+/// An error as its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+impl From<Error> for Errno {
+    #[inline]
+    fn from(error: Error) -> Self {
+        Self(error.errno())
+    }
+}
+
+/// Runs what stands behind a C function: an error sets `errno` and gives `failed`.
+#[inline]
+pub(crate) fn guard<R: Copy>(failed: R, work: impl FnOnce() -> Result<R, Errno>) -> R {
+    // What a panic leaves half done is behind the library's own locks, which know of panics.
+    let result = catch_unwind(AssertUnwindSafe(work));
+    match result {
+        Ok(Ok(value)) => value,
+        Ok(Err(Errno(number))) => {
+            set(number);
+            failed
+        }
+        Err(_) => {
+            set(ENOTRECOVERABLE);
+            failed
+        }
+    }
+}
+
+/// [`guard`] for functions that return 0 or -1.
+#[inline]
+pub(crate) fn status(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    guard(-1, || work().map(|()| 0))
+}
+
+pub(crate) fn set(number: c_int) {
+    // SAFETY: the C library's location of the thread's own `errno` is valid as long as the thread.
+    let place = unsafe { __errno_location() };
+    // SAFETY: the same.
+    unsafe { place.write(number) }
+}
+
+pub(crate) fn get() -> c_int {
+    // SAFETY: as in `set`.
+    let place = unsafe { __errno_location() };
+    // SAFETY: the same.
+    unsafe { place.read() }
+}
+
+/// `zmq_errno`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_errno() -> c_int {
+    get()
+}
+
+/// `zmq_strerror`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_strerror(number: c_int) -> *const c_char {
+    let own = OWN_TEXTS.iter().find(|(known, _)| *known == number);
+    match own {
+        Some((_, text)) => text.as_ptr(),
+        // SAFETY: it takes any number. As libzmq's its text lives until the next call.
+        None => unsafe { strerror(number) },
+    }
+}
+
+/// What the C library has no text for, and one that libzmq names otherwise.
+const OWN_TEXTS: [(c_int, &CStr); 5] = [
+    (
+        Error::FIRST_OWN + 51,
+        c"Operation cannot be accomplished in current state",
+    ),
+    (
+        Error::FIRST_OWN + 52,
+        c"The protocol is not compatible with the socket type",
+    ),
+    (Error::FIRST_OWN + 53, c"Context was terminated"),
+    (Error::FIRST_OWN + 54, c"No thread available"),
+    (113, c"Host unreachable"),
+];
+
+// SAFETY: signatures as in `errno.h` and `string.h`.
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+    fn strerror(number: c_int) -> *mut c_char;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_by_number_and_in_words() {
+        assert_eq!(status(|| Err(Errno(EINVAL))), -1);
+        assert_eq!(zmq_errno(), EINVAL);
+        assert_eq!(guard(0, || Ok(7)), 7);
+        assert_eq!(zmq_errno(), EINVAL);
+        let text = |number| {
+            // SAFETY: it returns a text.
+            let text = unsafe { CStr::from_ptr(zmq_strerror(number)) };
+            text.to_str().unwrap().to_owned()
+        };
+        assert_eq!(text(Error::Terminated.errno()), "Context was terminated");
+        assert_eq!(text(EINVAL), "Invalid argument");
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        assert_eq!(status(|| panic!("as a test")), -1);
+        assert_eq!(zmq_errno(), ENOTRECOVERABLE);
+    }
+}

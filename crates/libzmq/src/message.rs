@@ -1,0 +1,489 @@
+//! Messages: a `zmq_msg_t` is 64 bytes of the caller's memory with a [`Message`] in them.
+//!
+//! Behind the message stands a tag, which says whether there is one: whatever is asked of a
+//! `zmq_msg_t` that was closed, or of bytes that never were one, gives `EFAULT`.
+
+use crate::errno::{self, EFAULT, EINVAL, ENOMEM, Errno, guard, status};
+use crate::text;
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use tidewire_zmq::Message;
+
+/// What C knows as `zmq_msg_t`.
+#[repr(C)]
+pub(crate) struct RawMessage {
+    message: MaybeUninit<Message>,
+    tag: MaybeUninit<u32>,
+    rest: MaybeUninit<[u8; 4]>,
+}
+
+const _: () = assert!(size_of::<RawMessage>() <= 64 && align_of::<RawMessage>() <= 8);
+
+impl std::fmt::Debug for RawMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("zmq_msg_t").finish_non_exhaustive()
+    }
+}
+
+impl RawMessage {
+    /// Puts a message where there is none.
+    ///
+    /// # Safety
+    ///
+    /// `place` is null or has room for a `zmq_msg_t`.
+    #[inline]
+    pub(crate) unsafe fn init(place: *mut Self, message: Message) -> Result<(), Errno> {
+        if place.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        // SAFETY: there is room, says the caller.
+        let raw = unsafe { &mut *place };
+        raw.message.write(message);
+        raw.tag.write(OPEN);
+        Ok(())
+    }
+
+    /// The message in it.
+    ///
+    /// # Safety
+    ///
+    /// `place` is null or points to a `zmq_msg_t`, which nobody else uses while the result lives.
+    #[inline]
+    pub(crate) unsafe fn get<'a>(place: *mut Self) -> Result<&'a mut Message, Errno> {
+        // SAFETY: the same.
+        unsafe { Self::open(place) }?;
+        // SAFETY: it points to a `zmq_msg_t`, says the caller.
+        let raw = unsafe { &mut *place };
+        // SAFETY: the tag says that there is one.
+        Ok(unsafe { raw.message.assume_init_mut() })
+    }
+
+    /// The message in it, to look at.
+    ///
+    /// # Safety
+    ///
+    /// `place` is null or points to a `zmq_msg_t`, which nobody changes while the result lives.
+    #[inline]
+    pub(crate) unsafe fn view<'a>(place: *const Self) -> Result<&'a Message, Errno> {
+        // SAFETY: the same.
+        unsafe { Self::open(place) }?;
+        // SAFETY: it points to a `zmq_msg_t`, says the caller.
+        let raw = unsafe { &*place };
+        // SAFETY: the tag says that there is one.
+        Ok(unsafe { raw.message.assume_init_ref() })
+    }
+
+    /// Drops the message.
+    ///
+    /// # Safety
+    ///
+    /// As for [`get`](Self::get).
+    #[inline]
+    unsafe fn close(place: *mut Self) -> Result<(), Errno> {
+        // SAFETY: the same.
+        unsafe { Self::open(place) }?;
+        // SAFETY: it points to a `zmq_msg_t`.
+        let raw = unsafe { &mut *place };
+        raw.tag.write(CLOSED);
+        // SAFETY: the tag has said that there is one, and says now that there is none.
+        unsafe { raw.message.assume_init_drop() };
+        Ok(())
+    }
+
+    /// Whether there is a message.
+    ///
+    /// # Safety
+    ///
+    /// As for [`view`](Self::view).
+    #[inline]
+    unsafe fn open(place: *const Self) -> Result<(), Errno> {
+        if place.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        // SAFETY: it points to memory of a `zmq_msg_t`, says the caller.
+        let raw = unsafe { &*place };
+        // SAFETY: where nothing was put there yet the caller has broken the rules; then whatever is
+        // read decides, and is hardly the tag.
+        let tag = unsafe { raw.tag.assume_init() };
+        if tag == OPEN {
+            Ok(())
+        } else {
+            Err(Errno(EFAULT))
+        }
+    }
+}
+
+/// `zmq_msg_init`.
+///
+/// # Safety
+///
+/// `message` is null or has room for a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_init(message: *mut RawMessage) -> c_int {
+    // SAFETY: the same.
+    status(|| unsafe { RawMessage::init(message, Message::new()) })
+}
+
+/// `zmq_msg_init_size`.
+///
+/// # Safety
+///
+/// As for [`zmq_msg_init`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_init_size(message: *mut RawMessage, size: usize) -> c_int {
+    status(|| {
+        if size > SIZE_MAX {
+            return Err(Errno(ENOMEM));
+        }
+        // SAFETY: the same.
+        unsafe { RawMessage::init(message, Message::with_size(size)) }
+    })
+}
+
+/// `zmq_msg_init_buffer`: copies the bytes.
+///
+/// # Safety
+///
+/// As for [`zmq_msg_init`]; so many bytes are at `data`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
+    message: *mut RawMessage,
+    data: *const c_void,
+    size: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: they are there, says the caller.
+        let bytes = unsafe { text::bytes(data, size) }?;
+        // SAFETY: there is room, says the caller.
+        unsafe { RawMessage::init(message, Message::from_slice(bytes)) }
+    })
+}
+
+/// `zmq_msg_init_data`: takes the bytes without a copy, and gives them back with `free`.
+///
+/// # Safety
+///
+/// As for [`zmq_msg_init`]; so many bytes are at `data` and stay until `free` is called, or for ever
+/// where it is null. `free` may be called by any thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_init_data(
+    message: *mut RawMessage,
+    data: *mut c_void,
+    size: usize,
+    free: Option<FreeFunction>,
+    hint: *mut c_void,
+) -> c_int {
+    status(|| {
+        if message.is_null() || (data.is_null() && size > 0) || size > SIZE_MAX {
+            return Err(Errno(EFAULT));
+        }
+        let new = match free {
+            Some(free) => Message::from_owner(Lent {
+                data,
+                size,
+                free,
+                hint,
+            }),
+            // SAFETY: they stay for ever, says the caller.
+            None => Message::from_static(unsafe { text::bytes(data, size) }?),
+        };
+        // SAFETY: there is room, says the caller.
+        unsafe { RawMessage::init(message, new) }
+    })
+}
+
+/// `zmq_msg_close`.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_close(message: *mut RawMessage) -> c_int {
+    // SAFETY: the same.
+    status(|| unsafe { RawMessage::close(message) })
+}
+
+/// `zmq_msg_move`: afterwards `from` is empty.
+///
+/// # Safety
+///
+/// Each is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_move(to: *mut RawMessage, from: *mut RawMessage) -> c_int {
+    // SAFETY: the same.
+    unsafe { transfer(to, from, std::mem::take) }
+}
+
+/// `zmq_msg_copy`: a large body is shared afterwards.
+///
+/// # Safety
+///
+/// Each is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_copy(to: *mut RawMessage, from: *mut RawMessage) -> c_int {
+    // SAFETY: the same.
+    unsafe { transfer(to, from, Message::share) }
+}
+
+/// Puts what `take` gives of `from` into `to`.
+///
+/// # Safety
+///
+/// Each is null or points to a `zmq_msg_t`.
+unsafe fn transfer(
+    to: *mut RawMessage,
+    from: *mut RawMessage,
+    take: impl FnOnce(&mut Message) -> Message,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        unsafe { RawMessage::open(to) }?;
+        // SAFETY: the same.
+        let source = unsafe { RawMessage::get(from) }?;
+        if std::ptr::eq(to, from) {
+            return Ok(());
+        }
+        let new = take(source);
+        // SAFETY: another one than `from`.
+        *unsafe { RawMessage::get(to) }? = new;
+        Ok(())
+    })
+}
+
+/// `zmq_msg_data`: null if there is no message.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`. A shared body must not be written to.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_data(message: *mut RawMessage) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: the same.
+        let message = unsafe { RawMessage::get(message) }?;
+        // Asking for a shared body to write to would copy it; C only promises not to.
+        Ok(if message.is_shared() {
+            message.as_slice().as_ptr().cast_mut().cast()
+        } else {
+            message.as_mut_slice().as_mut_ptr().cast()
+        })
+    })
+}
+
+/// `zmq_msg_size`: 0 if there is no message.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_size(message: *const RawMessage) -> usize {
+    // SAFETY: the same.
+    guard(0, || Ok(unsafe { RawMessage::view(message) }?.len()))
+}
+
+/// `zmq_msg_more`: 0 if there is no message.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_more(message: *const RawMessage) -> c_int {
+    guard(0, || {
+        // SAFETY: the same.
+        Ok(c_int::from(unsafe { RawMessage::view(message) }?.more()))
+    })
+}
+
+/// `zmq_msg_get`.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_get(message: *const RawMessage, property: c_int) -> c_int {
+    guard(-1, || {
+        // SAFETY: the same.
+        let message = unsafe { RawMessage::view(message) }?;
+        match property {
+            PROPERTY_MORE => Ok(c_int::from(message.more())),
+            PROPERTY_DESCRIPTOR => message.source_descriptor().ok_or(Errno(EINVAL)),
+            PROPERTY_SHARED => Ok(c_int::from(message.is_shared())),
+            _ => Err(Errno(EINVAL)),
+        }
+    })
+}
+
+/// `zmq_msg_set`: there is no property that can be set.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_msg_set(_: *mut RawMessage, _: c_int, _: c_int) -> c_int {
+    errno::set(EINVAL);
+    -1
+}
+
+/// `zmq_msg_gets`: null if the peer has no such property.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`; `name` is null or a C string. The result is valid
+/// as long as the message.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_gets(
+    message: *const RawMessage,
+    name: *const c_char,
+) -> *const c_char {
+    guard(std::ptr::null(), || {
+        // SAFETY: the same.
+        let message = unsafe { RawMessage::view(message) }?;
+        // SAFETY: the same.
+        let name = unsafe { text::text(name) }?;
+        let value = message.property_text(name).ok_or(Errno(EINVAL))?;
+        Ok(value.as_ptr())
+    })
+}
+
+/// `zmq_msg_set_routing_id`.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_set_routing_id(
+    message: *mut RawMessage,
+    routing_id: u32,
+) -> c_int {
+    status(|| {
+        if routing_id == 0 {
+            return Err(Errno(EINVAL));
+        }
+        // SAFETY: the same.
+        unsafe { RawMessage::get(message) }?.set_routing_id(routing_id);
+        Ok(())
+    })
+}
+
+/// `zmq_msg_routing_id`: 0 if there is none.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_routing_id(message: *mut RawMessage) -> u32 {
+    // SAFETY: the same.
+    guard(0, || Ok(unsafe { RawMessage::view(message) }?.routing_id()))
+}
+
+/// `zmq_free_fn`.
+type FreeFunction = unsafe extern "C" fn(data: *mut c_void, hint: *mut c_void);
+
+/// Bytes that a caller has lent until `free` is called.
+struct Lent {
+    data: *mut c_void,
+    size: usize,
+    free: FreeFunction,
+    hint: *mut c_void,
+}
+
+// SAFETY: the bytes may be read, and `free` called, by any thread: `zmq_msg_init_data` asks for it.
+unsafe impl Send for Lent {}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        let data = NonNull::new(self.data.cast()).unwrap_or(NonNull::dangling());
+        // SAFETY: so many bytes are there, and none where it is null.
+        unsafe { std::slice::from_raw_parts(data.as_ptr(), self.size) }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // SAFETY: the bytes are not used any more, and this is called once.
+        unsafe { (self.free)(self.data, self.hint) }
+    }
+}
+
+const OPEN: u32 = 0x7469_6465;
+const CLOSED: u32 = 0;
+/// The greatest body.
+const SIZE_MAX: usize = isize::MAX as usize;
+const PROPERTY_MORE: c_int = 1;
+const PROPERTY_DESCRIPTOR: c_int = 2;
+const PROPERTY_SHARED: c_int = 3;
+
+#[cfg(test)]
+#[allow(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one reason for all calls of a test"
+)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    /// Room for a `zmq_msg_t`, as C has it.
+    fn room() -> RawMessage {
+        RawMessage {
+            message: MaybeUninit::uninit(),
+            tag: MaybeUninit::new(CLOSED),
+            rest: MaybeUninit::uninit(),
+        }
+    }
+
+    #[test]
+    fn a_closed_message_is_refused() {
+        let mut raw = room();
+        let place = &raw mut raw;
+        // SAFETY: room for a message, and null.
+        unsafe {
+            assert_eq!(zmq_msg_close(place), -1);
+            assert_eq!(zmq_msg_init_size(place, 100), 0);
+            assert_eq!(zmq_msg_size(place), 100);
+            assert_eq!(zmq_msg_close(place), 0);
+            assert_eq!(zmq_msg_close(place), -1);
+            assert_eq!(errno::get(), EFAULT);
+            assert!(zmq_msg_data(place).is_null());
+            assert_eq!(zmq_msg_size(place), 0);
+            assert_eq!(zmq_msg_init(null_mut()), -1);
+        }
+    }
+
+    #[test]
+    fn a_size_that_no_memory_has_is_refused() {
+        let mut raw = room();
+        // SAFETY: room for a message.
+        assert_eq!(unsafe { zmq_msg_init_size(&raw mut raw, usize::MAX) }, -1);
+        assert_eq!(errno::get(), ENOMEM);
+    }
+
+    #[test]
+    fn lent_bytes_are_given_back_once_after_the_last_copy() {
+        unsafe extern "C" fn count(_: *mut c_void, hint: *mut c_void) {
+            // SAFETY: the hint below.
+            unsafe { *hint.cast::<u32>() += 1 };
+        }
+        let mut bytes = *b"lent bytes, more of them than a message itself has room for";
+        let mut freed = 0_u32;
+        let (mut first, mut second) = (room(), room());
+        let (one, two) = (&raw mut first, &raw mut second);
+        let data: *mut c_void = (&raw mut bytes).cast();
+        let hint: *mut c_void = (&raw mut freed).cast();
+        // SAFETY: room for messages; the bytes live until the end.
+        unsafe {
+            assert_eq!(
+                zmq_msg_init_data(one, data, bytes.len(), Some(count), hint),
+                0
+            );
+            assert_eq!(zmq_msg_data(one), data);
+            zmq_msg_init(two);
+            assert_eq!(zmq_msg_copy(two, one), 0);
+            assert_eq!(zmq_msg_data(two), data);
+            assert_eq!(zmq_msg_get(two, PROPERTY_SHARED), 1);
+            zmq_msg_close(one);
+            assert_eq!(*hint.cast::<u32>(), 0);
+            zmq_msg_init(one);
+            assert_eq!(zmq_msg_move(one, two), 0);
+            assert_eq!(zmq_msg_size(two), 0);
+            zmq_msg_close(two);
+            zmq_msg_close(one);
+            assert_eq!(*hint.cast::<u32>(), 1);
+        }
+    }
+}

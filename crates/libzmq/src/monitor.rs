@@ -1,0 +1,53 @@
+//! Monitors of a socket's connections.
+
+use crate::errno::{EINVAL, Errno, status};
+use crate::socket::socket;
+use crate::text;
+use std::ffi::{c_char, c_int, c_void};
+use tidewire_zmq::SocketType;
+
+/// `zmq_socket_monitor`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; `endpoint` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_socket_monitor(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+    events: c_int,
+) -> c_int {
+    let kind = SocketType::Pair.number();
+    // As libzmq's, a negative set of events has all the high ones.
+    let events = i64::from(events).cast_unsigned();
+    // SAFETY: the same.
+    unsafe { zmq_socket_monitor_versioned(handle, endpoint, events, 1, kind) }
+}
+
+/// `zmq_socket_monitor_versioned`.
+///
+/// # Safety
+///
+/// As for [`zmq_socket_monitor`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_socket_monitor_versioned(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+    events: u64,
+    version: c_int,
+    kind: c_int,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        let endpoint = if endpoint.is_null() {
+            None
+        } else {
+            // SAFETY: it is a C string, says the caller.
+            Some(unsafe { text::text(endpoint) }?)
+        };
+        let version = u32::try_from(version).map_err(|_| Errno(EINVAL))?;
+        let kind = SocketType::from_number(kind).ok_or(Errno(EINVAL))?;
+        Ok(socket.monitor(endpoint, events, version, kind)?)
+    })
+}

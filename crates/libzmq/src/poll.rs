@@ -1,0 +1,242 @@
+//! Waiting for several sockets and descriptors at once.
+
+use crate::errno::{EFAULT, EINTR, EINVAL, Errno, guard};
+use crate::socket::socket;
+use std::ffi::{c_int, c_long, c_short, c_void};
+use std::time::{Duration, Instant};
+use tidewire_zmq::{Events, PollItem, PollTarget, Socket};
+
+/// What C knows as `zmq_pollitem_t`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RawItem {
+    socket: *mut c_void,
+    descriptor: c_int,
+    events: c_short,
+    ready: c_short,
+}
+
+/// `zmq_poll`.
+///
+/// # Safety
+///
+/// At `items` are so many items, their sockets null or handles.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poll(
+    items: *mut RawItem,
+    count: c_int,
+    timeout_ms: c_long,
+) -> c_int {
+    guard(-1, || {
+        // SAFETY: the same.
+        let items = unsafe { items_of(items, count) }?;
+        let mut polled = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            let target = if item.socket.is_null() {
+                PollTarget::Descriptor(item.descriptor)
+            } else {
+                // SAFETY: it is a handle, says the caller.
+                PollTarget::Socket(unsafe { socket(item.socket) }?)
+            };
+            polled.push(PollItem {
+                target,
+                events: events(item.events),
+                ready: events(0),
+            });
+        }
+        let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
+        for (item, polled) in items.iter_mut().zip(&polled) {
+            item.ready = bits(polled.ready);
+        }
+        Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+    })
+}
+
+/// `zmq_ppoll`: as [`zmq_poll`], with other signals blocked while it waits.
+///
+/// # Safety
+///
+/// As for [`zmq_poll`]; `signals` is null or points to a `sigset_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_ppoll(
+    items: *mut RawItem,
+    count: c_int,
+    timeout_ms: c_long,
+    signals: *const c_void,
+) -> c_int {
+    guard(-1, || {
+        // SAFETY: the same.
+        let items = unsafe { items_of(items, count) }?;
+        let mut waiters = Vec::with_capacity(items.len());
+        let mut descriptors = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            let waiter = if item.socket.is_null() {
+                None
+            } else {
+                // SAFETY: it is a handle, says the caller.
+                Some(unsafe { socket(item.socket) }?)
+            };
+            descriptors.push(Descriptor::of(waiter, item)?);
+            waiters.push(waiter);
+        }
+        let deadline = u64::try_from(timeout_ms)
+            .ok()
+            .map(|timeout_ms| Instant::now() + Duration::from_millis(timeout_ms));
+        let mut first = true;
+        loop {
+            let left = match deadline {
+                _ if first => Some(Duration::ZERO),
+                Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
+                None => None,
+            };
+            // SAFETY: the same.
+            unsafe { Descriptor::wait(&mut descriptors, left, signals) }?;
+            let ready = look(items, &waiters, &descriptors)?;
+            let is_over = left == Some(Duration::ZERO) && (!first || timeout_ms == 0);
+            if ready > 0 || is_over {
+                return Ok(ready);
+            }
+            first = false;
+        }
+    })
+}
+
+/// The items, of which there may be none.
+///
+/// # Safety
+///
+/// At `items` are so many items, which nobody else uses while the result lives.
+unsafe fn items_of<'a>(items: *mut RawItem, count: c_int) -> Result<&'a mut [RawItem], Errno> {
+    let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if items.is_null() {
+        return Err(Errno(EFAULT));
+    }
+    // SAFETY: so many are there, says the caller.
+    Ok(unsafe { std::slice::from_raw_parts_mut(items, count) })
+}
+
+/// Notes what is ready, and counts it.
+fn look(
+    items: &mut [RawItem],
+    waiters: &[Option<&Socket>],
+    descriptors: &[Descriptor],
+) -> Result<c_int, Errno> {
+    let mut ready = 0;
+    for ((item, waiter), descriptor) in items.iter_mut().zip(waiters).zip(descriptors) {
+        item.ready = match waiter {
+            Some(socket) => bits(socket.events()?) & item.events,
+            None => descriptor.ready(),
+        };
+        ready += c_int::from(item.ready != 0);
+    }
+    Ok(ready)
+}
+
+/// What C knows as `struct pollfd`.
+#[derive(Debug)]
+#[repr(C)]
+struct Descriptor {
+    descriptor: c_int,
+    events: c_short,
+    ready: c_short,
+}
+
+impl Descriptor {
+    fn of(socket: Option<&Socket>, item: &RawItem) -> Result<Self, Errno> {
+        let (descriptor, events) = match socket {
+            // It tells that there may be something, whatever is waited for.
+            Some(socket) if item.events != 0 => (socket.descriptor()?, SYSTEM_IN),
+            Some(_) => (-1, 0),
+            None => (item.descriptor, translate(item.events, &TO_SYSTEM)),
+        };
+        Ok(Self {
+            descriptor,
+            events,
+            ready: 0,
+        })
+    }
+
+    fn ready(&self) -> c_short {
+        let known = SYSTEM_IN | SYSTEM_OUT | SYSTEM_PRIORITY;
+        let failed = if self.ready & !known == 0 { 0 } else { ERROR };
+        translate(self.ready, &FROM_SYSTEM) | failed
+    }
+
+    /// Waits until one is ready or the time is over.
+    ///
+    /// # Safety
+    ///
+    /// `signals` is null or points to a `sigset_t`.
+    unsafe fn wait(
+        descriptors: &mut [Self],
+        time: Option<Duration>,
+        signals: *const c_void,
+    ) -> Result<(), Errno> {
+        let time = time.map(|time| Time {
+            seconds: c_long::try_from(time.as_secs()).unwrap_or(c_long::MAX),
+            nanoseconds: time.subsec_nanos().into(),
+        });
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let (first, count) = (descriptors.as_mut_ptr(), descriptors.len());
+        // SAFETY: so many descriptors are there; the others are null or point to what they should.
+        let result = unsafe { ppoll(first, count as u64, time, signals) };
+        if result < 0 {
+            let number = crate::errno::get();
+            debug_assert!(number == EINTR || number == EINVAL);
+            return Err(Errno(number));
+        }
+        Ok(())
+    }
+}
+
+/// What C knows as `struct timespec`.
+#[derive(Debug)]
+#[repr(C)]
+struct Time {
+    seconds: c_long,
+    nanoseconds: c_long,
+}
+
+pub(crate) fn events(bits: c_short) -> Events {
+    Events::from_bits_truncate(bits.cast_unsigned())
+}
+
+pub(crate) fn bits(events: Events) -> c_short {
+    events.bits().cast_signed()
+}
+
+fn translate(bits: c_short, table: &[(c_short, c_short)]) -> c_short {
+    let found = table.iter().filter(|(from, _)| bits & from != 0);
+    found.fold(0, |sum, (_, to)| sum | to)
+}
+
+pub(crate) const IN: c_short = 1;
+pub(crate) const OUT: c_short = 2;
+pub(crate) const ERROR: c_short = 4;
+pub(crate) const PRIORITY: c_short = 8;
+const SYSTEM_IN: c_short = 1;
+const SYSTEM_PRIORITY: c_short = 2;
+const SYSTEM_OUT: c_short = 4;
+const TO_SYSTEM: [(c_short, c_short); 3] = [
+    (IN, SYSTEM_IN),
+    (OUT, SYSTEM_OUT),
+    (PRIORITY, SYSTEM_PRIORITY),
+];
+const FROM_SYSTEM: [(c_short, c_short); 3] = [
+    (SYSTEM_IN, IN),
+    (SYSTEM_OUT, OUT),
+    (SYSTEM_PRIORITY, PRIORITY),
+];
+
+// SAFETY: its signature as in `poll.h`.
+unsafe extern "C" {
+    fn ppoll(
+        descriptors: *mut Descriptor,
+        count: u64,
+        time: *const Time,
+        signals: *const c_void,
+    ) -> c_int;
+}

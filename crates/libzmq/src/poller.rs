@@ -1,0 +1,426 @@
+//! Pollers: what is waited for is kept between waits.
+
+use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
+use crate::handle::Pool;
+use crate::poll::{ERROR, IN, OUT, PRIORITY, bits, events};
+use crate::socket::socket;
+use parking_lot::Mutex;
+use std::ffi::{c_int, c_long, c_short, c_void};
+use tidewire_zmq::{PollItem, PollTarget};
+
+/// All pollers of the process.
+static POLLERS: Pool<Mutex<Poller>> = Pool::new(0xcafe_babe);
+
+/// What one poller waits for.
+#[derive(Debug, Default)]
+struct Poller {
+    items: Vec<Item>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    target: Target,
+    user_data: *mut c_void,
+    events: c_short,
+}
+
+// SAFETY: handles may be used by any thread; the user's data is only handed back.
+unsafe impl Send for Item {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Socket(*mut c_void),
+    Descriptor(c_int),
+}
+
+/// What C knows as `zmq_poller_event_t`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RawEvent {
+    socket: *mut c_void,
+    descriptor: c_int,
+    user_data: *mut c_void,
+    events: c_short,
+}
+
+impl RawEvent {
+    const NONE: Self = Self {
+        socket: std::ptr::null_mut(),
+        descriptor: -1,
+        user_data: std::ptr::null_mut(),
+        events: 0,
+    };
+}
+
+impl Poller {
+    fn add(
+        &mut self,
+        target: Target,
+        user_data: *mut c_void,
+        events: c_short,
+    ) -> Result<(), Errno> {
+        if self.position(target).is_ok() {
+            return Err(Errno(EINVAL));
+        }
+        self.items.push(Item {
+            target,
+            user_data,
+            events,
+        });
+        Ok(())
+    }
+
+    fn modify(&mut self, target: Target, events: c_short) -> Result<(), Errno> {
+        let position = self.position(target)?;
+        self.items[position].events = events;
+        Ok(())
+    }
+
+    fn remove(&mut self, target: Target) -> Result<(), Errno> {
+        let position = self.position(target)?;
+        self.items.remove(position);
+        Ok(())
+    }
+
+    fn position(&self, target: Target) -> Result<usize, Errno> {
+        let position = self.items.iter().position(|item| item.target == target);
+        position.ok_or(Errno(EINVAL))
+    }
+
+    /// Waits, and fills in what is ready. Returns how much that is, and `EAGAIN` if nothing.
+    fn wait(items: &[Item], found: &mut [RawEvent], timeout_ms: c_long) -> Result<usize, Errno> {
+        if timeout_ms < 0 && items.iter().all(|item| item.events == 0) {
+            // It would wait for ever.
+            return Err(Errno(EFAULT));
+        }
+        let mut polled = Vec::with_capacity(items.len());
+        for item in items {
+            let target = match item.target {
+                Target::Descriptor(descriptor) => PollTarget::Descriptor(descriptor),
+                // SAFETY: it was a handle when it was added, and its memory is one's for ever.
+                Target::Socket(handle) => PollTarget::Socket(unsafe { socket(handle) }?),
+            };
+            polled.push(PollItem {
+                target,
+                events: events(item.events),
+                ready: events(0),
+            });
+        }
+        tidewire_zmq::poll(&mut polled, timeout_ms)?;
+        let ready = items
+            .iter()
+            .zip(&polled)
+            .filter(|(_, polled)| bits(polled.ready) != 0);
+        let mut count = 0;
+        for ((item, polled), place) in ready.zip(found.iter_mut()) {
+            *place = RawEvent {
+                user_data: item.user_data,
+                events: bits(polled.ready),
+                ..RawEvent::NONE
+            };
+            match item.target {
+                Target::Socket(socket) => place.socket = socket,
+                Target::Descriptor(descriptor) => place.descriptor = descriptor,
+            }
+            count += 1;
+        }
+        if count == 0 {
+            return Err(Errno(EAGAIN));
+        }
+        found[count..].fill_with(|| RawEvent::NONE);
+        Ok(count)
+    }
+}
+
+/// `zmq_poller_new`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_poller_new() -> *mut c_void {
+    guard(std::ptr::null_mut(), || Ok(POLLERS.open(Mutex::default())))
+}
+
+/// `zmq_poller_destroy`: sets the handle to null.
+///
+/// # Safety
+///
+/// `handle` is null or points to null or a poller's handle.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_destroy(handle: *mut *mut c_void) -> c_int {
+    status(|| {
+        if handle.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        // SAFETY: it points to a handle, says the caller.
+        let handle = unsafe { &mut *handle };
+        // SAFETY: the same.
+        unsafe { poller(*handle) }?.lock().items.clear();
+        // SAFETY: the same.
+        if !unsafe { POLLERS.close(*handle) } {
+            return Err(Errno(EFAULT));
+        }
+        *handle = std::ptr::null_mut();
+        Ok(())
+    })
+}
+
+/// `zmq_poller_size`.
+///
+/// # Safety
+///
+/// `handle` is null or a poller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_size(handle: *mut c_void) -> c_int {
+    guard(-1, || {
+        // SAFETY: the same.
+        let size = unsafe { poller(handle) }?.lock().items.len();
+        Ok(c_int::try_from(size).unwrap_or(c_int::MAX))
+    })
+}
+
+/// `zmq_poller_add`.
+///
+/// # Safety
+///
+/// `handle` is null or a poller's; `socket` is null or a socket's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_add(
+    handle: *mut c_void,
+    socket: *mut c_void,
+    user_data: *mut c_void,
+    events: c_short,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        // SAFETY: the same.
+        let target = unsafe { socket_target(socket) }?;
+        check(events)?;
+        poller.lock().add(target, user_data, events)
+    })
+}
+
+/// `zmq_poller_modify`.
+///
+/// # Safety
+///
+/// As for [`zmq_poller_add`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_modify(
+    handle: *mut c_void,
+    socket: *mut c_void,
+    events: c_short,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        // SAFETY: the same.
+        let target = unsafe { socket_target(socket) }?;
+        check(events)?;
+        poller.lock().modify(target, events)
+    })
+}
+
+/// `zmq_poller_remove`.
+///
+/// # Safety
+///
+/// As for [`zmq_poller_add`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_remove(
+    handle: *mut c_void,
+    socket: *mut c_void,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        // SAFETY: the same.
+        let target = unsafe { socket_target(socket) }?;
+        poller.lock().remove(target)
+    })
+}
+
+/// `zmq_poller_add_fd`.
+///
+/// # Safety
+///
+/// `handle` is null or a poller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_add_fd(
+    handle: *mut c_void,
+    descriptor: c_int,
+    user_data: *mut c_void,
+    events: c_short,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        let target = descriptor_target(descriptor)?;
+        check(events)?;
+        poller.lock().add(target, user_data, events)
+    })
+}
+
+/// `zmq_poller_modify_fd`.
+///
+/// # Safety
+///
+/// As for [`zmq_poller_add_fd`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_modify_fd(
+    handle: *mut c_void,
+    descriptor: c_int,
+    events: c_short,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        let target = descriptor_target(descriptor)?;
+        check(events)?;
+        poller.lock().modify(target, events)
+    })
+}
+
+/// `zmq_poller_remove_fd`.
+///
+/// # Safety
+///
+/// As for [`zmq_poller_add_fd`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_remove_fd(
+    handle: *mut c_void,
+    descriptor: c_int,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        poller.lock().remove(descriptor_target(descriptor)?)
+    })
+}
+
+/// `zmq_poller_wait`: waits for one event.
+///
+/// # Safety
+///
+/// `handle` is null or a poller's; `event` is null or has room for an event.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_wait(
+    handle: *mut c_void,
+    event: *mut RawEvent,
+    timeout_ms: c_long,
+) -> c_int {
+    // SAFETY: the same.
+    let found = unsafe { zmq_poller_wait_all(handle, event, 1, timeout_ms) };
+    if found >= 0 {
+        return 0;
+    }
+    if !event.is_null() {
+        // SAFETY: there is room, says the caller.
+        unsafe { event.write(RawEvent::NONE) };
+    }
+    -1
+}
+
+/// `zmq_poller_wait_all`.
+///
+/// # Safety
+///
+/// `handle` is null or a poller's; at `found` is room for so many events.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
+    handle: *mut c_void,
+    found: *mut RawEvent,
+    count: c_int,
+    timeout_ms: c_long,
+) -> c_int {
+    guard(-1, || {
+        // SAFETY: the same.
+        let poller = unsafe { poller(handle) }?;
+        if found.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
+        // SAFETY: there is so much room, says the caller; an event may hold any bytes.
+        let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
+        // Others may add and remove while this one waits.
+        let items = poller.lock().items.clone();
+        let ready = Poller::wait(&items, found, timeout_ms)?;
+        Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
+    })
+}
+
+/// `zmq_poller_fd`: only thread-safe sockets would give it one.
+///
+/// # Safety
+///
+/// `handle` is null or a poller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_poller_fd(handle: *mut c_void, _: *mut c_int) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        unsafe { poller(handle) }?;
+        Err(Errno(EINVAL))
+    })
+}
+
+/// # Safety
+///
+/// `handle` is null or a poller's.
+unsafe fn poller(handle: *mut c_void) -> Result<&'static Mutex<Poller>, Errno> {
+    // SAFETY: the same.
+    unsafe { POLLERS.get(handle) }.ok_or(Errno(EFAULT))
+}
+
+/// # Safety
+///
+/// `handle` is null or a socket's.
+unsafe fn socket_target(handle: *mut c_void) -> Result<Target, Errno> {
+    // SAFETY: the same.
+    unsafe { socket(handle) }.map_err(|_| Errno(ENOTSOCK))?;
+    Ok(Target::Socket(handle))
+}
+
+fn descriptor_target(descriptor: c_int) -> Result<Target, Errno> {
+    if descriptor == -1 {
+        return Err(Errno(EBADF));
+    }
+    Ok(Target::Descriptor(descriptor))
+}
+
+/// Only these may be waited for.
+fn check(events: c_short) -> Result<(), Errno> {
+    if events & !(IN | OUT | ERROR | PRIORITY) == 0 {
+        Ok(())
+    } else {
+        Err(Errno(EINVAL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn what_is_waited_for_is_kept_changed_and_removed() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let target = descriptor_target(other.as_raw_fd()).unwrap();
+        let mut poller = Poller::default();
+        let data: *mut c_void = (&raw mut poller).cast();
+        poller.add(target, data, IN).unwrap();
+        assert_eq!(poller.add(target, data, IN), Err(Errno(EINVAL)));
+        poller.modify(target, 0).unwrap();
+        let mut found = [RawEvent::NONE, RawEvent::NONE];
+        let waited = Poller::wait(&poller.items, &mut found, -1);
+        assert_eq!(waited, Err(Errno(EFAULT)));
+        poller.modify(target, IN).unwrap();
+        one.write_all(b"x").unwrap();
+        assert_eq!(Poller::wait(&poller.items, &mut found, -1), Ok(1));
+        assert_eq!(found[0].descriptor, other.as_raw_fd());
+        assert_eq!((found[0].user_data, found[0].events), (data, IN));
+        poller.remove(target).unwrap();
+        assert_eq!(poller.remove(target), Err(Errno(EINVAL)));
+        assert_eq!(descriptor_target(-1), Err(Errno(EBADF)));
+        assert_eq!(check(16), Err(Errno(EINVAL)));
+    }
+}

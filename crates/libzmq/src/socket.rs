@@ -1,0 +1,169 @@
+//! Sockets: everything but sending and receiving.
+
+use crate::context::context;
+use crate::errno::{EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
+use crate::handle::Pool;
+use crate::text;
+use std::ffi::{c_char, c_int, c_void};
+use tidewire_zmq::{Error, Socket, SocketType};
+
+/// All sockets of the process.
+static SOCKETS: Pool<Socket> = Pool::new(0xbadd_ecaf);
+
+/// The socket behind a handle.
+///
+/// # Safety
+///
+/// `socket` is null or a handle.
+#[inline]
+pub(crate) unsafe fn socket(socket: *mut c_void) -> Result<&'static Socket, Errno> {
+    // SAFETY: the same.
+    unsafe { SOCKETS.get(socket) }.ok_or(Errno(ENOTSOCK))
+}
+
+/// `zmq_socket`.
+///
+/// # Safety
+///
+/// `handle` is null or a context's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_socket(handle: *mut c_void, kind: c_int) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: the same.
+        let context = unsafe { context(handle) }?;
+        let kind = SocketType::from_number(kind).ok_or(Errno(EINVAL))?;
+        Ok(SOCKETS.open(context.socket(kind)?))
+    })
+}
+
+/// `zmq_close`.
+///
+/// # Safety
+///
+/// `handle` is null or has come from [`zmq_socket`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the same.
+        if !unsafe { SOCKETS.close(handle) } {
+            return Err(Errno(ENOTSOCK));
+        }
+        Ok(socket.close()?)
+    })
+}
+
+/// `zmq_setsockopt`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; so many bytes are at `value`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_setsockopt(
+    handle: *mut c_void,
+    option: c_int,
+    value: *const c_void,
+    size: usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: they are there, says the caller. Null is nothing, whatever the size says.
+        let value = unsafe { text::bytes(value, if value.is_null() { 0 } else { size }) }?;
+        Ok(socket.set_option(option, value)?)
+    })
+}
+
+/// `zmq_getsockopt`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; at `value` is room for `*size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_getsockopt(
+    handle: *mut c_void,
+    option: c_int,
+    value: *mut c_void,
+    size: *mut usize,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        if size.is_null() {
+            return Err(Errno(EFAULT));
+        }
+        // SAFETY: it points to a size, says the caller.
+        let size = unsafe { &mut *size };
+        // SAFETY: there is so much room, says the caller.
+        let room = unsafe { text::room(value, *size) }?;
+        *size = socket.option(option, room)?;
+        Ok(())
+    })
+}
+
+/// `zmq_bind`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; `endpoint` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_bind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the same.
+    unsafe { at_endpoint(handle, endpoint, Socket::bind) }
+}
+
+/// `zmq_connect`.
+///
+/// # Safety
+///
+/// As for [`zmq_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_connect(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the same.
+    unsafe { at_endpoint(handle, endpoint, Socket::connect) }
+}
+
+/// `zmq_unbind`.
+///
+/// # Safety
+///
+/// As for [`zmq_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_unbind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
+    // SAFETY: the same.
+    unsafe { at_endpoint(handle, endpoint, Socket::unbind) }
+}
+
+/// `zmq_disconnect`.
+///
+/// # Safety
+///
+/// As for [`zmq_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_disconnect(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+) -> c_int {
+    // SAFETY: the same.
+    unsafe { at_endpoint(handle, endpoint, Socket::disconnect) }
+}
+
+/// Does `work` with a socket and an endpoint.
+///
+/// # Safety
+///
+/// As for [`zmq_bind`].
+unsafe fn at_endpoint(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+    work: impl FnOnce(&Socket, &str) -> Result<(), Error>,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the same.
+        let endpoint = unsafe { text::text(endpoint) }?;
+        Ok(work(socket, endpoint)?)
+    })
+}

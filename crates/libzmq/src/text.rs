@@ -1,0 +1,57 @@
+//! Texts and buffers of the caller.
+
+use crate::errno::{EFAULT, EINVAL, Errno};
+use std::ffi::{CStr, c_char, c_void};
+
+/// The text at `text`; null and bytes that are no UTF-8 give `EINVAL`.
+///
+/// # Safety
+///
+/// `text` is null, or a C string that stays as it is while the result lives.
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Errno> {
+    if text.is_null() {
+        return Err(Errno(EINVAL));
+    }
+    // SAFETY: it is a C string, says the caller.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| Errno(EINVAL))
+}
+
+/// The bytes at `data`. Null is allowed where there are none.
+///
+/// # Safety
+///
+/// If `size` is not 0, so many bytes are at `data`, and stay as they are while the result lives.
+#[inline]
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> Result<&'a [u8], Errno> {
+    if size == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() || size > SIZE_MAX {
+        return Err(Errno(EFAULT));
+    }
+    // SAFETY: they are there, says the caller; the size is one that a slice may have.
+    Ok(unsafe { std::slice::from_raw_parts(data.cast(), size) })
+}
+
+/// The room at `data`. Null is allowed where there is none.
+///
+/// # Safety
+///
+/// If `size` is not 0, there is room for so many bytes at `data`, and nobody else looks at it while
+/// the result lives.
+#[inline]
+pub(crate) unsafe fn room<'a>(data: *mut c_void, size: usize) -> Result<&'a mut [u8], Errno> {
+    if size == 0 {
+        return Ok(&mut []);
+    }
+    if data.is_null() {
+        return Err(Errno(EFAULT));
+    }
+    // SAFETY: it is there, says the caller, and bytes may hold anything. More room than a slice may
+    // have cannot be meant: whoever says so knows that the message will fit.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), size.min(SIZE_MAX)) })
+}
+
+/// The greatest slice there may be.
+const SIZE_MAX: usize = isize::MAX as usize;

@@ -1,0 +1,99 @@
+//! Threads, sleep and stopwatches, for test programs.
+
+use crate::errno::{EAGAIN, Errno, guard};
+use std::ffi::{c_int, c_ulong, c_void};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// `zmq_thread_fn`.
+type ThreadFunction = unsafe extern "C" fn(*mut c_void);
+
+/// `zmq_threadstart`: null if there can be no more threads.
+///
+/// # Safety
+///
+/// `function` may be called with `argument` by another thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_threadstart(
+    function: ThreadFunction,
+    argument: *mut c_void,
+) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        let work = Work { function, argument };
+        let thread = Builder::new()
+            .name("ZMQapp".into())
+            .spawn(move || work.run());
+        let thread = thread.map_err(|error| Errno(error.raw_os_error().unwrap_or(EAGAIN)))?;
+        Ok(Box::into_raw(Box::new(thread)).cast())
+    })
+}
+
+/// `zmq_threadclose`: waits until it ends.
+///
+/// # Safety
+///
+/// `thread` is null or has come from [`zmq_threadstart`]; it is not used any more.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_threadclose(thread: *mut c_void) {
+    if !thread.is_null() {
+        // SAFETY: the same.
+        let thread = unsafe { Box::from_raw(thread.cast::<JoinHandle<()>>()) };
+        // It cannot panic: it runs a C function.
+        let _ = thread.join();
+    }
+}
+
+/// `zmq_sleep`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_sleep(seconds: c_int) {
+    std::thread::sleep(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+}
+
+/// `zmq_stopwatch_start`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn zmq_stopwatch_start() -> *mut c_void {
+    Box::into_raw(Box::new(Instant::now())).cast()
+}
+
+/// `zmq_stopwatch_intermediate`: microseconds since the start.
+///
+/// # Safety
+///
+/// `watch` is null or has come from [`zmq_stopwatch_start`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_stopwatch_intermediate(watch: *mut c_void) -> c_ulong {
+    // SAFETY: the same.
+    let start = unsafe { watch.cast::<Instant>().as_ref() };
+    start.map_or(0, |start| start.elapsed().as_micros() as c_ulong)
+}
+
+/// `zmq_stopwatch_stop`: microseconds since the start.
+///
+/// # Safety
+///
+/// As for [`zmq_stopwatch_intermediate`]; it is not used any more.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_stopwatch_stop(watch: *mut c_void) -> c_ulong {
+    // SAFETY: the same.
+    let elapsed_us = unsafe { zmq_stopwatch_intermediate(watch) };
+    if !watch.is_null() {
+        // SAFETY: the same.
+        drop(unsafe { Box::from_raw(watch.cast::<Instant>()) });
+    }
+    elapsed_us
+}
+
+struct Work {
+    function: ThreadFunction,
+    argument: *mut c_void,
+}
+
+// SAFETY: `zmq_threadstart` asks that another thread may call the function with it.
+unsafe impl Send for Work {}
+
+impl Work {
+    fn run(self) {
+        // SAFETY: the same.
+        unsafe { (self.function)(self.argument) }
+    }
+}

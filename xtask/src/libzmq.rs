@@ -1,0 +1,108 @@
+//! `cargo xtask libzmq`: the drop-in `libzmq.so.5`, where programs and compilers look for it.
+
+use crate::arguments::Arguments;
+use crate::shell::{Failure, Shell};
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Installs with what stands behind it on the command line.
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
+    let mut arguments = Arguments::new(arguments);
+    let prefix = arguments.value("--prefix")?;
+    let prefix = prefix
+        .ok_or_else(|| Failure::new("--prefix FOLDER is needed: lib and include come under it"))?;
+    let profile = profile(&mut arguments)?;
+    arguments.end()?;
+    let shell = Shell::new(root);
+    let prefix = absolute(Path::new(&prefix))?;
+    install(&shell, &prefix, &profile)?;
+    println!("{}", prefix.join("lib/libzmq.so.5").display());
+    Ok(())
+}
+
+/// The profile it is built with.
+pub(crate) fn profile(arguments: &mut Arguments) -> Result<String, Failure> {
+    let profile = arguments.value("--profile")?;
+    Ok(profile.unwrap_or_else(|| "release".into()))
+}
+
+/// Builds the library and installs it under `prefix`, which is absolute.
+pub(crate) fn install(shell: &Shell, prefix: &Path, profile: &str) -> Result<(), Failure> {
+    shell
+        .cargo(["build", "-p", "tidewire-libzmq", "--profile"])
+        .argument(profile)
+        .run()?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let built = shell.target().join(folder).join("libzmq.so");
+    let header = shell.root().join("crates/libzmq/include/zmq.h");
+    place(&built, &header, prefix)
+        .map_err(|error| Failure::new(format!("{}: {error}", prefix.display())))
+}
+
+/// Puts everything where it belongs.
+fn place(built: &Path, header: &Path, prefix: &Path) -> io::Result<()> {
+    let (library, include) = (prefix.join("lib"), prefix.join("include"));
+    let description = library.join("pkgconfig");
+    fs::create_dir_all(&description)?;
+    fs::create_dir_all(&include)?;
+    // A program may run with the old one: it keeps its file.
+    let new = library.join("libzmq.so.5.new");
+    fs::copy(built, &new)?;
+    fs::rename(&new, library.join("libzmq.so.5"))?;
+    let link = library.join("libzmq.so");
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => symlink("libzmq.so.5", &link)?,
+    }
+    fs::copy(header, include.join("zmq.h"))?;
+    fs::write(description.join("libzmq.pc"), package(prefix))
+}
+
+/// What `pkg-config` reads.
+fn package(prefix: &Path) -> String {
+    format!(
+        "prefix={}\n\
+         libdir=${{prefix}}/lib\n\
+         includedir=${{prefix}}/include\n\n\
+         Name: libzmq\n\
+         Description: ZeroMQ sockets, by Tidewire\n\
+         Version: {VERSION}\n\
+         Libs: -L${{libdir}} -lzmq\n\
+         Cflags: -I${{includedir}}\n",
+        prefix.display()
+    )
+}
+
+/// The path from the root of the machine.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// The version of the interface.
+const VERSION: &str = "4.3.6";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_installation_replaces_the_first() {
+        let folder = std::env::temp_dir().join(format!("libzmq-{}", std::process::id()));
+        let (built, header) = (folder.join("built"), folder.join("header"));
+        let prefix = folder.join("prefix");
+        fs::create_dir_all(&folder).unwrap();
+        for content in ["first", "second"] {
+            fs::write(&built, content).unwrap();
+            fs::write(&header, content).unwrap();
+            place(&built, &header, &prefix).unwrap();
+            for name in ["lib/libzmq.so.5", "lib/libzmq.so", "include/zmq.h"] {
+                assert_eq!(fs::read_to_string(prefix.join(name)).unwrap(), content);
+            }
+        }
+        let package = fs::read_to_string(prefix.join("lib/pkgconfig/libzmq.pc")).unwrap();
+        assert!(package.starts_with(&format!("prefix={}\n", prefix.display())));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
