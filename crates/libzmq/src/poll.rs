@@ -1,8 +1,9 @@
 //! Waiting for several sockets and descriptors at once.
 
-use crate::errno::{EFAULT, EINTR, EINVAL, Errno, guard};
+use crate::errno::{EBADF, EFAULT, EINTR, EINVAL, Errno, guard};
 use crate::socket::socket;
 use std::ffi::{c_int, c_long, c_short, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use tidewire_zmq::{Events, PollItem, PollTarget, Socket};
 
@@ -32,21 +33,12 @@ pub(crate) unsafe extern "C" fn zmq_poll(
         let items = unsafe { items_of(items, count) }?;
         let mut polled = Vec::with_capacity(items.len());
         for item in items.iter() {
-            let target = if item.socket.is_null() {
-                PollTarget::Descriptor(item.descriptor)
-            } else {
-                // SAFETY: it is a handle, says the caller.
-                PollTarget::Socket(unsafe { socket(item.socket) }?)
-            };
-            polled.push(PollItem {
-                target,
-                events: events(item.events),
-                ready: events(0),
-            });
+            // SAFETY: it is null or a handle, says the caller.
+            polled.push(unsafe { poll_item(item.socket, item.descriptor, item.events) }?);
         }
         let ready = tidewire_zmq::poll(&mut polled, timeout_ms)?;
         for (item, polled) in items.iter_mut().zip(&polled) {
-            item.ready = bits(polled.ready);
+            item.ready = ready_bits(polled);
         }
         Ok(c_int::try_from(ready).unwrap_or(c_int::MAX))
     })
@@ -148,7 +140,7 @@ impl Descriptor {
     fn of(socket: Option<&Socket>, item: &RawItem) -> Result<Self, Errno> {
         let (descriptor, events) = match socket {
             // It tells that there may be something, whatever is waited for.
-            Some(socket) if item.events != 0 => (socket.descriptor()?, SYSTEM_IN),
+            Some(socket) if item.events != 0 => (socket.descriptor()?.as_raw_fd(), SYSTEM_IN),
             Some(_) => (-1, 0),
             None => (item.descriptor, translate(item.events, &TO_SYSTEM)),
         };
@@ -200,12 +192,49 @@ struct Time {
     nanoseconds: c_long,
 }
 
-pub(crate) fn events(bits: c_short) -> Events {
-    Events::from_bits_truncate(bits.cast_unsigned())
+/// What is to be waited for: a socket, or a descriptor where `handle` is null.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's.
+pub(crate) unsafe fn poll_item<'a>(
+    handle: *mut c_void,
+    descriptor: c_int,
+    events: c_short,
+) -> Result<PollItem<'a>, Errno> {
+    let target = if !handle.is_null() {
+        // SAFETY: it is a handle, says the caller.
+        PollTarget::Socket(unsafe { socket(handle) }?)
+    } else if descriptor < 0 {
+        return Err(Errno(EBADF));
+    } else {
+        // SAFETY: it is not -1. One that is not open is told as failed; one that is closed while it
+        // is waited for is the caller's fault, and harms nobody else.
+        PollTarget::Descriptor(unsafe { BorrowedFd::borrow_raw(descriptor) })
+    };
+    Ok(PollItem {
+        target,
+        events: Events {
+            readable: events & IN != 0,
+            writable: events & OUT != 0,
+        },
+        ready: Events::default(),
+        has_failed: false,
+    })
 }
 
-pub(crate) fn bits(events: Events) -> c_short {
-    events.bits().cast_signed()
+/// What an item is ready for.
+pub(crate) fn ready_bits(item: &PollItem<'_>) -> c_short {
+    let of_events = bits(Events {
+        readable: item.ready.readable && item.events.readable,
+        writable: item.ready.writable && item.events.writable,
+    });
+    of_events | if item.has_failed { ERROR } else { 0 }
+}
+
+fn bits(events: Events) -> c_short {
+    let of = |is_ready: bool, bit| if is_ready { bit } else { 0 };
+    of(events.readable, IN) | of(events.writable, OUT)
 }
 
 fn translate(bits: c_short, table: &[(c_short, c_short)]) -> c_short {

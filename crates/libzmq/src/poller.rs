@@ -2,11 +2,10 @@
 
 use crate::errno::{EAGAIN, EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
-use crate::poll::{ERROR, IN, OUT, PRIORITY, bits, events};
+use crate::poll::{ERROR, IN, OUT, PRIORITY, poll_item, ready_bits};
 use crate::socket::socket;
 use parking_lot::Mutex;
 use std::ffi::{c_int, c_long, c_short, c_void};
-use tidewire_zmq::{PollItem, PollTarget};
 
 /// All pollers of the process.
 static POLLERS: Pool<Mutex<Poller>> = Pool::new(0xcafe_babe);
@@ -95,27 +94,23 @@ impl Poller {
         }
         let mut polled = Vec::with_capacity(items.len());
         for item in items {
-            let target = match item.target {
-                Target::Descriptor(descriptor) => PollTarget::Descriptor(descriptor),
-                // SAFETY: it was a handle when it was added, and its memory is one's for ever.
-                Target::Socket(handle) => PollTarget::Socket(unsafe { socket(handle) }?),
+            let (handle, descriptor) = match item.target {
+                Target::Socket(handle) => (handle, -1),
+                Target::Descriptor(descriptor) => (std::ptr::null_mut(), descriptor),
             };
-            polled.push(PollItem {
-                target,
-                events: events(item.events),
-                ready: events(0),
-            });
+            // SAFETY: it was a handle when it was added, and its memory is one's for ever.
+            polled.push(unsafe { poll_item(handle, descriptor, item.events) }?);
         }
         tidewire_zmq::poll(&mut polled, timeout_ms)?;
         let ready = items
             .iter()
             .zip(&polled)
-            .filter(|(_, polled)| bits(polled.ready) != 0);
+            .filter(|(_, polled)| ready_bits(polled) != 0);
         let mut count = 0;
         for ((item, polled), place) in ready.zip(found.iter_mut()) {
             *place = RawEvent {
                 user_data: item.user_data,
-                events: bits(polled.ready),
+                events: ready_bits(polled),
                 ..RawEvent::NONE
             };
             match item.target {
