@@ -97,7 +97,10 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
         let size = unsafe { &mut *size };
         // SAFETY: there is so much room, says the caller.
         let room = unsafe { text::room(value, *size) }?;
-        *size = socket.option(option, room)?;
+        let written = socket.option(option, room)?;
+        // As with libzmq, a number fills a longer place.
+        room[written..].fill(0);
+        *size = written;
         Ok(())
     })
 }
