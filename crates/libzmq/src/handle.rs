@@ -1,9 +1,9 @@
 //! What a `void *` to a context or a socket points to.
 //!
-//! A handle that was closed may still be used by mistake. So its memory is never given back to the
-//! allocator: it waits in a [`Pool`] behind many others until it serves again, and until then its
-//! tag says that it is closed. A handle's value is dropped when the memory serves again, not when it
-//! is closed, so that a thread that is still inside of a call on it does no harm either.
+//! A handle that was closed may still be used by mistake. So its memory is never given back to
+//! the allocator: it waits in a [`Pool`] behind many others until it serves again, and until then
+//! its tag says that it is closed. A handle's value is dropped when the memory serves again, not
+//! when it is closed, so that a thread that is still inside of a call on it does no harm either.
 
 use parking_lot::Mutex;
 use std::cell::UnsafeCell;

@@ -30,4 +30,3 @@ mod text;
 mod thread;
 mod timers;
 mod transfer;
-mod z85;

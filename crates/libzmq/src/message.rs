@@ -164,8 +164,8 @@ pub(crate) unsafe extern "C" fn zmq_msg_init_buffer(
 ///
 /// # Safety
 ///
-/// As for [`zmq_msg_init`]; so many bytes are at `data` and stay until `free` is called, or for ever
-/// where it is null. `free` may be called by any thread.
+/// As for [`zmq_msg_init`]; so many bytes are at `data` and stay until `free` is called, or for
+/// ever where it is null. `free` may be called by any thread.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_msg_init_data(
     message: *mut RawMessage,

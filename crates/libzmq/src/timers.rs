@@ -253,6 +253,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 mod tests {
     use super::*;
 
+    // SAFETY: it does nothing.
     unsafe extern "C" fn nothing(_: c_int, _: *mut c_void) {}
 
     #[test]

@@ -77,7 +77,8 @@ impl Peer {
             }
             ("connect", [endpoint]) => socket.connect(endpoint)?,
             ("send", frames) => {
-                let frames: Result<Vec<_>, _> = frames.iter().map(|frame| bytes_of(frame)).collect();
+                let frames: Result<Vec<_>, _> =
+                    frames.iter().map(|frame| bytes_of(frame)).collect();
                 let messages = frames?.into_iter().map(Message::from_vec);
                 send(socket, messages.collect())?;
             }
@@ -111,7 +112,11 @@ fn allow(context: &Context, username: &str, password: &str) -> Result<String, Er
                 .map(|frame| String::from_utf8_lossy(frame.as_slice()))
                 .collect();
             let is_known = texts[5] != "PLAIN" || texts[6..] == credentials;
-            let (code, text) = if is_known { ("200", "OK") } else { ("400", "who?") };
+            let (code, text) = if is_known {
+                ("200", "OK")
+            } else {
+                ("400", "who?")
+            };
             let reply = ["1.0", &texts[1], code, text, "user", ""];
             let reply = reply.map(|frame| Message::from_slice(frame.as_bytes()));
             if send(&socket, reply.into()).is_err() {
@@ -151,7 +156,10 @@ fn bytes_of(word: &str) -> Result<Vec<u8>, Error> {
     if word == "-" {
         return Ok(Vec::new());
     }
-    let byte = |at| word.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    let byte = |at| {
+        word.get(at..at + 2)
+            .and_then(|two| u8::from_str_radix(two, 16).ok())
+    };
     let bytes = (0..word.len()).step_by(2).map(byte);
     bytes.collect::<Option<_>>().ok_or(Error::InvalidArgument)
 }

@@ -1,7 +1,8 @@
 //! Messages: one frame each, cheap to move, cheap to clone.
 
+use std::ffi::{CStr, CString};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -31,6 +32,8 @@ enum Body {
 pub(crate) struct Properties {
     /// Name and value, in the order in which they became known.
     pub(crate) list: Vec<(Box<str>, Box<str>)>,
+    /// The values as C has them, once they were asked for.
+    pub(crate) texts: OnceLock<Vec<CString>>,
     /// The descriptor that the message came from.
     pub(crate) descriptor: Option<i32>,
     /// The group of a RADIO/DISH message.
@@ -149,6 +152,21 @@ impl Message {
         let list = &self.properties.as_ref()?.list;
         let found = list.iter().find(|(known, _)| &**known == name);
         found.map(|(_, value)| &**value)
+    }
+
+    /// As [`property`](Self::property), with a closing zero, for as long as the message lives. A
+    /// zero within ends it.
+    pub fn property_text(&self, name: &str) -> Option<&CStr> {
+        let known = self.properties.as_ref()?;
+        let position = known.list.iter().position(|(known, _)| &**known == name)?;
+        let texts = known.texts.get_or_init(|| {
+            let values = known.list.iter().map(|(_, value)| value.split('\0').next());
+            let text = |value: Option<&str>| CString::new(value.unwrap_or_default());
+            values
+                .map(|value| text(value).unwrap_or_default())
+                .collect()
+        });
+        texts.get(position).map(CString::as_c_str)
     }
 
     /// The descriptor of the connection that the message came by.

@@ -119,9 +119,13 @@ fn unsafe_code(path: &str, source: &Source, line: usize, broken: &mut impl FnMut
     }
 }
 
-/// `unsafe extern "C" fn(…)` as a type of a pointer does nothing unsafe itself.
+/// `unsafe extern "C" fn(…)` as a type of a pointer does nothing unsafe itself, and a name for C's
+/// linker is one that C's header says.
 fn is_pointer_type(code: &str) -> bool {
-    code.contains(": unsafe ") || code.contains("<unsafe ") || code.contains("= unsafe extern")
+    code.contains(": unsafe ")
+        || code.contains("<unsafe ")
+        || code.contains("= unsafe extern")
+        || code.contains("#[unsafe(no_mangle)]")
 }
 
 fn unwraps(path: &str, source: &Source, line: usize, broken: &mut impl FnMut(String)) {
