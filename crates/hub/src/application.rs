@@ -177,6 +177,11 @@ impl HubLane {
         if self.lane == 0 && !self.hub.scripting.is_running() {
             self.sweep_tracking();
         }
+        if self.lane == 0 && self.hub.replication.is_swept(&self.hub) {
+            let now_ms = (context.unix_ns() / 1_000_000) as i64;
+            self.hub.replication.sweep(&self.hub, now_ms);
+        }
+        self.sessions.replicas.sweep(&self.hub, context);
         for source in &mut self.sources {
             source.publish_latency();
         }
@@ -244,12 +249,13 @@ impl HubLane {
     /// Answers clients whose time has come. Returns when to look again.
     fn end_waits(&mut self, context: &mut Context<Mail>) -> Option<u64> {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let hub = self.hub.clone();
         while let Some((client, _)) = self.waiting.pop_due(now_ms) {
             // If somebody else has ended the wait, the reply is on its way.
             if self.hub.waiting.claim(client, &self.hub.keyspace).is_some()
                 && let Some(session) = self.end_wait(client)
             {
-                session.timed_out(context);
+                session.timed_out(&hub, context);
             }
         }
         let mut deadline_ms = self.waiting.deadline_ms();
@@ -360,6 +366,7 @@ impl Application for HubLane {
     }
 
     fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
+        self.sessions.replicas.note_awake(&self.hub, self.lane);
         if let Some(mut session) = self.sessions.take_resp(id) {
             let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
             let (sessions, pipeline) = (&mut self.sessions, &mut self.pipeline);
@@ -390,7 +397,10 @@ impl Application for HubLane {
     fn drained(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
         match self.sessions.by_index.get_mut(id.index()) {
             Some(Some(Session::Feed(session))) => session.produce(&self.hub, context),
-            Some(Some(Session::Resp(_) | Session::Zmq(_))) => self.fanout.pump(context, id),
+            Some(Some(Session::Resp(_) | Session::Zmq(_))) => {
+                self.fanout.pump(context, id);
+                self.sessions.replicas.drained(&self.hub, context, id);
+            }
             _ => {}
         }
     }
@@ -412,6 +422,9 @@ impl Application for HubLane {
         match session {
             Session::Resp(mut session) => {
                 session.closed(&self.hub, &mut self.waiting);
+                let now_ms = (context.unix_ns() / 1_000_000) as i64;
+                let replicas = &mut self.sessions.replicas;
+                replicas.remove(&self.hub, self.lane, id, now_ms);
                 self.fanout.remove(id);
                 self.hub.clients.disconnect(session.client().id);
             }
@@ -434,8 +447,8 @@ impl Application for HubLane {
                 self.hub.news_taken(self.lane, &publication);
                 self.fanout.deliver(context, &publication);
             }
-            // Being woken is all: `turn` looks at the journal, and at what was left out.
-            Mail::FeedAdvanced | Mail::Lagging => {}
+            // Being woken is all: `turn` looks at the journal, the stream, and what was left out.
+            Mail::FeedAdvanced | Mail::Lagging | Mail::ReplicasAdvanced => {}
             Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
             Mail::Served {
                 client,
@@ -451,7 +464,7 @@ impl Application for HubLane {
                 if let Some(session) = self.end_wait(client) {
                     match error {
                         true => session.unblocked_with_error(hub, context),
-                        false => session.timed_out(context),
+                        false => session.timed_out(hub, context),
                     }
                 }
             }
@@ -505,9 +518,14 @@ impl Application for HubLane {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
         self.announce_journal();
+        if !self.sessions.replicas.is_empty() {
+            self.sessions.replicas.serve(&self.hub, context);
+        }
         let is_swept = self.timed_sessions > 0
             || !self.sources.is_empty()
-            || self.hub.parameters.limits_clients();
+            || self.hub.parameters.limits_clients()
+            || !self.sessions.replicas.is_empty()
+            || self.lane == 0 && self.hub.replication.is_swept(&self.hub);
         if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }

@@ -71,6 +71,8 @@ pub struct Client {
     pub tracking: ClientTracking,
     /// Whether it is shown all commands.
     pub monitors: AtomicBool,
+    /// Whether it is a replica.
+    pub is_replica: AtomicBool,
 }
 
 /// What a client says of itself.
@@ -121,6 +123,7 @@ impl Clients {
             blocked: AtomicBool::new(false),
             tracking: ClientTracking::default(),
             monitors: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, client.clone());
         client
@@ -185,6 +188,7 @@ impl Client {
         let multi = self.multi.load(Ordering::Relaxed);
         let flags: String = [
             ('O', self.monitors.load(Ordering::Relaxed)),
+            ('S', self.is_replica.load(Ordering::Relaxed)),
             ('P', self.is_subscriber()),
             ('x', multi >= 0),
             ('b', is_blocked),

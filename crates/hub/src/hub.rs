@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_keyspace::{
-    Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
+    Audience, Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
 };
 use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
@@ -24,6 +24,7 @@ use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::renames::Renames;
+use crate::replication::Replication;
 use crate::scripting::Scripting;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::slow_events::SlowEvents;
@@ -159,6 +160,8 @@ pub struct Hub {
     pub(crate) renames: Option<Arc<Renames>>,
     /// Scripts and functions.
     pub(crate) scripting: Scripting,
+    /// Replicas of this server.
+    pub(crate) replication: Replication,
     /// What commands have done.
     pub(crate) statistics: Statistics,
     /// Who looks at every command.
@@ -239,6 +242,8 @@ pub enum Mail {
     },
     /// A command, for the clients of that lane that listen to all of them.
     Shown(Arc<[u8]>),
+    /// There is more for the replicas of that lane.
+    ReplicasAdvanced,
 }
 
 impl Hub {
@@ -263,6 +268,9 @@ impl Hub {
         }
         let all_channels = parameters.text("acl-pubsub-default") == "allchannels";
         access.configure(&config.users, all_channels);
+        let replication = Replication::new(config.lanes);
+        let log = keyspace.propagation().log(Audience::Replicas);
+        replication.follow(log, &mailboxes);
         // A session id must not repeat while a client may remember the last one.
         let session = (unix_ns / 1_000_000) as u32 | 1;
         let journal = Journal::new(session, config.journal_messages);
@@ -290,6 +298,7 @@ impl Hub {
             waiting: WaitingClients::default(),
             pause: Pause::default(),
             scripting: Scripting::new(config.lanes),
+            replication,
             statistics: Statistics::new(config.lanes),
             attention: Attention::default(),
             tracking: Tracking::default(),

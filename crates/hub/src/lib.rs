@@ -64,6 +64,7 @@ pub use redis_conf::RedisConf;
 
 mod renames;
 
+mod replication;
 mod scripting;
 
 mod session;

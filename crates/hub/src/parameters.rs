@@ -40,7 +40,7 @@ pub struct Parameters {
     pub(crate) memory_bytes_max: AtomicU64,
     /// The process holds more than `maxmemory`: nothing that needs memory is executed.
     pub(crate) memory_is_full: AtomicBool,
-    /// `min-replicas-to-write` is not 0, and there never are any.
+    /// `min-replicas-to-write` is not 0.
     pub(crate) wants_replicas: AtomicBool,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
@@ -62,6 +62,7 @@ pub struct Parameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientClass {
     Normal = 0,
+    Replica = 1,
     Pubsub = 2,
 }
 
@@ -359,6 +360,11 @@ impl Parameters {
         let channels = EventClasses::KEYSPACE_CHANNELS.union(EventClasses::KEYEVENT_CHANNELS);
         let events = events.filter(|events| events.intersects(channels));
         keyspace.set_notifications(events.unwrap_or_default());
+        let is_on = |name| value_in(values, name) == b"yes";
+        keyspace.propagation().set_unlinks(
+            is_on("lazyfree-lazy-expire"),
+            is_on("lazyfree-lazy-server-del"),
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Peer};
 use crate::application::port;
 use crate::fanout::Fanout;
 use crate::hub::{Hub, Mail};
+use crate::replication::LaneReplicas;
 use crate::session::Session;
 use crate::session::resp::{Pipeline, RespSession};
 use crate::waiting::LaneWaiting;
@@ -16,6 +17,8 @@ use crate::waiting::LaneWaiting;
 pub(crate) struct Sessions {
     /// By the connection's index; a Redis client's is taken out while its requests are executed.
     pub(crate) by_index: Vec<Option<Session>>,
+    /// Those of them that are replicas.
+    pub(crate) replicas: LaneReplicas,
     /// Where Redis clients connect to, for CLIENT LIST.
     pub(crate) resp_address: String,
     /// Connections of other protocols that were accepted during a long call.
@@ -26,6 +29,7 @@ impl Sessions {
     pub(crate) fn new(resp_address: String) -> Self {
         Sessions {
             by_index: Vec::new(),
+            replicas: LaneReplicas::default(),
             resp_address,
             late: Vec::new(),
         }

@@ -317,8 +317,10 @@ pub enum SessionCommand {
     PubsubNumSub,
     PubsubShardChannels,
     PubsubShardNumSub,
+    Psync,
     Punsubscribe,
     Quit,
+    ReplConf,
     ReplicaOf,
     Reset,
     Role,
@@ -338,6 +340,7 @@ pub enum SessionCommand {
     Ssubscribe,
     Subscribe,
     Sunsubscribe,
+    Sync,
     Unsubscribe,
     Unwatch,
     Wait,
@@ -574,7 +577,7 @@ impl<'c> Call<'c, '_, '_> {
         if self.view.propagates
             && self.view.is_dirty
             && self.tells == Tells::Request
-            && (!self.command.has_flag("readonly") || self.command.has_flag("may_replicate"))
+            && (self.command.has_flag("write") || self.command.has_flag("may_replicate"))
         {
             self.view.propagate(self.arguments);
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -19,6 +19,9 @@ use super::{Audience, Unit};
 #[derive(Default)]
 pub struct Log {
     tail: Mutex<Tail>,
+    is_open: AtomicBool,
+    /// Where the last change ends.
+    changed: AtomicU64,
     /// Copy of the end, to see without the lock whether there is news.
     end: AtomicU64,
     waker: OnceLock<Waker>,
@@ -57,6 +60,17 @@ impl Log {
     #[inline]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
+    }
+
+    /// Whether changes are told here.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Offset behind the last change; what was [appended aside](Self::append_aside) is none.
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Acquire)
     }
 
     /// Offset of the oldest byte that is kept.
@@ -131,16 +145,20 @@ impl Log {
         let mut tail = self.tail.lock();
         tail.chunks.clear();
         (tail.start, tail.end, tail.database) = (offset, offset, None);
+        self.changed.store(offset, Ordering::Release);
         self.publish(offset);
     }
 
     pub(super) fn open(&self) {
-        self.tail.lock().is_open = true;
+        let mut tail = self.tail.lock();
+        tail.is_open = true;
+        self.is_open.store(true, Ordering::Release);
     }
 
     pub(super) fn close(&self) {
         let mut tail = self.tail.lock();
         tail.is_open = false;
+        self.is_open.store(false, Ordering::Release);
         tail.chunks.clear();
         (tail.start, tail.database) = (tail.end, None);
     }
@@ -166,6 +184,7 @@ impl Log {
         if unit.is_transaction() {
             tail.push(EXEC);
         }
+        self.changed.store(tail.end, Ordering::Release);
         self.publish(tail.end);
         drop(tail);
         self.wake();

@@ -16,6 +16,7 @@ use super::observing::Stopwatch;
 use super::scripting::counts_as_write;
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};
+use crate::replication::log_of;
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
@@ -33,6 +34,8 @@ pub(super) enum Stop {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeoutReply {
     NullArray,
+    /// How many replicas have all before this offset.
+    Replicas(u64),
     /// The integer 0, or an array of so many.
     Zeros(Option<usize>),
 }
@@ -62,12 +65,12 @@ impl RespSession {
     }
 
     /// The client's time has come, or CLIENT UNBLOCK with TIMEOUT.
-    pub(crate) fn timed_out(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn timed_out(&mut self, hub: &Hub, context: &mut Context<Mail>) {
         let Stop::Waiting(reply_at_timeout) = self.state.stop else {
             return;
         };
         self.state.end_wait(context, |state, context| {
-            state.reply(context, |reply| reply_at_timeout.write(reply));
+            state.reply(context, |reply| reply_at_timeout.write(hub, reply));
         });
     }
 
@@ -192,17 +195,25 @@ impl State {
         );
     }
 
-    /// WAIT: there are no replicas, so whoever wants some waits until the timeout.
+    /// WAIT: how many replicas have what was changed up to now, when they are enough or the time is
+    /// over.
     pub(super) fn wait(&mut self, call: &mut Call<'_>) {
         let Some(replicas) = parse_integer(&call.arguments[1]) else {
             return self.refuse(call, NOT_INTEGER);
         };
-        match timeout_deadline_ms(call, 2) {
-            Ok(deadline_ms) => {
-                self.wait_for_replicas(call, replicas, deadline_ms, TimeoutReply::Zeros(None));
-            }
-            Err(text) => self.refuse(call, text),
+        let deadline_ms = match timeout_deadline_ms(call, 2) {
+            Ok(deadline_ms) => deadline_ms,
+            Err(text) => return self.refuse(call, text),
+        };
+        let (hub, client) = (call.hub, self.client.id);
+        let offset = log_of(hub).changed();
+        let acked = hub.replication.acked(offset);
+        if acked as i64 >= replicas || self.is_executing {
+            return self.reply(call.context, |reply| reply.integer(acked as i64));
         }
+        let reply = TimeoutReply::Replicas(offset);
+        self.begin_wait(call, Block::Time, deadline_ms, reply);
+        hub.replication.wait(hub, client, offset, replicas as usize);
     }
 
     /// WAITAOF, likewise; nothing is written to disk either.
@@ -241,7 +252,8 @@ impl State {
         reply: TimeoutReply,
     ) {
         if replicas <= 0 || self.is_executing {
-            self.reply(call.context, |out| reply.write(out));
+            let hub = call.hub;
+            self.reply(call.context, |out| reply.write(hub, out));
         } else {
             self.begin_wait(call, Block::Time, deadline_ms, reply);
         }
@@ -352,8 +364,9 @@ impl State {
 }
 
 impl TimeoutReply {
-    fn write(self, reply: &mut Writer<'_>) {
+    fn write(self, hub: &Hub, reply: &mut Writer<'_>) {
         match self {
+            TimeoutReply::Replicas(offset) => reply.integer(hub.replication.acked(offset) as i64),
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::Zeros(count) => {
                 if let Some(count) = count {

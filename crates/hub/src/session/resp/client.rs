@@ -15,6 +15,10 @@ impl RespSession {
     /// Ends the connection if it has been idle for longer than `timeout`, or has left more unread
     /// than `client-output-buffer-limit` allows. Looked at a few times a second.
     pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        if self.is_replica() {
+            // What it is sent is bounded otherwise, and it is heard of otherwise.
+            return;
+        }
         let state = &mut self.state;
         let class = match state.client.is_subscriber() {
             true => ClientClass::Pubsub,

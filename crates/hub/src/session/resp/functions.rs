@@ -24,7 +24,10 @@ impl State {
         let load =
             |libraries: &Libraries, engine: &mut Engine| libraries.load(engine, code, replace);
         match with_functions(call, load) {
-            Ok(name) => self.reply(call.context, |reply| reply.bulk(name.as_bytes())),
+            Ok(name) => {
+                self.tell(call, false);
+                self.reply(call.context, |reply| reply.bulk(name.as_bytes()));
+            }
             Err(text) => self.refuse(call, &text),
         }
     }
@@ -33,6 +36,7 @@ impl State {
         if !call.hub.scripting.libraries.delete(&call.arguments[2]) {
             return self.refuse(call, "ERR Library not found");
         }
+        self.tell(call, false);
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -50,6 +54,7 @@ impl State {
         }
         call.hub.scripting.libraries.flush();
         super::scripting::forget_functions(call);
+        self.tell(call, false);
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -155,7 +160,10 @@ impl State {
         let restore =
             |libraries: &Libraries, engine: &mut Engine| libraries.restore(engine, &codes, policy);
         match with_functions(call, restore) {
-            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Ok(()) => {
+                self.tell(call, false);
+                self.reply(call.context, |reply| reply.ok());
+            }
             Err(text) => self.refuse(call, &text),
         }
     }

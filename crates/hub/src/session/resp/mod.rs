@@ -12,6 +12,7 @@ mod observing;
 mod parameters;
 mod pipeline;
 mod pubsub;
+mod replication;
 mod scripting;
 mod server;
 mod slow;
@@ -41,6 +42,7 @@ use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use observing::Stopwatch;
 use pipeline::Gathered;
+use replication::{ReplicaSession, Told};
 use scripting::ScriptCommand;
 use transaction::Transaction;
 
@@ -72,6 +74,10 @@ struct State {
     /// The user that it is, and what that user may do.
     permit: Permit,
     over_limit: OverLimit,
+    /// What it has said as a replica, or in order to become one.
+    replica: Option<Box<ReplicaSession>>,
+    /// What the session's own commands have to tell others.
+    told: Vec<Told>,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
     /// The request that waits and how long it took so far, where slow ones are kept.
@@ -144,6 +150,8 @@ impl RespSession {
                 is_executing: false,
                 permit: Permit::new(&hub.access),
                 over_limit: OverLimit::default(),
+                replica: None,
+                told: Vec::new(),
                 refusals: Cell::new(0),
                 waiting_request: None,
             },
@@ -320,7 +328,10 @@ impl State {
         {
             return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);
         }
-        if call.hub.parameters.wants_replicas.load(Ordering::Relaxed) && self.is_write(command) {
+        if call.hub.parameters.wants_replicas.load(Ordering::Relaxed)
+            && self.is_write(command)
+            && call.hub.replication.are_too_few(&call.hub.parameters, call.now_ms())
+        {
             return self.refuse_for_now(call, command, transaction::TOO_FEW_REPLICAS);
         }
         if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
@@ -433,6 +444,9 @@ impl State {
             Name::Discard => self.discard(call),
             Name::Wait => self.wait(call),
             Name::WaitAof => self.wait_aof(call),
+            Name::Sync => self.sync(call),
+            Name::Psync => self.psync(call),
+            Name::ReplConf => self.replconf(call),
             Name::Watch => self.watch(call),
             Name::Unwatch => self.unwatch(call),
             Name::ClientPause => self.client_pause(call),

@@ -48,7 +48,7 @@ impl State {
         self.count_subscriptions(call);
     }
 
-    pub(super) fn publish(&self, call: &mut Call<'_>, origin: Origin) {
+    pub(super) fn publish(&mut self, call: &mut Call<'_>, origin: Origin) {
         // What EXEC publishes to its own client follows the reply to it.
         let (name, payload) = (&call.arguments[1], &call.arguments[2]);
         if origin == Origin::Channel && call.hub.is_mounted(name) {
@@ -59,6 +59,7 @@ impl State {
         let (own, receivers) = call
             .hub
             .publish(lane, name, payload, origin, !self.is_executing);
+        self.tell(call, true);
         self.reply(call.context, |reply| reply.integer(receivers as i64));
         if let Some(publication) = own {
             call.fanout.deliver(call.context, &publication);

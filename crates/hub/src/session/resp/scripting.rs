@@ -203,7 +203,10 @@ impl State {
             return Err("ERR Can not execute a script with write flag using *_ro command.");
         }
         let writes = !flags.has(ScriptFlags::NO_WRITES);
-        if writes && hub.parameters.wants_replicas.load(Ordering::Relaxed) {
+        if writes
+            && hub.parameters.wants_replicas.load(Ordering::Relaxed)
+            && hub.replication.are_too_few(&hub.parameters, crate::hub::unix_ms())
+        {
             return Err(TOO_FEW_REPLICAS);
         }
         let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
@@ -599,7 +602,11 @@ impl ScriptHost<'_, '_, '_> {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
         let wants_replicas = &self.hub.parameters.wants_replicas;
-        if writes && !self.is_dirty && wants_replicas.load(Ordering::Relaxed) {
+        if writes
+            && !self.is_dirty
+            && wants_replicas.load(Ordering::Relaxed)
+            && self.hub.replication.are_too_few(&self.hub.parameters, self.call.now_ms())
+        {
             return Err(TOO_FEW_REPLICAS);
         }
         let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
@@ -692,6 +699,11 @@ impl ScriptHost<'_, '_, '_> {
         }
         if apart {
             self.locked = Some(hub.keyspace.lock(ShardSet::all()));
+        }
+        if self.state.has_told()
+            && let Some(locked) = &mut self.locked
+        {
+            self.state.tell_into(locked.unit());
         }
     }
 }

@@ -62,12 +62,7 @@ impl State {
     fn run_server_itself(&mut self, call: &mut Call<'_>, command: SessionCommand) {
         use SessionCommand as Name;
         match command {
-            Name::Role => self.reply(call.context, |reply| {
-                reply.array(3);
-                reply.bulk(b"master");
-                reply.integer(0);
-                reply.array(0);
-            }),
+            Name::Role => self.role(call),
             Name::ReplicaOf => self.replica_of(call),
             Name::LastSave => {
                 let seconds = (call.hub.started_unix_ns / 1_000_000_000) as i64;

@@ -302,6 +302,9 @@ impl State {
                     if let Some(suspended) = suspended {
                         locked = hub.keyspace.resume(shards, suspended);
                     }
+                    if self.has_told() {
+                        self.tell_into(locked.unit());
+                    }
                 }
                 _ => self.refuse(&mut queued, "ERR unknown command"),
             }
@@ -361,6 +364,9 @@ pub(super) fn locks_shards(command: SessionCommand) -> bool {
             | Name::Punsubscribe
             | Name::Sunsubscribe
             | Name::Role
+            | Name::ReplConf
+            | Name::Sync
+            | Name::Psync
     )
 }
 

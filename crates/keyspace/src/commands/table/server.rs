@@ -642,6 +642,39 @@ pub(super) const SERVER: &[Command] = &[
     )
     .docs("Makes the server a replica, or a master.", "O(1)"),
     command(
+        "replconf",
+        -1,
+        "admin noscript loading stale allow_busy",
+        Group::Server,
+        "3.0.0",
+        Run::Session(SessionCommand::ReplConf),
+    )
+    .categories("admin dangerous")
+    .docs("A replica tells of itself, and how far it is.", "O(1)"),
+    command(
+        "sync",
+        1,
+        "admin noscript no_async_loading no_multi",
+        Group::Server,
+        "1.0.0",
+        Run::Session(SessionCommand::Sync),
+    )
+    .categories("admin dangerous")
+    .docs("Begins the stream of changes with all keys.", "O(N) in the number of keys."),
+    command(
+        "psync",
+        -3,
+        "admin noscript no_async_loading no_multi",
+        Group::Server,
+        "2.8.0",
+        Run::Session(SessionCommand::Psync),
+    )
+    .categories("admin dangerous")
+    .docs(
+        "Goes on with the stream of changes, or begins it with all keys.",
+        "O(1) to go on; O(N) in the number of keys to begin.",
+    ),
+    command(
         "slaveof",
         3,
         "admin noscript stale no_async_loading",

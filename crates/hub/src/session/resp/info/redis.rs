@@ -11,6 +11,7 @@ use crate::access::Reason;
 use crate::hub::{Hub, unix_ms};
 use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
+use crate::session::resp::replication::StreamStatus;
 
 pub(super) fn server(hub: &Hub, now_unix_ns: u64, out: &mut String) {
     let uptime_s = now_unix_ns.saturating_sub(hub.started_unix_ns) / 1_000_000_000;
@@ -40,7 +41,8 @@ pub(super) fn server(hub: &Hub, now_unix_ns: u64, out: &mut String) {
 }
 
 pub(super) fn clients(hub: &Hub, _: u64, out: &mut String) {
-    let list = hub.clients.list();
+    let mut list = hub.clients.list();
+    list.retain(|client| !client.is_replica.load(Ordering::Relaxed));
     let subscribers = list.iter().filter(|client| client.is_subscriber()).count();
     let longest = |bytes: fn(&crate::clients::Client) -> &AtomicU64| {
         list.iter()
@@ -173,9 +175,11 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     line(out, "instantaneous_input_kbps", "0.00");
     line(out, "instantaneous_output_kbps", "0.00");
     line(out, "rejected_connections", read(&hub.rejected_clients));
-    line(out, "sync_full", 0);
-    line(out, "sync_partial_ok", 0);
-    line(out, "sync_partial_err", 0);
+    let replication = &hub.replication;
+    line(out, "sync_full", read(&replication.full_syncs));
+    line(out, "sync_partial_ok", read(&replication.partial_syncs));
+    let refused = &replication.partial_syncs_refused;
+    line(out, "sync_partial_err", read(refused));
     line(out, "expired_subkeys", hub.keyspace.expired_fields());
     line(out, "expired_keys", totals.expired_keys);
     line(out, "expired_stale_perc", "0.00");
@@ -223,20 +227,35 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
 
 pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
     line(out, "role", "master");
-    line(out, "connected_slaves", 0);
+    let (stream, now_ms) = (StreamStatus::of(hub), unix_ms());
+    let statuses = hub.replication.statuses(now_ms);
+    line(out, "connected_slaves", statuses.len());
+    let wanted = hub.parameters.number("min-replicas-to-write");
+    let lag_s_max = hub.parameters.number("min-replicas-max-lag");
+    if wanted > 0 && lag_s_max > 0 {
+        let good = hub.replication.count_good(lag_s_max as i64 * 1_000, now_ms);
+        line(out, "min_slaves_good_slaves", good);
+    }
+    for (number, one) in statuses.iter().enumerate() {
+        let (address, port, phase) = (&one.address, one.port, one.phase.name());
+        let (acked, lag_s) = (one.acked, one.lag_s);
+        let text =
+            format!("ip={address},port={port},state={phase},offset={acked},lag={lag_s}");
+        line(out, &format!("slave{number}"), text);
+    }
     line(out, "master_failover_state", "no-failover");
-    line(out, "master_replid", run_id(hub));
+    line(out, "master_replid", hub.replication.id());
     line(out, "master_replid2", "0".repeat(40));
-    line(out, "master_repl_offset", 0);
+    line(out, "master_repl_offset", stream.end);
     line(out, "second_repl_offset", -1);
-    line(out, "repl_backlog_active", 0);
+    line(out, "repl_backlog_active", u8::from(stream.is_open));
     line(
         out,
         "repl_backlog_size",
         hub.parameters.number("repl-backlog-size"),
     );
-    line(out, "repl_backlog_first_byte_offset", 0);
-    line(out, "repl_backlog_histlen", 0);
+    line(out, "repl_backlog_first_byte_offset", stream.first);
+    line(out, "repl_backlog_histlen", stream.kept);
 }
 
 pub(super) fn cpu(_: &Hub, _: u64, out: &mut String) {

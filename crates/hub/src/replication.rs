@@ -1,0 +1,278 @@
+//! Replicas: who follows this server's stream, how far they are, and who waits for them.
+//!
+//! The stream is the log of [`Audience::Replicas`]. A replica first gets a file of all keys, made
+//! by a thread of its own and handed to the replica's lane part by part; then the stream from the
+//! moment of the file on, which its lane copies out of the log whenever there is more. Whoever
+//! appends to the log wakes the lanes that have replicas, each once until it has looked.
+
+mod file;
+mod lane;
+mod replica;
+
+use file::FileMaker;
+pub(crate) use lane::LaneReplicas;
+pub(crate) use replica::{Phase, Replica};
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::{Audience, Log};
+use tidewire_lane::Mailboxes;
+
+use crate::hub::{Hub, Mail};
+use crate::parameters::{ClientClass, Parameters};
+
+/// The replicas of this server.
+#[derive(Debug)]
+pub(crate) struct Replication {
+    /// The name of the history that the stream's offsets belong to.
+    id: Mutex<String>,
+    replicas: Mutex<Vec<Arc<Replica>>>,
+    count: AtomicUsize,
+    lanes: Arc<Lanes>,
+    waits: Mutex<Vec<Wait>>,
+    waiting: AtomicUsize,
+    /// When the replicas were last sent a PING, ms since the UNIX epoch.
+    pinged_ms: AtomicI64,
+    /// Since when nobody follows, ms since the UNIX epoch.
+    alone_since_ms: AtomicI64,
+    pub(crate) full_syncs: AtomicU64,
+    pub(crate) partial_syncs: AtomicU64,
+    pub(crate) partial_syncs_refused: AtomicU64,
+}
+
+/// Which lanes are to be told that there is more.
+#[derive(Debug)]
+struct Lanes {
+    /// Those that have replicas, one bit each.
+    serving: AtomicU64,
+    /// Those that are awake, or have been told.
+    told: Vec<AtomicBool>,
+}
+
+/// A client in WAIT.
+#[derive(Debug)]
+struct Wait {
+    client: u64,
+    offset: u64,
+    replicas: usize,
+}
+
+/// What INFO and ROLE tell of a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaStatus {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) phase: Phase,
+    pub(crate) acked: u64,
+    /// Since it was last heard of, seconds.
+    pub(crate) lag_s: i64,
+}
+
+impl Replication {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Replication {
+            id: Mutex::new(new_id()),
+            replicas: Mutex::default(),
+            count: AtomicUsize::new(0),
+            lanes: Arc::new(Lanes {
+                serving: AtomicU64::new(0),
+                told: (0..lanes).map(|_| AtomicBool::new(false)).collect(),
+            }),
+            waits: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            pinged_ms: AtomicI64::new(0),
+            alone_since_ms: AtomicI64::new(0),
+            full_syncs: AtomicU64::new(0),
+            partial_syncs: AtomicU64::new(0),
+            partial_syncs_refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets a log wake the lanes that have replicas.
+    pub(crate) fn follow(&self, log: &Log, mailboxes: &Mailboxes<Mail>) {
+        let (lanes, mailboxes) = (self.lanes.clone(), mailboxes.clone());
+        log.set_waker(move || {
+            let mut serving = lanes.serving.load(Ordering::Acquire);
+            while serving != 0 {
+                let lane = serving.trailing_zeros() as usize;
+                serving &= serving - 1;
+                lanes.tell(lane, &mailboxes);
+            }
+        });
+    }
+
+    /// The name of this server's history: 40 hexadecimal digits.
+    pub(crate) fn id(&self) -> String {
+        self.id.lock().clone()
+    }
+
+    /// Begins another history: what was told before cannot be gone on with.
+    pub(crate) fn change_id(&self) {
+        *self.id.lock() = new_id();
+    }
+
+    pub(crate) fn add(&self, replica: Arc<Replica>) {
+        let mut replicas = self.replicas.lock();
+        replicas.push(replica);
+        self.count.store(replicas.len(), Ordering::Release);
+    }
+
+    pub(crate) fn remove(&self, replica: &Arc<Replica>, now_ms: i64) {
+        replica.leave();
+        let mut replicas = self.replicas.lock();
+        replicas.retain(|other| !Arc::ptr_eq(other, replica));
+        self.count.store(replicas.len(), Ordering::Release);
+        self.alone_since_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// How many there are, whatever their phase.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The replicas in the order in which they came, those that follow or are about to.
+    pub(crate) fn statuses(&self, now_ms: i64) -> Vec<ReplicaStatus> {
+        let replicas = self.replicas.lock();
+        replicas
+            .iter()
+            .map(|replica| replica.status(now_ms))
+            .collect()
+    }
+
+    /// Whether writes are refused because too few replicas keep up: the settings
+    /// `min-replicas-to-write` and `min-replicas-max-lag`.
+    #[cold]
+    pub(crate) fn are_too_few(&self, parameters: &Parameters, now_ms: i64) -> bool {
+        let lag_ms_max = parameters.number("min-replicas-max-lag") as i64 * 1_000;
+        let wanted = parameters.number("min-replicas-to-write") as usize;
+        if wanted == 0 || lag_ms_max == 0 {
+            return false;
+        }
+        self.count_good(lag_ms_max, now_ms) < wanted
+    }
+
+    /// How many replicas follow, and were heard of within so many ms.
+    pub(crate) fn count_good(&self, lag_ms_max: i64, now_ms: i64) -> usize {
+        let replicas = self.replicas.lock();
+        let good = |replica: &&Arc<Replica>| replica.keeps_up(now_ms, lag_ms_max);
+        replicas.iter().filter(good).count()
+    }
+
+    /// How many replicas have all before an offset.
+    pub(crate) fn acked(&self, offset: u64) -> usize {
+        let replicas = self.replicas.lock();
+        let has = |replica: &&Arc<Replica>| replica.has(offset);
+        replicas.iter().filter(has).count()
+    }
+
+    /// A client waits until so many replicas have all before an offset.
+    pub(crate) fn wait(&self, hub: &Hub, client: u64, offset: u64, replicas: usize) {
+        let mut waits = self.waits.lock();
+        waits.push(Wait {
+            client,
+            offset,
+            replicas,
+        });
+        self.waiting.store(waits.len(), Ordering::Release);
+        drop(waits);
+        log_of(hub).append_aside(&[b"REPLCONF", b"GETACK", b"*"]);
+        // One may have been acknowledged between the count and this.
+        self.serve_waits(hub);
+    }
+
+    /// A replica has acknowledged more: answers those for whom it is enough.
+    pub(crate) fn serve_waits(&self, hub: &Hub) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut served = Vec::new();
+        let mut waits = self.waits.lock();
+        waits.retain(|wait| {
+            let acked = self.acked(wait.offset);
+            let is_enough = acked >= wait.replicas;
+            if is_enough {
+                served.push((wait.client, acked));
+            }
+            !is_enough && hub.waiting.contains(wait.client)
+        });
+        self.waiting.store(waits.len(), Ordering::Release);
+        drop(waits);
+        for (client, acked) in served {
+            if let Some(lane) = hub.waiting.claim(client, &hub.keyspace) {
+                hub.mailboxes()[lane].send(Mail::Served {
+                    client,
+                    reply: format!(":{acked}\r\n").into_bytes(),
+                    failed: false,
+                });
+            }
+        }
+    }
+
+    /// What is due from time to time: PINGs, and the end of what nobody needs any more.
+    pub(crate) fn sweep(&self, hub: &Hub, now_ms: i64) {
+        let log = log_of(hub);
+        if self.count() == 0 {
+            return self.close_when_alone(hub, now_ms);
+        }
+        let period_ms = hub.parameters.number("repl-ping-replica-period") as i64 * 1_000;
+        if now_ms - self.pinged_ms.load(Ordering::Relaxed) >= period_ms {
+            self.pinged_ms.store(now_ms, Ordering::Relaxed);
+            log.append_aside(&[b"PING"]);
+        }
+        let backlog_bytes = hub.parameters.number("repl-backlog-size");
+        let limit = hub.parameters.output_limit(ClientClass::Replica);
+        log.set_limit(match limit.hard_bytes {
+            0 => u64::MAX,
+            hard_bytes => hard_bytes.max(backlog_bytes),
+        });
+        let replicas = self.replicas.lock();
+        let needed = replicas.iter().filter_map(|replica| replica.needed_from());
+        let needed = needed.min().unwrap_or(u64::MAX);
+        log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
+    }
+
+    /// Whether lane 0 has to [`sweep`](Self::sweep).
+    #[inline]
+    pub(crate) fn is_swept(&self, hub: &Hub) -> bool {
+        self.count() > 0 || log_of(hub).is_open()
+    }
+
+    /// Nobody has followed for `repl-backlog-ttl`: changes are told no more.
+    fn close_when_alone(&self, hub: &Hub, now_ms: i64) {
+        let log = log_of(hub);
+        if !log.is_open() {
+            return;
+        }
+        let backlog_bytes = hub.parameters.number("repl-backlog-size");
+        log.trim(log.end().saturating_sub(backlog_bytes));
+        let kept_ms = hub.parameters.number("repl-backlog-ttl") as i64 * 1_000;
+        let alone_ms = now_ms - self.alone_since_ms.load(Ordering::Relaxed);
+        if kept_ms != 0 && alone_ms >= kept_ms {
+            hub.keyspace.propagation().close(Audience::Replicas);
+            self.change_id();
+        }
+    }
+}
+
+impl Lanes {
+    fn tell(&self, lane: usize, mailboxes: &Mailboxes<Mail>) {
+        if !self.told[lane].swap(true, Ordering::AcqRel) {
+            mailboxes[lane].send(Mail::ReplicasAdvanced);
+        }
+    }
+}
+
+/// The stream that replicas follow.
+pub(crate) fn log_of(hub: &Hub) -> &Log {
+    hub.keyspace.propagation().log(Audience::Replicas)
+}
+
+fn new_id() -> String {
+    let word = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+}

@@ -1,0 +1,207 @@
+//! The replicas of one lane: what they are sent, turn by turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tracing::{info, warn};
+
+use super::{Phase, Replica, FileMaker, log_of};
+use crate::hub::{Hub, Mail};
+use crate::parameters::{ClientClass, OverLimit};
+
+/// The replicas whose connections a lane owns.
+#[derive(Debug, Default)]
+pub(crate) struct LaneReplicas {
+    replicas: Vec<Served>,
+}
+
+#[derive(Debug)]
+struct Served {
+    connection: ConnectionId,
+    replica: Arc<Replica>,
+    has_begun: bool,
+    over_limit: OverLimit,
+}
+
+impl LaneReplicas {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.replicas.is_empty()
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        hub: &Hub,
+        lane: usize,
+        connection: ConnectionId,
+        replica: Arc<Replica>,
+    ) {
+        hub.replication.add(replica.clone());
+        let serving = &hub.replication.lanes.serving;
+        serving.fetch_or(1 << lane, Ordering::AcqRel);
+        self.replicas.push(Served {
+            connection,
+            replica,
+            has_begun: false,
+            over_limit: OverLimit::default(),
+        });
+    }
+
+    /// A connection has ended; nothing if it was no replica's.
+    pub(crate) fn remove(
+        &mut self,
+        hub: &Hub,
+        lane: usize,
+        connection: ConnectionId,
+        now_ms: i64,
+    ) {
+        let Some(at) = self.position(connection) else {
+            return;
+        };
+        let served = self.replicas.swap_remove(at);
+        hub.replication.remove(&served.replica, now_ms);
+        info!(address = %served.replica.client.address, "a replica has left");
+        if self.replicas.is_empty() {
+            let serving = &hub.replication.lanes.serving;
+            serving.fetch_and(!(1 << lane), Ordering::AcqRel);
+        }
+    }
+
+    /// The lane is awake, and will look at the stream by itself: nobody need tell it.
+    #[inline]
+    pub(crate) fn note_awake(&self, hub: &Hub, lane: usize) {
+        if !self.replicas.is_empty() {
+            hub.replication.lanes.told[lane].store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends every replica what there is for it.
+    pub(crate) fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
+        // Exchanged before the log is looked at: whoever still finds the mark has appended before.
+        hub.replication.lanes.told[context.lane()].swap(false, Ordering::AcqRel);
+        for served in &mut self.replicas {
+            served.serve(hub, context);
+        }
+    }
+
+    /// A connection takes more.
+    pub(crate) fn drained(
+        &mut self,
+        hub: &Arc<Hub>,
+        context: &mut Context<Mail>,
+        connection: ConnectionId,
+    ) {
+        if let Some(at) = self.position(connection) {
+            self.replicas[at].serve(hub, context);
+        }
+    }
+
+    /// Cuts off those that are too far behind, or were not heard of for too long.
+    pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let limit = hub.parameters.output_limit(ClientClass::Replica);
+        let silent_ms_max = hub.parameters.number("repl-timeout") as i64 * 1_000;
+        let end = log_of(hub).end();
+        for served in &mut self.replicas {
+            let replica = &served.replica;
+            let behind = match replica.needed_from() {
+                Some(from) => end.saturating_sub(from) as usize,
+                None => 0,
+            } + context.out_bytes(served.connection);
+            let too_slow = served
+                .over_limit
+                .is_exceeded(limit, behind, context.now_ns());
+            let is_silent = replica.phase() == Phase::Online
+                && replica.acknowledges
+                && replica.silent_ms(now_ms) > silent_ms_max;
+            if too_slow || is_silent {
+                let address = &replica.client.address;
+                warn!(%address, behind, too_slow, "a replica is cut off");
+                if too_slow {
+                    hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+                }
+                context.close(served.connection, CloseReason::Requested);
+            }
+        }
+    }
+
+    fn position(&self, connection: ConnectionId) -> Option<usize> {
+        let mut replicas = self.replicas.iter();
+        replicas.position(|served| served.connection == connection)
+    }
+}
+
+impl Served {
+    fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
+        if !self.has_begun {
+            self.has_begun = true;
+            if self.replica.phase() == Phase::Waiting {
+                FileMaker::begin(hub.clone(), self.replica.clone());
+            }
+        }
+        loop {
+            if context.out_bytes(self.connection) > OUT_BYTES_MAX {
+                // `drained` goes on.
+                return context.watch_drain(self.connection);
+            }
+            let goes_on = match self.replica.phase() {
+                Phase::Waiting | Phase::Loading => self.send_file(context),
+                Phase::Loaded => false,
+                Phase::Online => self.send_stream(hub, context),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Sends a part of the file; false if there is none for now.
+    fn send_file(&self, context: &mut Context<Mail>) -> bool {
+        let (part, is_last) = self.replica.take_part();
+        let is_sent = part.is_some();
+        if let Some(part) = part
+            && let Some(out) = context.out(self.connection)
+        {
+            out.buffer().extend_from_slice(&part);
+        }
+        if is_last {
+            let now_ms = (context.unix_ns() / 1_000_000) as i64;
+            self.replica.heard_of(now_ms);
+            self.replica.set_phase(match self.replica.takes_mark {
+                true => Phase::Loaded,
+                false => Phase::Online,
+            });
+        }
+        is_sent || is_last
+    }
+
+    /// Sends some of the stream; false if there is no more.
+    fn send_stream(&self, hub: &Hub, context: &mut Context<Mail>) -> bool {
+        let (log, from) = (log_of(hub), self.replica.sent());
+        if from == log.end() {
+            return false;
+        }
+        let Some(out) = context.out(self.connection) else {
+            return false;
+        };
+        match log.read(from, READ_BYTES, out.buffer()) {
+            Ok(to) => {
+                self.replica.set_sent(to);
+                to != from
+            }
+            Err(error) => {
+                let address = &self.replica.client.address;
+                warn!(%address, %error, "a replica is too slow for the stream");
+                hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+                context.close(self.connection, CloseReason::Requested);
+                false
+            }
+        }
+    }
+}
+
+/// Above so many unsent bytes a replica is given no more; the rest waits in the log.
+const OUT_BYTES_MAX: usize = 256 << 10;
+/// Bytes copied out of the log under one lock.
+const READ_BYTES: usize = 64 << 10;

@@ -1,0 +1,204 @@
+//! One replica, as its lane, the thread that makes its file, and INFO share it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::ReplicaStatus;
+use crate::clients::Client;
+
+/// A replica and how far it is.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    pub(crate) client: Arc<Client>,
+    /// Where it says that it can be reached.
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    /// It came with PSYNC, and acknowledges what it has.
+    pub(crate) acknowledges: bool,
+    /// It finds the end of the file by a mark, and wants nothing behind it until it has said so.
+    pub(crate) takes_mark: bool,
+    phase: AtomicU8,
+    /// Offset of the next byte of the stream that it is to get.
+    sent: AtomicU64,
+    acked: AtomicU64,
+    /// When it was last heard of, ms since the UNIX epoch.
+    acked_ms: AtomicI64,
+    file: Mutex<File>,
+    /// There is room for more of the file.
+    room: Condvar,
+    has_left: AtomicBool,
+}
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its file is still to be begun.
+    Waiting = 0,
+    /// It gets its file.
+    Loading = 1,
+    /// It has all of the file, and has not said so yet.
+    Loaded = 2,
+    /// It gets the stream.
+    Online = 3,
+}
+
+/// The parts of a file that are made and not sent yet.
+#[derive(Debug, Default)]
+struct File {
+    parts: VecDeque<Vec<u8>>,
+    bytes: usize,
+    is_whole: bool,
+}
+
+impl Replica {
+    /// A replica that is to get everything.
+    pub(crate) fn new(
+        client: Arc<Client>,
+        address: String,
+        port: u16,
+        acknowledges: bool,
+        takes_mark: bool,
+        now_ms: i64,
+    ) -> Self {
+        Replica {
+            client,
+            address,
+            port,
+            acknowledges,
+            takes_mark,
+            phase: AtomicU8::new(Phase::Waiting as u8),
+            sent: AtomicU64::new(0),
+            acked: AtomicU64::new(0),
+            acked_ms: AtomicI64::new(now_ms),
+            file: Mutex::default(),
+            room: Condvar::new(),
+            has_left: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Waiting,
+            1 => Phase::Loading,
+            2 => Phase::Loaded,
+            _ => Phase::Online,
+        }
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Its file stands for this offset of the stream.
+    pub(crate) fn begin_at(&self, offset: u64) {
+        self.set_sent(offset);
+        self.set_phase(Phase::Loading);
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_sent(&self, offset: u64) {
+        self.sent.store(offset, Ordering::Release);
+    }
+
+    /// Where the stream must be kept from, for it.
+    pub(crate) fn needed_from(&self) -> Option<u64> {
+        (self.phase() != Phase::Waiting).then(|| self.sent())
+    }
+
+    /// REPLCONF ACK.
+    pub(crate) fn acknowledge(&self, offset: u64, now_ms: i64) {
+        self.acked.fetch_max(offset, Ordering::AcqRel);
+        self.heard_of(now_ms);
+    }
+
+    pub(crate) fn heard_of(&self, now_ms: i64) {
+        self.acked_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Whether it has all before an offset.
+    pub(crate) fn has(&self, offset: u64) -> bool {
+        self.phase() == Phase::Online && self.acked.load(Ordering::Acquire) >= offset
+    }
+
+    /// Whether it follows, and was heard of lately.
+    pub(crate) fn keeps_up(&self, now_ms: i64, lag_ms_max: i64) -> bool {
+        self.phase() == Phase::Online && self.silent_ms(now_ms) <= lag_ms_max
+    }
+
+    /// Since it was last heard of, ms.
+    pub(crate) fn silent_ms(&self, now_ms: i64) -> i64 {
+        now_ms - self.acked_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn status(&self, now_ms: i64) -> ReplicaStatus {
+        let phase = self.phase();
+        let lag_ms = match phase {
+            Phase::Online => self.silent_ms(now_ms),
+            _ => 0,
+        };
+        ReplicaStatus {
+            address: self.address.clone(),
+            port: self.port,
+            phase,
+            acked: self.acked.load(Ordering::Relaxed),
+            lag_s: (lag_ms / 1_000).max(0),
+        }
+    }
+
+    /// Adds to its file, when there is room; false if it has left.
+    pub(crate) fn push(&self, part: Vec<u8>, is_bounded: bool) -> bool {
+        let mut file = self.file.lock();
+        while is_bounded && file.bytes > FILE_BYTES_MAX && !self.has_left() {
+            self.room.wait(&mut file);
+        }
+        file.bytes += part.len();
+        file.parts.push_back(part);
+        !self.has_left()
+    }
+
+    /// All of its file is there.
+    pub(crate) fn finish(&self) {
+        self.file.lock().is_whole = true;
+    }
+
+    /// What comes next of its file, and whether that is the end of it.
+    pub(crate) fn take_part(&self) -> (Option<Vec<u8>>, bool) {
+        let mut file = self.file.lock();
+        let part = file.parts.pop_front();
+        file.bytes -= part.as_ref().map_or(0, Vec::len);
+        self.room.notify_all();
+        (part, file.is_whole && file.parts.is_empty())
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn leave(&self) {
+        let mut file = self.file.lock();
+        self.has_left.store(true, Ordering::Release);
+        file.parts.clear();
+        file.bytes = 0;
+        self.room.notify_all();
+    }
+}
+
+impl Phase {
+    /// As INFO has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Waiting => "wait_bgsave",
+            Phase::Loading => "send_bulk",
+            Phase::Loaded | Phase::Online => "online",
+        }
+    }
+}
+
+/// Bytes of a file that wait for their lane; whoever makes it waits above that.
+const FILE_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,266 @@
+//! SYNC, PSYNC, REPLCONF, ROLE, and what the session's own commands tell replicas.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::{Audience, Unit};
+use tidewire_resp::ArgumentList;
+use tidewire_resp::number::parse_integer;
+
+use super::{Call, RespSession, State};
+use crate::hub::Hub;
+use crate::replication::{Phase, Replica, log_of};
+
+/// What a client has said of itself before it asks to be a replica, and the replica it is then.
+#[derive(Debug, Default)]
+pub(super) struct ReplicaSession {
+    port: u16,
+    address: Option<String>,
+    takes_mark: bool,
+    knows_histories: bool,
+    replica: Option<Arc<Replica>>,
+}
+
+/// A command that the session has run and that others are to be told of, in the unit of what runs
+/// with it.
+#[derive(Debug)]
+pub(super) struct Told {
+    database: usize,
+    words: ArgumentList,
+    replicas_only: bool,
+}
+
+impl RespSession {
+    /// Whether it is a replica's.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.state.replica.is_some()
+    }
+}
+
+impl State {
+    /// SYNC: everything, then the stream.
+    pub(super) fn sync(&mut self, call: &mut Call<'_>) {
+        if !self.is_replica() {
+            self.begin_replica(call, false, None);
+        }
+    }
+
+    /// PSYNC: the stream from where the replica is, or everything.
+    pub(super) fn psync(&mut self, call: &mut Call<'_>) {
+        if self.is_replica() {
+            return;
+        }
+        let Some(next) = parse_integer(&call.arguments[2]) else {
+            return self.refuse(call, NOT_INTEGER);
+        };
+        let id = &call.arguments[1];
+        let (hub, replication) = (call.hub, &call.hub.replication);
+        let log = log_of(hub);
+        // It counts from 1, and asks for what comes next.
+        let from = u64::try_from(next - 1).ok();
+        let from = from.filter(|&from| {
+            let is_ours = id.eq_ignore_ascii_case(replication.id().as_bytes());
+            is_ours && log.is_open() && (log.start()..=log.end()).contains(&from)
+        });
+        match from {
+            Some(from) => {
+                replication.partial_syncs.fetch_add(1, Ordering::Relaxed);
+                self.begin_replica(call, true, Some(from));
+                let knows = self.replica.as_ref().is_some_and(|own| own.knows_histories);
+                let reply = match knows {
+                    true => format!("+CONTINUE {}\r\n", replication.id()),
+                    false => "+CONTINUE\r\n".to_owned(),
+                };
+                if let Some(out) = call.context.out(self.id) {
+                    out.buffer().extend_from_slice(reply.as_bytes());
+                }
+            }
+            None => {
+                if id != b"?" {
+                    let refused = &replication.partial_syncs_refused;
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+                self.begin_replica(call, true, None);
+            }
+        }
+    }
+
+    fn begin_replica(&mut self, call: &mut Call<'_>, acknowledges: bool, from: Option<u64>) {
+        let own = self.replica.get_or_insert_default();
+        let address = own.address.clone().unwrap_or_else(|| {
+            let address = &self.client.address;
+            let host = address.rsplit_once(':').map_or(&**address, |parts| parts.0);
+            host.trim_matches(['[', ']']).to_owned()
+        });
+        let now_ms = call.now_ms();
+        let takes_mark = acknowledges && own.takes_mark;
+        let replica = Replica::new(
+            self.client.clone(),
+            address,
+            own.port,
+            acknowledges,
+            takes_mark,
+            now_ms,
+        );
+        let replica = Arc::new(replica);
+        match from {
+            Some(from) => {
+                replica.begin_at(from);
+                replica.set_phase(Phase::Online);
+            }
+            None => {
+                let full_syncs = &call.hub.replication.full_syncs;
+                full_syncs.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        own.replica = Some(replica.clone());
+        self.client.is_replica.store(true, Ordering::Relaxed);
+        let lane = call.context.lane();
+        call.sessions.replicas.add(call.hub, lane, self.id, replica);
+    }
+
+    fn is_replica(&self) -> bool {
+        let own = self.replica.as_ref();
+        own.is_some_and(|own| own.replica.is_some())
+    }
+
+    /// REPLCONF: what a replica says of itself. An acknowledgement has no reply.
+    pub(super) fn replconf(&mut self, call: &mut Call<'_>) {
+        let arguments = call.arguments;
+        if arguments.len().is_multiple_of(2) {
+            return self.refuse(call, "ERR syntax error");
+        }
+        for at in (1..arguments.len()).step_by(2) {
+            let (option, value) = (&arguments[at], &arguments[at + 1]);
+            let own = self.replica.get_or_insert_default();
+            match option.to_ascii_lowercase().as_slice() {
+                b"listening-port" => match parse_integer(value) {
+                    Some(port) => own.port = u16::try_from(port).unwrap_or(0),
+                    None => return self.refuse(call, NOT_INTEGER),
+                },
+                b"ip-address" if value.len() < ADDRESS_BYTES_MAX => {
+                    own.address = Some(String::from_utf8_lossy(value).into_owned());
+                }
+                b"ip-address" => {
+                    let length = value.len();
+                    let text = format!(
+                        "ERR REPLCONF ip-address provided by replica instance is too long: \
+                         {length} bytes"
+                    );
+                    return self.refuse(call, &text);
+                }
+                b"capa" => {
+                    own.takes_mark |= value.eq_ignore_ascii_case(b"eof");
+                    own.knows_histories |= value.eq_ignore_ascii_case(b"psync2");
+                }
+                b"ack" => return self.acknowledge(call, value),
+                b"getack" => return,
+                b"version" => {}
+                b"rdb-only" | b"rdb-filter-only" | b"rdb-channel" if value == b"0" => {}
+                _ => {
+                    let option = String::from_utf8_lossy(option).into_owned();
+                    let text = format!("ERR Unrecognized REPLCONF option: {option}");
+                    return self.refuse(call, &text);
+                }
+            }
+        }
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    fn acknowledge(&self, call: &mut Call<'_>, offset: &[u8]) {
+        let own = self.replica.as_ref();
+        let Some(replica) = own.and_then(|own| own.replica.as_ref()) else {
+            return;
+        };
+        if let Some(offset) = parse_integer(offset).and_then(|offset| u64::try_from(offset).ok()) {
+            replica.acknowledge(offset, call.now_ms());
+            if replica.phase() == Phase::Loaded {
+                // It has found the file's end; the turn's end sends what comes behind it.
+                replica.set_phase(Phase::Online);
+            }
+            call.hub.replication.serve_waits(call.hub);
+        }
+    }
+
+    pub(super) fn role(&self, call: &mut Call<'_>) {
+        let statuses = call.hub.replication.statuses(call.now_ms());
+        let offset = log_of(call.hub).end() as i64;
+        let mut replicas = statuses;
+        replicas.retain(|one| matches!(one.phase, Phase::Loaded | Phase::Online));
+        self.reply(call.context, |reply| {
+            reply.array(3);
+            reply.bulk(b"master");
+            reply.integer(offset);
+            reply.array(replicas.len());
+            for one in &replicas {
+                reply.array(3);
+                reply.bulk(one.address.as_bytes());
+                reply.bulk(one.port.to_string().as_bytes());
+                reply.bulk(one.acked.to_string().as_bytes());
+            }
+        });
+    }
+
+    /// Tells others the command that has run: replicas alone if nothing of it is kept.
+    pub(super) fn tell(&mut self, call: &Call<'_>, replicas_only: bool) {
+        let propagation = call.hub.keyspace.propagation();
+        if !propagation.is_wanted() {
+            return;
+        }
+        let mut words = ArgumentList::new();
+        words.extend(call.arguments);
+        self.told.push(Told {
+            database: self.database,
+            words,
+            replicas_only,
+        });
+        if !self.is_executing {
+            // Nothing runs with it.
+            let mut unit = Unit::default();
+            self.tell_into(&mut unit);
+            propagation.append(&unit);
+        }
+    }
+
+    /// Moves what was told into the unit of what runs with it.
+    pub(super) fn tell_into(&mut self, unit: &mut Unit) {
+        for told in self.told.drain(..) {
+            let words = told.words.as_arguments();
+            match told.replicas_only {
+                true => unit.push_for_replicas(told.database, words),
+                false => unit.push(told.database, words),
+            }
+        }
+    }
+
+    /// Whether there is something to [`tell_into`](Self::tell_into) a unit.
+    #[inline]
+    pub(super) fn has_told(&self) -> bool {
+        !self.told.is_empty()
+    }
+}
+
+/// The stream's numbers in INFO.
+pub(crate) struct StreamStatus {
+    pub(crate) end: u64,
+    pub(crate) first: u64,
+    pub(crate) kept: u64,
+    pub(crate) is_open: bool,
+}
+
+impl StreamStatus {
+    pub(crate) fn of(hub: &Hub) -> Self {
+        let log = hub.keyspace.propagation().log(Audience::Replicas);
+        let (start, end, is_open) = (log.start(), log.end(), log.is_open());
+        StreamStatus {
+            end,
+            first: if is_open { start + 1 } else { 0 },
+            kept: end - start,
+            is_open,
+        }
+    }
+}
+
+/// The longest address that a replica may give itself.
+const ADDRESS_BYTES_MAX: usize = 256;
+const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
