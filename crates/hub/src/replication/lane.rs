@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{info, warn};
 
-use super::{Phase, Replica, FileMaker, log_of};
+use super::{FileMaker, Phase, Replica, log_of};
 use crate::hub::{Hub, Mail};
 use crate::parameters::{ClientClass, OverLimit};
 
@@ -49,13 +49,7 @@ impl LaneReplicas {
     }
 
     /// A connection has ended; nothing if it was no replica's.
-    pub(crate) fn remove(
-        &mut self,
-        hub: &Hub,
-        lane: usize,
-        connection: ConnectionId,
-        now_ms: i64,
-    ) {
+    pub(crate) fn remove(&mut self, hub: &Hub, lane: usize, connection: ConnectionId, now_ms: i64) {
         let Some(at) = self.position(connection) else {
             return;
         };

@@ -330,7 +330,10 @@ impl State {
         }
         if call.hub.parameters.wants_replicas.load(Ordering::Relaxed)
             && self.is_write(command)
-            && call.hub.replication.are_too_few(&call.hub.parameters, call.now_ms())
+            && call
+                .hub
+                .replication
+                .are_too_few(&call.hub.parameters, call.now_ms())
         {
             return self.refuse_for_now(call, command, transaction::TOO_FEW_REPLICAS);
         }

@@ -205,7 +205,9 @@ impl State {
         let writes = !flags.has(ScriptFlags::NO_WRITES);
         if writes
             && hub.parameters.wants_replicas.load(Ordering::Relaxed)
-            && hub.replication.are_too_few(&hub.parameters, crate::hub::unix_ms())
+            && hub
+                .replication
+                .are_too_few(&hub.parameters, crate::hub::unix_ms())
         {
             return Err(TOO_FEW_REPLICAS);
         }
@@ -605,7 +607,10 @@ impl ScriptHost<'_, '_, '_> {
         if writes
             && !self.is_dirty
             && wants_replicas.load(Ordering::Relaxed)
-            && self.hub.replication.are_too_few(&self.hub.parameters, self.call.now_ms())
+            && self
+                .hub
+                .replication
+                .are_too_few(&self.hub.parameters, self.call.now_ms())
         {
             return Err(TOO_FEW_REPLICAS);
         }

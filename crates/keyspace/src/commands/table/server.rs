@@ -660,7 +660,10 @@ pub(super) const SERVER: &[Command] = &[
         Run::Session(SessionCommand::Sync),
     )
     .categories("admin dangerous")
-    .docs("Begins the stream of changes with all keys.", "O(N) in the number of keys."),
+    .docs(
+        "Begins the stream of changes with all keys.",
+        "O(N) in the number of keys.",
+    ),
     command(
         "psync",
         -3,

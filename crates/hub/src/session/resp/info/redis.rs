@@ -239,8 +239,7 @@ pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
     for (number, one) in statuses.iter().enumerate() {
         let (address, port, phase) = (&one.address, one.port, one.phase.name());
         let (acked, lag_s) = (one.acked, one.lag_s);
-        let text =
-            format!("ip={address},port={port},state={phase},offset={acked},lag={lag_s}");
+        let text = format!("ip={address},port={port},state={phase},offset={acked},lag={lag_s}");
         line(out, &format!("slave{number}"), text);
     }
     line(out, "master_failover_state", "no-failover");
