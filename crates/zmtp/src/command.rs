@@ -65,4 +65,4 @@ pub(crate) const PONG: &[u8] = b"PONG";
 /// The longest context of a PING; what is longer is cut, as libzmq does.
 pub(crate) const PING_CONTEXT_BYTES_MAX: usize = 16;
 /// The longest name of a RADIO's group.
-pub(crate) const GROUP_BYTES_MAX: usize = 255;
+pub(crate) const GROUP_BYTES_MAX: u64 = 255;

@@ -1,5 +1,6 @@
 //! What a connection is told before it begins.
 
+use crate::curve::{Keypair, PublicKey, SecretKey};
 use crate::greeting::Version;
 use crate::socket_type::SocketType;
 
@@ -89,6 +90,26 @@ pub enum Security {
     /// We ask for a user name and a password
     /// ([`Credentials::Plain`](crate::Credentials::Plain)).
     PlainServer,
+    /// We prove to hold a secret key, to a server whose public key we know; all traffic is
+    /// encrypted.
+    CurveClient {
+        /// Our permanent keys.
+        keys: Keypair,
+        /// The server's permanent public key.
+        server_key: PublicKey,
+    },
+    /// We hold the key that clients know us by, and ask who they are
+    /// ([`Credentials::Curve`](crate::Credentials::Curve)); all traffic is encrypted.
+    CurveServer {
+        /// Our permanent secret key.
+        secret_key: SecretKey,
+    },
+}
+
+impl Security {
+    pub(crate) const fn is_server(&self) -> bool {
+        matches!(self, Security::PlainServer | Security::CurveServer { .. })
+    }
 }
 
 /// When to ask a silent peer whether it lives.

@@ -1,10 +1,12 @@
 //! One side of one connection.
 
+mod encrypted;
 mod handshake;
 mod traffic;
 
-use crate::command::{CANCEL, JOIN, LEAVE, SUBSCRIBE, encode_command, encode_error};
+use crate::command::{CANCEL, JOIN, LEAVE, PING, SUBSCRIBE, encode_command, encode_error};
 use crate::config::Config;
+use crate::curve::{self, Cipher};
 use crate::error::Error;
 use crate::frame::{FLAGS_3, encode_frame, frame_header};
 use crate::greeting::{Greeting, Version};
@@ -38,6 +40,8 @@ pub struct Connection {
     seen: usize,
     liveness: Liveness,
     outgoing: Vec<u8>,
+    /// What encrypts traffic, in `Phase::Encrypted`.
+    cipher: Option<Box<Cipher>>,
     config: Config,
     version: Version,
     peer: Option<Peer>,
@@ -154,6 +158,8 @@ enum Phase {
     /// The driver is judging credentials.
     Judgement,
     Traffic,
+    /// The same through the cipher.
+    Encrypted,
     Closed,
 }
 
@@ -211,6 +217,7 @@ impl Connection {
             seen: 0,
             liveness: Liveness::new(config.heartbeat),
             outgoing,
+            cipher: None,
             version: config.version,
             config,
             peer: None,
@@ -233,6 +240,7 @@ impl Connection {
         }
         let step = match self.phase {
             Phase::Traffic => self.receive_traffic(input, now_ns),
+            Phase::Encrypted => return self.receive_encrypted(input, now_ns),
             _ => self.receive_handshake(input, now_ns),
         };
         match &step {
@@ -251,7 +259,7 @@ impl Connection {
     pub fn deadline_ns(&self) -> Option<u64> {
         match self.phase {
             Phase::Closed => None,
-            Phase::Traffic => self.liveness.deadline_ns(),
+            Phase::Traffic | Phase::Encrypted => self.liveness.deadline_ns(),
             _ => self.handshake_deadline_ns,
         }
     }
@@ -263,10 +271,7 @@ impl Connection {
     pub fn timeout(&mut self, now_ns: u64) -> Result<(), Error> {
         let result = match self.phase {
             Phase::Closed => Err(Error::Closed),
-            Phase::Traffic => {
-                let room = self.outgoing.len() < OUTGOING_BYTES_MAX;
-                self.liveness.timeout(now_ns, room, &mut self.outgoing)
-            }
+            Phase::Traffic | Phase::Encrypted => self.ping_if_due(now_ns),
             _ if self
                 .handshake_deadline_ns
                 .is_some_and(|deadline| deadline <= now_ns) =>
@@ -284,7 +289,7 @@ impl Connection {
     /// Whether the handshake is done and the connection alive: messages may be sent.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Traffic
+        matches!(self.phase, Phase::Traffic | Phase::Encrypted)
     }
 
     /// The peer, from [`Event::Ready`] on.
@@ -292,7 +297,8 @@ impl Connection {
         self.peer.as_ref()
     }
 
-    /// Lets the peer in whose credentials came by [`Event::Authenticate`].
+    /// Lets the peer in whose credentials came by [`Event::Authenticate`]. Then
+    /// [`receive`](Self::receive) goes on with what input there is, even none.
     ///
     /// # Errors
     /// There was no such event.
@@ -331,7 +337,7 @@ impl Connection {
     /// of use to another.
     #[inline]
     pub fn encrypts(&self) -> bool {
-        false
+        self.cipher.is_some()
     }
 
     /// Appends one message frame as this peer is to have it: plain, or encrypted under the next
@@ -341,7 +347,13 @@ impl Connection {
     /// goes out before the frame, because its numbers are lower.
     #[inline]
     pub fn encode_message_frame(&mut self, out: &mut Vec<u8>, body: &[u8], more: bool) {
-        encode_frame(out, body, more);
+        match &mut self.cipher {
+            None => encode_frame(out, body, more),
+            Some(cipher) => {
+                out.append(&mut self.outgoing);
+                cipher.seal(out, u8::from(more) * curve::MORE, &[body]);
+            }
+        }
     }
 
     /// Appends a subscription: a command to a 3.1 peer, a message to an older one.
@@ -356,12 +368,12 @@ impl Connection {
 
     /// Appends a DISH's wish to join a group, which has at most 255 bytes.
     pub fn encode_join(&mut self, out: &mut Vec<u8>, group: &[u8]) {
-        encode_command(out, JOIN, &[group]);
+        self.encode_command(out, JOIN, group);
     }
 
     /// Appends a DISH's wish to leave a group.
     pub fn encode_leave(&mut self, out: &mut Vec<u8>, group: &[u8]) {
-        encode_command(out, LEAVE, &[group]);
+        self.encode_command(out, LEAVE, group);
     }
 
     /// Octets that are still to come of a body begun by [`Event::FrameStart`]; else 0.
@@ -382,11 +394,53 @@ impl Connection {
 
     fn encode_subscription(&mut self, out: &mut Vec<u8>, topic: &[u8], name: &[u8], octet: u8) {
         if self.version >= Version::V3_1 {
-            encode_command(out, name, &[topic]);
+            self.encode_command(out, name, topic);
+        } else if let Some(cipher) = &mut self.cipher {
+            out.append(&mut self.outgoing);
+            cipher.seal(out, 0, &[&[octet], topic]);
         } else {
             out.extend_from_slice(frame_header(1 + topic.len(), false).as_bytes());
             out.push(octet);
             out.extend_from_slice(topic);
+        }
+    }
+
+    /// Appends a command as this peer is to have it.
+    fn encode_command(&mut self, out: &mut Vec<u8>, name: &[u8], data: &[u8]) {
+        if self.cipher.is_some() {
+            out.append(&mut self.outgoing);
+        }
+        encode_command_for(&mut self.cipher, out, name, data);
+    }
+
+    /// Says a command of the machine's own, unless the last ones are still unsent: the driver
+    /// cannot write, or the peer does not read.
+    fn say(&mut self, name: &[u8], data: &[u8]) {
+        if self.outgoing.len() < OUTGOING_BYTES_MAX {
+            encode_command_for(&mut self.cipher, &mut self.outgoing, name, data);
+        }
+    }
+
+    fn ping_if_due(&mut self, now_ns: u64) -> Result<(), Error> {
+        if let Some(ttl_deciseconds) = self.liveness.timeout(now_ns)? {
+            self.say(PING, &ttl_deciseconds.to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// A command, through the cipher if there is one.
+fn encode_command_for(
+    cipher: &mut Option<Box<Cipher>>,
+    out: &mut Vec<u8>,
+    name: &[u8],
+    data: &[u8],
+) {
+    match cipher {
+        None => encode_command(out, name, &[data]),
+        Some(cipher) => {
+            let parts: [&[u8]; 3] = [&[name.len() as u8], name, data];
+            cipher.seal(out, curve::COMMAND, &parts);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::{Config, Security};
+use crate::config::Config;
 use crate::error::Error;
 use crate::mechanism;
 use crate::socket_type::SocketType;
@@ -200,7 +200,7 @@ impl Greeting {
             return Err(Error::MechanismMismatch);
         }
         // libzmq leaves as-server zero whatever it is, so only a clash can be told.
-        if matches!(config.security, Security::PlainServer) && rest[0] == 1 {
+        if config.security.is_server() && rest[0] == 1 {
             return Err(Error::BothServers);
         }
         Ok(theirs.min(config.version))
@@ -211,7 +211,7 @@ impl Greeting {
 fn say_3(config: &Config, out: &mut Vec<u8>) {
     out.push(u8::from(config.version >= Version::V3_1));
     out.extend_from_slice(&mechanism::padded_name(&config.security));
-    out.push(u8::from(matches!(config.security, Security::PlainServer)));
+    out.push(u8::from(config.security.is_server()));
     out.extend_from_slice(&[0; FILLER_BYTES]);
 }
 

@@ -1,4 +1,5 @@
-//! ZMTP 3.1 as a state machine without I/O: no socket, no clock, no thread, no `unsafe`.
+//! ZMTP 3.1 as a state machine without I/O: no socket, no clock, no thread, and no `unsafe` but
+//! for calling what is compiled for newer processors (in `curve/salsa.rs`).
 //!
 //! [`Connection`] is one side of one ZeroMQ connection. Bytes from the peer go into
 //! [`Connection::receive`], events come out of it; what the machine itself has to say (greeting,
@@ -8,7 +9,7 @@
 //!
 //! [`PrefixTable`] is the other half of a publisher: who wants which topics.
 //!
-//! Spoken: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL and PLAIN. The bytes are drawn in
+//! Spoken: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL, PLAIN and CURVE. The bytes are drawn in
 //! `docs/zmtp.md`.
 //!
 //! ```
@@ -41,7 +42,7 @@
 //! # Ok::<(), tidewire_zmtp::Error>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod command;
 
@@ -50,6 +51,8 @@ pub use config::{Config, Heartbeat, Limits, Security};
 
 mod connection;
 pub use connection::{Connection, Credentials, Event, NotAsked, Peer, Step};
+
+pub mod curve;
 
 mod error;
 pub use error::{CommandName, Error, status_code};
@@ -74,3 +77,5 @@ pub use prefixes::{Insertion, PrefixTable, Removal};
 
 mod socket_type;
 pub use socket_type::SocketType;
+
+pub mod z85;

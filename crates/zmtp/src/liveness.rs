@@ -1,6 +1,5 @@
 //! Heartbeats: when to ask, and when to give the peer up.
 
-use crate::command::{PING, encode_command};
 use crate::config::Heartbeat;
 use crate::error::Error;
 
@@ -56,13 +55,8 @@ impl Liveness {
         (first != NEVER).then_some(first)
     }
 
-    /// Appends a PING if one is due and `room` says that the last ones went out.
-    pub(crate) fn timeout(
-        &mut self,
-        now_ns: u64,
-        room: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    /// The time to live to name in a PING, if one is due.
+    pub(crate) fn timeout(&mut self, now_ns: u64) -> Result<Option<u16>, Error> {
         if self.answer_by_ns <= now_ns {
             return Err(Error::HeartbeatTimeout);
         }
@@ -70,16 +64,13 @@ impl Liveness {
             return Err(Error::TimeToLiveExpired);
         }
         let Some(heartbeat) = self.heartbeat.filter(|_| self.ping_at_ns <= now_ns) else {
-            return Ok(());
+            return Ok(None);
         };
         self.start(now_ns);
-        if room {
-            encode_command(out, PING, &[&heartbeat.ttl_deciseconds.to_be_bytes()]);
-        }
         if heartbeat.timeout_ns > 0 && self.answer_by_ns == NEVER {
             self.answer_by_ns = now_ns.saturating_add(heartbeat.timeout_ns);
         }
-        Ok(())
+        Ok(Some(heartbeat.ttl_deciseconds))
     }
 }
 

@@ -1,35 +1,41 @@
 //! The security mechanisms: small machines that run between greeting and traffic.
 //!
 //! Each has the same four verbs: `start` after the greeting, `receive` a command, `answer` when
-//! the driver has let the peer in, `confirm` when its metadata are found good. A mechanism that
-//! changes traffic too (CURVE) becomes one more variant here and wraps frames after the handshake.
+//! the driver has let the peer in, `confirm` when its metadata are found good. CURVE leaves a
+//! cipher behind, through which all traffic goes.
 
+mod curve;
 mod null;
 mod plain;
+
+use std::borrow::Cow;
 
 use crate::command::{Command, READY};
 use crate::config::{Config, Security};
 use crate::connection::Credentials;
+use crate::curve::{Cipher, system_randomness};
 use crate::error::{CommandName, Error};
 use crate::metadata::encode_property;
 
 /// The machine of one connection.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Mechanism {
     Null(null::Null),
     PlainClient(plain::PlainClient),
     PlainServer(plain::PlainServer),
+    CurveClient(Box<curve::CurveClient>),
+    CurveServer(Box<curve::CurveServer>),
 }
 
 /// What a mechanism made of a command.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Progress<'b> {
     /// It waits for the next one.
     Continue,
     /// The driver is to judge these.
     Authenticate(Credentials<'b>),
     /// The peer's metadata; once they are found good, `confirm`.
-    Metadata(&'b [u8]),
+    Metadata(Cow<'b, [u8]>),
     /// The peer refuses, with this reason.
     Refused(&'b [u8]),
 }
@@ -42,15 +48,29 @@ impl Mechanism {
                 Mechanism::PlainClient(plain::PlainClient::new(username, password))
             }
             Security::PlainServer => Mechanism::PlainServer(plain::PlainServer::new()),
+            Security::CurveClient { keys, server_key } => {
+                let keys = keys.clone();
+                let client = curve::CurveClient::new(keys, *server_key, system_randomness);
+                Mechanism::CurveClient(Box::new(client))
+            }
+            Security::CurveServer { secret_key } => {
+                let server = curve::CurveServer::new(secret_key.clone(), system_randomness);
+                Mechanism::CurveServer(Box::new(server))
+            }
         }
     }
 
     /// The greetings agree. `own` is our metadata.
-    pub(crate) fn start(&mut self, own: &[u8], out: &mut Vec<u8>) -> Progress<'static> {
+    pub(crate) fn start(
+        &mut self,
+        own: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Progress<'static>, Error> {
         match self {
-            Mechanism::Null(null) => null.start(own, out),
-            Mechanism::PlainClient(client) => client.start(out),
-            Mechanism::PlainServer(_) => Progress::Continue,
+            Mechanism::Null(null) => Ok(null.start(own, out)),
+            Mechanism::PlainClient(client) => Ok(client.start(out)),
+            Mechanism::CurveClient(client) => client.start(out).map(|()| Progress::Continue),
+            Mechanism::PlainServer(_) | Mechanism::CurveServer(_) => Ok(Progress::Continue),
         }
     }
 
@@ -65,6 +85,8 @@ impl Mechanism {
             Mechanism::Null(null) => null.receive(Command::parse(body)?),
             Mechanism::PlainClient(client) => client.receive(body, own, out),
             Mechanism::PlainServer(server) => server.receive(Command::parse(body)?),
+            Mechanism::CurveClient(client) => client.receive(Command::parse(body)?, own, out),
+            Mechanism::CurveServer(server) => server.receive(Command::parse(body)?, out),
         }
     }
 
@@ -72,15 +94,34 @@ impl Mechanism {
     pub(crate) fn answer(&mut self, own: &[u8], out: &mut Vec<u8>) {
         match self {
             Mechanism::Null(null) => null.answer(own, out),
-            Mechanism::PlainClient(_) => {}
             Mechanism::PlainServer(server) => server.answer(out),
+            Mechanism::PlainClient(_) | Mechanism::CurveClient(_) | Mechanism::CurveServer(_) => {}
+        }
+    }
+
+    /// Metadata that came before the driver's answer, once.
+    pub(crate) fn take_metadata(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Mechanism::CurveServer(server) => server.take_metadata(),
+            _ => None,
         }
     }
 
     /// The peer's metadata are good.
     pub(crate) fn confirm(&mut self, own: &[u8], out: &mut Vec<u8>) {
-        if let Mechanism::PlainServer(_) = self {
-            crate::command::encode_command(out, READY, &[own]);
+        match self {
+            Mechanism::PlainServer(_) => crate::command::encode_command(out, READY, &[own]),
+            Mechanism::CurveServer(server) => server.confirm(own, out),
+            _ => {}
+        }
+    }
+
+    /// What traffic goes through from now on.
+    pub(crate) fn cipher(&self) -> Option<Cipher> {
+        match self {
+            Mechanism::CurveClient(client) => client.cipher(),
+            Mechanism::CurveServer(server) => server.cipher(),
+            _ => None,
         }
     }
 }
@@ -90,6 +131,7 @@ pub(crate) fn padded_name(security: &Security) -> [u8; NAME_BYTES] {
     let name: &[u8] = match security {
         Security::Null => b"NULL",
         Security::PlainClient { .. } | Security::PlainServer => b"PLAIN",
+        Security::CurveClient { .. } | Security::CurveServer { .. } => b"CURVE",
     };
     let mut padded = [0; NAME_BYTES];
     padded[..name.len()].copy_from_slice(name);

@@ -21,7 +21,7 @@ impl Connection {
             Phase::RoutingId(kind) => self.receive_routing_id(kind, input, now),
             Phase::Handshake => self.receive_handshake_command(input, now),
             Phase::Judgement => Ok(Step::wants(0)),
-            Phase::Closed | Phase::Traffic => Err(Error::Closed),
+            Phase::Closed | Phase::Traffic | Phase::Encrypted => Err(Error::Closed),
         }
     }
 
@@ -42,7 +42,7 @@ impl Connection {
             Greeted::Handshake(version) => {
                 self.version = version;
                 self.phase = Phase::Handshake;
-                let progress = handshake.mechanism.start(&handshake.own_metadata, out);
+                let progress = handshake.mechanism.start(&handshake.own_metadata, out)?;
                 if let Progress::Authenticate(credentials) = progress {
                     self.phase = Phase::Judgement;
                     event = Some(Event::Authenticate(credentials));
@@ -91,6 +91,12 @@ impl Connection {
         input: &'b [u8],
         now_ns: u64,
     ) -> Result<Step<'b>, Error> {
+        let handshake = self.handshake.as_mut().ok_or(Error::Closed)?;
+        if let Some(metadata) = handshake.mechanism.take_metadata() {
+            let peer = self.meet(&metadata)?;
+            self.become_ready(peer, now_ns);
+            return Ok(Step::of(0, Event::Ready));
+        }
         let head = match Head::read(input, self.known_flags)? {
             Ok(head) => head,
             Err(needed) => return Ok(Step::wants(needed)),
@@ -122,7 +128,7 @@ impl Connection {
                 Ok(Step::of(total, Event::PeerError(reason)))
             }
             Progress::Metadata(bytes) => {
-                let peer = self.meet(bytes)?;
+                let peer = self.meet(&bytes)?;
                 self.become_ready(peer, now_ns);
                 Ok(Step::of(total, Event::Ready))
             }
@@ -162,6 +168,7 @@ impl Connection {
     }
 
     fn become_ready(&mut self, peer: Peer, now_ns: u64) {
+        self.phase = Phase::Traffic;
         if let Some(mut handshake) = self.handshake.take()
             && self.version >= Version::V3_0
         {
@@ -169,9 +176,12 @@ impl Connection {
                 .mechanism
                 .confirm(&handshake.own_metadata, &mut self.outgoing);
             self.liveness.start(now_ns);
+            self.cipher = handshake.mechanism.cipher().map(Box::new);
+            if self.cipher.is_some() {
+                self.phase = Phase::Encrypted;
+            }
         }
         self.peer = Some(peer);
-        self.phase = Phase::Traffic;
     }
 }
 

@@ -1,9 +1,11 @@
 //! Frames after the handshake.
 
-use super::{Audience, Connection, Event, OUTGOING_BYTES_MAX, Phase, Step};
+use std::ops::Range;
+
+use super::{Audience, Connection, Event, Phase, Step};
 use crate::command::{
     CANCEL, Command, ERROR, GROUP_BYTES_MAX, JOIN, LEAVE, PING, PING_CONTEXT_BYTES_MAX, PONG,
-    SUBSCRIBE, encode_command,
+    SUBSCRIBE,
 };
 use crate::error::{CommandName, Error};
 use crate::frame::Head;
@@ -81,12 +83,7 @@ impl Connection {
         total: usize,
         input: &'b [u8],
     ) -> Result<Option<Step<'b>>, Error> {
-        let Audience::Publisher {
-            hears_messages,
-            amid_message,
-            later_frames_subscribe,
-        } = self.audience
-        else {
+        let Audience::Publisher { hears_messages, .. } = self.audience else {
             return Ok(None);
         };
         // What kind of frame it is stands in the body's first octet.
@@ -95,7 +92,7 @@ impl Connection {
             None => return Ok(Some(Step::wants(head.size + 1))),
             Some(&octet) => Some(octet),
         };
-        let subscribes = matches!(verb, Some(0 | 1)) && (!amid_message || later_frames_subscribe);
+        let subscribes = self.is_subscription(verb);
         let limit = self.config.limits.subscription_bytes_max.saturating_add(1);
         let complete = input.len() >= total;
         if subscribes {
@@ -109,14 +106,7 @@ impl Connection {
         if !complete && (subscribes || hears_messages && !streamed) {
             return Ok(Some(Step::wants(total)));
         }
-        self.audience = Audience::Publisher {
-            hears_messages,
-            amid_message: head.more(),
-            later_frames_subscribe: match amid_message {
-                true => later_frames_subscribe,
-                false => subscribes || !self.config.only_first_subscribe,
-            },
-        };
+        self.pass_publishers_frame(subscribes, head.more());
         if subscribes {
             let topic = &input[head.size + 1..total];
             let event = if verb == Some(1) {
@@ -139,6 +129,34 @@ impl Connection {
         }))
     }
 
+    /// Whether a publisher takes the frame that begins with this octet for a subscription.
+    pub(super) fn is_subscription(&self, verb: Option<u8>) -> bool {
+        match self.audience {
+            Audience::Receiver => false,
+            Audience::Publisher {
+                amid_message,
+                later_frames_subscribe,
+                ..
+            } => matches!(verb, Some(0 | 1)) && (!amid_message || later_frames_subscribe),
+        }
+    }
+
+    /// Remembers what a publisher's frame says of the next ones.
+    pub(super) fn pass_publishers_frame(&mut self, subscribes: bool, more: bool) {
+        let Audience::Publisher {
+            amid_message,
+            later_frames_subscribe,
+            ..
+        } = &mut self.audience
+        else {
+            return;
+        };
+        if !*amid_message {
+            *later_frames_subscribe = subscribes || !self.config.only_first_subscribe;
+        }
+        *amid_message = more;
+    }
+
     #[cold]
     fn receive_command<'b>(
         &mut self,
@@ -149,66 +167,70 @@ impl Connection {
         if head.more() {
             return Err(Error::CommandWithMore);
         }
+        let total = head.total(self.command_limit())?;
+        let Some(body) = input.get(head.size..total) else {
+            return Ok(Step::wants(total));
+        };
+        // Bytes behind a PING are the traffic that its time to live asks for.
+        let is_last = input.len() == total;
+        let sign = self.obey(body, is_last.then_some(now_ns))?;
+        Ok(Step {
+            consumed: total,
+            event: sign.map(|(sign, range)| sign.event(&body[range])),
+            needed: 2,
+        })
+    }
+
+    /// The longest body of a command.
+    pub(super) fn command_limit(&self) -> u64 {
         let limits = &self.config.limits;
         let subscription_max = limits
             .subscription_bytes_max
             .saturating_add(SUBSCRIBE.len() as u64 + 1);
-        let publishes = self.audience != Audience::Receiver;
-        let limit = match publishes {
-            true => limits.command_bytes_max.max(subscription_max),
-            false => limits.command_bytes_max,
-        };
-        let total = head.total(limit)?;
-        let Some(body) = input.get(head.size..total) else {
-            return Ok(Step::wants(total));
-        };
+        match self.audience {
+            Audience::Receiver => limits.command_bytes_max,
+            Audience::Publisher { .. } => limits.command_bytes_max.max(subscription_max),
+        }
+    }
+
+    /// Does what a command says; what the driver is to know of it, with where in the body.
+    #[cold]
+    pub(super) fn obey(
+        &mut self,
+        body: &[u8],
+        silent_from_ns: Option<u64>,
+    ) -> Result<Option<(Sign, Range<usize>)>, Error> {
         let command = Command::parse(body)?;
-        let event = match command.name {
-            SUBSCRIBE | CANCEL if publishes => {
-                let length = command.data.len() as u64;
-                let limit = limits.subscription_bytes_max;
-                if length > limit {
-                    return Err(Error::FrameTooLong { length, limit });
-                }
-                let subscribes = command.name == SUBSCRIBE;
-                let event = if subscribes {
-                    Event::Subscribe
-                } else {
-                    Event::Cancel
-                };
-                Some(event(command.data))
-            }
-            JOIN | LEAVE if self.config.socket_type == SocketType::Radio => {
-                let length = command.data.len() as u64;
-                let limit = GROUP_BYTES_MAX as u64;
-                if length > limit {
-                    return Err(Error::FrameTooLong { length, limit });
-                }
-                Some(match command.name {
-                    JOIN => Event::Join(command.data),
-                    _ => Event::Leave(command.data),
-                })
-            }
+        let data = body.len() - command.data.len()..body.len();
+        let limits = &self.config.limits;
+        let publishes = self.audience != Audience::Receiver;
+        let (sign, limit) = match command.name {
+            SUBSCRIBE if publishes => (Sign::Subscribe, limits.subscription_bytes_max),
+            CANCEL if publishes => (Sign::Cancel, limits.subscription_bytes_max),
+            JOIN if self.hears_groups() => (Sign::Join, GROUP_BYTES_MAX),
+            LEAVE if self.hears_groups() => (Sign::Leave, GROUP_BYTES_MAX),
             PING => {
-                // Bytes behind the PING are the traffic that its time to live asks for.
-                let is_last = input.len() == total;
-                self.receive_ping(command.data, is_last.then_some(now_ns))?;
-                None
+                self.receive_ping(command.data, silent_from_ns)?;
+                return Ok(None);
             }
             ERROR => {
-                let reason = command.error_reason()?;
+                let length = command.error_reason()?.len();
                 self.phase = Phase::Closed;
-                Some(Event::PeerError(reason))
+                return Ok(Some((Sign::Error, data.start + 1..data.start + 1 + length)));
             }
             // PONG was a sign of life, which is all it is for; what else there may be belongs to
             // a later version and is read over, as libzmq does.
-            _ => None,
+            _ => return Ok(None),
         };
-        Ok(Step {
-            consumed: total,
-            event,
-            needed: 2,
-        })
+        let length = command.data.len() as u64;
+        if length > limit {
+            return Err(Error::FrameTooLong { length, limit });
+        }
+        Ok(Some((sign, data)))
+    }
+
+    fn hears_groups(&self) -> bool {
+        self.config.socket_type == SocketType::Radio
     }
 
     fn receive_ping(&mut self, data: &[u8], silent_from_ns: Option<u64>) -> Result<(), Error> {
@@ -217,11 +239,29 @@ impl Connection {
         if let Some(now_ns) = silent_from_ns {
             self.liveness.promised(u16::from_be_bytes(*ttl), now_ns);
         }
-        // A peer that asks without reading the answers gets no more of them.
-        if self.outgoing.len() < OUTGOING_BYTES_MAX {
-            let context = &context[..context.len().min(PING_CONTEXT_BYTES_MAX)];
-            encode_command(&mut self.outgoing, PONG, &[context]);
-        }
+        self.say(PONG, &context[..context.len().min(PING_CONTEXT_BYTES_MAX)]);
         Ok(())
+    }
+}
+
+/// What a command means to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    Subscribe,
+    Cancel,
+    Join,
+    Leave,
+    Error,
+}
+
+impl Sign {
+    pub(super) fn event(self, bytes: &[u8]) -> Event<'_> {
+        match self {
+            Sign::Subscribe => Event::Subscribe(bytes),
+            Sign::Cancel => Event::Cancel(bytes),
+            Sign::Join => Event::Join(bytes),
+            Sign::Leave => Event::Leave(bytes),
+            Sign::Error => Event::PeerError(bytes),
+        }
     }
 }

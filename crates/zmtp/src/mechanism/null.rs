@@ -31,7 +31,7 @@ impl Null {
 
     pub(super) fn receive<'b>(&mut self, command: Command<'b>) -> Result<Progress<'b>, Error> {
         if command.name == READY {
-            return Ok(Progress::Metadata(command.data));
+            return Ok(Progress::Metadata(command.data.into()));
         }
         refused_or_unexpected(command)
     }

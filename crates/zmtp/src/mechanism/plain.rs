@@ -57,7 +57,7 @@ impl PlainClient {
                 encode_command(out, INITIATE, &[own]);
                 Ok(Progress::Continue)
             }
-            (ClientExpects::Ready, READY) => Ok(Progress::Metadata(command.data)),
+            (ClientExpects::Ready, READY) => Ok(Progress::Metadata(command.data.into())),
             _ => refused_or_unexpected(command),
         }
     }
@@ -90,7 +90,7 @@ impl PlainServer {
                     .map(Progress::Authenticate)
                     .ok_or(Error::MalformedCommand(CommandName::Hello))
             }
-            (ServerExpects::Initiate, INITIATE) => Ok(Progress::Metadata(command.data)),
+            (ServerExpects::Initiate, INITIATE) => Ok(Progress::Metadata(command.data.into())),
             _ => refused_or_unexpected(command),
         }
     }
