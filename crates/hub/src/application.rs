@@ -173,6 +173,9 @@ impl HubLane {
         if self.lane == 0 && self.hub.parameters.memory_bytes_max.load(Ordering::Relaxed) != 0 {
             self.hub.parameters.look_at_memory();
         }
+        if self.lane == 0 && self.hub.durability.wants_ticks(&self.hub) {
+            self.hub.durability.tick(&self.hub);
+        }
         self.fanout.sweep(context.now_ns());
         if self.lane == 0 && !self.hub.scripting.is_running() {
             self.sweep_tracking();
@@ -504,6 +507,14 @@ impl Application for HubLane {
     }
 
     fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let deadline_ns = self.turn_parts(context);
+        self.hub.durability.log.before_replies(&self.hub);
+        deadline_ns
+    }
+}
+
+impl HubLane {
+    fn turn_parts(&mut self, context: &mut Context<Mail>) -> Option<u64> {
         for (id, port, peer) in self.sessions.take_late() {
             self.accepted(context, id, port, &peer);
         }
@@ -525,7 +536,8 @@ impl Application for HubLane {
             || !self.sources.is_empty()
             || self.hub.parameters.limits_clients()
             || !self.sessions.replicas.is_empty()
-            || self.lane == 0 && self.hub.replication.is_swept(&self.hub);
+            || self.lane == 0 && self.hub.replication.is_swept(&self.hub)
+            || self.lane == 0 && self.hub.durability.wants_ticks(&self.hub);
         if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }

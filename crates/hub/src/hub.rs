@@ -17,6 +17,7 @@ use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
 use crate::board::{Board, MARKET_PREFIX, write_json_text};
 use crate::clients::Clients;
+use crate::durability::Durability;
 use crate::fanout::FanoutCounters;
 use crate::ingest::IngestCounters;
 use crate::monitor::Monitors;
@@ -162,6 +163,8 @@ pub struct Hub {
     pub(crate) scripting: Scripting,
     /// Replicas of this server.
     pub(crate) replication: Replication,
+    /// What outlives the process.
+    pub durability: Durability,
     /// What commands have done.
     pub(crate) statistics: Statistics,
     /// Who looks at every command.
@@ -274,7 +277,7 @@ impl Hub {
         // A session id must not repeat while a client may remember the last one.
         let session = (unix_ns / 1_000_000) as u32 | 1;
         let journal = Journal::new(session, config.journal_messages);
-        Arc::new(Self {
+        let hub = Arc::new(Self {
             parameters,
             keyspace,
             board,
@@ -299,6 +302,7 @@ impl Hub {
             pause: Pause::default(),
             scripting: Scripting::new(config.lanes),
             replication,
+            durability: Durability::default(),
             statistics: Statistics::new(config.lanes),
             attention: Attention::default(),
             tracking: Tracking::default(),
@@ -314,7 +318,9 @@ impl Hub {
             feed_lanes: AtomicU64::new(0),
             feed_told: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
             config,
-        })
+        });
+        hub.durability.attach(&hub);
+        hub
     }
 
     /// Takes the users of `aclfile`, if it is set.

@@ -25,6 +25,9 @@ pub use clients::{Client, Clients, Labels};
 
 mod decimal;
 
+mod durability;
+pub use durability::Durability;
+
 mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
 

@@ -110,6 +110,10 @@ pub struct Keyspace {
     /// What [`Keyspace::set_tracking`] asks for.
     pub(crate) tracking: AtomicU32,
     pub(crate) tracking_totals: TrackingTotals,
+    /// Keys are being loaded: nothing expires.
+    is_loading: AtomicBool,
+    /// Times that all databases were emptied.
+    pub(crate) flushes: AtomicU64,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -179,6 +183,8 @@ impl Keyspace {
             is_in_snapshot: AtomicBool::new(false),
             tracking: AtomicU32::new(0),
             tracking_totals: TrackingTotals::default(),
+            is_loading: AtomicBool::new(false),
+            flushes: AtomicU64::new(0),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),

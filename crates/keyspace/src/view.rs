@@ -247,7 +247,7 @@ impl<'c, 'k> View<'c, 'k> {
         let table = &self.dictionary(key).table;
         let place = table.find(key.hash, key.bytes)?;
         match table.entry(place).deadline_ms() {
-            Some(deadline) if deadline <= now_ms => {
+            Some(deadline) if deadline <= now_ms && !self.keyspace.is_loading() => {
                 if !(self.counts_reads && self.keyspace.is_expiry_paused(now_ms)) {
                     self.locked.shard(shard_of(key.hash)).expired_keys += 1;
                     self.remove(key, place, Event::Expired);

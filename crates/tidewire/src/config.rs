@@ -38,6 +38,7 @@ struct File {
     lanes: Option<u16>,
     pin: Option<bool>,
     live_prefix: Option<Vec<String>>,
+    dir: Option<String>,
     limits: Limits,
     parameters: BTreeMap<String, String>,
 }
@@ -111,6 +112,11 @@ impl Config {
         }
         file.limits.apply(&mut hub);
         hub.parameters = conf.parameters;
+        if hub.redis_conf.is_some() && hub.parameters.iter().all(|(name, _)| name != "save") {
+            // Whoever comes from Redis is saved as often as there.
+            hub.parameters
+                .push(("save".to_owned(), SAVE_POINTS.to_owned()));
+        }
         hub.parameters.extend(parameters(&file, options, &place)?);
         let resp = match resp_more.is_empty() || options.resp.is_some() {
             true => endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?,
@@ -197,6 +203,13 @@ fn parameters(
     place: &str,
 ) -> Result<Vec<(String, String)>, Failure> {
     let mut pairs = Vec::new();
+    let dir = options.dir.as_ref().map(|path| path.display().to_string());
+    if let Some(dir) = dir.or_else(|| file.dir.clone()) {
+        if options.redis_conf.is_none() {
+            pairs.push(("--dir", "save".to_owned(), SAVE_POINTS.to_owned()));
+        }
+        pairs.push(("--dir", "dir".to_owned(), dir));
+    }
     for (name, value) in &file.parameters {
         pairs.push((place, name.clone(), value.clone()));
     }
@@ -230,6 +243,9 @@ fn parse_endpoint(text: &str, place: &str, name: &str) -> Result<Endpoint, Failu
     text.parse()
         .map_err(|error| Failure::usage(format!("{place}: {name} = '{text}': {error}")))
 }
+
+/// How often is saved where a folder is given, and nothing else: as Redis has it.
+const SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(64))

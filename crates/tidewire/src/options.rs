@@ -91,6 +91,10 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) live_prefix: Vec<String>,
+    /// Keep the keys in this folder: load them at the start, and save them as `save` says, which is
+    /// then "3600 1 300 100 60 10000" unless it is given.
+    #[arg(long, value_name = "DIR", env = "TIDEWIRE_DIR")]
+    pub(crate) dir: Option<PathBuf>,
     /// A parameter as Redis's CONFIG SET has it, such as maxclients=100 or
     /// enable-debug-command=yes; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE")]

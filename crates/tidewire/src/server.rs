@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_hub::{Exchange, Hub, HubConfig, HubLane, Mail, port};
+use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tracing::info;
 
@@ -27,8 +27,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         std::thread::sleep(POLL_INTERVAL);
         server.check()?;
     }
-    server.stop();
-    Ok(())
+    server.finish()
 }
 
 /// Sockets that listen.
@@ -141,12 +140,24 @@ impl Server {
         if self.lanes.has_ended() {
             return Err(Failure::running("an event loop has failed; see the log"));
         }
-        Ok(())
+        match self.hub.durability.load_failure() {
+            Some(text) => Err(Failure::running(format!(
+                "cannot load what was saved: {text}"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Messages of feeds applied so far.
     pub(crate) fn applied(&self) -> u64 {
         self.hub.ingest.applied.load(Ordering::Relaxed)
+    }
+
+    /// Ends the lanes, closes every connection, and saves what is to be saved.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let hub = self.hub.clone();
+        self.stop();
+        hub.durability.finish(&hub).map_err(Failure::running)
     }
 
     /// Ends the lanes and closes every connection.
@@ -170,6 +181,7 @@ pub(crate) fn start_hub(
     let mailboxes = Lanes::mailboxes(config.lanes).map_err(failed)?;
     let hub = Hub::new(config, mailboxes.clone());
     hub.load_users().map_err(Failure::usage)?;
+    Durability::load_in_background(&hub).map_err(failed)?;
     let mut exchange = exchange(&hub);
     let lane_config = LaneConfig {
         cores,

@@ -31,6 +31,10 @@ pub(super) enum Kind {
     Percentiles,
     /// `oom-score-adj-values`.
     ScoreAdjustments,
+    /// A file's name without folders.
+    FileName,
+    /// A folder that is there; kept whole, from the root on.
+    Directory,
 }
 
 type Result = std::result::Result<Vec<u8>, String>;
@@ -78,6 +82,12 @@ impl Kind {
             Kind::SavePoints => read_save_points(&words),
             Kind::Percentiles => read_percentiles(&words),
             Kind::ScoreAdjustments => read_score_adjustments(&words),
+            Kind::FileName if text.contains('/') => {
+                Err(format!("{text} can't be a path, just a filename"))
+            }
+            Kind::FileName if text.is_empty() => Err("a name is expected".to_owned()),
+            Kind::FileName => Ok(text.into()),
+            Kind::Directory => read_directory(text),
         }
     }
 }
@@ -163,6 +173,21 @@ pub(crate) fn read_memory(text: &str) -> Option<i128> {
         _ => digits.parse::<u64>().ok()?,
     };
     Some(i128::from(number) * scale)
+}
+
+fn read_directory(text: &str) -> Result {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let whole = std::path::Path::new(text).canonicalize();
+    let whole = whole.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "No such file or directory".to_owned(),
+        _ => error.to_string(),
+    })?;
+    match whole.is_dir() {
+        true => Ok(whole.display().to_string().into()),
+        false => Err("Not a directory".to_owned()),
+    }
 }
 
 fn read_switch(text: &str) -> Result {

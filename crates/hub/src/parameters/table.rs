@@ -62,10 +62,10 @@ pub(super) static TABLE: &[Parameter] = &[
     switch("aof-rewrite-incremental-fsync", "yes"),
     switch("aof-timestamp-enabled", "no"),
     switch("aof-use-rdb-preamble", "yes"),
-    text("appenddirname", "appendonlydir").fixed(),
-    text("appendfilename", "appendonly.aof").fixed(),
+    special("appenddirname", Kind::FileName, "appendonlydir").fixed(),
+    special("appendfilename", Kind::FileName, "appendonly.aof").fixed(),
     choice("appendfsync", &["everysec", "always", "no"], "everysec"),
-    switch("appendonly", "no").only_default(REFUSED_APPEND_ONLY),
+    switch("appendonly", "no"),
     memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "67108864"),
     number("auto-aof-rewrite-percentage", 0, INT_MAX, "100"),
     text("bgsave-cpulist", "").alias("bgsave_cpulist").fixed(),
@@ -109,8 +109,8 @@ pub(super) static TABLE: &[Parameter] = &[
     switch("crash-memcheck-enabled", "yes"),
     switch("daemonize", "no").fixed(),
     number("databases", 1, INT_MAX, "16").fixed(),
-    text("dbfilename", "dump.rdb").protected(),
-    text("dir", "").protected(),
+    special("dbfilename", Kind::FileName, "dump.rdb").protected(),
+    special("dir", Kind::Directory, "").protected(),
     switch("disable-thp", "yes").fixed(),
     switch("dynamic-hz", "yes"),
     choice("enable-debug-command", &["no", "yes", "local"], "no").fixed(),
@@ -396,7 +396,6 @@ const REFUSED_PORT: &str = "Unable to listen on this port. Check server logs.";
 const REFUSED_TLS_PORT: &str = REFUSED_PORT;
 const REFUSED_LIVE_PREFIXES: &str = "live prefixes are given when the server starts";
 const REFUSED_TLS: &str = "Unable to update TLS configuration. Check server logs.";
-const REFUSED_APPEND_ONLY: &str = "Unable to turn on AOF. Check server logs.";
 const REFUSED_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a \
                                        Redis server compiled with a modified Jemalloc like the \
                                        one shipped by default with the Redis source distribution";

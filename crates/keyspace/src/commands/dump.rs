@@ -34,7 +34,9 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
             SerialError::Footer => WRONG_FOOTER,
             SerialError::Format | SerialError::Empty => BAD_FORMAT,
         })?;
-    if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= call.view.now_ms) {
+    let now_ms = call.view.now_ms;
+    let is_due = deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
+    if is_due && !call.view.keyspace.is_loading() {
         if call.view.delete(key, Event::Delete) {
             call.tell_removed(key);
         }

@@ -65,7 +65,7 @@ fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     };
     let old_ms = call.view.entry(key, place).deadline_ms();
     let allowed = conditions.allow(old_ms, deadline_ms);
-    if allowed && deadline_ms <= now_ms {
+    if allowed && deadline_ms <= now_ms && !call.view.keyspace.is_loading() {
         call.view.remove(key, place, Event::Delete);
         call.tell_expired(key);
     } else if allowed {

@@ -161,6 +161,8 @@ pub(super) fn flushdb(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn flushall(call: &mut Call<'_, '_, '_>) -> Result {
     check_flush_options(call)?;
     flush(call, 0..DATABASES);
+    let flushes = &call.view.keyspace.flushes;
+    flushes.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
     call.reply.ok();
     Ok(())
 }

@@ -121,7 +121,9 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     };
     match deadline_ms {
-        Some(deadline_ms) if deadline_ms <= call.view.now_ms => {
+        Some(deadline_ms)
+            if deadline_ms <= call.view.now_ms && !call.view.keyspace.is_loading() =>
+        {
             call.view.remove(key, place, Event::Delete);
             call.tell_expired(key);
         }

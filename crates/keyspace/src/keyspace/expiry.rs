@@ -58,7 +58,7 @@ impl Keyspace {
 
     /// Whether [`pause_expiry`](Self::pause_expiry) holds now.
     pub(crate) fn is_expiry_paused(&self, now_ms: i64) -> bool {
-        now_ms < self.expiry_paused_until_ms.load(Ordering::Relaxed)
+        now_ms < self.expiry_paused_until_ms.load(Ordering::Relaxed) || self.is_loading()
     }
 
     /// Fields of hashes that were removed because of their deadlines, since the last

@@ -1,5 +1,7 @@
 //! Keys that come from a file, and the end of all that were there before.
 
+use std::sync::atomic::Ordering;
+
 use super::Keyspace;
 use crate::hash;
 use crate::keyspace::shard_of;
@@ -47,6 +49,21 @@ pub enum LoadError {
 }
 
 impl Keyspace {
+    /// While keys and commands are loaded nothing expires, whatever its deadline: what is loaded
+    /// next may be about it.
+    pub fn set_loading(&self, on: bool) {
+        self.is_loading.store(on, Ordering::Release);
+    }
+
+    pub(crate) fn is_loading(&self) -> bool {
+        self.is_loading.load(Ordering::Relaxed)
+    }
+
+    /// How often FLUSHALL has removed all keys.
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Acquire)
+    }
+
     /// Puts a key of a file among the others. Nobody is told of it.
     pub fn load(&self, record: &KeyRecord<'_>, options: LoadOptions) -> Result<Loaded, LoadError> {
         let (bytes, database) = (&*record.key, record.database);

@@ -52,15 +52,14 @@ impl State {
                 reply.simple("Apparently Redis did not crash: test passed");
             }),
             ("client-eviction", 2) => self.refuse(call, "ERR maxmemory-clients is disabled."),
-            // The data are in memory alone: what would be read back is what is there.
-            ("loadaof", 2) => self.debug_done(call),
+            ("loadaof", 2) => self.debug_load_log(call),
             (name, count) if IGNORED.contains(&(name, count)) => self.debug_done(call),
             ("replybuffer", 3 | 4) => self.debug_done(call),
             _ => self.refuse_debug(call),
         }
     }
 
-    fn debug_done(&self, call: &mut Call<'_>) {
+    pub(super) fn debug_done(&self, call: &mut Call<'_>) {
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -71,17 +70,6 @@ impl State {
         let slept = Duration::try_from_secs_f64(seconds.min(SLEEP_SECONDS_MAX));
         std::thread::sleep(slept.unwrap_or_default());
         self.debug_done(call);
-    }
-
-    /// Nothing is saved, so that nothing can be read back: the data stay as they are.
-    fn debug_reload(&self, call: &mut Call<'_>) {
-        let known = [&b"MERGE"[..], b"NOFLUSH", b"NOSAVE"];
-        let is_known = |option: &[u8]| known.iter().any(|word| option.eq_ignore_ascii_case(word));
-        if call.arguments.tail(2).iter().all(is_known) {
-            return self.debug_done(call);
-        }
-        let text = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
-        self.refuse(call, text);
     }
 
     /// A list's elements have one form whatever their length: there is no threshold to set.
@@ -200,7 +188,7 @@ const DEBUG_HELP: &[&str] = &[
     "LISTPACK <key>",
     "    Check that the value of <key> is one packed block.",
     "LOADAOF",
-    "    Nothing: the data are in memory alone.",
+    "    Remove all keys and load the append-only file.",
     "LOG <message>",
     "    Write <message> to the server log.",
     "OBJECT <key>",
@@ -210,7 +198,10 @@ const DEBUG_HELP: &[&str] = &[
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Nothing: elements have one form whatever their length.",
     "RELOAD [option ...]",
-    "    Nothing: the data are in memory alone.",
+    "    Save the snapshot, remove all keys and load it. Valid options:",
+    "    * MERGE: keys that are there already are replaced by those loaded.",
+    "    * NOFLUSH: what is there stays.",
+    "    * NOSAVE: what was saved before is loaded.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys (and hash fields) in background.",
     "SLEEP <seconds>",

@@ -1,6 +1,7 @@
 //! INFO.
 
 mod hub;
+mod persistence;
 mod redis;
 
 use std::fmt::Write;
@@ -58,7 +59,7 @@ const SECTIONS: &[Section] = &[
     section("Server", true, redis::server),
     section("Clients", true, redis::clients),
     section("Memory", true, redis::memory),
-    section("Persistence", true, redis::persistence),
+    section("Persistence", true, persistence::persistence),
     section("Stats", true, redis::stats),
     section("Replication", true, redis::replication),
     section("CPU", true, redis::cpu),

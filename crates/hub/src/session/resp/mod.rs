@@ -10,6 +10,9 @@ mod functions;
 mod info;
 mod observing;
 mod parameters;
+pub(crate) use parameters::REDIS_VERSION;
+
+mod persistence;
 mod pipeline;
 mod pubsub;
 mod replication;
@@ -322,6 +325,11 @@ impl State {
         }
         if call.hub.scripting.is_running() && self.refused_as_busy(call, command) {
             return;
+        }
+        if call.hub.durability.hinders()
+            && let Some(text) = self.durability_refusal(call, command)
+        {
+            return self.refuse_for_now(call, command, text);
         }
         if call.hub.parameters.memory_is_full.load(Ordering::Relaxed)
             && self.needs_memory(call, command)

@@ -43,6 +43,9 @@ impl State {
                     hub.access.set_default_password(password);
                     hub.tell_users_changed();
                 }
+                if let Err(text) = hub.durability.follow_parameters(hub) {
+                    return self.refuse(call, &text);
+                }
                 // A lane that sleeps must learn that its clients are limited from now on.
                 for lane in 0..hub.config.lanes {
                     hub.mailboxes()[lane].send(Mail::FeedAdvanced);

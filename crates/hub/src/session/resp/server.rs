@@ -1,9 +1,6 @@
 //! Commands about the server, and those of parts that it does not have.
 
-use std::sync::atomic::Ordering;
-
 use tidewire_keyspace::SessionCommand;
-use tidewire_lane::CloseReason;
 
 use super::{Call, State, functions, scripting, slow};
 use crate::memory::resident_bytes;
@@ -64,13 +61,10 @@ impl State {
         match command {
             Name::Role => self.role(call),
             Name::ReplicaOf => self.replica_of(call),
-            Name::LastSave => {
-                let seconds = (call.hub.started_unix_ns / 1_000_000_000) as i64;
-                self.reply(call.context, |reply| reply.integer(seconds));
-            }
-            Name::Save | Name::BgSave | Name::BgRewriteAof | Name::FunctionDump => {
-                self.refuse(call, NOTHING_SAVED);
-            }
+            Name::LastSave => self.last_save(call),
+            Name::Save => self.save(call),
+            Name::BgSave => self.background_save(call),
+            Name::BgRewriteAof => self.background_rewrite(call),
             Name::Shutdown => self.shutdown(call),
             Name::Lolwut => {
                 let version = env!("CARGO_PKG_VERSION");
@@ -95,22 +89,6 @@ impl State {
         self.refuse(call, "ERR replication is not available on this server");
     }
 
-    fn shutdown(&mut self, call: &mut Call<'_>) {
-        for option in call.arguments.tail(1) {
-            match option.to_ascii_uppercase().as_slice() {
-                b"NOSAVE" | b"NOW" | b"FORCE" => {}
-                b"SAVE" => return self.refuse(call, NOTHING_SAVED),
-                b"ABORT" if call.arguments.len() == 2 => {
-                    return self.refuse(call, "ERR No shutdown in progress.");
-                }
-                _ => return self.refuse(call, "ERR syntax error"),
-            }
-        }
-        call.hub.stop_asked.store(true, Ordering::Release);
-        call.context.close(self.id, CloseReason::Requested);
-        self.closing = true;
-    }
-
     fn memory_stats(&self, call: &mut Call<'_>) {
         let keys: usize = (0..tidewire_keyspace::DATABASES)
             .map(|database| call.hub.keyspace.keys(database))
@@ -133,9 +111,6 @@ impl State {
         });
     }
 }
-
-const NOTHING_SAVED: &str =
-    "ERR nothing is saved on this server: the data are kept in memory alone";
 
 const WAVES: &str = "  ~^~    ~^~~     ~^~\n~^   ~^~~    ~~^~~   ~\n   ~~    ~^~     ~~^~\n\n";
 

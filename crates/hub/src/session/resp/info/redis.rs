@@ -130,30 +130,6 @@ fn scripting(hub: &Hub, out: &mut String) {
     line(out, "used_memory_scripts_human", human(bytes));
 }
 
-pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
-    line(out, "loading", 0);
-    line(out, "async_loading", 0);
-    let changes = hub.keyspace.totals().changes;
-    line(out, "rdb_changes_since_last_save", changes);
-    line(out, "rdb_bgsave_in_progress", 0);
-    line(
-        out,
-        "rdb_last_save_time",
-        hub.started_unix_ns / 1_000_000_000,
-    );
-    line(out, "rdb_last_bgsave_status", "ok");
-    line(out, "rdb_last_bgsave_time_sec", -1);
-    line(out, "rdb_current_bgsave_time_sec", -1);
-    line(out, "rdb_saves", 0);
-    line(out, "aof_enabled", 0);
-    line(out, "aof_rewrite_in_progress", 0);
-    line(out, "aof_rewrite_scheduled", 0);
-    line(out, "aof_last_rewrite_time_sec", -1);
-    line(out, "aof_current_rewrite_time_sec", -1);
-    line(out, "aof_last_bgrewrite_status", "ok");
-    line(out, "aof_last_write_status", "ok");
-}
-
 pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     let sum = |counter: fn(&LaneCounters) -> &AtomicU64| -> u64 {
         hub.lanes.iter().map(|lane| read(counter(lane))).sum()

@@ -1,0 +1,173 @@
+//! The commands of an increment, read as its bytes come.
+//!
+//! Each is a RESP array of bulk strings; a line that begins with `#` is a note, such as the time.
+
+use tidewire_resp::{Arguments, Limits, Progress, RequestParser};
+
+/// Takes bytes as they come and finds the commands in them.
+#[derive(Debug)]
+pub struct CommandReader {
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are done with.
+    taken: usize,
+    /// Bytes before those of the buffer.
+    before: u64,
+    parser: RequestParser,
+    is_last: bool,
+}
+
+/// What [`CommandReader::next_command`] finds.
+#[derive(Clone, Copy, Debug)]
+pub enum Next<'a> {
+    /// A command.
+    Command(Arguments<'a>),
+    /// More bytes are needed first.
+    More,
+    /// All has been read.
+    End,
+}
+
+/// Why a log cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// What stands there is no command.
+    #[error("byte {0}: there is no command here")]
+    Format(u64),
+    /// It ends in the middle of a command that begins there.
+    #[error("it ends in the middle of a command, which begins at byte {0}")]
+    Truncated(u64),
+}
+
+impl CommandReader {
+    /// A reader that has been given nothing.
+    pub fn new() -> Self {
+        CommandReader {
+            buffer: Vec::new(),
+            taken: 0,
+            before: 0,
+            parser: parser(),
+            is_last: false,
+        }
+    }
+
+    /// Adds what comes next.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.before += self.taken as u64;
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Nothing more will come.
+    pub fn finish(&mut self) {
+        self.is_last = true;
+    }
+
+    /// How many bytes have been read as commands.
+    pub fn position(&self) -> u64 {
+        self.before + self.taken as u64
+    }
+
+    /// The next command.
+    pub fn next_command(&mut self) -> Result<Next<'_>, LogError> {
+        loop {
+            let rest = &self.buffer[self.taken..];
+            match rest.first() {
+                None if self.is_last => return Ok(Next::End),
+                None => return Ok(Next::More),
+                Some(b'*') => {}
+                Some(b'#') => match rest.iter().position(|&byte| byte == b'\n') {
+                    Some(end) => {
+                        self.taken += end + 1;
+                        continue;
+                    }
+                    None if rest.len() > NOTE_BYTES_MAX => {
+                        return Err(LogError::Format(self.position()));
+                    }
+                    None => return self.incomplete(),
+                },
+                Some(_) => return Err(LogError::Format(self.position())),
+            }
+            match self.parser.parse(rest) {
+                Ok(Progress::Complete { consumed }) => {
+                    let start = self.taken;
+                    self.taken += consumed;
+                    let arguments = self.parser.arguments(&self.buffer[start..]);
+                    if arguments.is_empty() {
+                        return Err(LogError::Format(self.before + start as u64));
+                    }
+                    return Ok(Next::Command(arguments));
+                }
+                Ok(Progress::Incomplete { .. }) => return self.incomplete(),
+                Err(_) => return Err(LogError::Format(self.position())),
+            }
+        }
+    }
+
+    fn incomplete(&self) -> Result<Next<'static>, LogError> {
+        match self.is_last {
+            true => Err(LogError::Truncated(self.position())),
+            false => Ok(Next::More),
+        }
+    }
+}
+
+impl Default for CommandReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn parser() -> RequestParser {
+    RequestParser::new(Limits {
+        // A command that the server itself has written may be longer than a client's.
+        arguments_max: 64 << 20,
+        bulk_bytes_max: 2 << 30,
+        ..Limits::default()
+    })
+}
+
+/// A longer line is no note.
+const NOTE_BYTES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8], chunk: usize) -> (Vec<String>, Option<LogError>) {
+        let mut reader = CommandReader::new();
+        let mut chunks = bytes.chunks(chunk);
+        let mut commands = Vec::new();
+        loop {
+            match reader.next_command() {
+                Ok(Next::Command(arguments)) => {
+                    let words = arguments.iter().map(String::from_utf8_lossy);
+                    commands.push(words.collect::<Vec<_>>().join(" "));
+                }
+                Ok(Next::End) => return (commands, None),
+                Ok(Next::More) => match chunks.next() {
+                    Some(bytes) => reader.push(bytes),
+                    None => reader.finish(),
+                },
+                Err(error) => return (commands, Some(error)),
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_found_between_notes_and_an_end_in_the_middle_is_told() {
+        let log = b"#TS:1700000000\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n*1\r\n$5\r\nMULTI\r\n";
+        for chunk in 1..log.len() {
+            assert_eq!(
+                read(log, chunk),
+                (vec!["DEL a".into(), "MULTI".into()], None)
+            );
+        }
+        let cut = read(&log[..log.len() - 3], 7);
+        assert_eq!(cut, (vec!["DEL a".into()], Some(LogError::Truncated(36))));
+        assert_eq!(read(b"DEL a\r\n", 3).1, Some(LogError::Format(0)));
+        assert_eq!(read(b"*1\r\n:5\r\n", 3).1, Some(LogError::Format(0)));
+        assert_eq!(read(b"", 3), (vec![], None));
+    }
+}

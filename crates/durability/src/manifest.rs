@@ -1,0 +1,259 @@
+//! The manifest: which files make up the append-only file, in which order.
+//!
+//! ```text
+//! file appendonly.aof.2.base.rdb seq 2 type b      all keys at one moment; at most one
+//! file appendonly.aof.4.incr.aof seq 4 type i      the commands since then, in files that follow
+//! file appendonly.aof.5.incr.aof seq 5 type i      each other
+//! file appendonly.aof.1.base.rdb seq 1 type h      not needed any more, and not removed yet
+//! ```
+
+/// The files of an append-only file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// All keys at one moment.
+    pub base: Option<LogFile>,
+    /// Commands since then, in their order; the last one grows.
+    pub increments: Vec<LogFile>,
+    /// Files that are not needed any more.
+    pub history: Vec<LogFile>,
+}
+
+/// A file of a manifest, in the same folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// Its name, no path.
+    pub name: String,
+    /// Greater than that of the file before.
+    pub sequence: u64,
+}
+
+/// Why a manifest cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// There is nothing in it.
+    #[error("Found an empty AOF manifest")]
+    Empty,
+    /// A line is too long.
+    #[error("The AOF manifest file contains too long line")]
+    TooLong,
+    /// A line is in no form that is known.
+    #[error("Invalid AOF manifest file format")]
+    Format,
+    /// A name has a folder in it.
+    #[error("File can't be a path, just a filename")]
+    Path,
+    /// A kind of file that is not known.
+    #[error("Unknown AOF file type")]
+    Kind,
+    /// There are two bases.
+    #[error("Found duplicate base file information")]
+    TwoBases,
+    /// An increment's number is not above that of the one before.
+    #[error("Found a non-monotonic sequence number")]
+    Order,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        if bytes.is_empty() {
+            return Err(ManifestError::Empty);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::Format)?;
+        let mut manifest = Manifest::default();
+        for line in text.split_inclusive('\n') {
+            if line.len() > LINE_BYTES_MAX {
+                return Err(ManifestError::TooLong);
+            }
+            if line.starts_with('#') {
+                continue;
+            }
+            let line = line.trim_matches([' ', '\t', '\r', '\n']);
+            if line.is_empty() {
+                return Err(ManifestError::Format);
+            }
+            manifest.add(line)?;
+        }
+        match manifest == Manifest::default() {
+            true => Err(ManifestError::Empty),
+            false => Ok(manifest),
+        }
+    }
+
+    /// As it stands in its file.
+    pub fn text(&self) -> String {
+        let lines = |files: &[LogFile], kind: char| {
+            let line = |file: &LogFile| {
+                let name = quoted(&file.name);
+                format!("file {name} seq {} type {kind}\n", file.sequence)
+            };
+            files.iter().map(line).collect::<String>()
+        };
+        let base = self.base.as_slice();
+        lines(base, 'b') + &lines(&self.history, 'h') + &lines(&self.increments, 'i')
+    }
+
+    /// Adds the next increment, which is empty, and returns its name.
+    pub fn add_increment(&mut self, prefix: &str) -> String {
+        let last = self.increments.iter().map(|file| file.sequence);
+        let history = self
+            .history
+            .iter()
+            .filter(|file| file.name.ends_with(INCREMENT));
+        let last = last.chain(history.map(|file| file.sequence)).max();
+        let sequence = last.unwrap_or(0) + 1;
+        let name = format!("{prefix}.{sequence}{INCREMENT}");
+        self.increments.push(LogFile {
+            name: name.clone(),
+            sequence,
+        });
+        name
+    }
+
+    /// The name that the next base will have.
+    pub fn next_base(&self, prefix: &str) -> LogFile {
+        let sequence = self.base.as_ref().map_or(0, |base| base.sequence) + 1;
+        LogFile {
+            name: format!("{prefix}.{sequence}{BASE}"),
+            sequence,
+        }
+    }
+
+    /// A new base stands for the old one and for all increments but the last.
+    pub fn replace_base(&mut self, base: LogFile) {
+        self.history.extend(self.base.replace(base));
+        let last = self.increments.len().saturating_sub(1);
+        self.history.extend(self.increments.drain(..last));
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), ManifestError> {
+        let words = split(line).ok_or(ManifestError::Format)?;
+        let (pairs, []) = words.as_chunks::<2>() else {
+            return Err(ManifestError::Format);
+        };
+        let (mut name, mut sequence, mut kind) = (None, None, None);
+        for [key, value] in pairs {
+            match key.to_ascii_lowercase().as_str() {
+                "file" if value.contains('/') => return Err(ManifestError::Path),
+                "file" => name = Some(value.clone()),
+                "seq" => sequence = value.parse().ok(),
+                "type" => kind = value.chars().next(),
+                _ => {}
+            }
+        }
+        let (Some(name), Some(sequence), Some(kind)) = (name, sequence, kind) else {
+            return Err(ManifestError::Format);
+        };
+        if name.is_empty() || sequence == 0 {
+            return Err(ManifestError::Format);
+        }
+        let file = LogFile { name, sequence };
+        match kind {
+            'b' if self.base.is_some() => return Err(ManifestError::TwoBases),
+            'b' => self.base = Some(file),
+            'h' => self.history.push(file),
+            'i' if self
+                .increments
+                .last()
+                .is_some_and(|last| last.sequence >= sequence) =>
+            {
+                return Err(ManifestError::Order);
+            }
+            'i' => self.increments.push(file),
+            _ => return Err(ManifestError::Kind),
+        }
+        Ok(())
+    }
+}
+
+/// The words of a line, of which some may stand in quotes.
+fn split(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        if let Some(inside) = rest.strip_prefix('"') {
+            let mut word = String::new();
+            let mut letters = inside.char_indices();
+            let end = loop {
+                match letters.next()? {
+                    (at, '"') => break at + 1,
+                    (_, '\\') => word.push(letters.next()?.1),
+                    (_, letter) => word.push(letter),
+                }
+            };
+            words.push(word);
+            rest = &inside[end..];
+            if !rest.is_empty() && !rest.starts_with([' ', '\t']) {
+                return None;
+            }
+        } else {
+            let end = rest.find([' ', '\t']).unwrap_or(rest.len());
+            words.push(rest[..end].to_owned());
+            rest = &rest[end..];
+        }
+        rest = rest.trim_start();
+    }
+    Some(words)
+}
+
+fn quoted(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != '\\';
+    if name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+const INCREMENT: &str = ".incr.aof";
+const BASE: &str = ".base.rdb";
+/// As in Redis, with the line's end.
+const LINE_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_reads_as_it_was_written() {
+        let text = "file \"a b.2.base.rdb\" seq 2 type b\nfile a.1.base.aof seq 1 type h\n\
+                    file a.4.incr.aof seq 4 type i\nfile a.5.incr.aof seq 5 type i\n";
+        let manifest = Manifest::parse(text.as_bytes()).unwrap();
+        assert_eq!(manifest.text(), text);
+        assert_eq!(manifest.base.as_ref().unwrap().name, "a b.2.base.rdb");
+        assert_eq!(manifest.increments.len(), 2);
+        let commented = format!("# by hand\n{text}");
+        assert_eq!(Manifest::parse(commented.as_bytes()), Ok(manifest));
+    }
+
+    #[test]
+    fn a_new_base_stands_for_all_but_the_last_increment() {
+        let mut manifest = Manifest::default();
+        assert_eq!(manifest.add_increment("a"), "a.1.incr.aof");
+        let base = manifest.next_base("a");
+        manifest.replace_base(base);
+        assert_eq!(manifest.add_increment("a"), "a.2.incr.aof");
+        let base = manifest.next_base("a");
+        manifest.replace_base(base);
+        assert_eq!(
+            manifest.text(),
+            "file a.2.base.rdb seq 2 type b\nfile a.1.base.rdb seq 1 type h\n\
+             file a.1.incr.aof seq 1 type h\nfile a.2.incr.aof seq 2 type i\n"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_apart() {
+        let error = |text: &str| Manifest::parse(text.as_bytes()).unwrap_err();
+        assert_eq!(error(""), ManifestError::Empty);
+        assert_eq!(error("\n"), ManifestError::Format);
+        assert_eq!(error("file a seq 1\n"), ManifestError::Format);
+        assert_eq!(error("file a seq 1 type x\n"), ManifestError::Kind);
+        assert_eq!(error("file ../a seq 1 type b\n"), ManifestError::Path);
+        let two = "file a seq 1 type b\nfile b seq 2 type b\n";
+        assert_eq!(error(two), ManifestError::TwoBases);
+        let order = "file a seq 2 type i\nfile b seq 1 type i\n";
+        assert_eq!(error(order), ManifestError::Order);
+        assert_eq!(error(&"a".repeat(2000)), ManifestError::TooLong);
+    }
+}

@@ -1,0 +1,137 @@
+//! Commands of a log, executed without a client.
+
+use tidewire_keyspace::{NullObserver, Run, SessionCommand, read_libraries, resolve};
+use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
+use tidewire_script::{Engine, Purpose, RestorePolicy};
+
+use crate::hub::{Hub, unix_ms};
+
+/// Executes commands as they stand in a log: nobody is replied to, told, or asked.
+pub(super) struct Applier<'h> {
+    hub: &'h Hub,
+    database: usize,
+    /// Commands since MULTI.
+    queued: Option<Vec<ArgumentList>>,
+    engine: Option<Engine>,
+    reply: Vec<u8>,
+}
+
+impl<'h> Applier<'h> {
+    pub(super) fn new(hub: &'h Hub) -> Self {
+        Applier {
+            hub,
+            database: 0,
+            queued: None,
+            engine: None,
+            reply: Vec::new(),
+        }
+    }
+
+    /// Whether commands since MULTI wait for their EXEC.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.queued.is_some()
+    }
+
+    /// Executes a command, or keeps it until EXEC. The text says why it cannot be.
+    pub(super) fn apply(&mut self, arguments: Arguments<'_>) -> Result<(), String> {
+        let name = arguments[0].to_ascii_lowercase();
+        match name.as_slice() {
+            b"multi" => {
+                self.queued = Some(Vec::new());
+                Ok(())
+            }
+            b"exec" => {
+                let queued = self.queued.take().unwrap_or_default();
+                queued
+                    .iter()
+                    .try_for_each(|queued| self.run(queued.as_arguments()))
+            }
+            _ => match &mut self.queued {
+                Some(queued) => {
+                    queued.push(arguments.iter().collect());
+                    Ok(())
+                }
+                None => self.run(arguments),
+            },
+        }
+    }
+
+    /// Makes a library of its text; one of the same name goes.
+    pub(super) fn load_library(&mut self, code: &[u8]) -> Result<(), String> {
+        let hub = self.hub;
+        let loaded = hub.scripting.libraries.load(self.engine()?, code, true);
+        loaded
+            .map(|_| ())
+            .map_err(|text| format!("a library of functions: {text}"))
+    }
+
+    fn engine(&mut self) -> Result<&mut Engine, String> {
+        if self.engine.is_none() {
+            let engine = Engine::new(Purpose::Functions).map_err(|failure| failure.text)?;
+            self.engine = Some(engine);
+        }
+        self.engine.as_mut().ok_or_else(String::new)
+    }
+
+    fn run(&mut self, arguments: Arguments<'_>) -> Result<(), String> {
+        let command = resolve(arguments)?;
+        match command.run {
+            Run::Data(_) => {
+                self.reply.clear();
+                let mut reply = Writer::new(&mut self.reply, Protocol::Resp2);
+                // What it replied was told to whoever sent it, if it was an error too.
+                let _ = self.hub.keyspace.execute(
+                    command,
+                    arguments,
+                    self.database,
+                    unix_ms(),
+                    &mut reply,
+                    &mut NullObserver,
+                );
+                Ok(())
+            }
+            Run::Session(session_command) => self.run_session(session_command, arguments),
+            _ => Err(format!("'{}' is no command of a log", command.full_name)),
+        }
+    }
+
+    fn run_session(
+        &mut self,
+        command: SessionCommand,
+        arguments: Arguments<'_>,
+    ) -> Result<(), String> {
+        use SessionCommand as Name;
+        let libraries = &self.hub.scripting.libraries;
+        match command {
+            Name::Select => {
+                let number = parse_integer(&arguments[1]).and_then(|n| usize::try_from(n).ok());
+                let number = number.filter(|&number| number < tidewire_keyspace::DATABASES);
+                self.database = number.ok_or("a database that is not there")?;
+                Ok(())
+            }
+            Name::FunctionLoad => self.load_library(&arguments[arguments.len() - 1]),
+            Name::FunctionDelete => {
+                libraries.delete(&arguments[2]);
+                Ok(())
+            }
+            Name::FunctionFlush => {
+                libraries.flush();
+                Ok(())
+            }
+            Name::FunctionRestore => {
+                let policy = match arguments.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
+                    Some(b"flush") => RestorePolicy::Flush,
+                    Some(b"replace") => RestorePolicy::Replace,
+                    _ => RestorePolicy::Append,
+                };
+                let codes = read_libraries(&arguments[2])?;
+                libraries.restore(self.engine()?, &codes, policy)
+            }
+            Name::Ping | Name::Publish | Name::Spublish => Ok(()),
+            _ => Err(format!(
+                "'{}' cannot be executed from a log",
+                String::from_utf8_lossy(&arguments[0])
+            )),
+        }
+    }
+}

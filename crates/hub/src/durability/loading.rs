@@ -1,0 +1,290 @@
+//! Keys from files: at the start, and for DEBUG.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidewire_durability::{CommandReader, LogError, Next};
+use tidewire_keyspace::{FileReader, FileRecord, KeyRecord, LoadOptions, Loaded};
+use tracing::{info, warn};
+
+use super::apply::Applier;
+use super::{Durability, LOADING, is_yes, save_points, snapshot_path};
+use crate::hub::{Hub, unix_ms};
+
+/// How far loading has come, and what the last one found.
+#[derive(Debug, Default)]
+pub(crate) struct LoadProgress {
+    pub(crate) started_s: AtomicI64,
+    pub(crate) total_bytes: AtomicU64,
+    pub(crate) loaded_bytes: AtomicU64,
+    pub(crate) keys_loaded: AtomicU64,
+    pub(crate) keys_expired: AtomicU64,
+    /// Why the load at the start failed.
+    failure: Mutex<Option<String>>,
+}
+
+/// How a log's file may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Whole,
+    /// In the middle of a command, which is cut off.
+    Cut,
+}
+
+impl Durability {
+    /// Whether anything is to be loaded at the start: only where the parameters ask for it, or a
+    /// redis.conf makes this server take a Redis's place.
+    pub fn is_asked_for(hub: &Hub) -> bool {
+        let given = |name: &str| {
+            let mut given = hub.config.parameters.iter();
+            given.any(|(other, _)| other.eq_ignore_ascii_case(name))
+        };
+        is_yes(hub, "appendonly")
+            || !save_points(hub).is_empty()
+            || hub.config.redis_conf.is_some()
+            || given("dir")
+            || given("dbfilename")
+    }
+
+    /// Begins to load what was saved, if that is asked for; commands are refused until it is done.
+    /// To be called before the lanes start.
+    pub fn load_in_background(hub: &Arc<Hub>) -> io::Result<()> {
+        let own = &hub.durability;
+        own.log.follow_policy(hub);
+        if !Self::is_asked_for(hub) {
+            return Ok(());
+        }
+        own.set_loading(hub, true);
+        let hub = hub.clone();
+        let thread = std::thread::Builder::new().name("loading".to_owned());
+        thread.spawn(move || {
+            let own = &hub.durability;
+            match own.load_saved(&hub) {
+                Ok(()) => {
+                    own.set_loading(&hub, false);
+                    // They may have been changed meanwhile.
+                    let _ = own.follow_parameters(&hub);
+                }
+                Err(text) => *own.loading.failure.lock() = Some(text),
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Why the load at the start failed, if it did: then nothing can be served.
+    pub fn load_failure(&self) -> Option<String> {
+        self.loading.failure.lock().clone()
+    }
+
+    fn load_saved(&self, hub: &Hub) -> Result<(), String> {
+        if is_yes(hub, "appendonly") {
+            self.load_log_at_start(hub)?;
+        } else {
+            let path = snapshot_path(hub);
+            if path.exists() {
+                let options = LoadOptions {
+                    drops_expired: true,
+                    replaces: false,
+                    now_ms: unix_ms(),
+                };
+                self.load_snapshot(hub, &path, options)?;
+            }
+        }
+        self.saving.set_saved(hub.keyspace.totals().changes);
+        Ok(())
+    }
+
+    pub(super) fn set_loading(&self, hub: &Hub, on: bool) {
+        if on {
+            let loading = &self.loading;
+            loading
+                .started_s
+                .store(unix_ms() / 1_000, Ordering::Relaxed);
+            for counter in [
+                &loading.total_bytes,
+                &loading.loaded_bytes,
+                &loading.keys_loaded,
+                &loading.keys_expired,
+            ] {
+                counter.store(0, Ordering::Relaxed);
+            }
+        }
+        hub.keyspace.set_loading(on);
+        self.set_hindrance(LOADING, on);
+    }
+
+    /// DEBUG RELOAD: saves, removes and loads all keys, as far as is said. The text of the
+    /// refusal.
+    pub(crate) fn reload(
+        &self,
+        hub: &Hub,
+        saves: bool,
+        flushes: bool,
+        replaces: bool,
+    ) -> Result<(), &'static str> {
+        if saves {
+            self.save(hub)?;
+        }
+        let options = LoadOptions {
+            drops_expired: true,
+            replaces,
+            now_ms: unix_ms(),
+        };
+        self.set_loading(hub, true);
+        if flushes {
+            hub.keyspace.clear();
+            hub.scripting.libraries.flush();
+        }
+        let loaded = self.load_snapshot(hub, &snapshot_path(hub), options);
+        self.set_loading(hub, false);
+        self.saving.set_saved(hub.keyspace.totals().changes);
+        loaded.map_err(|text| {
+            warn!("{text}");
+            "ERR Error trying to load the RDB dump, check server logs."
+        })
+    }
+
+    /// Loads a file of keys.
+    pub(super) fn load_snapshot(
+        &self,
+        hub: &Hub,
+        path: &Path,
+        options: LoadOptions,
+    ) -> Result<(), String> {
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        let file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        self.loading
+            .total_bytes
+            .fetch_add(length, Ordering::Relaxed);
+        let mut applier = Applier::new(hub);
+        let ending = self.load_file(hub, file, &mut applier, options);
+        match ending.map_err(|text| format!("{}: {text}", path.display()))? {
+            (Ending::Whole, _) => Ok(()),
+            (Ending::Cut, _) => Err(format!("{}: it ends too early", path.display())),
+        }
+    }
+
+    /// Loads a file of keys, of commands, or of keys and then commands. Returns how it ends, and
+    /// how many bytes of it are good.
+    pub(super) fn load_file(
+        &self,
+        hub: &Hub,
+        mut file: File,
+        applier: &mut Applier<'_>,
+        options: LoadOptions,
+    ) -> Result<(Ending, u64), String> {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut source = |progress: &LoadProgress| -> Result<Vec<u8>, String> {
+            let count = file.read(&mut buffer).map_err(|error| error.to_string())?;
+            progress
+                .loaded_bytes
+                .fetch_add(count as u64, Ordering::Relaxed);
+            Ok(buffer[..count].to_vec())
+        };
+        let first = source(&self.loading)?;
+        let mut commands = CommandReader::new();
+        let mut before = 0;
+        if first.starts_with(b"REDIS") {
+            let mut reader = FileReader::new(is_yes(hub, "rdbchecksum"));
+            reader.push(&first);
+            self.load_keys(hub, &mut reader, &mut source, applier, options)?;
+            before = reader.position();
+            commands.push(reader.rest());
+        } else {
+            commands.push(&first);
+        }
+        let mut good = before;
+        loop {
+            match commands.next_command() {
+                Ok(Next::Command(arguments)) => applier.apply(arguments)?,
+                Ok(Next::More) => match source(&self.loading)?.as_slice() {
+                    [] => commands.finish(),
+                    bytes => commands.push(bytes),
+                },
+                Ok(Next::End) if applier.is_in_transaction() => return Ok((Ending::Cut, good)),
+                Ok(Next::End) => return Ok((Ending::Whole, before + commands.position())),
+                Err(LogError::Truncated(_)) => return Ok((Ending::Cut, good)),
+                Err(error) => return Err(error.to_string()),
+            }
+            if !applier.is_in_transaction() {
+                good = before + commands.position();
+            }
+        }
+    }
+
+    fn load_keys(
+        &self,
+        hub: &Hub,
+        reader: &mut FileReader,
+        source: &mut dyn FnMut(&LoadProgress) -> Result<Vec<u8>, String>,
+        applier: &mut Applier<'_>,
+        options: LoadOptions,
+    ) -> Result<(), String> {
+        let (mut told, mut counts) = (Instant::now(), [0u64; 4]);
+        loop {
+            match reader.next_record().map_err(|error| error.to_string())? {
+                Some(FileRecord::Key(record)) => {
+                    counts[load_key(hub, &record, options)?] += 1;
+                    let delay_us = hub.parameters.loads_slowly.load(Ordering::Relaxed);
+                    if delay_us > 0 {
+                        std::thread::sleep(Duration::from_micros(delay_us));
+                    }
+                }
+                Some(FileRecord::Library(code)) => applier.load_library(&code)?,
+                Some(FileRecord::End) => break,
+                Some(_) => {}
+                None => match source(&self.loading)?.as_slice() {
+                    [] => reader.finish(),
+                    bytes => reader.push(bytes),
+                },
+            }
+            if told.elapsed() > TELL_EACH {
+                told = Instant::now();
+                info!(
+                    loaded_bytes = self.loading.loaded_bytes.load(Ordering::Relaxed),
+                    total_bytes = self.loading.total_bytes.load(Ordering::Relaxed),
+                    keys = counts[0],
+                    "loading"
+                );
+            }
+        }
+        let [kept, expired, empty, mounted] = counts;
+        let loading = &self.loading;
+        loading.keys_loaded.fetch_add(kept, Ordering::Relaxed);
+        loading.keys_expired.fetch_add(expired, Ordering::Relaxed);
+        info!(kept, expired, "keys loaded from a snapshot");
+        if empty + mounted > 0 {
+            warn!(
+                empty,
+                mounted, "keys were left out: they hold nothing, or a feed has the name"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn load_key(hub: &Hub, record: &KeyRecord<'_>, options: LoadOptions) -> Result<usize, String> {
+    match hub.keyspace.load(record, options) {
+        Ok(Loaded::Kept) => Ok(0),
+        Ok(Loaded::Expired) => Ok(1),
+        Ok(Loaded::Empty) => Ok(2),
+        Ok(Loaded::Mounted) => Ok(3),
+        Err(error) => {
+            let key = record.key.escape_ascii();
+            Err(format!(
+                "key '{key}' of database {}: {error}",
+                record.database
+            ))
+        }
+    }
+}
+
+const READ_BYTES: usize = 256 << 10;
+/// How often the log tells how far loading has come.
+const TELL_EACH: Duration = Duration::from_secs(2);

@@ -1,0 +1,111 @@
+//! What outlives the process: snapshots (RDB files) and the append-only file.
+//!
+//! Nothing is saved unless it is asked for: by `save`, `appendonly`, or a command. The formats are
+//! Redis's own. No process is forked: a thread walks the keys while the lanes go on
+//! (`tidewire_keyspace::Snapshot`), another writes what changes to the append-only file.
+
+mod append_only;
+mod apply;
+mod files;
+mod loading;
+mod rewriting;
+mod saving;
+mod tick;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use append_only::AppendOnly;
+use loading::LoadProgress;
+use saving::Saving;
+pub(crate) use saving::{Job, Requested};
+use tidewire_durability::SavePoints;
+
+use crate::hub::Hub;
+
+/// Snapshots, the append-only file, and what stands in the way of commands because of them.
+#[derive(Debug, Default)]
+pub struct Durability {
+    hub: OnceLock<Weak<Hub>>,
+    /// Bits of the constants below: why commands may be refused.
+    hindrances: AtomicU8,
+    /// What SHUTDOWN has said of saving, one of the constants below.
+    exit: AtomicU8,
+    pub(crate) loading: LoadProgress,
+    pub(crate) saving: Saving,
+    pub(crate) log: AppendOnly,
+}
+
+impl Durability {
+    /// To be called once, when the hub is made.
+    pub(crate) fn attach(&self, hub: &Arc<Hub>) {
+        let _ = self.hub.set(Arc::downgrade(hub));
+    }
+
+    /// The hub, for a thread that does something in the background.
+    fn hub(&self) -> Option<Arc<Hub>> {
+        self.hub.get()?.upgrade()
+    }
+
+    /// Whether commands may be refused just now: one relaxed load.
+    #[inline]
+    pub(crate) fn hinders(&self) -> bool {
+        self.hindrances.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the keys are being loaded.
+    pub fn is_loading(&self) -> bool {
+        self.hindrances.load(Ordering::Acquire) & LOADING != 0
+    }
+
+    /// Why a command that writes is refused, if it is.
+    pub(crate) fn write_refusal(&self) -> Option<&'static str> {
+        match self.hindrances.load(Ordering::Acquire) {
+            bits if bits & SNAPSHOT_FAILED != 0 => Some(MISCONFIGURED),
+            bits if bits & LOG_FAILED != 0 => Some(LOG_ERROR),
+            _ => None,
+        }
+    }
+
+    fn set_hindrance(&self, bit: u8, on: bool) {
+        match on {
+            true => self.hindrances.fetch_or(bit, Ordering::AcqRel),
+            false => self.hindrances.fetch_and(!bit, Ordering::AcqRel),
+        };
+    }
+}
+
+/// Where files are: the parameter `dir`.
+fn directory(hub: &Hub) -> PathBuf {
+    PathBuf::from(hub.parameters.text("dir"))
+}
+
+fn snapshot_path(hub: &Hub) -> PathBuf {
+    directory(hub).join(hub.parameters.text("dbfilename"))
+}
+
+/// When snapshots are taken by themselves.
+fn save_points(hub: &Hub) -> SavePoints {
+    SavePoints::parse(&hub.parameters.text("save"))
+}
+
+fn is_yes(hub: &Hub, name: &str) -> bool {
+    hub.parameters.text(name) == "yes"
+}
+
+const BY_SIGNAL: u8 = 0;
+const WITHOUT_SAVING: u8 = 1;
+const SAVED: u8 = 2;
+
+const LOADING: u8 = 1;
+const SNAPSHOT_FAILED: u8 = 2;
+const LOG_FAILED: u8 = 4;
+
+pub(crate) const LOADING_TEXT: &str = "LOADING Redis is loading the dataset in memory";
+const MISCONFIGURED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
+                             unable to persist to disk. Commands that may modify the data set are \
+                             disabled, because this instance is configured to report errors \
+                             during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
+                             option). Please check the Redis logs for details about the RDB error.";
+const LOG_ERROR: &str = "MISCONF Errors writing to the AOF file: see the log";

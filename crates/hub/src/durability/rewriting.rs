@@ -1,0 +1,338 @@
+//! BGREWRITEAOF: a new base in place of all that was written before; and how the append-only file
+//! begins, at the start and at run time.
+//!
+//! A new increment is begun and named in the manifest first. The snapshot's moment is the offset
+//! of the log at which the writer goes on to it. Only when the new base is whole does the manifest
+//! name it in place of the old one: whenever the process ends, the manifest leads to all keys.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tidewire_durability::{LogFile, Manifest};
+use tidewire_keyspace::{Audience, LoadOptions};
+use tracing::{info, warn};
+
+use super::append_only::{folder, log_of, open_to_append};
+use super::apply::Applier;
+use super::loading::Ending;
+use super::saving::write_keys;
+use super::{Durability, Job, Requested, directory, files, is_yes};
+use crate::hub::{Hub, unix_ms};
+
+impl Durability {
+    /// BGREWRITEAOF on its thread.
+    pub(super) fn rewrite(&self, hub: &Arc<Hub>) {
+        let rewrites = &self.log.rewrites;
+        let started = Instant::now();
+        rewrites
+            .last_try_s
+            .store(unix_ms() / 1_000, Ordering::Relaxed);
+        let is_given_up = || self.saving.is_cancelled.load(Ordering::Acquire);
+        let result = self.rewrite_now(hub, &is_given_up);
+        let took_s = started.elapsed().as_secs() as i64;
+        rewrites.last_took_s.store(took_s, Ordering::Relaxed);
+        match result {
+            Ok(()) => info!(seconds = took_s, "the append-only file is rewritten"),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                info!("rewriting the append-only file was given up");
+            }
+            Err(error) => {
+                warn!(%error, "the append-only file could not be rewritten");
+                rewrites.has_failed.store(true, Ordering::Relaxed);
+                rewrites.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn rewrite_now(&self, hub: &Arc<Hub>, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
+        let (folder, prefix) = folder(hub);
+        fs::create_dir_all(&folder)?;
+        let is_on = self.log.is_on();
+        let (mut manifest, is_complete) = {
+            let files = self.log.files.lock();
+            (files.manifest.clone(), files.is_complete)
+        };
+        if !is_on && !is_complete {
+            manifest = read_manifest(hub)?.unwrap_or_default();
+        }
+        let increment = Mutex::new(None);
+        if is_on {
+            let name = manifest.add_increment(&prefix);
+            *increment.lock() = Some(File::create(folder.join(&name))?);
+            if is_complete {
+                write_manifest(&folder, &prefix, &manifest)?;
+            }
+            self.log.files.lock().manifest = manifest.clone();
+        }
+        let base = manifest.next_base(&prefix);
+        let name = format!("temp-rewriteaof-bg-{}.aof", std::process::id());
+        let failure = Mutex::new(None);
+        let at_that_moment = || {
+            let Some(file) = increment.lock().take() else {
+                return;
+            };
+            if self.log.is_writing() {
+                return self.log.switch(log_of(hub).begin(), file);
+            }
+            hub.keyspace.propagation().open(Audience::File);
+            let at = log_of(hub).begin();
+            *failure.lock() = self.log.start(hub, file, at).err();
+        };
+        let path = folder.join(&base.name);
+        let bytes = write_keys(hub, &path, &name, true, at_that_moment, is_given_up)?;
+        if let Some(error) = failure.into_inner() {
+            return Err(error);
+        }
+        manifest.replace_base(base);
+        if !is_on {
+            let stale = std::mem::take(&mut manifest.increments);
+            manifest.history.extend(stale);
+        }
+        self.finish_rewrite(&folder, &prefix, manifest, bytes)
+    }
+
+    fn finish_rewrite(
+        &self,
+        folder: &Path,
+        prefix: &str,
+        mut manifest: Manifest,
+        base_bytes: u64,
+    ) -> io::Result<()> {
+        write_manifest(folder, prefix, &manifest)?;
+        let history = std::mem::take(&mut manifest.history);
+        for file in &history {
+            let _ = fs::remove_file(folder.join(&file.name));
+        }
+        write_manifest(folder, prefix, &manifest)?;
+        let last = manifest.increments.last();
+        let last = last.and_then(|file| fs::metadata(folder.join(&file.name)).ok());
+        let bytes = base_bytes + last.map_or(0, |metadata| metadata.len());
+        let mut files = self.log.files.lock();
+        files.manifest = manifest;
+        files.is_complete = true;
+        drop(files);
+        self.log.bytes.store(bytes, Ordering::Relaxed);
+        self.log.base_bytes.store(bytes, Ordering::Relaxed);
+        let rewrites = &self.log.rewrites;
+        rewrites.has_failed.store(false, Ordering::Relaxed);
+        rewrites.failures.store(0, Ordering::Relaxed);
+        rewrites.count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// `appendonly yes` at run time: a base is written in the background.
+    pub(super) fn begin_log(&self, hub: &Hub) -> io::Result<()> {
+        fs::create_dir_all(folder(hub).0)?;
+        *self.log.files.lock() = super::append_only::Files {
+            manifest: read_manifest(hub)?.unwrap_or_default(),
+            is_complete: false,
+        };
+        self.log.set_on(true);
+        while self.request(Job::Rewrite, true) == Requested::Running {
+            // It began while nothing was written: it is of no use.
+            self.cancel(Job::Rewrite);
+        }
+        Ok(())
+    }
+
+    /// Whether the files have grown so much that they are to be rewritten, or the first base is
+    /// still missing.
+    pub(super) fn is_rewrite_due(&self, hub: &Hub) -> bool {
+        if !self.log.is_on() || self.saving.jobs.lock().running.is_some() {
+            return false;
+        }
+        let rewrites = &self.log.rewrites;
+        let since_s = unix_ms() / 1_000 - rewrites.last_try_s.load(Ordering::Relaxed);
+        let failures = rewrites.failures.load(Ordering::Relaxed);
+        if since_s < RETRY_S << failures.min(8) && failures > 0 {
+            return false;
+        }
+        if !self.log.files.lock().is_complete {
+            return true;
+        }
+        let percentage = hub.parameters.number("auto-aof-rewrite-percentage");
+        let (bytes, base) = (
+            self.log.bytes.load(Ordering::Relaxed),
+            self.log.base_bytes.load(Ordering::Relaxed).max(1),
+        );
+        let growth = bytes.saturating_sub(base).saturating_mul(100) / base;
+        percentage > 0
+            && bytes > hub.parameters.number("auto-aof-rewrite-min-size")
+            && growth >= percentage
+    }
+
+    /// Gives up a job, and waits until it has ended.
+    pub(super) fn cancel(&self, job: Job) {
+        let jobs = &self.saving.jobs;
+        jobs.lock().scheduled.retain(|&other| other != job);
+        while jobs
+            .lock()
+            .running
+            .is_some_and(|(running, _)| running == job)
+        {
+            self.saving.is_cancelled.store(true, Ordering::Release);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Loads the append-only file, if there is one, and goes on with it.
+    pub(super) fn load_log_at_start(&self, hub: &Hub) -> Result<(), String> {
+        let hub = &self
+            .hub()
+            .filter(|own| std::ptr::eq(&**own, hub))
+            .ok_or("no hub")?;
+        let (folder, prefix) = folder(hub);
+        let failed = |error: io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(failed)?;
+        self.adopt_old_file(hub).map_err(failed)?;
+        let found = read_manifest(hub).map_err(failed)?;
+        self.log.set_on(true);
+        let Some(mut manifest) = found else {
+            return self.rewrite_now(hub, &|| false).map_err(failed);
+        };
+        self.load_log(hub, &manifest)?;
+        if manifest.increments.is_empty() {
+            manifest.add_increment(&prefix);
+            write_manifest(&folder, &prefix, &manifest).map_err(failed)?;
+        }
+        let bytes = bytes_of(&folder, &manifest);
+        self.log.bytes.store(bytes, Ordering::Relaxed);
+        self.log.base_bytes.store(bytes, Ordering::Relaxed);
+        let last = manifest
+            .increments
+            .last()
+            .map(|file| folder.join(&file.name));
+        let file = open_to_append(&last.unwrap_or_default()).map_err(failed)?;
+        *self.log.files.lock() = super::append_only::Files {
+            manifest,
+            is_complete: true,
+        };
+        hub.keyspace.propagation().open(Audience::File);
+        self.log
+            .start(hub, file, log_of(hub).begin())
+            .map_err(failed)
+    }
+
+    /// DEBUG LOADAOF: removes all keys and loads the append-only file. The text of the refusal.
+    pub(crate) fn reload_log(&self, hub: &Hub) -> Result<(), &'static str> {
+        const FAILED: &str = "ERR Error trying to load the AOF files, check server logs.";
+        self.set_loading(hub, true);
+        if self.log.is_writing() {
+            // From here on nothing is told, so that what is loaded is not written again.
+            self.log.sync_now(hub);
+            hub.keyspace.propagation().close(Audience::File);
+        }
+        let loaded = read_manifest(hub).map_err(|error| error.to_string());
+        let loaded = loaded.and_then(|manifest| {
+            let manifest = manifest.ok_or("there is no append-only file")?;
+            hub.keyspace.clear();
+            hub.scripting.libraries.flush();
+            self.load_log(hub, &manifest)
+        });
+        if self.log.is_writing() {
+            hub.keyspace.propagation().open(Audience::File);
+        }
+        self.set_loading(hub, false);
+        self.saving.set_saved(hub.keyspace.totals().changes);
+        loaded.map_err(|text| {
+            warn!("{text}");
+            FAILED
+        })
+    }
+
+    fn load_log(&self, hub: &Hub, manifest: &Manifest) -> Result<(), String> {
+        let folder = folder(hub).0;
+        let total = bytes_of(&folder, manifest);
+        self.loading.total_bytes.store(total, Ordering::Relaxed);
+        let options = LoadOptions {
+            drops_expired: false,
+            replaces: false,
+            now_ms: unix_ms(),
+        };
+        let list: Vec<&LogFile> = manifest.base.iter().chain(&manifest.increments).collect();
+        let last = list.len().saturating_sub(1);
+        let mut applier = Applier::new(hub);
+        for (number, listed) in list.into_iter().enumerate() {
+            let path = folder.join(&listed.name);
+            let place = path.display();
+            let file = File::open(&path).map_err(|error| format!("{place}: {error}"))?;
+            let ending = self.load_file(hub, file, &mut applier, options);
+            let (ending, good) = ending.map_err(|text| format!("{place}: {text}"))?;
+            if ending == Ending::Whole {
+                continue;
+            }
+            if number != last {
+                return Err(format!("{place}: it ends too early, and others follow it"));
+            }
+            if !is_yes(hub, "aof-load-truncated") {
+                return Err(format!(
+                    "{place}: it ends in the middle of a command. Set aof-load-truncated to yes \
+                     to cut that off."
+                ));
+            }
+            let file = open_to_append(&path).and_then(|file| file.set_len(good));
+            file.map_err(|error| format!("{place}: {error}"))?;
+            warn!(%place, good, "the file ended in the middle of a command, which was cut off");
+        }
+        info!(bytes = total, "the append-only file is loaded");
+        Ok(())
+    }
+
+    /// Before Redis 7 there was one file and no manifest: it becomes the base.
+    fn adopt_old_file(&self, hub: &Hub) -> io::Result<()> {
+        let (folder, prefix) = folder(hub);
+        let old = directory(hub).join(&prefix);
+        if !old.is_file() || manifest_path(&folder, &prefix).exists() {
+            return Ok(());
+        }
+        let manifest = Manifest {
+            base: Some(LogFile {
+                name: prefix.clone(),
+                sequence: 1,
+            }),
+            ..Manifest::default()
+        };
+        write_manifest(&folder, &prefix, &manifest)?;
+        fs::rename(&old, folder.join(&prefix))?;
+        files::sync_directory(&folder.join(&prefix))?;
+        info!(file = %old.display(), "an append-only file without manifest is taken over");
+        Ok(())
+    }
+}
+
+fn manifest_path(folder: &Path, prefix: &str) -> PathBuf {
+    folder.join(format!("{prefix}.manifest"))
+}
+
+/// The manifest on the disk, if there is one.
+fn read_manifest(hub: &Hub) -> io::Result<Option<Manifest>> {
+    let (folder, prefix) = folder(hub);
+    let path = manifest_path(&folder, &prefix);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let broken = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            Manifest::parse(&bytes).map(Some).map_err(broken)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_manifest(folder: &Path, prefix: &str, manifest: &Manifest) -> io::Result<()> {
+    let name = format!("temp-{prefix}.manifest");
+    let text = manifest.text();
+    files::replace(&manifest_path(folder, prefix), &name, text.as_bytes())
+}
+
+fn bytes_of(folder: &Path, manifest: &Manifest) -> u64 {
+    let listed = manifest.base.iter().chain(&manifest.increments);
+    let bytes = |file: &LogFile| fs::metadata(folder.join(&file.name)).map(|found| found.len());
+    listed.filter_map(|file| bytes(file).ok()).sum()
+}
+
+const RETRY_S: i64 = 5;

@@ -1,0 +1,305 @@
+//! SAVE and BGSAVE: a snapshot in a file.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use super::files::{NewFile, snapshot_options};
+use super::{Durability, SNAPSHOT_FAILED, is_yes, save_points, snapshot_path};
+use crate::hub::{Hub, unix_ms};
+
+/// What is done in the background, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// BGSAVE.
+    Snapshot,
+    /// BGREWRITEAOF.
+    Rewrite,
+}
+
+/// What became of a request for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requested {
+    /// It has begun.
+    Started,
+    /// It will begin when another has ended.
+    Scheduled,
+    /// This job is being done already.
+    Running,
+    /// Another one is.
+    Other,
+}
+
+/// How snapshots went, and the job that is done.
+#[derive(Debug)]
+pub(crate) struct Saving {
+    pub(super) jobs: Mutex<Jobs>,
+    /// The job is to be given up.
+    pub(super) is_cancelled: AtomicBool,
+    last_save_s: AtomicI64,
+    last_try_s: AtomicI64,
+    /// How long the last one in the background took; -1: there was none.
+    last_took_s: AtomicI64,
+    has_failed: AtomicBool,
+    saves: AtomicU64,
+    /// What the keyspace had counted when the last snapshot began.
+    changes_saved: AtomicU64,
+}
+
+/// Jobs in the background.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    pub(super) running: Option<(Job, Instant)>,
+    pub(super) scheduled: Vec<Job>,
+}
+
+impl Default for Saving {
+    fn default() -> Self {
+        Saving {
+            jobs: Mutex::default(),
+            is_cancelled: AtomicBool::new(false),
+            last_save_s: AtomicI64::new(unix_ms() / 1_000),
+            last_try_s: AtomicI64::new(0),
+            last_took_s: AtomicI64::new(-1),
+            has_failed: AtomicBool::new(false),
+            saves: AtomicU64::new(0),
+            changes_saved: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Saving {
+    /// When the last snapshot was finished, seconds since the UNIX epoch; the start, before that.
+    pub(crate) fn last_save_s(&self) -> i64 {
+        self.last_save_s.load(Ordering::Relaxed)
+    }
+
+    /// How long the last one in the background took, seconds; -1 before the first.
+    pub(crate) fn last_took_s(&self) -> i64 {
+        self.last_took_s.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn saves(&self) -> u64 {
+        self.saves.load(Ordering::Relaxed)
+    }
+
+    /// For how long a job has been done, seconds; -1 if it is not.
+    pub(crate) fn running_s(&self, job: Job) -> i64 {
+        match self.jobs.lock().running {
+            Some((running, since)) if running == job => since.elapsed().as_secs() as i64,
+            _ => -1,
+        }
+    }
+
+    pub(crate) fn is_scheduled(&self, job: Job) -> bool {
+        self.jobs.lock().scheduled.contains(&job)
+    }
+
+    /// Changes that no snapshot has.
+    pub(crate) fn unsaved_changes(&self, hub: &Hub) -> u64 {
+        let changes = hub.keyspace.totals().changes;
+        changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
+    }
+
+    /// All that is there is in a file.
+    pub(super) fn set_saved(&self, changes: u64) {
+        self.changes_saved.store(changes, Ordering::Relaxed);
+    }
+}
+
+impl Durability {
+    /// SAVE: the caller waits. The text of the refusal if it failed.
+    pub(crate) fn save(&self, hub: &Hub) -> Result<(), &'static str> {
+        if self.saving.running_s(Job::Snapshot) >= 0 {
+            return Err("ERR Background save already in progress");
+        }
+        match self.write_snapshot(hub, &|| false) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                warn!(%error, "the snapshot could not be saved");
+                Err("ERR")
+            }
+        }
+    }
+
+    /// Begins a job in the background, or schedules it where another one is done and `schedules`
+    /// says so.
+    pub(crate) fn request(&self, job: Job, schedules: bool) -> Requested {
+        let mut jobs = self.saving.jobs.lock();
+        match jobs.running {
+            Some((running, _)) if running == job => return Requested::Running,
+            Some(_) if !schedules => return Requested::Other,
+            Some(_) => {
+                if !jobs.scheduled.contains(&job) {
+                    jobs.scheduled.push(job);
+                }
+                return Requested::Scheduled;
+            }
+            None => {}
+        }
+        jobs.running = Some((job, Instant::now()));
+        drop(jobs);
+        self.start(job);
+        Requested::Started
+    }
+
+    /// Runs a job that is marked as running on a thread of its own.
+    fn start(&self, job: Job) {
+        let Some(hub) = self.hub() else {
+            return;
+        };
+        let spawned = std::thread::Builder::new()
+            .name("durability".to_owned())
+            .spawn(move || {
+                let own = &hub.durability;
+                match job {
+                    Job::Snapshot => own.save_in_background(&hub),
+                    Job::Rewrite => own.rewrite(&hub),
+                }
+                own.saving.is_cancelled.store(false, Ordering::Release);
+                let mut jobs = own.saving.jobs.lock();
+                jobs.running = None;
+                let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
+                drop(jobs);
+                if let Some(next) = next {
+                    let _ = own.request(next, true);
+                }
+            });
+        if let Err(error) = spawned {
+            warn!(%error, "there is no thread for the background");
+            self.saving.jobs.lock().running = None;
+        }
+    }
+
+    fn save_in_background(&self, hub: &Hub) {
+        let saving = &self.saving;
+        saving
+            .last_try_s
+            .store(unix_ms() / 1_000, Ordering::Relaxed);
+        let started = Instant::now();
+        let flushes = hub.keyspace.flushes();
+        let is_given_up =
+            || saving.is_cancelled.load(Ordering::Acquire) || hub.keyspace.flushes() != flushes;
+        let result = self.write_snapshot(hub, &is_given_up);
+        let took_s = started.elapsed().as_secs() as i64;
+        saving.last_took_s.store(took_s, Ordering::Relaxed);
+        match result {
+            Ok(()) => info!(seconds = took_s, "the snapshot is saved"),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                info!("the snapshot was given up");
+                if hub.keyspace.flushes() != flushes && !save_points(hub).is_empty() {
+                    // What was saved last must not come back.
+                    let _ = self.write_snapshot(hub, &|| false);
+                }
+            }
+            Err(error) => {
+                warn!(%error, "the snapshot could not be saved");
+                saving.has_failed.store(true, Ordering::Relaxed);
+            }
+        }
+        self.look_at_failure(hub);
+    }
+
+    /// Whether writes are refused because of a snapshot that failed.
+    pub(super) fn look_at_failure(&self, hub: &Hub) {
+        let stops = self.saving.has_failed()
+            && is_yes(hub, "stop-writes-on-bgsave-error")
+            && !save_points(hub).is_empty();
+        self.set_hindrance(SNAPSHOT_FAILED, stops);
+    }
+
+    /// Saves a snapshot where the parameters say.
+    fn write_snapshot(&self, hub: &Hub, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
+        let path = snapshot_path(hub);
+        let changes = hub.keyspace.totals().changes;
+        let name = format!("temp-{}.rdb", std::process::id());
+        write_keys(hub, &path, &name, false, || (), is_given_up)?;
+        let saving = &self.saving;
+        saving.set_saved(changes);
+        saving
+            .last_save_s
+            .store(unix_ms() / 1_000, Ordering::Relaxed);
+        saving.saves.fetch_add(1, Ordering::Relaxed);
+        saving.has_failed.store(false, Ordering::Relaxed);
+        self.look_at_failure(hub);
+        Ok(())
+    }
+
+    /// Whether a snapshot is due by the save points.
+    pub(super) fn is_save_due(&self, hub: &Hub) -> bool {
+        let points = save_points(hub);
+        if points.is_empty() || self.saving.jobs.lock().running.is_some() {
+            return false;
+        }
+        let now_s = unix_ms() / 1_000;
+        let since = |time_s: &AtomicI64| (now_s - time_s.load(Ordering::Relaxed)).max(0) as u64;
+        let may_retry = !self.saving.has_failed() || since(&self.saving.last_try_s) > RETRY_S;
+        let changes = self.saving.unsaved_changes(hub);
+        may_retry && points.is_due(since(&self.saving.last_save_s), changes)
+    }
+}
+
+/// Writes all keys, as they are when `at_that_moment` runs, to a file that replaces `path`; returns
+/// its length. Given up, the error is `Interrupted`.
+pub(super) fn write_keys(
+    hub: &Hub,
+    path: &Path,
+    name: &str,
+    is_base: bool,
+    at_that_moment: impl Fn(),
+    is_given_up: &dyn Fn() -> bool,
+) -> io::Result<u64> {
+    let mut file = NewFile::create(path, name, is_yes(hub, "rdb-save-incremental-fsync"))?;
+    // Another snapshot may be made, for a replica or the append-only file.
+    let mut snapshot = loop {
+        let options = snapshot_options(hub, is_base);
+        match hub.keyspace.begin_snapshot(options, &at_that_moment) {
+            Some((snapshot, ())) => break snapshot,
+            None if is_given_up() => return Err(io::ErrorKind::Interrupted.into()),
+            None => std::thread::sleep(TURN),
+        }
+    };
+    let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
+    loop {
+        let before = snapshot.written();
+        let goes_on = snapshot.step(&mut chunk);
+        if chunk.len() >= CHUNK_BYTES || !goes_on {
+            file.write(&chunk)?;
+            chunk.clear();
+        }
+        dawdle(hub, snapshot.written() - before, is_given_up);
+        if is_given_up() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    drop(snapshot);
+    file.finish()
+}
+
+/// `rdb-key-save-delay`: tests want to see a snapshot in the middle.
+fn dawdle(hub: &Hub, keys: u64, is_given_up: &dyn Fn() -> bool) {
+    let delay_us = hub.parameters.number("rdb-key-save-delay");
+    if delay_us == 0 || keys == 0 {
+        return;
+    }
+    let until = Instant::now() + Duration::from_micros(delay_us.saturating_mul(keys));
+    while Instant::now() < until && !is_given_up() {
+        std::thread::sleep(TURN.min(until.saturating_duration_since(Instant::now())));
+    }
+}
+
+const CHUNK_BYTES: usize = 1 << 20;
+const TURN: Duration = Duration::from_millis(10);
+/// How long to wait after a failure before a save point is tried again.
+const RETRY_S: u64 = 5;

@@ -1,0 +1,86 @@
+//! What is looked at from time to time.
+
+use std::sync::atomic::Ordering;
+
+use tracing::warn;
+
+use super::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING, save_points};
+use crate::hub::Hub;
+
+impl Durability {
+    /// Whether [`tick`](Self::tick) has anything to look at.
+    pub(crate) fn wants_ticks(&self, hub: &Hub) -> bool {
+        self.log.is_on() || hub.parameters.saves_by_itself.load(Ordering::Relaxed)
+    }
+
+    /// To be called ten times a second or so: begins what is due.
+    pub(crate) fn tick(&self, hub: &Hub) {
+        if self.is_loading() {
+            return;
+        }
+        if self.is_save_due(hub) {
+            let _ = self.request(Job::Snapshot, false);
+        }
+        if self.is_rewrite_due(hub) {
+            let _ = self.request(Job::Rewrite, false);
+        }
+    }
+
+    /// The parameters have changed. The text of the refusal if one cannot be followed.
+    pub(crate) fn follow_parameters(&self, hub: &Hub) -> Result<(), String> {
+        self.log.follow_policy(hub);
+        self.look_at_failure(hub);
+        if self.is_loading() {
+            return Ok(());
+        }
+        let is_wanted = hub.parameters.text("appendonly") == "yes";
+        if is_wanted == self.log.is_on() {
+            return Ok(());
+        }
+        if !is_wanted {
+            self.stop_log(hub);
+            return Ok(());
+        }
+        self.begin_log(hub).map_err(|error| {
+            warn!(%error, "the append-only file cannot be begun");
+            let pair: (&[u8], &[u8]) = (b"appendonly", b"no");
+            let _ = hub.parameters.set(&hub.keyspace, &[pair], true);
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn \
+             on AOF. Check server logs."
+                .to_owned()
+        })
+    }
+
+    /// SHUTDOWN: saves a snapshot if that is asked for, or, where nothing is said, if there are
+    /// save points. False if it could not be saved.
+    pub(crate) fn prepare_shutdown(&self, hub: &Hub, saves: Option<bool>) -> bool {
+        let saves = saves.unwrap_or_else(|| !save_points(hub).is_empty()) && !self.is_loading();
+        let exit = if saves { SAVED } else { WITHOUT_SAVING };
+        self.exit.store(exit, Ordering::Release);
+        self.cancel(Job::Snapshot);
+        !saves || self.save(hub).is_ok()
+    }
+
+    /// The last thing that is done, when no lane runs any more: what is in memory is made durable
+    /// as the parameters or SHUTDOWN say. The text tells why it could not be.
+    pub fn finish(&self, hub: &Hub) -> Result<(), String> {
+        self.cancel(Job::Rewrite);
+        self.cancel(Job::Snapshot);
+        self.stop_log(hub);
+        if self.is_loading() {
+            return Ok(());
+        }
+        let saves = match self.exit.load(Ordering::Acquire) {
+            BY_SIGNAL => !save_points(hub).is_empty(),
+            // What others wrote while the lanes ended is not in that snapshot.
+            SAVED => self.saving.unsaved_changes(hub) > 0,
+            _ => false,
+        };
+        match saves {
+            true => self
+                .save(hub)
+                .map_err(|_| "the snapshot could not be saved; see the log".to_owned()),
+            false => Ok(()),
+        }
+    }
+}

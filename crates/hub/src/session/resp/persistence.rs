@@ -1,0 +1,130 @@
+//! Commands about what outlives the process.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::Command;
+use tidewire_lane::CloseReason;
+
+use super::scripting::{counts_as_write, forget_functions};
+use super::{Call, State};
+use crate::durability::{Job, LOADING_TEXT, Requested};
+
+impl State {
+    /// Why a command is refused because keys are loaded, or cannot be saved.
+    #[cold]
+    pub(super) fn durability_refusal(
+        &self,
+        call: &Call<'_>,
+        command: &Command,
+    ) -> Option<&'static str> {
+        let durability = &call.hub.durability;
+        if durability.is_loading() {
+            return (!command.has_flag("loading")).then_some(LOADING_TEXT);
+        }
+        let writes = command.name == "ping"
+            || self.is_write(command)
+            || counts_as_write(call.hub, command, call.arguments);
+        durability.write_refusal().filter(|_| writes)
+    }
+
+    pub(super) fn last_save(&self, call: &mut Call<'_>) {
+        let seconds = call.hub.durability.saving.last_save_s();
+        self.reply(call.context, |reply| reply.integer(seconds));
+    }
+
+    pub(super) fn save(&self, call: &mut Call<'_>) {
+        match call.hub.durability.save(call.hub) {
+            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Err(text) => self.refuse(call, text),
+        }
+    }
+
+    pub(super) fn background_save(&self, call: &mut Call<'_>) {
+        let schedules = match call.arguments.get(1) {
+            None => false,
+            Some(word) if call.arguments.len() == 2 && word.eq_ignore_ascii_case(b"SCHEDULE") => {
+                true
+            }
+            Some(_) => return self.refuse(call, "ERR syntax error"),
+        };
+        let schedules = schedules || self.is_executing;
+        let text = match call.hub.durability.request(Job::Snapshot, schedules) {
+            Requested::Started => "Background saving started",
+            Requested::Scheduled => "Background saving scheduled",
+            Requested::Running => {
+                return self.refuse(call, "ERR Background save already in progress");
+            }
+            Requested::Other => return self.refuse(call, OTHER_JOB),
+        };
+        self.reply(call.context, |reply| reply.simple(text));
+    }
+
+    pub(super) fn background_rewrite(&self, call: &mut Call<'_>) {
+        let text = match call.hub.durability.request(Job::Rewrite, true) {
+            Requested::Started => "Background append only file rewriting started",
+            Requested::Scheduled => "Background append only file rewriting scheduled",
+            Requested::Running | Requested::Other => {
+                let text = "ERR Background append only file rewriting already in progress";
+                return self.refuse(call, text);
+            }
+        };
+        self.reply(call.context, |reply| reply.simple(text));
+    }
+
+    pub(super) fn shutdown(&mut self, call: &mut Call<'_>) {
+        let (mut saves, mut is_forced) = (None, false);
+        for option in call.arguments.tail(1) {
+            match option.to_ascii_uppercase().as_slice() {
+                b"NOSAVE" if saves != Some(true) => saves = Some(false),
+                b"SAVE" if saves != Some(false) => saves = Some(true),
+                b"NOW" => {}
+                b"FORCE" => is_forced = true,
+                b"ABORT" if call.arguments.len() == 2 => {
+                    return self.refuse(call, "ERR No shutdown in progress.");
+                }
+                _ => return self.refuse(call, "ERR syntax error"),
+            }
+        }
+        if !call.hub.durability.prepare_shutdown(call.hub, saves) && !is_forced {
+            return self.refuse(call, "ERR Errors trying to SHUTDOWN. Check logs.");
+        }
+        call.hub.stop_asked.store(true, Ordering::Release);
+        call.context.close(self.id, CloseReason::Requested);
+        self.closing = true;
+    }
+
+    pub(super) fn debug_reload(&self, call: &mut Call<'_>) {
+        let (mut saves, mut flushes, mut replaces) = (true, true, false);
+        for option in call.arguments.tail(2) {
+            match option.to_ascii_uppercase().as_slice() {
+                b"MERGE" => replaces = true,
+                b"NOFLUSH" => flushes = false,
+                b"NOSAVE" => saves = false,
+                _ => {
+                    let text =
+                        "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+                    return self.refuse(call, text);
+                }
+            }
+        }
+        let hub = call.hub;
+        let reloaded = hub.durability.reload(hub, saves, flushes, replaces);
+        self.after_loading(call, reloaded);
+    }
+
+    pub(super) fn debug_load_log(&self, call: &mut Call<'_>) {
+        let reloaded = call.hub.durability.reload_log(call.hub);
+        self.after_loading(call, reloaded);
+    }
+
+    fn after_loading(&self, call: &mut Call<'_>, reloaded: Result<(), &'static str>) {
+        forget_functions(call);
+        match reloaded {
+            Ok(()) => self.debug_done(call),
+            Err(text) => self.refuse(call, text),
+        }
+    }
+}
+
+const OTHER_JOB: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use \
+                         BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
