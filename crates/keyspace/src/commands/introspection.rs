@@ -3,6 +3,7 @@
 use tidewire_resp::{Arguments, Writer};
 
 use super::options::is;
+use super::tips::tips;
 use super::{Call, Command, KeySpec, Run, lookup, lookup_full, table};
 use crate::error::{CommandError, check_arity};
 
@@ -172,11 +173,26 @@ fn keys_of(
             return Err(CommandError::InvalidKeyCount);
         }
     }
-    let positions = command.keys.iter().flat_map(|spec| {
-        let flags = flags_of(command, spec, request);
-        spec.positions(request).map(move |at| (at + 2, flags))
-    });
+    let positions = command.keys_with_flags(request).into_iter();
+    let positions = positions.map(|(at, flags)| (at + 2, flags));
     Ok(positions.collect())
+}
+
+/// MIGRATE's one key, or those behind KEYS where the one is empty.
+pub(super) fn keys_of_migrate(request: Arguments<'_>) -> Vec<(usize, &'static str)> {
+    const FLAGS: &str = "RW access delete";
+    let mut at = 6;
+    while let Some(option) = request.get(at) {
+        at += 1 + match option {
+            _ if is(option, "auth") => 1,
+            _ if is(option, "auth2") => 2,
+            _ if !is(option, "keys") => 0,
+            // The command itself refuses both ways at once.
+            _ if request.get(3).is_some_and(|key| !key.is_empty()) => return Vec::new(),
+            _ => return (at + 1..request.len()).map(|at| (at, FLAGS)).collect(),
+        };
+    }
+    vec![(3, FLAGS)]
 }
 
 /// What a command does to the keys of a specification: with these arguments, if they matter.
@@ -208,8 +224,9 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
     categories
         .iter()
         .for_each(|name| reply.simple(&format!("@{name}")));
-    // Tips for cluster clients.
-    reply.array(0);
+    let tips: Vec<_> = tips(command.full_name).collect();
+    reply.array(tips.len());
+    tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.array(command.keys.len());
     command
         .keys

@@ -20,6 +20,7 @@ mod sorted_sets;
 mod streams;
 mod strings;
 pub mod table;
+mod tips;
 pub(crate) mod waiting;
 
 pub use debug::debug_command;
@@ -196,6 +197,8 @@ pub enum Group {
     PubSub,
     /// Scripts and functions.
     Scripting,
+    /// A cluster's.
+    Cluster,
     /// The connection's own.
     Connection,
     /// The server's own.
@@ -219,6 +222,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
+            Group::Cluster => "cluster",
             Group::Connection => "connection",
             Group::Server => "server",
         }
@@ -264,6 +268,7 @@ pub enum SessionCommand {
     ClientTrackingInfo,
     ClientUnblock,
     ClientUnpause,
+    Cluster,
     ConfigGet,
     ConfigHelp,
     ConfigResetStat,
@@ -304,8 +309,11 @@ pub enum SessionCommand {
     MemoryMallocStats,
     MemoryPurge,
     MemoryStats,
+    Migrate,
     ModuleHelp,
     ModuleList,
+    ModuleLoad,
+    ModuleUnload,
     Monitor,
     Multi,
     Ping,
@@ -325,6 +333,7 @@ pub enum SessionCommand {
     Reset,
     Role,
     Save,
+    ScriptDebug,
     ScriptExists,
     ScriptFlush,
     ScriptHelp,
@@ -390,6 +399,9 @@ impl Command {
     /// Positions of its keys among these arguments, and what it does to each: words such as
     /// `access` and `update`.
     pub fn keys_with_flags(&'static self, arguments: Arguments<'_>) -> Vec<(usize, &'static str)> {
+        if self.name == "migrate" {
+            return introspection::keys_of_migrate(arguments);
+        }
         let specs = self.keys.iter().filter(|spec| spec.flags != "not_key");
         specs
             .flat_map(|spec| {

@@ -10,6 +10,9 @@ use bits::BITS;
 mod blocking_lists;
 use blocking_lists::BLOCKING_LISTS;
 
+mod cluster;
+use cluster::CLUSTER;
+
 mod connection;
 use connection::CONNECTION;
 
@@ -73,7 +76,7 @@ pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
 
 static GROUPS: [&[Command]; GROUP_LIST.len()] = GROUP_LIST;
 
-const GROUP_LIST: [&[Command]; 19] = [
+const GROUP_LIST: [&[Command]; 20] = [
     STRINGS,
     BITS,
     HYPERLOGLOG,
@@ -89,6 +92,7 @@ const GROUP_LIST: [&[Command]; 19] = [
     SORT,
     DUMP,
     TRANSACTIONS,
+    CLUSTER,
     CONNECTION,
     PUBSUB,
     SCRIPTING,
@@ -243,6 +247,26 @@ const GENERIC: &[Command] = &[
     .docs(
         "Copies a value to another key.",
         "O(N) in the size of the value.",
+    ),
+    command(
+        "migrate",
+        -6,
+        "write movablekeys",
+        Group::Generic,
+        "2.6.0",
+        Run::Session(SessionCommand::Migrate),
+    )
+    .keys(&[
+        key_spec(3, 0, 1, "RW access delete"),
+        KeySpec {
+            last: -1,
+            ..keyword_key("KEYS", 6, "RW access delete incomplete")
+        },
+    ])
+    .categories("keyspace dangerous")
+    .docs(
+        "Moves keys to another server.",
+        "O(N) in the size of the values.",
     ),
     command(
         "move",

@@ -341,6 +341,19 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
+    /// There is no debugger, so that it can only be left off.
+    pub(super) fn script_debug(&mut self, call: &mut Call<'_>) {
+        match &call.arguments[2] {
+            mode if mode.eq_ignore_ascii_case(b"no") => {
+                self.reply(call.context, |reply| reply.ok());
+            }
+            mode if mode.eq_ignore_ascii_case(b"yes") || mode.eq_ignore_ascii_case(b"sync") => {
+                self.refuse(call, "ERR scripts cannot be debugged on this server");
+            }
+            _ => self.refuse(call, "ERR Use SCRIPT DEBUG YES/SYNC/NO"),
+        }
+    }
+
     pub(super) fn script_kill(&mut self, call: &mut Call<'_>, function: bool) {
         match call.hub.scripting.kill(function) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),

@@ -71,6 +71,11 @@ impl State {
                 let text = format!("{WAVES}Tidewire {version}, as Redis ver. {REDIS_VERSION}\n");
                 self.text(call, &text);
             }
+            Name::Cluster => self.refuse(call, NO_CLUSTER),
+            Name::Migrate => self.refuse(call, NO_MIGRATION),
+            Name::ModuleLoad => self.refuse(call, NO_MODULE),
+            Name::ModuleUnload => self.refuse(call, NO_SUCH_MODULE),
+            Name::ScriptDebug => self.script_debug(call),
             _ if self.run_acl(call, command) => {}
             _ => self.refuse(call, "ERR this command is not available on this server"),
         }
@@ -140,3 +145,8 @@ const MODULE_HELP: &[&str] = &[
     "HELP",
     "    Print this help.",
 ];
+
+const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+const NO_MIGRATION: &str = "ERR keys cannot be moved to another server; use DUMP and RESTORE";
+const NO_MODULE: &str = "ERR Error loading the extension. Please check the server logs.";
+const NO_SUCH_MODULE: &str = "ERR Error unloading module: no such module with that name";

@@ -32,4 +32,18 @@ pub(super) const DUMP: &[Command] = &[
         "Makes a key of a serialised value.",
         "O(1) to make the key, O(N*M) for N elements of M bytes.",
     ),
+    command(
+        "restore-asking",
+        -4,
+        "write denyoom asking",
+        Group::Server,
+        "3.0.0",
+        Run::Data(dump::restore),
+    )
+    .keys(&[key_spec(1, 0, 1, "OW update")])
+    .categories("keyspace dangerous")
+    .docs(
+        "Makes a key of a serialised value, in a cluster whose slot moves.",
+        "O(1) to make the key, O(N*M) for N elements of M bytes.",
+    ),
 ];

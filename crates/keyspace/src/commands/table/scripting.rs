@@ -195,6 +195,16 @@ pub(super) const SCRIPTING: &[Command] = &[
         .docs("Looks after scripts.", "Depends on subcommand.")
         .subcommands(&[
             command(
+                "script|debug",
+                3,
+                "noscript",
+                Group::Scripting,
+                "3.2.0",
+                Run::Session(SessionCommand::ScriptDebug),
+            )
+            .categories("scripting")
+            .docs("Chooses whether scripts are debugged.", "O(1)"),
+            command(
                 "script|exists",
                 -3,
                 "noscript",

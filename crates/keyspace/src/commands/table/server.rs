@@ -576,6 +576,33 @@ pub(super) const SERVER: &[Command] = &[
             )
             .docs("Lists the subcommands.", "O(1)"),
             command(
+                "module|load",
+                -3,
+                "admin noscript no_async_loading",
+                Group::Server,
+                "4.0.0",
+                Run::Session(SessionCommand::ModuleLoad),
+            )
+            .docs("Loads a module.", "O(1)"),
+            command(
+                "module|loadex",
+                -3,
+                "admin noscript no_async_loading",
+                Group::Server,
+                "7.0.0",
+                Run::Session(SessionCommand::ModuleLoad),
+            )
+            .docs("Loads a module, with parameters.", "O(1)"),
+            command(
+                "module|unload",
+                3,
+                "admin noscript no_async_loading",
+                Group::Server,
+                "4.0.0",
+                Run::Session(SessionCommand::ModuleUnload),
+            )
+            .docs("Unloads a module.", "O(1)"),
+            command(
                 "module|list",
                 2,
                 "admin noscript",
