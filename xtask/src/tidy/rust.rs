@@ -25,6 +25,7 @@ const PROTOCOL_CRATES: &[&str] = &[
     "crates/zmtp/src/",
     "crates/feed/src/",
     "crates/lastvalue/src/",
+    "crates/mx/src/",
 ];
 
 /// Files of those crates that may `unwrap`, and why it cannot fail there.

@@ -1,0 +1,313 @@
+//! The header in front of every message.
+
+use crate::cursor::Output;
+use crate::encode::Encode;
+use crate::error::{DecodeError, EncodeError};
+use crate::profile;
+
+/// What a message is about, as its envelope says it.
+///
+/// Two of the platform's habits: UnAdvise travels as [`MessageKind::Write`], and AdviseSupervisory
+/// as [`MessageKind::ItemControl`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// References and registration.
+    Metadata,
+    /// Writes.
+    Write,
+    /// Item control, and what comes of it.
+    ItemControl,
+    /// One that is not known; it is kept.
+    Other(i32),
+}
+
+impl MessageKind {
+    /// From the wire.
+    pub const fn from_code(code: i32) -> Self {
+        match code {
+            profile::KIND_METADATA => Self::Metadata,
+            profile::KIND_WRITE => Self::Write,
+            profile::KIND_ITEM_CONTROL => Self::ItemControl,
+            code => Self::Other(code),
+        }
+    }
+
+    /// For the wire.
+    pub const fn code(self) -> i32 {
+        match self {
+            Self::Metadata => profile::KIND_METADATA,
+            Self::Write => profile::KIND_WRITE,
+            Self::ItemControl => profile::KIND_ITEM_CONTROL,
+            Self::Other(code) => code,
+        }
+    }
+}
+
+/// An engine's place: who speaks, or who is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineAddress {
+    /// The Galaxy.
+    pub galaxy_id: i32,
+    /// The platform in it.
+    pub platform_id: i32,
+    /// The engine on the platform.
+    pub engine_id: i32,
+}
+
+/// The 46 bytes before a message's body.
+///
+/// ```text
+///  0       2            6          10           14                                  46
+///  │version│inner_length│reserved  │message_kind│addressing: local and target engine,│
+///  │u16    │i32         │4 bytes   │i32         │token, patience: 32 bytes, assumed  │
+/// ```
+///
+/// What was captured is kept byte for byte, so that a captured header can serve as a template:
+/// [`Envelope::with_kind`], and `inner_length` when a body is put behind it, change nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    bytes: [u8; Envelope::LENGTH],
+}
+
+impl Envelope {
+    /// Bytes of it.
+    pub const LENGTH: usize = 46;
+
+    /// One of the profile's version, from one engine to another.
+    pub fn new(kind: MessageKind, local: EngineAddress, target: EngineAddress) -> Self {
+        let mut envelope = Self {
+            bytes: [0; Self::LENGTH],
+        };
+        envelope.set(0, profile::ENVELOPE_VERSION.to_le_bytes());
+        envelope.set(KIND, kind.code().to_le_bytes());
+        let fields = [
+            (profile::ADDRESS_LOCAL_GALAXY, local.galaxy_id),
+            (profile::ADDRESS_LOCAL_PLATFORM, local.platform_id),
+            (profile::ADDRESS_LOCAL_ENGINE, local.engine_id),
+            (profile::ADDRESS_TARGET_GALAXY, target.galaxy_id),
+            (profile::ADDRESS_TARGET_PLATFORM, target.platform_id),
+            (profile::ADDRESS_TARGET_ENGINE, target.engine_id),
+        ];
+        for (offset, value) in fields {
+            envelope.set(offset, value.to_le_bytes());
+        }
+        envelope
+    }
+
+    /// A captured header as a template.
+    #[inline]
+    pub const fn from_bytes(bytes: [u8; Self::LENGTH]) -> Self {
+        Self { bytes }
+    }
+
+    /// As it stands, with the `inner_length` that it was read with.
+    #[inline]
+    pub const fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        self.bytes
+    }
+
+    /// The same for a message of another kind.
+    #[inline]
+    #[must_use]
+    pub fn with_kind(mut self, kind: MessageKind) -> Self {
+        self.set(KIND, kind.code().to_le_bytes());
+        self
+    }
+
+    /// The same with a write's token, by which its completion names it.
+    #[inline]
+    #[must_use]
+    pub fn with_token(mut self, token: u32) -> Self {
+        self.set(profile::ADDRESS_TOKEN, token.to_le_bytes());
+        self
+    }
+
+    /// The same for a body of so many bytes.
+    ///
+    /// # Errors
+    /// More than 2,147,483,647.
+    #[inline]
+    pub fn with_inner_length(mut self, bytes: usize) -> Result<Self, EncodeError> {
+        let length = i32::try_from(bytes).map_err(|_| EncodeError::TooLong {
+            field: "inner body",
+            bytes,
+        })?;
+        self.set(INNER_LENGTH, length.to_le_bytes());
+        Ok(self)
+    }
+
+    /// Version of the envelope.
+    pub const fn version(&self) -> u16 {
+        u16::from_le_bytes([self.bytes[0], self.bytes[1]])
+    }
+
+    /// Bytes of the body behind it, as the header says.
+    #[inline]
+    pub fn inner_length(&self) -> i32 {
+        self.i32_at(INNER_LENGTH)
+    }
+
+    /// The four bytes whose meaning is not known.
+    pub fn reserved(&self) -> [u8; 4] {
+        self.i32_at(6).to_le_bytes()
+    }
+
+    /// What the message is about.
+    #[inline]
+    pub fn kind(&self) -> MessageKind {
+        MessageKind::from_code(self.i32_at(KIND))
+    }
+
+    /// Who sent it (assumed layout).
+    pub fn local(&self) -> EngineAddress {
+        EngineAddress {
+            galaxy_id: self.i32_at(profile::ADDRESS_LOCAL_GALAXY),
+            platform_id: self.i32_at(profile::ADDRESS_LOCAL_PLATFORM),
+            engine_id: self.i32_at(profile::ADDRESS_LOCAL_ENGINE),
+        }
+    }
+
+    /// Whom it is for (assumed layout).
+    pub fn target(&self) -> EngineAddress {
+        EngineAddress {
+            galaxy_id: self.i32_at(profile::ADDRESS_TARGET_GALAXY),
+            platform_id: self.i32_at(profile::ADDRESS_TARGET_PLATFORM),
+            engine_id: self.i32_at(profile::ADDRESS_TARGET_ENGINE),
+        }
+    }
+
+    /// The token by which a completion names its write (assumed layout); 0 is none.
+    #[inline]
+    pub fn token(&self) -> u32 {
+        self.i32_at(profile::ADDRESS_TOKEN) as u32
+    }
+
+    /// Reads a message: the header, and the body of the length that it says.
+    ///
+    /// # Errors
+    /// The bytes end too early, there are more of them, or the length is negative.
+    #[inline]
+    pub fn split(message: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
+        let Some((header, body)) = message.split_first_chunk::<{ Self::LENGTH }>() else {
+            return Err(DecodeError::Truncated {
+                field: "envelope",
+                needed: Self::LENGTH,
+                given: message.len(),
+            });
+        };
+        let envelope = Self::from_bytes(*header);
+        let length = envelope.inner_length();
+        match usize::try_from(length) {
+            Err(_) => Err(DecodeError::Length {
+                field: "inner body",
+                length: i64::from(length),
+            }),
+            Ok(length) if length > body.len() => Err(DecodeError::Truncated {
+                field: "inner body",
+                needed: length,
+                given: body.len(),
+            }),
+            Ok(length) if length < body.len() => Err(DecodeError::Trailing {
+                message: "the inner body",
+                bytes: body.len() - length,
+            }),
+            Ok(_) => Ok((envelope, body)),
+        }
+    }
+
+    #[inline]
+    fn i32_at(&self, offset: usize) -> i32 {
+        let bytes = self.bytes[offset..].first_chunk::<4>();
+        bytes.map_or(0, |bytes| i32::from_le_bytes(*bytes))
+    }
+
+    #[inline]
+    fn set<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
+        self.bytes[offset..offset + N].copy_from_slice(&value);
+    }
+}
+
+/// A body with its envelope in front.
+#[derive(Clone, Copy, Debug)]
+pub struct Enveloped<'a, T> {
+    /// The template; its `inner_length` is set when it is written.
+    pub envelope: &'a Envelope,
+    /// What travels.
+    pub body: &'a T,
+}
+
+impl<T: Encode> Encode for Enveloped<'_, T> {
+    #[inline]
+    fn encoded_len(&self) -> Result<usize, EncodeError> {
+        let body = self.body.encoded_len()?;
+        self.envelope.with_inner_length(body)?;
+        Ok(Envelope::LENGTH + body)
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>) {
+        let length = self.body.encoded_len().unwrap_or(0) as i32;
+        let mut header = self.envelope.bytes;
+        header[INNER_LENGTH..KIND - 4].copy_from_slice(&length.to_le_bytes());
+        out.put(header);
+        self.body.put(out);
+    }
+}
+
+const INNER_LENGTH: usize = 2;
+const KIND: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::OperationStatus;
+
+    const SENDER: EngineAddress = EngineAddress {
+        galaxy_id: 1,
+        platform_id: 2,
+        engine_id: 3,
+    };
+
+    #[test]
+    fn a_captured_header_is_a_template_of_which_only_length_and_kind_change() {
+        let mut captured = [0; 46];
+        (0..46).for_each(|index| captured[index] = 0xC0 | index as u8);
+        let template = Envelope::from_bytes(captured).with_kind(MessageKind::Write);
+        let body = OperationStatus::WRITE_COMPLETE;
+        let message = Enveloped {
+            envelope: &template,
+            body: &body,
+        };
+        let mut buffer = [0; 51];
+        assert_eq!(message.encode_to_slice(&mut buffer), Ok(51));
+        captured[2..6].copy_from_slice(&5_i32.to_le_bytes());
+        captured[10..14].copy_from_slice(&profile::KIND_WRITE.to_le_bytes());
+        assert_eq!(buffer[..46], captured);
+        let (envelope, body) = Envelope::split(&buffer).unwrap();
+        assert_eq!(envelope.reserved(), [0xC6, 0xC7, 0xC8, 0xC9]);
+        assert_eq!((envelope.kind(), body.len()), (MessageKind::Write, 5));
+    }
+
+    #[test]
+    fn addresses_and_tokens_are_read_as_they_were_written() {
+        let target = EngineAddress::default();
+        let envelope = Envelope::new(MessageKind::Other(-7), SENDER, target).with_token(9);
+        assert_eq!(envelope.local(), SENDER);
+        assert_eq!(envelope.target(), target);
+        assert_eq!((envelope.token(), envelope.version()), (9, 1));
+        assert_eq!(envelope.kind(), MessageKind::Other(-7));
+    }
+
+    #[test]
+    fn a_length_that_does_not_fit_is_an_error() {
+        let header = |length: i32| {
+            let mut bytes = [0; 50];
+            bytes[2..6].copy_from_slice(&length.to_le_bytes());
+            bytes
+        };
+        assert!(Envelope::split(&header(4)).is_ok());
+        for (length, given) in [(3, 50), (5, 50), (-1, 50), (4, 45), (i32::MAX, 50)] {
+            assert!(Envelope::split(&header(length)[..given]).is_err());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Reference handles: where an attribute lives in the Galaxy.
+
+use crate::cursor::{Input, Output};
+use crate::encode::Encode;
+use crate::error::{DecodeError, EncodeError};
+use crate::signature::name_signature;
+
+/// The numbers of a handle, which the Galaxy's configuration gives. The signatures are no part of
+/// them: those come from the names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandleIds {
+    /// The Galaxy.
+    pub galaxy_id: u8,
+    /// The platform (a computer) in it.
+    pub platform_id: u16,
+    /// The engine on the platform.
+    pub engine_id: u16,
+    /// The object in the engine.
+    pub object_id: u16,
+    /// The primitive in the object.
+    pub primitive_id: i16,
+    /// The attribute in the primitive.
+    pub attribute_id: i16,
+    /// The property of the attribute.
+    pub property_id: i16,
+    /// −1 is an array, 0 a scalar.
+    pub attribute_index: i16,
+}
+
+/// The part of a handle that messages carry: 14 bytes, from the object on.
+///
+/// ```text
+///  0         2                 4            6            8           10                   12
+///  │object_id│object_signature │primitive_id│attribute_id│property_id│attribute_signature │attribute_index│
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HandleProjection {
+    object_id: u16,
+    object_signature: u16,
+    primitive_id: i16,
+    attribute_id: i16,
+    property_id: i16,
+    attribute_signature: u16,
+    attribute_index: i16,
+}
+
+impl HandleProjection {
+    /// Bytes of it.
+    pub const LENGTH: usize = 14;
+
+    /// From the wire.
+    #[inline]
+    pub const fn from_bytes(b: &[u8; Self::LENGTH]) -> Self {
+        Self {
+            object_id: u16::from_le_bytes([b[0], b[1]]),
+            object_signature: u16::from_le_bytes([b[2], b[3]]),
+            primitive_id: i16::from_le_bytes([b[4], b[5]]),
+            attribute_id: i16::from_le_bytes([b[6], b[7]]),
+            property_id: i16::from_le_bytes([b[8], b[9]]),
+            attribute_signature: u16::from_le_bytes([b[10], b[11]]),
+            attribute_index: i16::from_le_bytes([b[12], b[13]]),
+        }
+    }
+
+    /// For the wire.
+    #[inline]
+    pub const fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let object = self.object_id.to_le_bytes();
+        let object_signature = self.object_signature.to_le_bytes();
+        let primitive = self.primitive_id.to_le_bytes();
+        let attribute = self.attribute_id.to_le_bytes();
+        let property = self.property_id.to_le_bytes();
+        let signature = self.attribute_signature.to_le_bytes();
+        let index = self.attribute_index.to_le_bytes();
+        [
+            object[0],
+            object[1],
+            object_signature[0],
+            object_signature[1],
+            primitive[0],
+            primitive[1],
+            attribute[0],
+            attribute[1],
+            property[0],
+            property[1],
+            signature[0],
+            signature[1],
+            index[0],
+            index[1],
+        ]
+    }
+
+    /// The object.
+    pub const fn object_id(&self) -> u16 {
+        self.object_id
+    }
+
+    /// Signature of the object's tag name.
+    pub const fn object_signature(&self) -> u16 {
+        self.object_signature
+    }
+
+    /// The primitive.
+    pub const fn primitive_id(&self) -> i16 {
+        self.primitive_id
+    }
+
+    /// The attribute.
+    pub const fn attribute_id(&self) -> i16 {
+        self.attribute_id
+    }
+
+    /// The property.
+    pub const fn property_id(&self) -> i16 {
+        self.property_id
+    }
+
+    /// Signature of the attribute's name.
+    pub const fn attribute_signature(&self) -> u16 {
+        self.attribute_signature
+    }
+
+    /// −1 is an array, 0 a scalar.
+    pub const fn attribute_index(&self) -> i16 {
+        self.attribute_index
+    }
+}
+
+/// A reference handle, 20 bytes. Its signatures are private, so that it cannot disagree with its
+/// names.
+///
+/// ```text
+///  0         1        2           4         6
+///  │galaxy_id│reserved│platform_id│engine_id│ projection, 14 bytes │
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReferenceHandle {
+    galaxy_id: u8,
+    reserved: u8,
+    platform_id: u16,
+    engine_id: u16,
+    projection: HandleProjection,
+}
+
+impl ReferenceHandle {
+    /// Bytes of it.
+    pub const LENGTH: usize = 20;
+
+    /// A handle of the attribute `attribute_name` of the object `object_tag_name`. Names are compared
+    /// without case.
+    #[inline]
+    pub fn from_names(ids: HandleIds, object_tag_name: &str, attribute_name: &str) -> Self {
+        Self {
+            galaxy_id: ids.galaxy_id,
+            reserved: 0,
+            platform_id: ids.platform_id,
+            engine_id: ids.engine_id,
+            projection: HandleProjection {
+                object_id: ids.object_id,
+                object_signature: name_signature(object_tag_name),
+                primitive_id: ids.primitive_id,
+                attribute_id: ids.attribute_id,
+                property_id: ids.property_id,
+                attribute_signature: name_signature(attribute_name),
+                attribute_index: ids.attribute_index,
+            },
+        }
+    }
+
+    /// The same handle of an object of another name.
+    #[must_use]
+    pub fn with_object_tag_name(mut self, object_tag_name: &str) -> Self {
+        self.projection.object_signature = name_signature(object_tag_name);
+        self
+    }
+
+    /// The same handle of an attribute of another name.
+    #[must_use]
+    pub fn with_attribute_name(mut self, attribute_name: &str) -> Self {
+        self.projection.attribute_signature = name_signature(attribute_name);
+        self
+    }
+
+    /// Whether it can be the handle of these names.
+    pub fn matches_names(&self, object_tag_name: &str, attribute_name: &str) -> bool {
+        self.projection.object_signature == name_signature(object_tag_name)
+            && self.projection.attribute_signature == name_signature(attribute_name)
+    }
+
+    /// From the wire.
+    #[inline]
+    pub fn from_bytes(b: &[u8; Self::LENGTH]) -> Self {
+        let [galaxy_id, reserved, p0, p1, e0, e1, projection @ ..] = b;
+        Self {
+            galaxy_id: *galaxy_id,
+            reserved: *reserved,
+            platform_id: u16::from_le_bytes([*p0, *p1]),
+            engine_id: u16::from_le_bytes([*e0, *e1]),
+            projection: HandleProjection::from_bytes(projection),
+        }
+    }
+
+    /// For the wire.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+        let [p0, p1] = self.platform_id.to_le_bytes();
+        let [e0, e1] = self.engine_id.to_le_bytes();
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..6].copy_from_slice(&[self.galaxy_id, self.reserved, p0, p1, e0, e1]);
+        bytes[6..].copy_from_slice(&self.projection.to_bytes());
+        bytes
+    }
+
+    /// Reads a handle that stands alone.
+    ///
+    /// # Errors
+    /// There are not exactly 20 bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut input = Input::new(bytes);
+        let handle = Self::from_bytes(input.chunk("reference handle")?);
+        input.end("reference handle")?;
+        Ok(handle)
+    }
+
+    /// What messages carry of it.
+    #[inline]
+    pub const fn projection(&self) -> HandleProjection {
+        self.projection
+    }
+
+    /// The Galaxy.
+    pub const fn galaxy_id(&self) -> u8 {
+        self.galaxy_id
+    }
+
+    /// The platform.
+    pub const fn platform_id(&self) -> u16 {
+        self.platform_id
+    }
+
+    /// The engine.
+    pub const fn engine_id(&self) -> u16 {
+        self.engine_id
+    }
+}
+
+impl Encode for ReferenceHandle {
+    #[inline]
+    fn encoded_len(&self) -> Result<usize, EncodeError> {
+        Ok(Self::LENGTH)
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>) {
+        out.put(self.to_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_laid_out_as_the_facts_say() {
+        let ids = HandleIds {
+            galaxy_id: 1,
+            platform_id: 0x0302,
+            engine_id: 0x0504,
+            object_id: 0x0706,
+            primitive_id: 0x0B0A,
+            attribute_id: 0x0D0C,
+            property_id: 10,
+            attribute_index: -1,
+        };
+        let handle = ReferenceHandle::from_names(ids, "TestMachine_001", "ScanState");
+        let bytes = [
+            1, 0, 2, 3, 4, 5, 6, 7, 0x08, 0xF4, 0x0A, 0x0B, 0x0C, 0x0D, 10, 0, 0x47, 0x92, 0xFF,
+            0xFF,
+        ];
+        assert_eq!(handle.to_bytes(), bytes);
+        assert_eq!(ReferenceHandle::decode(&bytes), Ok(handle));
+        assert_eq!(handle.projection().to_bytes(), bytes[6..]);
+    }
+
+    #[test]
+    fn another_name_changes_one_signature() {
+        let handle = ReferenceHandle::from_names(HandleIds::default(), "TestInt", "TestBool");
+        let other = handle.with_object_tag_name("TestString");
+        assert_eq!(other.projection().object_signature(), 0x941A);
+        assert_eq!(other.projection().attribute_signature(), 0x7DFA);
+        assert!(
+            other
+                .with_attribute_name("x")
+                .matches_names("TESTSTRING", "X")
+        );
+        assert!(!other.matches_names("TestInt", "TestBool"));
+    }
+
+    #[test]
+    fn a_reserved_byte_survives() {
+        let mut bytes = [7; 20];
+        bytes[1] = 0xEE;
+        assert_eq!(ReferenceHandle::decode(&bytes).unwrap().to_bytes(), bytes);
+        assert!(ReferenceHandle::decode(&bytes[..19]).is_err());
+    }
+}

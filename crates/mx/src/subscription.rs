@@ -1,0 +1,354 @@
+//! Subscription status and data updates: how values arrive.
+
+use core::fmt;
+
+use crate::cursor::{Input, Output};
+use crate::encode::Encode;
+use crate::error::{DecodeError, EncodeError};
+use crate::guid::Guid;
+use crate::profile;
+use crate::status::{PackedStatus, Quality};
+use crate::time::FileTime;
+use crate::value::Value;
+
+/// Values of one subscription.
+///
+/// ```text
+///  0   1       3                7            23
+///  │cmd│version│record_count i32│operation_id│ records …                        DataUpdate
+///  │cmd│version│record_count i32│operation_id│item_correlation_id│ records …    SubscriptionStatus
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SubscriptionMessage<'a> {
+    /// Which of the two.
+    pub kind: SubscriptionKind,
+    /// 1.
+    pub version: u16,
+    /// The platform's name for the subscription.
+    pub operation_id: Guid,
+    /// The values.
+    pub records: Records<'a>,
+}
+
+/// Which of the two subscription messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionKind {
+    /// The state of a subscription: it says which item its updates are for.
+    Status {
+        /// The item, as the client named it.
+        item_correlation_id: Guid,
+    },
+    /// New values.
+    Update,
+}
+
+/// One value, with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record<'a> {
+    /// In a status message.
+    pub status: Option<RecordStatus>,
+    /// How far the value can be trusted.
+    pub quality: Quality,
+    /// When it was measured.
+    pub time: FileTime,
+    /// The value.
+    pub value: Value<'a>,
+}
+
+/// What the platform says of a subscription.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordStatus {
+    /// Read as a packed MxStatus.
+    pub status: PackedStatus,
+    /// A second word, of unknown meaning; in a DataUpdate there is none.
+    pub detail_status: i32,
+}
+
+impl<'a> SubscriptionMessage<'a> {
+    /// Reads a message. Its records are read one by one, when they are asked for.
+    ///
+    /// # Errors
+    /// Another opcode, too few bytes for what stands in front of the records, or more records than
+    /// the bytes can hold.
+    #[inline]
+    pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut input = Input::new(body);
+        let opcode = input.u8("opcode")?;
+        let version = input.u16("version")?;
+        let count = input.i32("record_count")?;
+        let operation_id = input.guid("operation_id")?;
+        let kind = match opcode {
+            profile::OPCODE_DATA_UPDATE => SubscriptionKind::Update,
+            profile::OPCODE_SUBSCRIPTION_STATUS => SubscriptionKind::Status {
+                item_correlation_id: input.guid("item_correlation_id")?,
+            },
+            opcode => return Err(DecodeError::Opcode { opcode }),
+        };
+        let layout = Layout::of(&kind);
+        let bytes = input.rest();
+        let records = match usize::try_from(count) {
+            Ok(records) if records <= bytes.len() / layout.record_bytes_min() => records as u32,
+            _ => {
+                return Err(DecodeError::RecordCount {
+                    count,
+                    bytes: bytes.len(),
+                });
+            }
+        };
+        Ok(Self {
+            kind,
+            version,
+            operation_id,
+            records: Records(Repr::Wire {
+                count: records,
+                bytes,
+                layout,
+            }),
+        })
+    }
+
+    /// A message with records of the caller; those of a status message should have a status.
+    pub const fn new(
+        kind: SubscriptionKind,
+        operation_id: Guid,
+        records: &'a [Record<'a>],
+    ) -> Self {
+        Self {
+            kind,
+            version: profile::SUBSCRIPTION_VERSION,
+            operation_id,
+            records: Records(Repr::Slice(records)),
+        }
+    }
+
+    /// Its first byte.
+    pub const fn opcode(&self) -> u8 {
+        match self.kind {
+            SubscriptionKind::Status { .. } => profile::OPCODE_SUBSCRIPTION_STATUS,
+            SubscriptionKind::Update => profile::OPCODE_DATA_UPDATE,
+        }
+    }
+}
+
+impl Encode for SubscriptionMessage<'_> {
+    #[inline]
+    fn encoded_len(&self) -> Result<usize, EncodeError> {
+        let header = match self.kind {
+            SubscriptionKind::Status { .. } => 39,
+            SubscriptionKind::Update => 23,
+        };
+        Ok(header + self.records.encoded_len(Layout::of(&self.kind))?)
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>) {
+        out.put([self.opcode()]);
+        out.put(self.version.to_le_bytes());
+        out.put((self.records.len() as i32).to_le_bytes());
+        out.put(self.operation_id.to_bytes());
+        if let SubscriptionKind::Status {
+            item_correlation_id,
+        } = self.kind
+        {
+            out.put(item_correlation_id.to_bytes());
+        }
+        self.records.put(out, Layout::of(&self.kind));
+    }
+}
+
+/// The records of a message: of the caller, or still in the message that was read.
+#[derive(Clone, Copy)]
+pub struct Records<'a>(Repr<'a>);
+
+#[derive(Clone, Copy)]
+enum Repr<'a> {
+    Slice(&'a [Record<'a>]),
+    Wire {
+        count: u32,
+        bytes: &'a [u8],
+        layout: Layout,
+    },
+}
+
+impl<'a> Records<'a> {
+    /// How many are announced.
+    pub const fn len(&self) -> usize {
+        match self.0 {
+            Repr::Slice(records) => records.len(),
+            Repr::Wire { count, .. } => count as usize,
+        }
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The records, in order. After an error, or a raw value (whose end nobody knows), none follows.
+    #[inline]
+    pub fn iter(&self) -> RecordsIter<'a> {
+        match self.0 {
+            Repr::Slice(records) => RecordsIter {
+                slice: records.iter(),
+                left: 0,
+                input: Input::new(&[]),
+                layout: Layout::Update,
+            },
+            Repr::Wire {
+                count,
+                bytes,
+                layout,
+            } => RecordsIter {
+                slice: [].iter(),
+                left: count,
+                input: Input::new(bytes),
+                layout,
+            },
+        }
+    }
+
+    fn encoded_len(&self, layout: Layout) -> Result<usize, EncodeError> {
+        match self.0 {
+            Repr::Wire { bytes, .. } => Ok(bytes.len()),
+            Repr::Slice(records) => {
+                if i32::try_from(records.len()).is_err() {
+                    return Err(EncodeError::TooManyElements {
+                        count: records.len(),
+                    });
+                }
+                records.iter().try_fold(0, |sum: usize, record| {
+                    let value = record.value.encoded_len()?;
+                    Ok(sum.saturating_add(layout.record_bytes_min() + value))
+                })
+            }
+        }
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>, layout: Layout) {
+        match self.0 {
+            Repr::Wire { bytes, .. } => out.put_slice(bytes),
+            Repr::Slice(records) => records.iter().for_each(|record| record.put(out, layout)),
+        }
+    }
+}
+
+impl PartialEq for Records<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Records one after another.
+#[derive(Clone, Debug)]
+pub struct RecordsIter<'a> {
+    slice: core::slice::Iter<'a, Record<'a>>,
+    left: u32,
+    input: Input<'a>,
+    layout: Layout,
+}
+
+impl RecordsIter<'_> {
+    /// Records that are announced and not yet given; after the last item, those that could not be
+    /// found behind a raw value or an error.
+    pub fn left(&self) -> usize {
+        self.left as usize + self.slice.len()
+    }
+}
+
+impl<'a> Iterator for RecordsIter<'a> {
+    type Item = Result<Record<'a>, DecodeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(record) = self.slice.next() {
+            return Some(Ok(*record));
+        }
+        if self.left == 0 || self.input.len() == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let record = Record::decode(&mut self.input, self.layout);
+        if record.is_err() {
+            self.input.rest();
+        }
+        Some(record)
+    }
+}
+
+impl<'a> Record<'a> {
+    #[inline]
+    fn decode(input: &mut Input<'a>, layout: Layout) -> Result<Self, DecodeError> {
+        let status = match layout {
+            Layout::Update if !profile::DATA_UPDATE_HAS_STATUS => None,
+            Layout::Update => Some(RecordStatus {
+                status: PackedStatus(input.u32("status")?),
+                detail_status: 0,
+            }),
+            Layout::Status => Some(RecordStatus {
+                status: PackedStatus(input.u32("status")?),
+                detail_status: input.i32("detail_status")?,
+            }),
+        };
+        let quality = Quality(input.u16("quality")?);
+        let time = FileTime(input.i64("time")?);
+        let kind = input.u8("wire_kind")?;
+        Ok(Self {
+            status,
+            quality,
+            time,
+            value: Value::decode(kind, input),
+        })
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>, layout: Layout) {
+        let status = self.status.unwrap_or_default();
+        match layout {
+            Layout::Update if !profile::DATA_UPDATE_HAS_STATUS => {}
+            Layout::Update => out.put(status.status.0.to_le_bytes()),
+            Layout::Status => {
+                out.put(status.status.0.to_le_bytes());
+                out.put(status.detail_status.to_le_bytes());
+            }
+        }
+        out.put(self.quality.0.to_le_bytes());
+        out.put(self.time.0.to_le_bytes());
+        out.put([self.value.wire_kind()]);
+        self.value.put(out);
+    }
+}
+
+/// What stands in front of a record's quality.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Status,
+    Update,
+}
+
+impl Layout {
+    #[inline]
+    const fn of(kind: &SubscriptionKind) -> Self {
+        match kind {
+            SubscriptionKind::Status { .. } => Self::Status,
+            SubscriptionKind::Update => Self::Update,
+        }
+    }
+
+    /// Bytes of a record without a value.
+    #[inline]
+    const fn record_bytes_min(self) -> usize {
+        let status = match self {
+            Self::Status => 8,
+            Self::Update if profile::DATA_UPDATE_HAS_STATUS => 4,
+            Self::Update => 0,
+        };
+        status + 2 + 8 + 1
+    }
+}
