@@ -11,6 +11,9 @@
 
 #![allow(unsafe_code, reason = "an allocator has no other form")]
 
+mod on_demand;
+pub use on_demand::{OnDemand, Tally, tally_of};
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

@@ -74,3 +74,10 @@ pub mod time;
 pub mod transport;
 pub mod value;
 pub mod write;
+
+#[cfg(feature = "alloc")]
+pub mod plant;
+#[cfg(feature = "alloc")]
+pub mod scenarios;
+#[cfg(feature = "alloc")]
+pub mod session;

@@ -15,14 +15,16 @@ mod units;
 use std::io::IsTerminal;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
+use tidewire_counting_allocator::OnDemand;
 
 use crate::failure::Failure;
 use crate::options::{Command, Options};
 
 /// Small replies and entries are made and dropped all the time; mimalloc serves them without a
-/// lock and gives memory back.
+/// lock and gives memory back. `bench mx` counts what it is asked for.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: OnDemand<MiMalloc> = OnDemand(MiMalloc);
 
 fn main() {
     let result = match Options::try_parse() {

@@ -251,8 +251,9 @@ pub(crate) struct BenchOptions {
     /// A DBN file of orders for `feed` [default: the E-mini session, where it is at hand].
     #[arg(long, value_name = "FILE")]
     pub(crate) dbn: Option<PathBuf>,
-    /// Where the raw run goes [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout].
-    #[arg(long, value_name = "FILE")]
+    /// Where the raw run goes [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout];
+    /// without a file, to the standard output.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 }
 
@@ -267,6 +268,8 @@ pub(crate) enum BenchSubject {
     Expiry,
     /// The last-value cache.
     Cache,
+    /// The NMX codec: allocations and ns an operation; exit code 1 if one allocates that may not.
+    Mx,
     /// Generation, decoding, and the way from a source to a subscriber.
     Feed,
     /// All of them.

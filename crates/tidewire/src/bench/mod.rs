@@ -7,6 +7,7 @@ mod echo;
 mod expiry;
 mod feed;
 mod load;
+mod mx;
 mod open_loop;
 mod processor_time;
 mod report;
@@ -30,6 +31,9 @@ use report::Setting;
 /// Measures what was asked for, and prints it.
 pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let setting = Setting::look();
+    if options.subject == BenchSubject::Mx {
+        return mx::run(options, &setting, options.json.as_deref());
+    }
     println!("{}", setting.headline());
     let cores = Cores::new(options.pin);
     let asked = |subject| options.subject == subject || options.subject == BenchSubject::All;
@@ -40,6 +44,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     };
     if asked(BenchSubject::Cache) {
         cache::run(options, &setting, json)?;
+    }
+    if asked(BenchSubject::Mx) {
+        mx::run(options, &setting, json)?;
     }
     if asked(BenchSubject::Feed) {
         feed::run(options, &setting, cores, json)?;

@@ -165,14 +165,28 @@ pub(crate) fn write_run(
         }
         None => return Ok(()),
     };
+    write_json(run, &path)?;
+    if path != Path::new(STANDARD_OUTPUT) {
+        println!("\nraw run: {}", path.display());
+    }
+    Ok(())
+}
+
+/// Writes JSON into a file, or to the standard output where the file is called `-`.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_json(run: &impl Serialize, path: &Path) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::running(format!("cannot write {}: {error}", path.display()))
     };
     let mut json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))?;
     json.push('\n');
-    fs::write(&path, json).map_err(|error| failed(&error))?;
-    println!("\nraw run: {}", path.display());
-    Ok(())
+    if path == Path::new(STANDARD_OUTPUT) {
+        print!("{json}");
+        return Ok(());
+    }
+    fs::write(path, json).map_err(|error| failed(&error))
 }
 
 pub(crate) fn unix_ns() -> u64 {
@@ -215,6 +229,7 @@ fn commit() -> String {
 }
 
 const RUNS: &str = "bench/runs";
+const STANDARD_OUTPUT: &str = "-";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,647 @@
+//! The plant's tags: their names, types, values, and what each does on purpose.
+//!
+//! `TankN` is one of many; the other objects are there once.
+//!
+//! | tag | type | what it does |
+//! |---|---|---|
+//! | `TankN.Level` | Float | wanders; cannot be written (SecurityError) |
+//! | `TankN.Setpoint` | Double | stays as it was written |
+//! | `TankN.Running` | Boolean | flips |
+//! | `TankN.Count` | Integer | counts |
+//! | `TankN.Name` | String | product names in several scripts, in turn |
+//! | `TankN.Started` | Time | the time of the change |
+//! | `TankN.Uptime` | ElapsedTime | counts ms; on the wire an Int32 |
+//! | `TankN.Label` | InternationalizedString | in turn, as `Name`; on the wire a String |
+//! | `TankN.Alarms`, `.History`, `.Profile`, `.Trend`, `.Recipe`, `.Shifts` | arrays of Boolean, Integer, Float, Double, String, Time | one of eight elements changes |
+//! | `Faults.CATEGORY` (`Faults.SecurityError`, …) | Integer | each write ends with that category |
+//! | `Faults.Lost`, `.Delayed`, `.Disconnect` | Integer | the completion never comes, comes late; the link is dropped in the middle of the write |
+//! | `Troubles.CATEGORY` | Integer | advised, it answers with that category |
+//! | `Quality.Good`, `.Uncertain`, `.Bad` | Integer | counts, with that quality |
+//!
+//! An array is read whole as `Tank1.Trend[]`, and one element as `Tank1.Trend[1]` to `[8]`.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::NO_SUCH_ITEM;
+use super::random::Random;
+use crate::handle::{HandleIds, HandleProjection, ReferenceHandle};
+use crate::status::{Category, MxStatus, Quality};
+use crate::time::FileTime;
+use crate::value::{DataType, Elements, Texts, Value};
+
+/// Most tags of tanks.
+pub const TAGS_MAX: usize = 1_000_000;
+/// Elements of each array.
+pub const ELEMENTS: usize = 8;
+
+/// All tags of a plant.
+#[derive(Debug)]
+pub struct Tags {
+    tags: Vec<Tag>,
+    tank_tags: usize,
+}
+
+/// Where in the plant a reference leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) tag: u32,
+    pub(super) element: Element,
+}
+
+/// What of a tag a reference leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    /// The only value.
+    Scalar,
+    /// A whole array, asked for with `[]`.
+    Whole,
+    /// A whole array, asked for without.
+    Bulk,
+    /// One element, from 1.
+    At(u16),
+}
+
+/// What a tag does on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    Plain,
+    ReadOnly,
+    Write(Category),
+    LoseCompletion,
+    DelayCompletion,
+    DropLink,
+    Trouble(Category),
+    Quality(Quality),
+}
+
+#[derive(Debug)]
+struct Tag {
+    value: Owned,
+    quality: Quality,
+    script: Script,
+    changing: bool,
+    subscribers: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum Owned {
+    Boolean(bool),
+    Int32(i32),
+    Float32(f32),
+    Float64(f64),
+    String(String),
+    DateTime(FileTime),
+    Booleans(Vec<bool>),
+    Int32s(Vec<i32>),
+    Float32s(Vec<f32>),
+    Float64s(Vec<f64>),
+    Strings(Vec<String>),
+    DateTimes(Vec<FileTime>),
+}
+
+impl Tags {
+    pub(super) fn new(count: usize, random: &mut Random) -> Self {
+        let tank_tags = count.min(TAGS_MAX);
+        let tanks = (0..tank_tags).map(|index| {
+            let value = first_value(index % TANK.len(), random);
+            let script = if TANK[index % TANK.len()].0 == "Level" {
+                Script::ReadOnly
+            } else {
+                Script::Plain
+            };
+            (value, script)
+        });
+        let special = SPECIAL
+            .iter()
+            .map(|(_, _, script)| (Owned::Int32(0), *script));
+        let tags = tanks.chain(special).map(|(value, script)| Tag {
+            value,
+            quality: match script {
+                Script::Quality(quality) => quality,
+                _ => Quality::GOOD,
+            },
+            script,
+            changing: false,
+            subscribers: Vec::new(),
+        });
+        Self {
+            tags: tags.collect(),
+            tank_tags,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// Whether there is none; never, as the special ones are always there.
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty()
+    }
+
+    /// The name of a tag as an item's definition, arrays with `[]`; tanks come first.
+    pub fn name(&self, index: usize) -> Option<String> {
+        let (object, attribute) = self.names(index as u32)?;
+        let array = if self.is_array(index as u32) {
+            "[]"
+        } else {
+            ""
+        };
+        Some(format!("{object}.{attribute}{array}"))
+    }
+
+    /// All names, as [`Tags::name`].
+    pub fn all_names(&self) -> impl Iterator<Item = String> {
+        (0..self.len()).filter_map(|index| self.name(index))
+    }
+
+    /// A tag's value as people read it; for tests.
+    pub fn value_text(&self, index: usize) -> Option<String> {
+        let tag = u32::try_from(index).ok()?;
+        let element = if self.is_array(tag) {
+            Element::Whole
+        } else {
+            Element::Scalar
+        };
+        let mut text = None;
+        self.with_value(Place { tag, element }, |value| {
+            text = Some(format!("{value:?}"))
+        });
+        text
+    }
+
+    pub(super) fn resolve(
+        &self,
+        definition: impl Iterator<Item = char>,
+    ) -> Result<Place, MxStatus> {
+        let definition: String = definition.take(NAME_CHARACTERS_MAX + 1).collect();
+        let lower = definition.to_ascii_lowercase();
+        let (object, rest) = lower.split_once('.').ok_or(NO_SUCH_ITEM)?;
+        let (attribute, index) = match rest.split_once('[') {
+            Some((attribute, index)) => (
+                attribute,
+                Some(index.strip_suffix(']').ok_or(NO_SUCH_ITEM)?),
+            ),
+            None => (rest, None),
+        };
+        let tag = self.tag(object, attribute).ok_or(NO_SUCH_ITEM)?;
+        let element = match (self.is_array(tag), index) {
+            (false, None) => Element::Scalar,
+            (true, None) => Element::Bulk,
+            (true, Some("")) => Element::Whole,
+            (true, Some(index)) => match index.parse::<u16>() {
+                Ok(index) if (1..=ELEMENTS as u16).contains(&index) => Element::At(index),
+                _ => return Err(NO_SUCH_ITEM),
+            },
+            (false, Some(_)) => return Err(NO_SUCH_ITEM),
+        };
+        Ok(Place { tag, element })
+    }
+
+    fn tag(&self, object: &str, attribute: &str) -> Option<u32> {
+        if let Some(number) = object.strip_prefix("tank") {
+            let number: usize = number.parse().ok()?;
+            let attribute = TANK
+                .iter()
+                .position(|(name, _, _)| name.eq_ignore_ascii_case(attribute))?;
+            let index = number.checked_sub(1)?.checked_mul(TANK.len())? + attribute;
+            return (index < self.tank_tags).then_some(index as u32);
+        }
+        let special = SPECIAL.iter().position(|(of, name, _)| {
+            of.eq_ignore_ascii_case(object) && name.eq_ignore_ascii_case(attribute)
+        })?;
+        Some((self.tank_tags + special) as u32)
+    }
+
+    /// The tag of a handle whose signatures are those of its names.
+    pub(super) fn find(&self, handle: &HandleProjection) -> Option<Place> {
+        let object = usize::from(handle.object_id());
+        let high = usize::from(handle.primitive_id() as u16);
+        let attribute = usize::try_from(handle.attribute_id()).ok()?;
+        let index = if object == SPECIAL_OBJECT {
+            self.tank_tags + attribute
+        } else if attribute < TANK.len() {
+            (high * TANKS_A_PRIMITIVE + object) * TANK.len() + attribute
+        } else {
+            return None;
+        };
+        let element = match handle.attribute_index() {
+            -1 => Element::Whole,
+            0 => Element::Scalar,
+            index => Element::At(index as u16),
+        };
+        let tag = u32::try_from(index).ok()?;
+        let place = Place { tag, element };
+        self.tags.get(index)?;
+        (self.handle(place).projection() == *handle).then_some(place)
+    }
+
+    pub(super) fn handle(&self, place: Place) -> ReferenceHandle {
+        let index = place.tag as usize;
+        let (object, attribute) = self.names(place.tag).unwrap_or_default();
+        let (object_id, primitive_id, attribute_id) = match index.checked_sub(self.tank_tags) {
+            Some(special) => (SPECIAL_OBJECT, 0, special),
+            None => {
+                let tank = index / TANK.len();
+                let primitive = tank / TANKS_A_PRIMITIVE;
+                (tank % TANKS_A_PRIMITIVE, primitive, index % TANK.len())
+            }
+        };
+        let ids = HandleIds {
+            galaxy_id: 1,
+            platform_id: 1,
+            engine_id: 5,
+            object_id: object_id as u16,
+            primitive_id: primitive_id as i16,
+            attribute_id: attribute_id as i16,
+            property_id: 10,
+            attribute_index: match place.element {
+                Element::Scalar => 0,
+                Element::Whole | Element::Bulk => -1,
+                Element::At(index) => index as i16,
+            },
+        };
+        ReferenceHandle::from_names(ids, &object, attribute)
+    }
+
+    pub(super) fn data_type(&self, tag: u32) -> DataType {
+        match (tag as usize).checked_sub(self.tank_tags) {
+            Some(_) => DataType::Integer,
+            None => TANK[tag as usize % TANK.len()].1,
+        }
+    }
+
+    pub(super) fn script(&self, tag: u32) -> Script {
+        self.tags
+            .get(tag as usize)
+            .map_or(Script::Plain, |tag| tag.script)
+    }
+
+    pub(super) fn quality(&self, tag: u32) -> Quality {
+        self.tags
+            .get(tag as usize)
+            .map_or(Quality::BAD, |tag| tag.quality)
+    }
+
+    fn is_array(&self, tag: u32) -> bool {
+        (tag as usize) < self.tank_tags && TANK[tag as usize % TANK.len()].2
+    }
+
+    fn names(&self, tag: u32) -> Option<(String, &'static str)> {
+        match (tag as usize).checked_sub(self.tank_tags) {
+            Some(special) => {
+                let (object, attribute, _) = SPECIAL.get(special)?;
+                Some((object.to_string(), attribute))
+            }
+            None => {
+                let tank = tag as usize / TANK.len() + 1;
+                Some((format!("Tank{tank}"), TANK[tag as usize % TANK.len()].0))
+            }
+        }
+    }
+}
+
+/// Who listens.
+impl Tags {
+    pub(super) fn subscribe(&mut self, tag: u32, subscription: u64) {
+        if let Some(tag) = self.tags.get_mut(tag as usize) {
+            tag.subscribers.push(subscription);
+        }
+    }
+
+    pub(super) fn unsubscribe(&mut self, tag: u32, subscription: u64) {
+        if let Some(tag) = self.tags.get_mut(tag as usize) {
+            tag.subscribers.retain(|other| *other != subscription);
+        }
+    }
+
+    pub(super) fn has_subscribers(&self, tag: u32) -> bool {
+        self.tags
+            .get(tag as usize)
+            .is_some_and(|tag| !tag.subscribers.is_empty())
+    }
+
+    pub(super) fn subscribers(&self, tag: u32) -> Vec<u64> {
+        let tag = self.tags.get(tag as usize);
+        tag.map_or(Vec::new(), |tag| tag.subscribers.clone())
+    }
+
+    /// Whether it did not change by itself until now.
+    pub(super) fn begin_changing(&mut self, tag: u32) -> bool {
+        let tag = self.tags.get_mut(tag as usize);
+        tag.is_some_and(|tag| !core::mem::replace(&mut tag.changing, true))
+    }
+
+    pub(super) fn end_changing(&mut self, tag: u32) {
+        if let Some(tag) = self.tags.get_mut(tag as usize) {
+            tag.changing = false;
+        }
+    }
+}
+
+/// Values.
+impl Tags {
+    /// Changes a tag by itself; false if it stays as it is.
+    pub(super) fn change(
+        &mut self,
+        tag: u32,
+        quality: Quality,
+        time: FileTime,
+        random: &mut Random,
+    ) -> bool {
+        let is_setpoint =
+            (tag as usize) < self.tank_tags && TANK[tag as usize % TANK.len()].0 == "Setpoint";
+        let Some(tag) = self.tags.get_mut(tag as usize) else {
+            return false;
+        };
+        let old_quality = tag.quality;
+        match tag.script {
+            Script::Plain | Script::ReadOnly => tag.quality = quality,
+            Script::Quality(_) => {}
+            // Those change by being written to.
+            _ => return false,
+        }
+        if is_setpoint {
+            return tag.quality != old_quality;
+        }
+        tag.value.change(time, random);
+        true
+    }
+
+    /// Gives a tag a new value; false if it is of another type.
+    pub(super) fn set(&mut self, place: Place, value: &Value<'_>) -> bool {
+        let Some(tag) = self.tags.get_mut(place.tag as usize) else {
+            return false;
+        };
+        let done = match place.element {
+            Element::At(index) => tag.value.set_element(usize::from(index) - 1, value),
+            Element::Scalar | Element::Whole | Element::Bulk => tag.value.set(value),
+        };
+        if done && !matches!(tag.script, Script::Quality(_)) {
+            tag.quality = Quality::GOOD;
+        }
+        done
+    }
+
+    pub(super) fn with_value(&self, place: Place, mut give: impl FnMut(Value<'_>)) {
+        let Some(tag) = self.tags.get(place.tag as usize) else {
+            return;
+        };
+        let index = match place.element {
+            Element::At(index) => Some(usize::from(index) - 1),
+            Element::Scalar | Element::Whole | Element::Bulk => None,
+        };
+        tag.value.with(index, &mut give);
+    }
+}
+
+impl Owned {
+    fn change(&mut self, time: FileTime, random: &mut Random) {
+        let index = random.below(ELEMENTS as u64) as usize;
+        match self {
+            Self::Boolean(value) => *value = !*value,
+            Self::Int32(value) => *value = value.wrapping_add(1),
+            Self::Float32(value) => *value = (*value + random.step() as f32).clamp(0.0, 100.0),
+            Self::Float64(value) => *value = (*value + random.step()).clamp(0.0, 100.0),
+            Self::String(text) => {
+                let next = random.below(PRODUCTS.len() as u64) as usize;
+                text.clear();
+                text.push_str(PRODUCTS[next]);
+            }
+            Self::DateTime(value) => *value = time,
+            Self::Booleans(values) => change_at(values, index, |value| *value = !*value),
+            Self::Int32s(values) => change_at(values, index, |value| *value += 1),
+            Self::Float32s(values) => {
+                change_at(values, index, |value| *value += random.step() as f32);
+            }
+            Self::Float64s(values) => change_at(values, index, |value| *value += random.step()),
+            Self::Strings(values) => {
+                let next = PRODUCTS[random.below(PRODUCTS.len() as u64) as usize];
+                change_at(values, index, |value| *value = next.to_string());
+            }
+            Self::DateTimes(values) => change_at(values, index, |value| *value = time),
+        }
+    }
+
+    fn set(&mut self, value: &Value<'_>) -> bool {
+        match (self, value) {
+            (Self::Boolean(old), Value::Boolean(new)) => *old = *new,
+            (Self::Int32(old), Value::Int32(new)) => *old = *new,
+            (Self::Float32(old), Value::Float32(new)) => *old = *new,
+            (Self::Float64(old), Value::Float64(new)) => *old = *new,
+            (Self::String(old), Value::String(new)) => *old = new.to_string(),
+            (Self::DateTime(old), Value::DateTime(new)) => *old = *new,
+            (Self::Booleans(old), Value::BooleanArray(new)) => *old = new.iter().collect(),
+            (Self::Int32s(old), Value::Int32Array(new)) => *old = new.iter().collect(),
+            (Self::Float32s(old), Value::Float32Array(new)) => *old = new.iter().collect(),
+            (Self::Float64s(old), Value::Float64Array(new)) => *old = new.iter().collect(),
+            (Self::Strings(old), Value::StringArray(new)) => {
+                *old = new.iter().map(|text| text.to_string()).collect();
+            }
+            (Self::DateTimes(old), Value::DateTimeArray(new)) => *old = new.iter().collect(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn set_element(&mut self, index: usize, value: &Value<'_>) -> bool {
+        match (self, value) {
+            (Self::Booleans(old), Value::Boolean(new)) => put_at(old, index, *new),
+            (Self::Int32s(old), Value::Int32(new)) => put_at(old, index, *new),
+            (Self::Float32s(old), Value::Float32(new)) => put_at(old, index, *new),
+            (Self::Float64s(old), Value::Float64(new)) => put_at(old, index, *new),
+            (Self::Strings(old), Value::String(new)) => put_at(old, index, new.to_string()),
+            (Self::DateTimes(old), Value::DateTime(new)) => put_at(old, index, *new),
+            _ => false,
+        }
+    }
+
+    /// The value, or one element of it; an array may have been written shorter.
+    fn with(&self, index: Option<usize>, give: &mut dyn FnMut(Value<'_>)) {
+        let Some(index) = index else {
+            return self.with_whole(give);
+        };
+        let element = match self {
+            Self::Booleans(values) => values.get(index).copied().map(Value::Boolean),
+            Self::Int32s(values) => values.get(index).copied().map(Value::Int32),
+            Self::Float32s(values) => values.get(index).copied().map(Value::Float32),
+            Self::Float64s(values) => values.get(index).copied().map(Value::Float64),
+            Self::Strings(values) => values.get(index).map(|text| Value::text(text)),
+            Self::DateTimes(values) => values.get(index).copied().map(Value::DateTime),
+            _ => None,
+        };
+        give(element.unwrap_or(Value::None));
+    }
+
+    fn with_whole(&self, give: &mut dyn FnMut(Value<'_>)) {
+        match self {
+            Self::Boolean(value) => give(Value::Boolean(*value)),
+            Self::Int32(value) => give(Value::Int32(*value)),
+            Self::Float32(value) => give(Value::Float32(*value)),
+            Self::Float64(value) => give(Value::Float64(*value)),
+            Self::String(text) => give(Value::text(text)),
+            Self::DateTime(time) => give(Value::DateTime(*time)),
+            Self::Booleans(values) => give(Value::BooleanArray(Elements::new(values))),
+            Self::Int32s(values) => give(Value::Int32Array(Elements::new(values))),
+            Self::Float32s(values) => give(Value::Float32Array(Elements::new(values))),
+            Self::Float64s(values) => give(Value::Float64Array(Elements::new(values))),
+            Self::Strings(texts) => {
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                give(Value::StringArray(Texts::new(&texts)));
+            }
+            Self::DateTimes(values) => give(Value::DateTimeArray(Elements::new(values))),
+        }
+    }
+}
+
+fn change_at<T>(values: &mut [T], index: usize, change: impl FnOnce(&mut T)) {
+    if let Some(value) = values.get_mut(index) {
+        change(value);
+    }
+}
+
+fn put_at<T>(values: &mut [T], index: usize, value: T) -> bool {
+    match values.get_mut(index) {
+        Some(old) => {
+            *old = value;
+            true
+        }
+        None => false,
+    }
+}
+
+fn first_value(attribute: usize, random: &mut Random) -> Owned {
+    let (_, data_type, is_array) = TANK[attribute];
+    let number = random.below(100) as i32;
+    let product = PRODUCTS[number as usize % PRODUCTS.len()];
+    match (data_type, is_array) {
+        (DataType::Boolean, false) => Owned::Boolean(number % 2 == 0),
+        (DataType::Float, false) => Owned::Float32(number as f32),
+        (DataType::Double, false) => Owned::Float64(f64::from(number)),
+        (DataType::String | DataType::InternationalizedString, false) => {
+            Owned::String(product.to_string())
+        }
+        (DataType::Time, false) => Owned::DateTime(FileTime::from_unix_ns(0)),
+        (_, false) => Owned::Int32(number),
+        (DataType::Boolean, true) => Owned::Booleans(vec![false; ELEMENTS]),
+        (DataType::Float, true) => Owned::Float32s(vec![number as f32; ELEMENTS]),
+        (DataType::Double, true) => Owned::Float64s(vec![f64::from(number); ELEMENTS]),
+        (DataType::String, true) => Owned::Strings(vec![product.to_string(); ELEMENTS]),
+        (DataType::Time, true) => Owned::DateTimes(vec![FileTime::from_unix_ns(0); ELEMENTS]),
+        (_, true) => Owned::Int32s(vec![number; ELEMENTS]),
+    }
+}
+
+/// Name, type, and whether it is an array.
+const TANK: [(&str, DataType, bool); 14] = [
+    ("Level", DataType::Float, false),
+    ("Setpoint", DataType::Double, false),
+    ("Running", DataType::Boolean, false),
+    ("Count", DataType::Integer, false),
+    ("Name", DataType::String, false),
+    ("Started", DataType::Time, false),
+    ("Uptime", DataType::ElapsedTime, false),
+    ("Label", DataType::InternationalizedString, false),
+    ("Alarms", DataType::Boolean, true),
+    ("History", DataType::Integer, true),
+    ("Profile", DataType::Float, true),
+    ("Trend", DataType::Double, true),
+    ("Recipe", DataType::String, true),
+    ("Shifts", DataType::Time, true),
+];
+
+const SPECIAL: &[(&str, &str, Script)] = &[
+    ("Faults", "Unknown", Script::Write(Category::Unknown)),
+    ("Faults", "Ok", Script::Write(Category::Ok)),
+    ("Faults", "Pending", Script::Write(Category::Pending)),
+    ("Faults", "Warning", Script::Write(Category::Warning)),
+    (
+        "Faults",
+        "CommunicationError",
+        Script::Write(Category::CommunicationError),
+    ),
+    (
+        "Faults",
+        "ConfigurationError",
+        Script::Write(Category::ConfigurationError),
+    ),
+    (
+        "Faults",
+        "OperationalError",
+        Script::Write(Category::OperationalError),
+    ),
+    (
+        "Faults",
+        "SecurityError",
+        Script::Write(Category::SecurityError),
+    ),
+    (
+        "Faults",
+        "SoftwareError",
+        Script::Write(Category::SoftwareError),
+    ),
+    ("Faults", "OtherError", Script::Write(Category::OtherError)),
+    ("Faults", "Lost", Script::LoseCompletion),
+    ("Faults", "Delayed", Script::DelayCompletion),
+    ("Faults", "Disconnect", Script::DropLink),
+    ("Troubles", "Unknown", Script::Trouble(Category::Unknown)),
+    ("Troubles", "Pending", Script::Trouble(Category::Pending)),
+    (
+        "Troubles",
+        "CommunicationError",
+        Script::Trouble(Category::CommunicationError),
+    ),
+    (
+        "Troubles",
+        "ConfigurationError",
+        Script::Trouble(Category::ConfigurationError),
+    ),
+    (
+        "Troubles",
+        "OperationalError",
+        Script::Trouble(Category::OperationalError),
+    ),
+    (
+        "Troubles",
+        "SecurityError",
+        Script::Trouble(Category::SecurityError),
+    ),
+    (
+        "Troubles",
+        "SoftwareError",
+        Script::Trouble(Category::SoftwareError),
+    ),
+    (
+        "Troubles",
+        "OtherError",
+        Script::Trouble(Category::OtherError),
+    ),
+    ("Quality", "Good", Script::Quality(Quality::GOOD)),
+    ("Quality", "Uncertain", Script::Quality(Quality::UNCERTAIN)),
+    ("Quality", "Bad", Script::Quality(Quality::BAD)),
+];
+
+/// Products in several scripts, among them one outside of the basic plane, and no text at all.
+const PRODUCTS: [&str; 10] = [
+    "Water",
+    "Süßwasser",
+    "Вода",
+    "水",
+    "ماء",
+    "पानी",
+    "น้ำ",
+    "Ύδωρ",
+    "💧 pure",
+    "",
+];
+
+/// Longest definition that is looked at.
+const NAME_CHARACTERS_MAX: usize = 256;
+/// The object id of everything that is no tank.
+const SPECIAL_OBJECT: usize = 0xFFFF;
+/// Tanks that differ in their object id; further ones differ in the primitive.
+const TANKS_A_PRIMITIVE: usize = 0x8000;

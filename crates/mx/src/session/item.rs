@@ -1,0 +1,201 @@
+//! The items of a session.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::WriteError;
+use crate::guid::Guid;
+use crate::handle::{HandleProjection, ReferenceHandle};
+use crate::value::{DataType, Value};
+
+/// An item of a session. One that was removed is not mistaken for one that came later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+impl ItemId {
+    /// A small number, for tables beside the session; used again after the item was removed.
+    pub const fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// For whom an item is advised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdviseMode {
+    /// A user (Advise).
+    User,
+    /// The host itself (AdviseSupervisory).
+    Supervisory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The platform does not know of it.
+    Absent,
+    /// Asked for.
+    Adding,
+    /// There.
+    Added,
+    /// Advised; no value has come yet.
+    Advising,
+    /// Values are coming.
+    Live,
+    /// The platform does not give it.
+    Refused,
+}
+
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) definition: Box<str>,
+    pub(super) state: State,
+    /// Changes with the state: a timeout of an older stamp is over.
+    pub(super) stamp: u32,
+    pub(super) wanted: Option<AdviseMode>,
+    pub(super) suspended: bool,
+    pub(super) handle: ReferenceHandle,
+    pub(super) data_type: Option<DataType>,
+    pub(super) operation_id: Option<Guid>,
+}
+
+impl Item {
+    pub(super) fn move_to(&mut self, state: State) {
+        self.state = state;
+        self.stamp = self.stamp.wrapping_add(1);
+    }
+
+    /// Where a value of this type is written to.
+    pub(super) fn check_write(&self, value: &Value<'_>) -> Result<HandleProjection, WriteError> {
+        match self.state {
+            State::Added | State::Advising | State::Live => {}
+            State::Refused => return Err(WriteError::NoItem),
+            State::Absent | State::Adding => return Err(WriteError::TypeUnknown),
+        }
+        let data_type = self.data_type.ok_or(WriteError::TypeUnknown)?;
+        let projection = self.handle.projection();
+        let is_array = projection.attribute_index() == -1;
+        let wanted = data_type.wire_kind(is_array);
+        let wanted = wanted.ok_or(WriteError::NotWritable { data_type })?;
+        if value.wire_kind() != wanted || matches!(value, Value::Raw { .. }) {
+            return Err(WriteError::WrongType {
+                data_type,
+                is_array,
+                given: value.kind_name(),
+            });
+        }
+        Ok(projection)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    item: Option<Item>,
+}
+
+impl Items {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn insert(&mut self, definition: &str) -> ItemId {
+        let item = Item {
+            definition: definition.into(),
+            state: State::Absent,
+            stamp: 0,
+            wanted: None,
+            suspended: false,
+            handle: ReferenceHandle::default(),
+            data_type: None,
+            operation_id: None,
+        };
+        if let Some(slot) = self.free.pop()
+            && let Some(place) = self.slots.get_mut(slot as usize)
+        {
+            place.item = Some(item);
+            return ItemId {
+                slot,
+                generation: place.generation,
+            };
+        }
+        self.slots.push(Slot {
+            generation: 0,
+            item: Some(item),
+        });
+        ItemId {
+            slot: (self.slots.len() - 1) as u32,
+            generation: 0,
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: ItemId) {
+        if let Some(place) = self.place(id)
+            && place.item.take().is_some()
+        {
+            place.generation = place.generation.wrapping_add(1);
+            self.free.push(id.slot);
+        }
+    }
+
+    pub(super) fn get(&self, id: ItemId) -> Option<&Item> {
+        let place = self.slots.get(id.slot as usize)?;
+        let is_same = place.generation == id.generation;
+        is_same.then_some(place.item.as_ref())?
+    }
+
+    pub(super) fn get_mut(&mut self, id: ItemId) -> Option<&mut Item> {
+        self.place(id)?.item.as_mut()
+    }
+
+    /// Whatever is in a slot now.
+    pub(super) fn entry(&mut self, slot: u32) -> Option<(ItemId, &mut Item)> {
+        let place = self.slots.get_mut(slot as usize)?;
+        let generation = place.generation;
+        Some((ItemId { slot, generation }, place.item.as_mut()?))
+    }
+
+    pub(super) fn at_stamp(
+        &mut self,
+        slot: u32,
+        stamp: u32,
+        state: State,
+    ) -> Option<(ItemId, &mut Item)> {
+        self.entry(slot)
+            .filter(|(_, item)| item.stamp == stamp && item.state == state)
+    }
+
+    pub(super) fn generation(&self, slot: u32) -> Option<u32> {
+        let place = self.slots.get(slot as usize)?;
+        place.item.as_ref().map(|_| place.generation)
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        let filled = |(_, place): &(usize, &Slot)| place.item.is_some();
+        let slots = self.slots.iter().enumerate().filter(filled);
+        slots.map(|(slot, _)| slot as u32)
+    }
+
+    pub(super) fn forget_link(&mut self) {
+        for item in self
+            .slots
+            .iter_mut()
+            .filter_map(|place| place.item.as_mut())
+        {
+            item.move_to(State::Absent);
+            item.operation_id = None;
+        }
+    }
+
+    fn place(&mut self, id: ItemId) -> Option<&mut Slot> {
+        let place = self.slots.get_mut(id.slot as usize)?;
+        (place.generation == id.generation).then_some(place)
+    }
+}
