@@ -4,8 +4,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Another allocator, whose calls are counted during [`tally_of`]. At all other times a call costs one
-/// relaxed load more than it would without.
+/// Another allocator, whose calls are counted during [`tally_of`]. At all other times a call costs
+/// one relaxed load more than it would without.
 #[derive(Debug)]
 pub struct OnDemand<A>(pub A);
 
@@ -34,10 +34,16 @@ pub fn tally_of(work: impl FnOnce()) -> Tally {
     }
 }
 
+const NOTHING: Tally = Tally {
+    allocations: 0,
+    deallocations: 0,
+    bytes: 0,
+};
+
 static COUNTING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static TALLY: Cell<Tally> = const { Cell::new(Tally { allocations: 0, deallocations: 0, bytes: 0 }) };
+    static TALLY: Cell<Tally> = const { Cell::new(NOTHING) };
 }
 
 #[inline]

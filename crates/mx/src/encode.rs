@@ -12,7 +12,7 @@ use crate::error::EncodeError;
 /// |---|---|---|
 /// | a slice of the caller | [`Encode::encode_to_slice`] | none |
 /// | a `Vec` of the caller, behind what it has | `encode_into` | none once it has grown |
-/// | a `BytesMut` of the caller, behind what it has | `encode_into_bytes_mut` | none once it has grown |
+/// | a `BytesMut` of the caller, likewise | `encode_into_bytes_mut` | none once it has grown |
 /// | a `Vec` or `BytesMut` of its own | `encode`, `encode_to_bytes_mut` | one, of the exact size |
 pub trait Encode {
     /// How many bytes it takes.

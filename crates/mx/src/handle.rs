@@ -30,18 +30,15 @@ pub struct HandleIds {
 /// The part of a handle that messages carry: 14 bytes, from the object on.
 ///
 /// ```text
-///  0         2                 4            6            8           10                   12
-///  │object_id│object_signature │primitive_id│attribute_id│property_id│attribute_signature │attribute_index│
+///  0         2                4            6            8
+///  │object_id│object_signature│primitive_id│attribute_id│property_id│
+///  10                  12
+///  │attribute_signature│attribute_index│
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HandleProjection {
-    object_id: u16,
-    object_signature: u16,
-    primitive_id: i16,
-    attribute_id: i16,
-    property_id: i16,
-    attribute_signature: u16,
-    attribute_index: i16,
+    /// As on the wire: most projections are read once and written often.
+    bytes: [u8; HandleProjection::LENGTH],
 }
 
 impl HandleProjection {
@@ -50,81 +47,65 @@ impl HandleProjection {
 
     /// From the wire.
     #[inline]
-    pub const fn from_bytes(b: &[u8; Self::LENGTH]) -> Self {
-        Self {
-            object_id: u16::from_le_bytes([b[0], b[1]]),
-            object_signature: u16::from_le_bytes([b[2], b[3]]),
-            primitive_id: i16::from_le_bytes([b[4], b[5]]),
-            attribute_id: i16::from_le_bytes([b[6], b[7]]),
-            property_id: i16::from_le_bytes([b[8], b[9]]),
-            attribute_signature: u16::from_le_bytes([b[10], b[11]]),
-            attribute_index: i16::from_le_bytes([b[12], b[13]]),
-        }
+    pub const fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
+        Self { bytes: *bytes }
     }
 
     /// For the wire.
     #[inline]
     pub const fn to_bytes(&self) -> [u8; Self::LENGTH] {
-        let object = self.object_id.to_le_bytes();
-        let object_signature = self.object_signature.to_le_bytes();
-        let primitive = self.primitive_id.to_le_bytes();
-        let attribute = self.attribute_id.to_le_bytes();
-        let property = self.property_id.to_le_bytes();
-        let signature = self.attribute_signature.to_le_bytes();
-        let index = self.attribute_index.to_le_bytes();
-        [
-            object[0],
-            object[1],
-            object_signature[0],
-            object_signature[1],
-            primitive[0],
-            primitive[1],
-            attribute[0],
-            attribute[1],
-            property[0],
-            property[1],
-            signature[0],
-            signature[1],
-            index[0],
-            index[1],
-        ]
+        self.bytes
     }
 
     /// The object.
     pub const fn object_id(&self) -> u16 {
-        self.object_id
+        self.word(0)
     }
 
     /// Signature of the object's tag name.
     pub const fn object_signature(&self) -> u16 {
-        self.object_signature
+        self.word(OBJECT_SIGNATURE)
     }
 
     /// The primitive.
     pub const fn primitive_id(&self) -> i16 {
-        self.primitive_id
+        self.word(4) as i16
     }
 
     /// The attribute.
     pub const fn attribute_id(&self) -> i16 {
-        self.attribute_id
+        self.word(6) as i16
     }
 
     /// The property.
     pub const fn property_id(&self) -> i16 {
-        self.property_id
+        self.word(8) as i16
     }
 
     /// Signature of the attribute's name.
     pub const fn attribute_signature(&self) -> u16 {
-        self.attribute_signature
+        self.word(ATTRIBUTE_SIGNATURE)
     }
 
     /// −1 is an array, 0 a scalar.
     pub const fn attribute_index(&self) -> i16 {
-        self.attribute_index
+        self.word(12) as i16
+    }
+
+    #[inline]
+    const fn word(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
+    }
+
+    #[inline]
+    const fn with_word(mut self, at: usize, word: u16) -> Self {
+        [self.bytes[at], self.bytes[at + 1]] = word.to_le_bytes();
+        self
     }
 }
+
+const OBJECT_SIGNATURE: usize = 2;
+const ATTRIBUTE_SIGNATURE: usize = 10;
 
 /// A reference handle, 20 bytes. Its signatures are private, so that it cannot disagree with its
 /// names.
@@ -146,8 +127,8 @@ impl ReferenceHandle {
     /// Bytes of it.
     pub const LENGTH: usize = 20;
 
-    /// A handle of the attribute `attribute_name` of the object `object_tag_name`. Names are compared
-    /// without case.
+    /// A handle of the attribute `attribute_name` of the object `object_tag_name`. Names are
+    /// compared without case.
     #[inline]
     pub fn from_names(ids: HandleIds, object_tag_name: &str, attribute_name: &str) -> Self {
         Self {
@@ -155,36 +136,37 @@ impl ReferenceHandle {
             reserved: 0,
             platform_id: ids.platform_id,
             engine_id: ids.engine_id,
-            projection: HandleProjection {
-                object_id: ids.object_id,
-                object_signature: name_signature(object_tag_name),
-                primitive_id: ids.primitive_id,
-                attribute_id: ids.attribute_id,
-                property_id: ids.property_id,
-                attribute_signature: name_signature(attribute_name),
-                attribute_index: ids.attribute_index,
-            },
+            projection: HandleProjection::default()
+                .with_word(0, ids.object_id)
+                .with_word(OBJECT_SIGNATURE, name_signature(object_tag_name))
+                .with_word(4, ids.primitive_id as u16)
+                .with_word(6, ids.attribute_id as u16)
+                .with_word(8, ids.property_id as u16)
+                .with_word(ATTRIBUTE_SIGNATURE, name_signature(attribute_name))
+                .with_word(12, ids.attribute_index as u16),
         }
     }
 
     /// The same handle of an object of another name.
     #[must_use]
     pub fn with_object_tag_name(mut self, object_tag_name: &str) -> Self {
-        self.projection.object_signature = name_signature(object_tag_name);
+        let signature = name_signature(object_tag_name);
+        self.projection = self.projection.with_word(OBJECT_SIGNATURE, signature);
         self
     }
 
     /// The same handle of an attribute of another name.
     #[must_use]
     pub fn with_attribute_name(mut self, attribute_name: &str) -> Self {
-        self.projection.attribute_signature = name_signature(attribute_name);
+        let signature = name_signature(attribute_name);
+        self.projection = self.projection.with_word(ATTRIBUTE_SIGNATURE, signature);
         self
     }
 
     /// Whether it can be the handle of these names.
     pub fn matches_names(&self, object_tag_name: &str, attribute_name: &str) -> bool {
-        self.projection.object_signature == name_signature(object_tag_name)
-            && self.projection.attribute_signature == name_signature(attribute_name)
+        self.projection.object_signature() == name_signature(object_tag_name)
+            && self.projection.attribute_signature() == name_signature(attribute_name)
     }
 
     /// From the wire.

@@ -15,8 +15,8 @@ use crate::profile;
 ///  │cmd│version│item_correlation_id │ *      │ handle projection   │tail u32│
 /// ```
 ///
-/// `*` is two bytes in Advise (39 bytes in all), platform and engine in Suspend and Activate (41), and
-/// nothing in UnAdvise (37).
+/// `*` is two bytes in Advise (39 bytes in all), platform and engine in Suspend and Activate (41),
+/// and nothing in UnAdvise (37).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemControl {
     /// What is wanted.

@@ -20,13 +20,13 @@
 //! | `session`, `plant` | the client's side and a scripted plant, as machines |
 //! | `annotate` | a message as fields with offsets: what `tidewire decode mx` prints |
 //!
-//! No AVEVA software was at hand: what is here agrees with captured bytes and with public notes, and
-//! [`profile`] says for each constant which of them. `docs/nmx.md` draws the messages.
+//! No AVEVA software was at hand: what is here agrees with captured bytes and with public notes,
+//! and [`profile`] says for each constant which of them. `docs/nmx.md` draws the messages.
 //!
 //! **Nothing is lost.** Every message that is decoded encodes back to the same bytes: reserved and
 //! unknown bytes are kept, and a value that would not encode back is kept raw
-//! ([`value::Value::Raw`]). **Nothing is allocated** by decoding, nor by encoding into a buffer of the
-//! caller.
+//! ([`value::Value::Raw`]). **Nothing is allocated** by decoding, nor by encoding into a buffer of
+//! the caller.
 //!
 //! ```
 //! use tidewire_mx::encode::Encode;
@@ -34,8 +34,8 @@
 //! use tidewire_mx::value::Value;
 //! use tidewire_mx::write::Write;
 //!
-//! let ids = HandleIds { galaxy_id: 1, platform_id: 1, engine_id: 2, object_id: 7, ..HandleIds::default() };
-//! let handle = ReferenceHandle::from_names(ids, "Tank1", "Setpoint");
+//! let ids = HandleIds { galaxy_id: 1, platform_id: 1, engine_id: 2, object_id: 7,
+//! ..HandleIds::default() }; let handle = ReferenceHandle::from_names(ids, "Tank1", "Setpoint");
 //! let write = Write::new(handle.projection(), Value::Float64(21.5));
 //! let mut buffer = [0; 64];
 //! let length = write.encode_to_slice(&mut buffer)?;
@@ -43,8 +43,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without the feature `alloc` (on by default) the codec alone is left, which needs neither `std` nor
-//! an allocator.
+//! Without the feature `alloc` (on by default) the codec alone is left, which needs neither `std`
+//! nor an allocator.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -75,6 +75,10 @@ pub mod transport;
 pub mod value;
 pub mod write;
 
+#[cfg(feature = "alloc")]
+pub mod annotate;
+#[cfg(feature = "alloc")]
+pub mod fuzzing;
 #[cfg(feature = "alloc")]
 pub mod plant;
 #[cfg(feature = "alloc")]

@@ -15,8 +15,8 @@ use crate::status::{MxStatus, PackedStatus};
 ///
 /// The notes call the five bytes `00 00 SS SS CC`. The one capture there is, `00 00 50 80 00` for a
 /// write that went well, is the packed MxStatus "success, Ok, by RespondingAutomationObject,
-/// detail 0" bit for bit, so that is what they are read as: a refusal then says category, source and
-/// detail in the same four bytes.
+/// detail 0" bit for bit, so that is what they are read as: a refusal then says category, source
+/// and detail in the same four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationStatus {
     /// Five bytes.

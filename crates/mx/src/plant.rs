@@ -1,21 +1,21 @@
 //! A scripted plant: the platform's side of a link, as a machine, with the platform's habits.
 //!
-//! Tags have names such as `Tank7.Level`; `tidewire simulate mx` serves them over TCP. What the plant
-//! does on purpose:
+//! Tags have names such as `Tank7.Level`; `tidewire simulate mx` serves them over TCP. What the
+//! plant does on purpose:
 //!
 //! | habit | setting |
 //! |---|---|
-//! | the first change comes 3 to 8 s after Advise, as on the platform | [`PlantConfig::first_change_ns`] |
+//! | the first change comes 3 to 8 s after Advise | [`PlantConfig::first_change_ns`] |
 //! | later changes come about 100 ms apart | [`PlantConfig::interval_ns`] |
 //! | writes are refused, completed late, or their completion is lost | [`Faults`] |
 //! | the link is dropped | [`Faults::drop_link`] |
 //! | qualities are uncertain or bad, items are in trouble | [`Faults`] |
 //! | array elements are counted from 1; `[0]` is refused | always |
-//! | an array read in bulk (no `[]`) answers CommunicationError, detail 1003 | [`PlantConfig::bulk_arrays`] |
+//! | an array without `[]` answers CommunicationError 1003 | [`PlantConfig::bulk_arrays`] |
 //!
-//! Besides the tanks, which are subject to the settings, there are tags that do the same thing every
-//! time, for tests: `Faults.*` (writes), `Troubles.*` (data changes) and `Quality.*`; see [`tags`].
-//! Same seed, same calls: same bytes.
+//! Besides the tanks, which are subject to the settings, there are tags that do the same thing
+//! every time, for tests: `Faults.*` (writes), `Troubles.*` (data changes) and `Quality.*`; see
+//! [`tags`]. Same seed, same calls: same bytes.
 
 mod config;
 mod random;
@@ -170,7 +170,7 @@ impl Plant {
 
     /// Takes one whole message of a client. One that cannot be read is counted.
     pub fn receive_message(&mut self, id: LinkId, message: &[u8], now_ns: u64) {
-        if !self.links.get(&id).is_some_and(|link| !link.closing) {
+        if self.wants_close(id) {
             return;
         }
         let decoded = Message::decode(message)
@@ -217,7 +217,8 @@ impl Plant {
         self.agenda.peek().map_or(u64::MAX, |next| next.0.0)
     }
 
-    /// What is to be sent to a client, in the form of a stream; take as much of its front as was sent.
+    /// What is to be sent to a client, in the form of a stream; take as much of its front as was
+    /// sent.
     pub fn outgoing(&mut self, id: LinkId) -> Option<&mut Vec<u8>> {
         Some(&mut self.links.get_mut(&id)?.outgoing)
     }
@@ -522,8 +523,8 @@ impl Plant {
                 self.publish(tag, time);
             }
         }
-        // From when it was due, so that late calls do not slow the plant down; but it does not catch
-        // up on what nobody has seen.
+        // From when it was due, so that late calls do not slow the plant down; but it does not
+        // catch up on what nobody has seen.
         self.plan_change(
             tag,
             due_ns.max(now_ns.saturating_sub(self.config.interval_ns)),

@@ -1,8 +1,8 @@
 //! Every constant of the wire that is not beyond doubt, in one place: what a capture corrects.
 //!
 //! Each constant says what it rests on ([`Evidence`]). To correct one, look at a capture with
-//! `tidewire decode mx`, change the constant here, and mark it [`Evidence::Confirmed`]; nothing else in
-//! the crate repeats its value. [`CONSTANTS`] has them all as a table.
+//! `tidewire decode mx`, change the constant here, and mark it [`Evidence::Confirmed`]; nothing
+//! else in the crate repeats its value. [`CONSTANTS`] has them all as a table.
 
 use core::fmt;
 

@@ -209,8 +209,8 @@ impl Encode for ReferenceResult<'_> {
     }
 }
 
-/// Registers a client (Register). On the platform this is a call of the service, not a message: these
-/// bytes are Tidewire's own, on its TCP transport.
+/// Registers a client (Register). On the platform this is a call of the service, not a message:
+/// these bytes are Tidewire's own, on its TCP transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientRegister<'a> {
     /// 1.
@@ -306,8 +306,8 @@ impl Encode for ClientRegistered {
     }
 }
 
-/// Ends a registration (Unregister), and with it everything that the client advised. Tidewire's own,
-/// as [`ClientRegister`] is.
+/// Ends a registration (Unregister), and with it everything that the client advised. Tidewire's
+/// own, as [`ClientRegister`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientUnregister {
     /// 1.
@@ -345,8 +345,8 @@ pub fn buffered_definition(definition: &str) -> alloc::string::String {
     alloc::format!("{definition}{}", profile::BUFFER_PROPERTY)
 }
 
-/// The interval that the platform makes of one that was asked for: rounded up to 100 ms, and at least
-/// that.
+/// The interval that the platform makes of one that was asked for: rounded up to 100 ms, and at
+/// least that.
 pub const fn buffer_interval_ms(asked_ms: u32) -> u32 {
     let steps = asked_ms.div_ceil(profile::BUFFER_INTERVAL_MS);
     let steps = if steps == 0 { 1 } else { steps };

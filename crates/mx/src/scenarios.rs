@@ -94,7 +94,8 @@ pub fn all() -> Vec<Scenario> {
     scenarios
 }
 
-/// ns that a scalar's encode into a caller's buffer, and a one-record decode, are meant to stay below.
+/// ns that a scalar's encode into a caller's buffer, and a one-record decode, are meant to stay
+/// below.
 const SCALAR_NS: f64 = 25.0;
 const NAMES_NS: f64 = 60.0;
 

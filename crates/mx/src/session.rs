@@ -2,9 +2,10 @@
 //! out, next deadline out.
 //!
 //! What an application wants (items, which of them advised) is kept over lost links: after each
-//! [`Session::connected`] the session registers again, adds every item again and advises again what was
-//! advised. Writes are never repeated by themselves: one whose link was lost, or whose completion did
-//! not come in time, ends as [`WriteFailure::Unknown`], for nobody knows whether the plant has it.
+//! [`Session::connected`] the session registers again, adds every item again and advises again what
+//! was advised. Writes are never repeated by themselves: one whose link was lost, or whose
+//! completion did not come in time, ends as [`WriteFailure::Unknown`], for nobody knows whether the
+//! plant has it.
 //!
 //! ```text
 //!            connected           registered        result 0x11        first change
@@ -103,7 +104,8 @@ pub struct WriteOptions {
 pub struct Session {
     config: SessionConfig,
     link: Link,
-    /// Links so far: part of every correlation id, so that what is late from an old link is a stray.
+    /// Links so far: part of every correlation id, so that what is late from an old link is a
+    /// stray.
     epoch: u32,
     local: EngineAddress,
     items: Items,
@@ -321,8 +323,8 @@ impl Session {
         Ok(taken)
     }
 
-    /// Takes one whole message, from a transport that keeps messages apart. One that cannot be read is
-    /// an event, and changes nothing.
+    /// Takes one whole message, from a transport that keeps messages apart. One that cannot be read
+    /// is an event, and changes nothing.
     pub fn receive_message(
         &mut self,
         message: &[u8],

@@ -2,8 +2,8 @@
 
 /// CRC-16/ARC over the lower-cased name in UTF-16LE: the reflected polynomial 0xA001 from 0.
 ///
-/// Plain ASCII, which tag names are, takes eight characters a step. Nothing is allocated, whether the
-/// name was seen before or not.
+/// Plain ASCII, which tag names are, takes eight characters a step. Nothing is allocated, whether
+/// the name was seen before or not.
 pub fn name_signature(name: &str) -> u16 {
     if name.is_ascii() {
         ascii_signature(name.as_bytes())

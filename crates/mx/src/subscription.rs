@@ -142,10 +142,12 @@ impl Encode for SubscriptionMessage<'_> {
 
     #[inline]
     fn put(&self, out: &mut Output<'_>) {
-        out.put([self.opcode()]);
-        out.put(self.version.to_le_bytes());
-        out.put((self.records.len() as i32).to_le_bytes());
-        out.put(self.operation_id.to_bytes());
+        let mut preamble = [0; 23];
+        preamble[0] = self.opcode();
+        preamble[1..3].copy_from_slice(&self.version.to_le_bytes());
+        preamble[3..7].copy_from_slice(&(self.records.len() as i32).to_le_bytes());
+        preamble[7..].copy_from_slice(&self.operation_id.to_bytes());
+        out.put(preamble);
         if let SubscriptionKind::Status {
             item_correlation_id,
         } = self.kind
@@ -184,7 +186,8 @@ impl<'a> Records<'a> {
         self.len() == 0
     }
 
-    /// The records, in order. After an error, or a raw value (whose end nobody knows), none follows.
+    /// The records, in order. After an error, or a raw value (whose end nobody knows), none
+    /// follows.
     #[inline]
     pub fn iter(&self) -> RecordsIter<'a> {
         match self.0 {
@@ -318,9 +321,11 @@ impl<'a> Record<'a> {
                 out.put(status.detail_status.to_le_bytes());
             }
         }
-        out.put(self.quality.0.to_le_bytes());
-        out.put(self.time.0.to_le_bytes());
-        out.put([self.value.wire_kind()]);
+        let mut head = [0; 11];
+        head[..2].copy_from_slice(&self.quality.0.to_le_bytes());
+        head[2..10].copy_from_slice(&self.time.0.to_le_bytes());
+        head[10] = self.value.wire_kind();
+        out.put(head);
         self.value.put(out);
     }
 }

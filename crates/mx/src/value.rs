@@ -13,8 +13,8 @@ use crate::time::FileTime;
 
 /// A value, of one of the twelve kinds that can be written, or raw.
 ///
-/// Texts and arrays are views: of what the caller gave, or of the message that was read. Every value
-/// that was read encodes back to the same bytes; one that would not is [`Value::Raw`].
+/// Texts and arrays are views: of what the caller gave, or of the message that was read. Every
+/// value that was read encodes back to the same bytes; one that would not is [`Value::Raw`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value<'a> {

@@ -49,7 +49,8 @@ pub struct WriteSuffix {
     pub write_index: u32,
 }
 
-/// Who makes a secured write, and who verifies it. MXAccess gets these numbers from AuthenticateUser.
+/// Who makes a secured write, and who verifies it. MXAccess gets these numbers from
+/// AuthenticateUser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecuredUsers {
     /// The user who writes.
@@ -111,8 +112,8 @@ impl<'a> Write<'a> {
     /// Reads a write; the bytes are all of it.
     ///
     /// # Errors
-    /// Another opcode, or less than header and suffix. A value that is not understood is no error: it
-    /// is raw.
+    /// Another opcode, or less than header and suffix. A value that is not understood is no error:
+    /// it is raw.
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(body);

@@ -90,6 +90,10 @@ fn same(body: &Body<'_>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+const OPCODES: [u8; 11] = [
+    0x10, 0x11, 0x1F, 0x21, 0x2D, 0x2E, 0x32, 0x33, 0x37, 0x38, 0xF0,
+];
+
 proptest! {
     #[test]
     fn writes_are_read_as_they_were_written(
@@ -108,19 +112,22 @@ proptest! {
     #[test]
     fn subscription_messages_are_read_as_they_were_written(
         owned in vec(any_value(), 0..4), quality in any::<u16>(), time in any::<i64>(),
-        operation_id in any_guid(), item in any::<Option<[u8; 16]>>(), words in any::<(u32, i32)>(),
+        operation_id in any_guid(), item in any::<Option<[u8; 16]>>(),
+        words in any::<(u32, i32)>(),
     ) {
         let kind = match item {
             Some(id) => SubscriptionKind::Status { item_correlation_id: Guid::from_bytes(id) },
             None => SubscriptionKind::Update,
         };
-        let status = item.map(|_| RecordStatus { status: PackedStatus(words.0), detail_status: words.1 });
+        let (status, detail_status) = (PackedStatus(words.0), words.1);
+        let status = item.map(|_| RecordStatus { status, detail_status });
         let mut bytes = Vec::new();
         let (mut count, mut header) = (0_i32, 0);
         for owned in &owned {
             // One after another, because each borrows; the records are put together on the wire.
             with_value(owned, |value| {
-                let record = [Record { status, quality: Quality(quality), time: FileTime(time), value }];
+                let (quality, time) = (Quality(quality), FileTime(time));
+                let record = [Record { status, quality, time, value }];
                 let message = SubscriptionMessage::new(kind, operation_id, &record);
                 same(&Body::Subscription(message))?;
                 let encoded = message.encode().unwrap();
@@ -159,14 +166,16 @@ proptest! {
             2 => ItemCommand::Suspend { platform_id: one, engine_id: two },
             _ => ItemCommand::Activate { platform_id: one, engine_id: two },
         };
-        same(&Body::ItemControl(ItemControl { command, version, item_correlation_id, handle, tail }))?;
+        let control = ItemControl { command, version, item_correlation_id, handle, tail };
+        same(&Body::ItemControl(control))?;
     }
 
     #[test]
     fn registrations_are_read_as_they_were_written(
         version in any::<u16>(), item_correlation_id in any_guid(), item_handle in any::<i32>(),
         definition in any::<String>(), context in any::<String>(), subscribe in any::<u8>(),
-        gap in any::<[u8; 32]>(), status in any::<u32>(), handle in any::<[u8; 20]>(), code in any::<u16>(),
+        gap in any::<[u8; 32]>(), status in any::<u32>(), handle in any::<[u8; 20]>(),
+        code in any::<u16>(),
     ) {
         let (definition, context) = (Text::new(&definition), Text::new(&context));
         let mut gaps = RequestGaps::default();
@@ -194,7 +203,7 @@ proptest! {
     #[test]
     fn any_bytes_are_an_error_or_encode_back_to_themselves(
         mut bytes in vec(any::<u8>(), 0..200),
-        opcode in prop::sample::select(vec![0x10_u8, 0x11, 0x1F, 0x21, 0x2D, 0x2E, 0x32, 0x33, 0x37, 0x38, 0xF0]),
+        opcode in prop::sample::select(OPCODES.to_vec()),
         kind in 0..0x48_u8,
     ) {
         let check = |bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! The bytes of the messages, written out by hand: what was captured, and the layouts and sizes that
-//! the public notes state. `docs/nmx.md` shows the same tables.
+//! The bytes of the messages, written out by hand: what was captured, and the layouts and sizes
+//! that the public notes state. `docs/nmx.md` shows the same tables.
 
 use tidewire_mx::encode::Encode;
 use tidewire_mx::guid::Guid;

@@ -40,8 +40,9 @@ impl Default for PlantConfig {
 
 /// What goes wrong, as shares of 0 to 1.
 ///
-/// Parsed from text such as `refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=0.5%,trouble=0.1%,
-/// delay-duration=2s`; what is not named does not happen.
+/// Parsed from text such as
+/// `refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=0.5%,trouble=0.1%, delay-duration=2s`;
+/// what is not named does not happen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Faults {
     /// Writes that are refused, with each category in turn.

@@ -12,9 +12,11 @@
 //! | `TankN.Started` | Time | the time of the change |
 //! | `TankN.Uptime` | ElapsedTime | counts ms; on the wire an Int32 |
 //! | `TankN.Label` | InternationalizedString | in turn, as `Name`; on the wire a String |
-//! | `TankN.Alarms`, `.History`, `.Profile`, `.Trend`, `.Recipe`, `.Shifts` | arrays of Boolean, Integer, Float, Double, String, Time | one of eight elements changes |
+//! | `TankN.Alarms`, `.History`, `.Profile` | Boolean[], Integer[], Float[] | one of 8 changes |
+//! | `TankN.Trend`, `.Recipe`, `.Shifts` | Double[], String[], Time[] | one of 8 changes |
 //! | `Faults.CATEGORY` (`Faults.SecurityError`, …) | Integer | each write ends with that category |
-//! | `Faults.Lost`, `.Delayed`, `.Disconnect` | Integer | the completion never comes, comes late; the link is dropped in the middle of the write |
+//! | `Faults.Lost`, `Faults.Delayed` | Integer | the completion never comes; comes late |
+//! | `Faults.Disconnect` | Integer | the link is dropped in the middle of the write |
 //! | `Troubles.CATEGORY` | Integer | advised, it answers with that category |
 //! | `Quality.Good`, `.Uncertain`, `.Bad` | Integer | counts, with that quality |
 //!
