@@ -2,6 +2,7 @@
 
 mod bench;
 mod config;
+mod decode;
 mod demo;
 mod failure;
 mod options;
@@ -41,6 +42,7 @@ fn run(options: Options) -> Result<(), Failure> {
     match options.command {
         Command::Serve(options) => server::run(&options),
         Command::Simulate(options) => simulate::run(&options),
+        Command::Decode(options) => decode::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
 use tidewire_lane::Endpoint;
+use tidewire_mx::plant::Faults;
+use tidewire_mx::plant::tags::TAGS_MAX;
 
 use crate::bench::Rival;
 use crate::units::{parse_count, parse_duration};
@@ -36,8 +38,10 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Run the hub.
     Serve(ServeOptions),
-    /// Run a simulated exchange as a native feed server.
+    /// Run a simulated exchange as a native feed server, or a scripted plant (mx).
     Simulate(SimulateOptions),
+    /// Show messages as annotated fields.
+    Decode(DecodeOptions),
     /// Play a DBN file into a running hub.
     Replay(ReplayOptions),
     /// Run hub and simulated exchange, and watch them: the place to begin.
@@ -107,7 +111,11 @@ pub(crate) struct ServeOptions {
 
 /// Options of `simulate`.
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateOptions {
+    /// Something else than an exchange.
+    #[command(subcommand)]
+    pub(crate) other: Option<SimulateCommand>,
     /// Where the exchange serves its feed.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9870")]
     pub(crate) feed: Endpoint,
@@ -124,6 +132,107 @@ pub(crate) struct SimulateOptions {
     /// End after so long.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+}
+
+/// What else can be simulated.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum SimulateCommand {
+    /// Run a scripted plant that speaks NMX (see docs/nmx.md).
+    Mx(SimulateMxOptions),
+}
+
+/// Options of `simulate mx`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimulateMxOptions {
+    /// Where the plant listens.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9880")]
+    pub(crate) listen: String,
+    /// How many tags, 14 a tank; those for tests (Faults, Troubles, Quality) come on top.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_tags)]
+    pub(crate) tags: u64,
+    /// Same seed and same requests, same plant.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Between Advise and the first change, as on the platform.
+    #[arg(long, value_name = "FROM-TO", default_value = "3s-8s", value_parser = parse_span)]
+    pub(crate) first_change: (Duration, Duration),
+    /// Between later changes of a tag.
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
+    pub(crate) interval: Duration,
+    /// What goes wrong, such as refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=1%,
+    /// trouble=0.1%,delay-duration=2s.
+    #[arg(long, value_name = "FAULTS")]
+    pub(crate) fault: Option<Faults>,
+    /// Let whole arrays be read without [], which the platform does not.
+    #[arg(long)]
+    pub(crate) bulk_arrays: bool,
+    /// End after so long.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+}
+
+fn parse_tags(text: &str) -> Result<u64, String> {
+    match parse_count(text)? {
+        count if count <= TAGS_MAX as u64 => Ok(count),
+        _ => Err(format!("{TAGS_MAX} at most")),
+    }
+}
+
+fn parse_span(text: &str) -> Result<(Duration, Duration), String> {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let span = (parse_duration(from)?, parse_duration(to)?);
+    if span.0 <= span.1 && span.1 <= Duration::from_secs(86_400) {
+        Ok(span)
+    } else {
+        Err("a span such as 3s-8s, of a day at most, is expected".to_owned())
+    }
+}
+
+/// Options of `decode`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DecodeOptions {
+    /// Of which protocol.
+    #[arg(value_enum)]
+    pub(crate) subject: DecodeSubject,
+    /// Hexadecimal digits; or a file of them, of a hex dump, or of bytes; or - for the standard
+    /// input.
+    #[arg(value_name = "HEX|FILE|-", required_unless_present = "profile")]
+    pub(crate) input: Vec<String>,
+    /// What the bytes are.
+    #[arg(long = "as", value_enum, default_value_t = DecodeForm::Auto)]
+    pub(crate) form: DecodeForm,
+    /// A name of an object or attribute, to be recognised by its signature; may be given several
+    /// times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Vec<String>,
+    /// As JSON: a list of fields for each message.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List the constants that a capture may have to correct, and what each rests on.
+    #[arg(long)]
+    pub(crate) profile: bool,
+}
+
+/// Protocols that `decode` knows.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DecodeSubject {
+    /// NMX, of AVEVA System Platform.
+    Mx,
+}
+
+/// What bytes are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DecodeForm {
+    /// An envelope with a body where its length fits, otherwise a body.
+    Auto,
+    /// An envelope with a body, with or without a length in front.
+    Message,
+    /// A body alone.
+    Body,
+    /// A reference handle.
+    Handle,
+    /// A variant of the second data plane.
+    Asb,
 }
 
 /// The simulated market.

@@ -1,4 +1,6 @@
-//! `simulate`: an exchange as a native feed server.
+//! `simulate`: an exchange as a native feed server; and `simulate mx`, a plant.
+
+mod mx;
 
 use std::fs::File;
 use std::io::Write;
@@ -15,13 +17,16 @@ use tidewire_hub::{Exchange, ExchangeConfig, ExchangeCounters, Hub, HubConfig, M
 use tidewire_lane::{Endpoint, Lanes, Listener};
 
 use crate::failure::Failure;
-use crate::options::{MarketOptions, SimulateOptions};
+use crate::options::{MarketOptions, SimulateCommand, SimulateOptions};
 use crate::server::{POLL_INTERVAL, start_hub};
 use crate::stop::Stop;
 use crate::units::grouped;
 
 /// Runs an exchange until it is told to stop, or its time is over.
 pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
+    if let Some(SimulateCommand::Mx(options)) = &options.other {
+        return mx::run(options);
+    }
     let stop = Stop::on_signals()?;
     let listener = Listener::bind(&options.feed, port::FEED)
         .map_err(|error| Failure::usage(format!("--feed: {error}")))?;

@@ -1,6 +1,4 @@
 use std::path::PathBuf;
-use std::string::String;
-use std::vec::Vec;
 
 use super::*;
 
