@@ -10,6 +10,7 @@ pub(crate) const EAGAIN: c_int = 11;
 pub(crate) const ENOMEM: c_int = 12;
 pub(crate) const EFAULT: c_int = 14;
 pub(crate) const EINVAL: c_int = 22;
+pub(crate) const ENOSYS: c_int = 38;
 pub(crate) const ENOTSOCK: c_int = 88;
 const ENOTRECOVERABLE: c_int = 131;
 

@@ -30,3 +30,4 @@ mod text;
 mod thread;
 mod timers;
 mod transfer;
+mod z85;
