@@ -50,15 +50,19 @@ pub(crate) fn listen_address(text: &str, ipv6: bool) -> Result<SocketAddr, Error
 /// A TCP endpoint to connect to: where from, if that is said, and where to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    pub(crate) source: Option<SocketAddr>,
+    /// Looked up when it is connected: it may be the name of a device.
+    pub(crate) source: Option<String>,
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
 impl Target {
-    pub(crate) fn parse(text: &str, ipv6: bool) -> Result<Target, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Target, Error> {
         let (source, text) = match text.split_once(';') {
-            Some((source, text)) => (Some(listen_address(source, ipv6)?), text),
+            Some((source, text)) => {
+                split_port(source)?;
+                (Some(source.to_owned()), text)
+            }
             None => (None, text),
         };
         let (host, port) = split_port(text)?;
@@ -161,11 +165,11 @@ mod tests {
         assert_eq!(listen_address("*:*", false).unwrap().port(), 0);
         assert!(listen_address("[::1]:5", true).unwrap().is_ipv6());
         assert_eq!(listen_address("::1:5", false), Err(Error::NoSuchDevice));
-        let target = Target::parse("127.0.0.1:0;127.0.0.1:5", false).unwrap();
-        assert_eq!(target.source.unwrap().port(), 0);
+        let target = Target::parse("127.0.0.1:0;127.0.0.1:5").unwrap();
+        assert_eq!(target.source.as_deref(), Some("127.0.0.1:0"));
         assert_eq!(target.port, 5);
         for wrong in ["a", "a:", ":1", "a:0", "a:65536", "*:1", "a b:1"] {
-            assert_eq!(Target::parse(wrong, false), Err(Error::InvalidArgument));
+            assert_eq!(Target::parse(wrong), Err(Error::InvalidArgument));
         }
     }
 }

@@ -43,6 +43,9 @@ struct Settings {
     is_blocky: bool,
     ipv6: bool,
     thread_name_prefix: i32,
+    scheduling_policy: i32,
+    /// Those that background threads were asked to keep to.
+    processors: Vec<i32>,
     zero_copy_receive: bool,
 }
 
@@ -55,6 +58,8 @@ impl Default for Settings {
             is_blocky: true,
             ipv6: false,
             thread_name_prefix: 0,
+            scheduling_policy: -1,
+            processors: Vec::new(),
             zero_copy_receive: true,
         }
     }
@@ -128,8 +133,15 @@ impl Context {
             BLOCKY if value >= 0 => settings.is_blocky = value != 0,
             THREAD_NAME_PREFIX if value >= 0 => settings.thread_name_prefix = value,
             ZERO_COPY_RECV if value >= 0 => settings.zero_copy_receive = value != 0,
-            THREAD_PRIORITY | THREAD_SCHED_POLICY | AFFINITY_CPU_ADD | AFFINITY_CPU_REMOVE
-                if value >= 0 => {}
+            THREAD_SCHED_POLICY if value >= 0 => settings.scheduling_policy = value,
+            THREAD_PRIORITY if value >= 0 => {}
+            AFFINITY_CPU_ADD if value >= 0 => settings.processors.push(value),
+            AFFINITY_CPU_REMOVE if value >= 0 => {
+                let place = settings.processors.iter().position(|&known| known == value);
+                settings
+                    .processors
+                    .remove(place.ok_or(Error::InvalidArgument)?);
+            }
             _ => return Err(Error::InvalidArgument),
         }
         Ok(())
@@ -151,7 +163,7 @@ impl Context {
             BLOCKY => i32::from(settings.is_blocky),
             THREAD_NAME_PREFIX => settings.thread_name_prefix,
             ZERO_COPY_RECV => i32::from(settings.zero_copy_receive),
-            THREAD_SCHED_POLICY => -1,
+            THREAD_SCHED_POLICY => settings.scheduling_policy,
             _ => return Err(Error::InvalidArgument),
         })
     }

@@ -379,9 +379,6 @@ impl State {
                 self.take_mail(mail);
             }
         }
-        if !self.inquiries.is_empty() {
-            self.read_zap();
-        }
         self.scan_pipes();
     }
 
@@ -438,7 +435,7 @@ impl State {
 
     /// Looks which pipes have something. Whether any has.
     pub(crate) fn scan_pipes(&mut self) -> bool {
-        let mut any = false;
+        let mut any = !self.inquiries.is_empty() && self.read_zap();
         for index in (0..self.pipes.len()).rev() {
             let key = self.pipes[index];
             let Some(Link::Pipe(pipe)) = self.peers.get(key).map(|peer| &peer.link) else {

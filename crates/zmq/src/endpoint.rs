@@ -92,7 +92,7 @@ impl State {
             })),
         });
         let waits_for_peer = self.options.immediate && !self.kind.is_subscriber();
-        if !waits_for_peer && self.kind != crate::SocketType::Stream {
+        if !waits_for_peer {
             let mut peer = Peer::new(Link::None, Some(endpoint));
             peer.routing_id = routing_id;
             let key = self.peers.insert(peer);
@@ -126,8 +126,8 @@ impl State {
             }
             Remote::Tcp(target) => match target.numeric(ipv6) {
                 Some(address) => {
-                    let source = target.source;
-                    self.attempt_tcp(endpoint, source, address);
+                    let source = target.source.clone();
+                    self.attempt_tcp(endpoint, source.as_deref(), address);
                 }
                 None => {
                     let target = target.clone();
@@ -138,8 +138,14 @@ impl State {
         }
     }
 
-    fn attempt_tcp(&mut self, endpoint: Key, source: Option<SocketAddr>, address: SocketAddr) {
-        let result = crate::transport::connect_tcp(source, address, &self.options);
+    fn attempt_tcp(&mut self, endpoint: Key, source: Option<&str>, address: SocketAddr) {
+        let ipv6 = self.options.ipv6;
+        let source = source.map(|source| crate::address::listen_address(source, ipv6));
+        let result = match source.transpose() {
+            Ok(source) => crate::transport::connect_tcp(source, address, &self.options),
+            // The device may get its address later.
+            Err(_) => Err(Errno::ADDRNOTAVAIL),
+        };
         self.attempted(endpoint, result);
     }
 
@@ -167,9 +173,9 @@ impl State {
         let Remote::Tcp(target) = &connecter.remote else {
             return;
         };
-        let source = target.source;
+        let source = target.source.clone();
         match addresses.first() {
-            Some(&address) => self.attempt_tcp(endpoint, source, address),
+            Some(&address) => self.attempt_tcp(endpoint, source.as_deref(), address),
             None => {
                 connecter.phase = Phase::Waiting;
                 self.retry_later(endpoint);

@@ -37,17 +37,15 @@ impl State {
         let flags = link.interest.flags();
         let added = self.watch_descriptor(&link, Token::Peer(key), flags);
         let is_raw = link.machine().is_none();
-        let deadline_ns = link.machine().and_then(|machine| machine.deadline_ns());
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
         peer.link = Link::Stream(Box::new(link));
+        peer.machine_timer_ns = u64::MAX;
         if added.is_err() {
             return self.lose(key, Loss::ByUs);
         }
-        if let Some(deadline_ns) = deadline_ns {
-            self.set_timer(deadline_ns, Timer::Machine(key));
-        }
+        self.time_machine(key);
         if is_raw {
             return self.raw_ready(key);
         }
@@ -232,7 +230,6 @@ impl State {
         let Some(machine) = link.machine() else {
             return;
         };
-        let deadline_ns = machine.deadline_ns();
         let mut routing_id = Vec::new();
         if let Some(known) = machine.peer() {
             routing_id = known.routing_id.clone();
@@ -257,9 +254,7 @@ impl State {
             peer.routing_id = routing_id;
         }
         let is_attached = peer.is_attached;
-        if let Some(deadline_ns) = deadline_ns {
-            self.set_timer(deadline_ns, Timer::Machine(key));
-        }
+        self.time_machine(key);
         self.report_peer(key, Event::HandshakeSucceeded, 0);
         if is_attached {
             self.rejoined(key);
@@ -285,8 +280,13 @@ impl State {
                 link.properties = Some(properties);
             }
         }
-        self.attach(key);
+        if self.peers.get(key).is_some_and(|peer| peer.is_attached) {
+            self.rejoined(key);
+        } else {
+            self.attach(key);
+        }
         self.notify_stream(key);
+        self.flush(key);
     }
 
     /// STREAM: a connection that comes or goes shows as an empty message.
@@ -366,7 +366,9 @@ impl State {
             return false;
         };
         if peer.routing_id.is_empty() {
-            if let Link::None = peer.link {
+            if let Link::None = peer.link
+                && self.kind == SocketType::Router
+            {
                 // Its name will come with it.
                 return true;
             }
@@ -374,6 +376,10 @@ impl State {
             peer.routing_id.push(0);
             let number = self.next_routing_id.to_be_bytes();
             peer.routing_id.extend_from_slice(&number);
+            if self.kind == SocketType::Stream {
+                // Whoever connects learns the name from the option.
+                self.options.routing_id.clone_from(&peer.routing_id);
+            }
         }
         let name = peer.routing_id.clone();
         match self.routes.get(&name) {
@@ -497,7 +503,12 @@ impl State {
         {
             self.timers.pop();
             match timer {
-                Timer::Machine(key) => self.machine_timeout(key),
+                Timer::Machine(key) => {
+                    if let Some(peer) = self.peers.get_mut(key) {
+                        peer.machine_timer_ns = u64::MAX;
+                    }
+                    self.machine_timeout(key);
+                }
                 Timer::Reconnect(endpoint) => {
                     let is_waiting = self
                         .connecter(endpoint)
@@ -512,6 +523,24 @@ impl State {
         }
     }
 
+    /// Sets the timer that a peer's protocol machine wants, unless an earlier one is set.
+    pub(crate) fn time_machine(&mut self, key: Key) {
+        let now_ns = self.now_ns;
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Link::Stream(link) = &mut peer.link else {
+            return;
+        };
+        let Some(deadline_ns) = link.machine().and_then(|machine| machine.deadline_ns()) else {
+            return;
+        };
+        if deadline_ns < peer.machine_timer_ns {
+            peer.machine_timer_ns = deadline_ns;
+            self.set_timer(deadline_ns.max(now_ns + 1), Timer::Machine(key));
+        }
+    }
+
     fn machine_timeout(&mut self, key: Key) {
         let now_ns = self.now_ns;
         let Some(Link::Stream(link)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
@@ -521,7 +550,6 @@ impl State {
             return;
         };
         let result = machine.timeout(now_ns);
-        let next_ns = machine.deadline_ns();
         let is_ready = machine.is_ready();
         match result {
             Err(error) => {
@@ -533,9 +561,7 @@ impl State {
             }
             Ok(()) => {
                 self.flush(key);
-                if let Some(next_ns) = next_ns {
-                    self.set_timer(next_ns.max(now_ns + 1), Timer::Machine(key));
-                }
+                self.time_machine(key);
             }
         }
     }
@@ -543,7 +569,6 @@ impl State {
     /// The program has closed the socket: what is not owed goes now, the rest lingers.
     pub(crate) fn begin_closing(&mut self) {
         self.is_closing = true;
-        self.stop_monitor();
         self.flush_dirty();
         let linger_ms = self.options.linger_ms;
         for endpoint in self.endpoints.keys() {
@@ -558,6 +583,7 @@ impl State {
                 self.remove_endpoint(endpoint);
             }
         }
+        self.stop_monitor();
         if linger_ms > 0 {
             let deadline = self.now_ns + linger_ms as u64 * 1_000_000;
             self.set_timer(deadline, Timer::Linger);

@@ -236,6 +236,8 @@ impl State {
         match int_option(&mut self.options, number) {
             Some(Int::Number(place, range)) if range.contains(&value) => *place = value,
             Some(Int::Switch(place)) if matches!(value, 0 | 1) => *place = value != 0,
+            // Patterns take any number for yes.
+            Some(Int::Switch(place)) if value > 0 && is_lenient(number) => *place = true,
             _ => return Err(Error::InvalidArgument),
         }
         Ok(())
@@ -349,6 +351,25 @@ fn int_option(options: &mut Options, number: i32) -> Option<Int<'_>> {
         INVERT_MATCHING => Int::Switch(&mut options.invert_matching),
         _ => return None,
     })
+}
+
+/// Switches that libzmq lets be set by any positive number.
+fn is_lenient(number: i32) -> bool {
+    matches!(
+        number,
+        ROUTER_MANDATORY
+            | ROUTER_HANDOVER
+            | ROUTER_RAW
+            | PROBE_ROUTER
+            | REQ_CORRELATE
+            | REQ_RELAXED
+            | XPUB_VERBOSE
+            | XPUB_NODROP
+            | XPUB_MANUAL
+            | XPUB_MANUAL_LAST_VALUE
+            | ONLY_FIRST_SUBSCRIBE
+            | INVERT_MATCHING
+    )
 }
 
 fn exact<const N: usize>(value: &[u8]) -> Result<[u8; N], Error> {

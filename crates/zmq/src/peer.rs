@@ -28,6 +28,8 @@ pub(crate) struct Peer {
     pub(crate) is_readable: bool,
     /// It has output that waits for more to come, or for the end of the turn.
     pub(crate) is_dirty: bool,
+    /// When the timer of its protocol machine comes; `u64::MAX`: there is none.
+    pub(crate) machine_timer_ns: u64,
     /// The link is gone; what it had brought is still to be read.
     pub(crate) is_gone: bool,
     /// What ZAP is being asked about it.
@@ -66,6 +68,7 @@ impl Peer {
             counters: Counters::default(),
             is_readable: false,
             is_dirty: false,
+            machine_timer_ns: u64::MAX,
             is_gone: false,
             zap: None,
             identity: None,

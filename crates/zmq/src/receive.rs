@@ -222,8 +222,10 @@ impl State {
             Link::None => peer.is_gone && peer.incoming.is_empty(),
         };
         if is_over {
-            self.lose(key, crate::endpoint::Loss::ByPeer);
+            return self.lose(key, crate::endpoint::Loss::ByPeer);
         }
+        // A PING may have named a time to live.
+        self.time_machine(key);
     }
 
     /// The program has taken all: the kernel may be read again.
@@ -280,8 +282,11 @@ impl State {
     #[inline]
     fn receive_by_pattern(&mut self, key: Key, frames: Frames) -> Option<Frames> {
         match self.kind {
-            SocketType::Pull | SocketType::Dealer | SocketType::Pair => Some(frames),
-            SocketType::Sub | SocketType::Xsub => {
+            // A publisher in manual mode sends what was not asked for: XSUB takes it.
+            SocketType::Pull | SocketType::Dealer | SocketType::Pair | SocketType::Xsub => {
+                Some(frames)
+            }
+            SocketType::Sub => {
                 let topic = frames.first().as_slice();
                 let matches = self.subscriptions.covers(topic);
                 (matches != self.options.invert_matching).then_some(frames)

@@ -67,10 +67,11 @@ impl Signal {
 
     /// Silences the bell. What rang before is to be looked at next.
     pub(crate) fn lower(&self) {
-        // Whoever rings from now on writes again; one write too many does no harm.
-        self.raised.store(false, Ordering::SeqCst);
         let mut count = [0_u8; 8];
         let _ = rustix::io::read(&self.descriptor, &mut count);
+        // After the read: whoever rings from now on writes again, and what the ones before have
+        // stored is seen. The other way round a bell could be noted that nobody hears.
+        self.raised.swap(false, Ordering::SeqCst);
     }
 
     /// Leaves something for the socket's owner and rings.

@@ -478,7 +478,7 @@ impl State {
 
     fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
         let remote = match address {
-            Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text, self.options.ipv6)?),
+            Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text)?),
             Address::Ipc(path) => {
                 address::unix_address(&path)?;
                 Remote::Ipc(path)

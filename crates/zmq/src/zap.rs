@@ -84,12 +84,15 @@ impl State {
             properties: Vec::new(),
         });
         self.inquiries.push(key);
+        // The answer must be heard, whoever drives this socket.
+        self.signal.listen();
         Asked::Waiting
     }
 
-    /// Looks for answers of the handler.
-    pub(crate) fn read_zap(&mut self) {
+    /// Looks for answers of the handler. Whether any have come.
+    pub(crate) fn read_zap(&mut self) -> bool {
         let mut inquiries = std::mem::take(&mut self.inquiries);
+        let asked = inquiries.len();
         inquiries.retain(|&key| {
             let Some(inquiry) = self.peers.get_mut(key).and_then(|peer| peer.zap.as_mut()) else {
                 return false;
@@ -109,7 +112,10 @@ impl State {
             self.zap_answered(key, &frames);
             false
         });
+        let answered = asked - inquiries.len();
+        (0..answered).for_each(|_| self.signal.unlisten());
         self.inquiries.append(&mut inquiries);
+        answered > 0
     }
 
     fn zap_answered(&mut self, key: Key, frames: &[Message]) {
