@@ -28,6 +28,9 @@ pub struct Config {
     /// its users' tests expect, instead of eleven (RFC 37) or the whole greeting. `false` saves
     /// half a round trip.
     pub signature_first: bool,
+    /// The connection is behind a [`WebSocket`](crate::websocket::WebSocket): versions are as
+    /// that makes them up, and PING and PONG are never encrypted.
+    pub websocket: bool,
     /// What a peer may ask of us.
     pub limits: Limits,
     /// Bodies longer than this, in bytes, that are not yet complete come in pieces
@@ -58,6 +61,7 @@ impl Config {
             version: Version::V3_1,
             version_min: Version::V2_0,
             signature_first: true,
+            websocket: false,
             limits: Limits::default(),
             stream_above_bytes: None,
             only_first_subscribe: false,

@@ -189,6 +189,10 @@ impl Connection {
     /// Begins a connection; the first bytes to send are at once in [`outgoing`](Self::outgoing).
     pub fn new(mut config: Config, now_ns: u64) -> Connection {
         config.routing_id.truncate(ROUTING_ID_BYTES_MAX);
+        if config.websocket {
+            config.version_min = Version::V3_0;
+            config.signature_first = false;
+        }
         if !config.accepts_2_0() {
             // 2.0 has no mechanism: announcing it would drop the security that was asked for.
             config.version = config.version.max(Version::V3_0);
@@ -416,7 +420,12 @@ impl Connection {
     /// Says a command of the machine's own, unless the last ones are still unsent: the driver
     /// cannot write, or the peer does not read.
     fn say(&mut self, name: &[u8], data: &[u8]) {
-        if self.outgoing.len() < OUTGOING_BYTES_MAX {
+        if self.outgoing.len() >= OUTGOING_BYTES_MAX {
+            return;
+        }
+        if self.config.websocket {
+            encode_command(&mut self.outgoing, name, &[data]);
+        } else {
             encode_command_for(&mut self.cipher, &mut self.outgoing, name, data);
         }
     }

@@ -86,6 +86,14 @@ pub enum Error {
     /// An encrypted message has a number that is not above the last one's.
     #[error("an encrypted message is out of sequence")]
     NonceNotIncreasing,
+    /// The HTTP upgrade to WebSocket failed: the peer speaks something else, or wants another
+    /// mechanism. A server has answered `400 Bad Request`.
+    #[error("the upgrade to WebSocket failed")]
+    UpgradeFailed,
+    /// A WebSocket frame that ZWS does not have: in pieces, of text, empty, or masked where it
+    /// must not be (or not where it must).
+    #[error("malformed WebSocket frame")]
+    MalformedWebSocketFrame,
     /// The operating system gave no random numbers.
     #[error("the operating system gives no random numbers")]
     NoRandomness,
@@ -127,6 +135,7 @@ impl Error {
             | Error::UnknownSocketType => 0x1000_0018,
             Error::Cryptographic => 0x1100_0001,
             Error::MechanismMismatch => 0x1100_0002,
+            Error::UpgradeFailed => 0x3000_0000,
             _ => return None,
         })
     }

@@ -40,7 +40,7 @@ impl FrameHeader {
     }
 
     #[inline]
-    fn new(flags: u8, length: u64) -> FrameHeader {
+    pub(crate) fn new(flags: u8, length: u64) -> FrameHeader {
         let mut bytes = [0; FrameHeader::BYTES_MAX];
         if length <= SHORT_BYTES_MAX {
             bytes[0] = flags;

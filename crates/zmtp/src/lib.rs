@@ -7,6 +7,8 @@
 //! [`Connection::timeout`] wants to be called. Messages are encoded by [`encode_frame`] into the
 //! caller's buffer, or sent in place behind a [`frame_header`].
 //!
+//! [`websocket`] carries all that through an HTTP upgrade and WebSocket frames.
+//!
 //! [`PrefixTable`] is the other half of a publisher: who wants which topics.
 //!
 //! Spoken: ZMTP 3.1, 3.0 and 2.0; mechanisms NULL, PLAIN and CURVE. The bytes are drawn in
@@ -77,5 +79,7 @@ pub use prefixes::{Insertion, PrefixTable, Removal};
 
 mod socket_type;
 pub use socket_type::SocketType;
+
+pub mod websocket;
 
 pub mod z85;

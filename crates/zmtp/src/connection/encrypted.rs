@@ -75,9 +75,12 @@ impl Connection {
             brought.needed = total;
             return Ok(brought);
         };
+        brought.consumed = total;
+        if self.config.websocket && head.is_command() && body == CLEAR_PONG {
+            return Ok(brought);
+        }
         let cipher = self.cipher.as_mut().ok_or(Error::Closed)?;
         let opened = cipher.open(body)?;
-        brought.consumed = total;
         brought.what = if opened.is_command {
             let is_last = input.len() == total;
             self.obey_opened(opened, is_last.then_some(now_ns))?
@@ -146,3 +149,6 @@ impl Connection {
         Ok(Some((What::Sign(sign), 1..length)))
     }
 }
+
+/// What a PONG of WebSocket becomes: a sign of life, nothing more.
+const CLEAR_PONG: &[u8] = b"\x04PONG";

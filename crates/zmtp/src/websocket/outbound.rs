@@ -1,0 +1,164 @@
+//! From ZMTP frames to WebSocket frames.
+
+use super::{BINARY, COMMAND, FINAL, GREETING_BYTES, MASKED, MORE, PING, PONG, mask};
+use crate::command;
+use crate::curve::Randomness;
+use crate::error::Error;
+use crate::frame::{FLAGS_3, Head};
+
+/// What is known of the frame that is being said.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    /// We mask: we are a client.
+    masks: bool,
+    randomness: Randomness,
+    /// Keys of masks, drawn many at a time.
+    keys: Vec<[u8; 4]>,
+    key: [u8; 4],
+    /// Octets of the payload that were said.
+    at: u64,
+    /// Octets of the body that are still to be said.
+    left: u64,
+    /// Octets of our greeting that are still to be left out.
+    greeting_left: usize,
+    /// A header, or a short command, that is not all there yet.
+    begun: Vec<u8>,
+}
+
+impl Outbound {
+    pub(super) fn new(masks: bool, randomness: Randomness) -> Outbound {
+        Outbound {
+            masks,
+            randomness,
+            keys: Vec::new(),
+            key: [0; 4],
+            at: 0,
+            left: 0,
+            greeting_left: GREETING_BYTES,
+            begun: Vec::new(),
+        }
+    }
+
+    pub(super) fn send(&mut self, zmtp: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        let (_, mut rest) = zmtp.split_at(self.greeting_left.min(zmtp.len()));
+        self.greeting_left -= zmtp.len() - rest.len();
+        while !rest.is_empty() {
+            if self.left > 0 {
+                rest = self.say_body(rest, out);
+                continue;
+            }
+            if self.begun.is_empty() {
+                let taken = self.begin(rest, out)?;
+                if taken > 0 {
+                    rest = &rest[taken..];
+                    continue;
+                }
+            }
+            // A header that is cut: it is put together octet by octet.
+            self.begun.push(rest[0]);
+            rest = &rest[1..];
+            let begun = std::mem::take(&mut self.begun);
+            if self.begin(&begun, out)? == 0 {
+                self.begun = begun;
+            }
+        }
+        Ok(())
+    }
+
+    /// A control frame of at most 125 octets.
+    pub(super) fn control(
+        &mut self,
+        opcode: u8,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let key = self.head(opcode, data.len() as u64, out)?;
+        let begin = out.len();
+        out.extend_from_slice(data);
+        mask(&mut out[begin..], key, 0);
+        Ok(())
+    }
+
+    /// Begins a frame whose header, and command if it is a short one, are all there; how many
+    /// octets that took, or 0.
+    fn begin(&mut self, zmtp: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
+        let Ok(head) = Head::read(zmtp, FLAGS_3)? else {
+            return Ok(0);
+        };
+        let body = &zmtp[head.size..];
+        if head.is_command() && head.length <= HEARTBEAT_BYTES_MAX {
+            let Some(body) = body.get(..head.length as usize) else {
+                return Ok(0);
+            };
+            for (name, opcode) in [(command::PING, PING), (command::PONG, PONG)] {
+                if body.get(1..1 + name.len()) == Some(name) && body[0] == name.len() as u8 {
+                    self.control(opcode, &[], out)?;
+                    return Ok(head.size + body.len());
+                }
+            }
+        }
+        self.key = self.head(BINARY, head.length.saturating_add(1), out)?;
+        let more = u8::from(head.more()) * MORE;
+        let command = u8::from(head.is_command()) * COMMAND;
+        out.push((more | command) ^ self.key[0]);
+        (self.at, self.left) = (1, head.length);
+        // What follows the header is the body's, and said as such.
+        let (size, mut body) = (head.size, body);
+        let whole = body.len();
+        if self.left > 0 && !body.is_empty() {
+            body = self.say_body(body, out);
+        }
+        Ok(size + whole - body.len())
+    }
+
+    /// Says what there is of a body; what is behind it.
+    fn say_body<'z>(&mut self, zmtp: &'z [u8], out: &mut Vec<u8>) -> &'z [u8] {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let (body, rest) = zmtp.split_at(left.min(zmtp.len()));
+        let begin = out.len();
+        out.extend_from_slice(body);
+        if self.masks {
+            mask(&mut out[begin..], self.key, self.at);
+        }
+        self.at = self.at.wrapping_add(body.len() as u64);
+        self.left -= body.len() as u64;
+        rest
+    }
+
+    /// Says the header of a frame; the key of its mask, zeros if there is none.
+    fn head(&mut self, opcode: u8, length: u64, out: &mut Vec<u8>) -> Result<[u8; 4], Error> {
+        let masked = u8::from(self.masks) * MASKED;
+        out.push(FINAL | opcode);
+        match length {
+            0..126 => out.push(masked | length as u8),
+            126..=0xffff => {
+                out.push(masked | 126);
+                out.extend_from_slice(&(length as u16).to_be_bytes());
+            }
+            _ => {
+                out.push(masked | 127);
+                out.extend_from_slice(&length.to_be_bytes());
+            }
+        }
+        if !self.masks {
+            return Ok([0; 4]);
+        }
+        let key = self.draw_key()?;
+        out.extend_from_slice(&key);
+        Ok(key)
+    }
+
+    fn draw_key(&mut self) -> Result<[u8; 4], Error> {
+        if let Some(key) = self.keys.pop() {
+            return Ok(key);
+        }
+        self.keys.resize(KEYS_DRAWN, [0; 4]);
+        (self.randomness)(self.keys.as_flattened_mut())?;
+        self.keys.pop().ok_or(Error::NoRandomness)
+    }
+}
+
+/// PING and PONG are not longer; other commands may pass in pieces.
+const HEARTBEAT_BYTES_MAX: u64 = 5 + 2 + 16;
+/// A system call each 64 frames.
+const KEYS_DRAWN: usize = 64;
