@@ -103,7 +103,10 @@ impl AbiSocket {
     pub(crate) fn bind(&self, endpoint: &str) -> Result<(), String> {
         let endpoint = CString::new(endpoint).map_err(|error| error.to_string())?;
         // SAFETY: the socket is open, the string ends with a zero.
-        checked(unsafe { (self.abi.bind)(self.raw(), endpoint.as_ptr()) }, "bind")
+        checked(
+            unsafe { (self.abi.bind)(self.raw(), endpoint.as_ptr()) },
+            "bind",
+        )
     }
 
     pub(crate) fn connect(&self, endpoint: &str) -> Result<(), String> {

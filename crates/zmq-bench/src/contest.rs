@@ -102,7 +102,9 @@ impl Contest {
             rival.push(self.round(&self.rival, subject, transport, bytes)?);
         }
         let pairs = || ours.iter().zip(&rival);
-        let ratios: Vec<f64> = pairs().map(|(own, other)| own.value / other.value).collect();
+        let ratios: Vec<f64> = pairs()
+            .map(|(own, other)| own.value / other.value)
+            .collect();
         let processor: Vec<f64> = pairs()
             .map(|(own, other)| own.processor_us / other.processor_us)
             .collect();
@@ -118,7 +120,9 @@ impl Contest {
             ratio_spread: [low, high],
             processor_ratio: median(processor),
             processor_us: median(ours.iter().map(|found| found.processor_us).collect()),
-            rounds: pairs().map(|(own, other)| [own.value, other.value]).collect(),
+            rounds: pairs()
+                .map(|(own, other)| [own.value, other.value])
+                .collect(),
         })
     }
 
@@ -145,7 +149,10 @@ impl Contest {
         let output = command.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{library} {} {transport} {bytes}: {said}", subject.name()));
+            return Err(format!(
+                "{library} {} {transport} {bytes}: {said}",
+                subject.name()
+            ));
         }
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }

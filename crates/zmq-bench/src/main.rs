@@ -44,7 +44,10 @@ fn contest(arguments: &[String]) -> Result<(), String> {
         subjects,
         transports: list(3, "tcp"),
         sizes,
-        pairs: arguments.get(5).and_then(|text| text.parse().ok()).unwrap_or(5),
+        pairs: arguments
+            .get(5)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(5),
         pinned_to: Some(1),
     };
     run(&contest, |row| {

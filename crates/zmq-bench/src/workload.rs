@@ -145,10 +145,7 @@ impl Work<'_> {
         };
         let body = vec![b'x'; self.bytes];
         let last = tidewire_zmq::SendFlags::default();
-        let more = tidewire_zmq::SendFlags {
-            more: true,
-            ..last
-        };
+        let more = tidewire_zmq::SendFlags { more: true, ..last };
         let round_trips = |count: u64| -> Result<(), tidewire_zmq::Error> {
             for _ in 0..count {
                 dealer.send_bytes(&body, last)?;

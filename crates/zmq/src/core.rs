@@ -53,6 +53,10 @@ impl Wait {
         }
     }
 
+    pub(crate) fn for_ns(timeout_ns: u64) -> Wait {
+        Wait::Until(Some(now_ns() + timeout_ns))
+    }
+
     pub(crate) fn timespec(self) -> Option<Timespec> {
         let left_ns = match self {
             Wait::Not => 0,
@@ -207,6 +211,7 @@ impl Core {
         };
         let (events, _) = found?;
         state.now_ns = now_ns();
+        state.reads_left = READS_MAX;
         let count = events.len();
         for event in events.iter() {
             state.handle(event.flags, Token::from_bits(event.data.u64()), ahead);
@@ -487,6 +492,8 @@ impl State {
     }
 }
 
+/// Reads on from one peer before the others are looked at again.
+const READS_MAX: u32 = 32;
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;
 /// The background thread leaves a socket after so many rounds, that others have their turn.

@@ -127,8 +127,7 @@ impl State {
         let was_ready = link.is_ready();
         match link.fill() {
             Fill::WouldBlock => return,
-            Fill::Failed(_) => link.is_at_end = true,
-            Fill::Some | Fill::All | Fill::Closed => {}
+            Fill::Some | Fill::All | Fill::Closed | Fill::Failed(_) => {}
         }
         if link.is_at_end {
             self.watch(key, |interest| *interest = Interest::default());

@@ -159,6 +159,15 @@ impl State {
                     return Some(frames);
                 }
                 Inbound::Nothing => {
+                    // One that streams must not keep the others from being looked at.
+                    if self.reads_left > 0
+                        && let Some(Link::Stream(link)) =
+                            self.peers.get_mut(key).map(|peer| &mut peer.link)
+                        && link.read_on()
+                    {
+                        self.reads_left -= 1;
+                        continue;
+                    }
                     self.input_used_up(key);
                     return None;
                 }

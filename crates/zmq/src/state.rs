@@ -95,6 +95,10 @@ pub(crate) struct State {
     pub(crate) pipes: Vec<Key>,
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
+    /// Long messages gather: the kernel does not keep up.
+    pub(crate) is_pressed: bool,
+    /// Reads that may be made before the next look at everybody.
+    pub(crate) reads_left: u32,
     /// All is closed.
     pub(crate) is_finished: bool,
 }
@@ -194,6 +198,8 @@ impl State {
             writes_watched: 0,
             pipes: Vec::new(),
             inquiries: Vec::new(),
+            is_pressed: false,
+            reads_left: 0,
             is_finished: false,
         }
     }
@@ -266,7 +272,9 @@ impl State {
                     peer.backlog_messages = 0;
                 }
                 peer.backlog.extend(head);
-                peer.backlog.push_back(last.into_message());
+                let last = last.into_message();
+                self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
+                peer.backlog.push_back(last);
                 peer.backlog_messages += 1;
                 return;
             }
@@ -498,6 +506,8 @@ impl Token {
 /// Encoded bytes that a connection may hold; what comes on top waits as messages, which a new
 /// connection can still send.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// Messages of this length that gather fill the machine's memory, and its caches first.
+const PRESSING_BYTES_MIN: usize = 8 << 10;
 /// What is held back of sends in a row, at most.
 const BURST_BYTES: usize = 16 << 10;
 /// Sends closer to each other than this are in a row.

@@ -178,7 +178,8 @@ impl Input {
         }
         let fill = match rustix::io::read(descriptor, spare_capacity(&mut long.bytes)) {
             Ok(0) => return Fill::Closed,
-            Ok(_) if long.bytes.len() < long.length => Fill::Some,
+            // As much as there was room for: there may be more.
+            Ok(_) if long.bytes.len() == long.bytes.capacity() => Fill::Some,
             Ok(_) => Fill::All,
             Err(Errno::AGAIN) => Fill::WouldBlock,
             Err(Errno::INTR) => Fill::Some,

@@ -31,6 +31,9 @@ pub(crate) struct StreamLink {
     pub(crate) interest: Interest,
     /// The peer will send no more.
     pub(crate) is_at_end: bool,
+    /// The last read was as long as it could be: the next one need not wait for the kernel to
+    /// tell.
+    may_have_more: bool,
 }
 
 /// What is spoken on the stream.
@@ -100,6 +103,7 @@ impl StreamLink {
             peer_address: String::new(),
             interest: Interest::default(),
             is_at_end: false,
+            may_have_more: false,
         }
     }
 
@@ -126,10 +130,17 @@ impl StreamLink {
     /// Reads once what the kernel has, straight into a long message where one has begun.
     pub(crate) fn fill(&mut self) -> Fill {
         let fill = self.input.fill(&self.descriptor);
-        if let Fill::Closed = fill {
-            self.is_at_end = true;
+        match fill {
+            Fill::Closed | Fill::Failed(_) => self.is_at_end = true,
+            Fill::Some | Fill::All | Fill::WouldBlock => {}
         }
+        self.may_have_more = fill == Fill::Some;
         fill
+    }
+
+    /// Reads on where the last read has left something. Whether there is more to decode now.
+    pub(crate) fn read_on(&mut self) -> bool {
+        self.may_have_more && matches!(self.fill(), Fill::Some | Fill::All)
     }
 
     /// Whether bytes lie here that have not been looked at.
