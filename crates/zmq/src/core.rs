@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::epoll;
@@ -278,6 +279,7 @@ impl Core {
             return self.leave(&mut state);
         }
         self.wake_waiters(&state);
+        self.wake_tasks(&mut state);
         state.has_visited = false;
         self.leave(&mut state);
     }
@@ -286,6 +288,39 @@ impl Core {
     fn wake_waiters(&self, state: &State) {
         if state.waiters > 0 {
             self.signal.raise();
+        }
+    }
+
+    /// A task waits: the background thread will wake it.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut state = self.lock();
+        if state.wakers.iter().any(|known| known.will_wake(waker)) {
+            return;
+        }
+        if state.wakers.is_empty() {
+            self.signal.listen();
+        }
+        state.wakers.push(waker.clone());
+    }
+
+    /// Leaves the socket to the background thread at once.
+    pub(crate) fn hand_over(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.has_visited = false;
+        self.leave(&mut state);
+    }
+
+    /// Wakes the tasks, if there is something for them.
+    fn wake_tasks(&self, state: &mut State) {
+        if state.wakers.is_empty() {
+            return;
+        }
+        let is_over = state.is_closing || self.context.is_terminated();
+        if is_over || state.can_receive() || state.can_send() {
+            self.signal.unlisten();
+            for waker in std::mem::take(&mut state.wakers) {
+                waker.wake();
+            }
         }
     }
 
@@ -342,6 +377,7 @@ impl Core {
             state.answer_bell();
         }
         state.begin_closing();
+        self.wake_tasks(&mut state);
         if state.is_over() {
             self.finish(state);
         } else {

@@ -3,10 +3,15 @@
 //! A send goes straight to the kernel, a receive reads from it: no message is handed to another
 //! thread on its way. A background thread takes over only while no call is in progress: it
 //! accepts, shakes hands, answers PINGs, comes back after losses, and sends what lingers.
+//!
+//! Begin with the typed sockets ([`Push`], [`Req`], [`Pub`] and the others, each with an
+//! example). [`Socket`] is what they are made of: frame by frame, every option of libzmq by its
+//! number, usable from any thread, and for tasks a `Stream` and a `Sink`.
 
 #![forbid(unsafe_code)]
 
 mod address;
+mod asynchronous;
 mod clock;
 mod context;
 pub use context::Context;
@@ -28,6 +33,13 @@ mod message;
 pub use message::Message;
 
 mod monitor;
+
+mod multipart;
+pub use multipart::Multipart;
+
+mod observe;
+pub use observe::PeerStatus;
+
 mod option_table;
 mod options;
 mod peer;
@@ -51,4 +63,8 @@ pub use socket::{Events, SendFlags, Socket};
 
 mod state;
 mod transport;
+
+mod typed;
+pub use typed::{Dealer, Pair, Pub, Pull, Push, Rep, Req, Router, Stream, Sub, Xpub, Xsub};
+
 mod zap;

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Waker;
 
 use foldhash::{HashMap, HashMapExt};
 use rustix::event::epoll;
@@ -95,6 +96,8 @@ pub(crate) struct State {
     pub(crate) pipes: Vec<Key>,
     /// Peers that a ZAP handler is asked about.
     pub(crate) inquiries: Vec<Key>,
+    /// Tasks that wait for something to receive, or for room to send.
+    pub(crate) wakers: Vec<Waker>,
     /// Long messages gather: the kernel does not keep up.
     pub(crate) is_pressed: bool,
     /// Reads that may be made before the next look at everybody.
@@ -198,6 +201,7 @@ impl State {
             writes_watched: 0,
             pipes: Vec::new(),
             inquiries: Vec::new(),
+            wakers: Vec::new(),
             is_pressed: false,
             reads_left: 0,
             is_finished: false,

@@ -283,3 +283,67 @@ fn nothing_to_receive_is_said_in_time() {
     pull.set_option(RCVTIMEO, &20_i32.to_ne_bytes()).unwrap();
     assert_eq!(pull.receive(false).unwrap_err(), Error::Again);
 }
+
+/// A waker that lets a blocked thread go on.
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut task = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut task) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn tasks_send_and_receive() {
+    for transport in TRANSPORTS {
+        let context = Context::new();
+        let [pull, push] = pair(&context, transport, SocketType::Pull, SocketType::Push);
+        let sender = std::thread::spawn(move || {
+            for number in 0..3000_u32 {
+                block_on(push.send_async(format!("{number}"))).unwrap();
+                if number % 500 == 0 {
+                    std::thread::sleep(Duration::from_millis(8));
+                }
+            }
+            push
+        });
+        for number in 0..3000_u32 {
+            let message = block_on(pull.receive_async()).unwrap();
+            assert_eq!(message.text(), Some(number.to_string().as_str()));
+        }
+        drop(sender.join().unwrap());
+    }
+}
+
+#[test]
+fn a_publisher_counts_what_it_dropped_and_for_whom() {
+    let context = Context::new();
+    let publisher = socket(&context, SocketType::Xpub);
+    publisher.set_high_water_marks(10, 10).unwrap();
+    publisher.bind("inproc://counted").unwrap();
+    let subscriber = socket(&context, SocketType::Sub);
+    subscriber.set_high_water_marks(10, 10).unwrap();
+    subscriber.set_option(SUBSCRIBE, b"").unwrap();
+    subscriber.connect("inproc://counted").unwrap();
+    assert_eq!(receive(&publisher), [b"\x01"]);
+    for _ in 0..50 {
+        send(&publisher, &[b"news"]);
+    }
+    let peers = publisher.peers().unwrap();
+    assert_eq!(
+        (peers[0].sent, peers[0].dropped, peers[0].queued),
+        (20, 30, 20)
+    );
+}

@@ -1,0 +1,77 @@
+//! What a program can know of its peers.
+
+use crate::error::Error;
+use crate::peer::Link;
+use crate::socket::Socket;
+
+/// One peer, as [`Socket::peers`] found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerStatus {
+    /// The name under which a ROUTER files it; empty if it has none.
+    pub routing_id: Vec<u8>,
+    /// The endpoint it came by, or was connected to.
+    pub endpoint: String,
+    /// Its address, where it has one: without the port.
+    pub address: String,
+    /// The connection is there and its handshake done.
+    pub is_connected: bool,
+    /// Messages handed over that are not yet with the kernel or the other socket.
+    pub queued: u64,
+    /// Messages handed over for it since it is known.
+    pub sent: u64,
+    /// Messages taken from it.
+    pub received: u64,
+    /// Messages it was to get and did not, because its queue was full.
+    pub dropped: u64,
+    /// Messages that newer ones have replaced (`CONFLATE`).
+    pub conflated: u64,
+}
+
+impl Socket {
+    /// Every peer of this moment, with what has become of its messages.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Pull, Push};
+    ///
+    /// let context = Context::new();
+    /// let mut push = Push::bind(&context, "inproc://work")?;
+    /// let pull = Pull::connect(&context, "inproc://work")?;
+    /// push.send("task")?;
+    /// let peers = push.socket().peers()?;
+    /// assert_eq!((peers.len(), peers[0].sent, peers[0].queued), (1, 1, 1));
+    /// # drop(pull);
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn peers(&self) -> Result<Vec<PeerStatus>, Error> {
+        let state = self.core().enter()?;
+        let peers = state.peers.values().filter(|peer| !peer.is_gone);
+        Ok(peers
+            .map(|peer| PeerStatus {
+                routing_id: peer.routing_id.clone(),
+                endpoint: peer
+                    .origin
+                    .and_then(|origin| state.endpoints.get(origin))
+                    .map(|endpoint| endpoint.name.clone())
+                    .unwrap_or_default(),
+                address: match &peer.link {
+                    Link::Stream(link) => link.peer_address.clone(),
+                    Link::Pipe(_) | Link::None => String::new(),
+                },
+                is_connected: match &peer.link {
+                    Link::Stream(_) => peer.identity.is_some(),
+                    Link::Pipe(pipe) => pipe.is_attached(),
+                    Link::None => false,
+                },
+                queued: peer.pending_messages() as u64,
+                sent: peer.counters.sent,
+                received: peer.counters.received,
+                dropped: peer.counters.dropped,
+                conflated: peer.counters.conflated,
+            })
+            .collect())
+    }
+}

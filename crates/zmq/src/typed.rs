@@ -1,0 +1,403 @@
+//! Sockets by type: each can do what its pattern allows, and nothing else compiles.
+//!
+//! A typed socket is used by one thread at a time (its methods take `&mut self`); it can move to
+//! another. What is rarely needed is reached through [`Socket`], which every one lends.
+
+use std::time::Duration;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::kind::SocketType;
+use crate::message::Message;
+use crate::multipart::Multipart;
+use crate::socket::Socket;
+
+/// What all typed sockets share.
+macro_rules! typed {
+    ($(#[$docs:meta])* $name:ident) => {
+        $(#[$docs])*
+        #[derive(Debug)]
+        pub struct $name {
+            socket: Socket,
+        }
+
+        impl $name {
+            /// A socket that is neither bound nor connected.
+            ///
+            /// # Errors
+            /// The context is terminated, or there are too many sockets or descriptors.
+            pub fn new(context: &Context) -> Result<Self, Error> {
+                let socket = context.socket(SocketType::$name)?;
+                Ok(Self { socket })
+            }
+
+            /// A socket bound to an endpoint.
+            ///
+            /// # Errors
+            /// As [`Socket::bind`].
+            pub fn bind(context: &Context, endpoint: &str) -> Result<Self, Error> {
+                let new = Self::new(context)?;
+                new.socket.bind(endpoint)?;
+                Ok(new)
+            }
+
+            /// A socket connected to an endpoint.
+            ///
+            /// # Errors
+            /// As [`Socket::connect`].
+            pub fn connect(context: &Context, endpoint: &str) -> Result<Self, Error> {
+                let new = Self::new(context)?;
+                new.socket.connect(endpoint)?;
+                Ok(new)
+            }
+
+            /// The socket itself, for everything that typed sockets have no method for.
+            pub fn socket(&self) -> &Socket {
+                &self.socket
+            }
+
+            /// Gives the socket back without its type.
+            pub fn into_socket(self) -> Socket {
+                self.socket
+            }
+        }
+    };
+}
+
+macro_rules! sends {
+    ($name:ident) => {
+        impl $name {
+            /// Sends a message, and waits while nobody can take it.
+            ///
+            /// # Errors
+            /// [`Error::Again`] after the send time-out, if one is set; [`Error::Terminated`].
+            pub fn send(&mut self, message: impl Into<Multipart>) -> Result<(), Error> {
+                self.socket.send_parts(&mut message.into(), false)
+            }
+
+            /// Sends a message if that needs no wait.
+            ///
+            /// # Errors
+            /// The message itself, with the reason.
+            pub fn try_send(
+                &mut self,
+                message: impl Into<Multipart>,
+            ) -> Result<(), (Error, Multipart)> {
+                let mut message = message.into();
+                let result = self.socket.send_parts(&mut message, true);
+                result.map_err(|error| (error, message))
+            }
+        }
+    };
+}
+
+macro_rules! receives {
+    ($name:ident) => {
+        impl $name {
+            /// Waits for a message.
+            ///
+            /// # Errors
+            /// [`Error::Again`] after the receive time-out, if one is set; [`Error::Terminated`].
+            pub fn receive(&mut self) -> Result<Multipart, Error> {
+                self.socket.receive_parts(false)
+            }
+
+            /// A message, if one is here.
+            ///
+            /// # Errors
+            /// As [`receive`](Self::receive), but for [`Error::Again`].
+            pub fn try_receive(&mut self) -> Result<Option<Multipart>, Error> {
+                match self.socket.receive_parts(true) {
+                    Ok(message) => Ok(Some(message)),
+                    Err(Error::Again) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+
+            /// Every message from now on; ends with the context.
+            pub fn messages(&mut self) -> impl Iterator<Item = Multipart> + '_ {
+                std::iter::from_fn(move || self.receive().ok())
+            }
+        }
+    };
+}
+
+typed! {
+    /// One peer, both ways.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Pair};
+    ///
+    /// let context = Context::new();
+    /// let mut one = Pair::bind(&context, "inproc://line")?;
+    /// let mut other = Pair::connect(&context, "inproc://line")?;
+    /// one.send("ping")?;
+    /// assert_eq!(other.receive()?.text(), Some("ping"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Pair
+}
+sends!(Pair);
+receives!(Pair);
+
+typed! {
+    /// Sends each message to all who have subscribed to its beginning; never waits for them.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Sub, Xpub};
+    ///
+    /// let context = Context::new();
+    /// let mut prices = Xpub::bind(&context, "inproc://prices")?;
+    /// let mut reader = Sub::connect(&context, "inproc://prices")?;
+    /// reader.subscribe("GOLD")?;
+    /// assert_eq!(&*prices.receive()?[0], b"\x01GOLD");
+    /// prices.send(["GOLD", "2914.55"])?;
+    /// assert_eq!(&*reader.receive()?[1], b"2914.55");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Pub
+}
+sends!(Pub);
+
+typed! {
+    /// Receives what it has subscribed to; see [`Pub`].
+    Sub
+}
+receives!(Sub);
+
+impl Sub {
+    /// Asks for every message that begins with these bytes; with none, for all.
+    ///
+    /// # Errors
+    /// The context is terminated.
+    pub fn subscribe(&mut self, topic: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.socket.set_option(SUBSCRIBE, topic.as_ref())
+    }
+
+    /// Takes a subscription back.
+    ///
+    /// # Errors
+    /// The context is terminated.
+    pub fn unsubscribe(&mut self, topic: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.socket.set_option(UNSUBSCRIBE, topic.as_ref())
+    }
+}
+
+typed! {
+    /// A [`Pub`] that sees who subscribes to what: 1 or 0, then the topic.
+    Xpub
+}
+sends!(Xpub);
+receives!(Xpub);
+
+typed! {
+    /// A [`Sub`] that sends its subscriptions as messages: 1 or 0, then the topic.
+    Xsub
+}
+sends!(Xsub);
+receives!(Xsub);
+
+typed! {
+    /// Sends messages in turn to its peers; waits while none can take one.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Pull, Push};
+    ///
+    /// let context = Context::new();
+    /// let mut work = Push::bind(&context, "inproc://work")?;
+    /// let mut worker = Pull::connect(&context, "inproc://work")?;
+    /// for number in 0..3 {
+    ///     work.send(format!("task {number}"))?;
+    /// }
+    /// for (number, task) in worker.messages().take(3).enumerate() {
+    ///     assert_eq!(task.text(), Some(format!("task {number}").as_str()));
+    /// }
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Push
+}
+sends!(Push);
+
+typed! {
+    /// Receives from all its peers, in turn; see [`Push`].
+    Pull
+}
+receives!(Pull);
+
+typed! {
+    /// Asks, then waits for the answer.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Rep, Req};
+    ///
+    /// let context = Context::new();
+    /// let mut clock = Rep::bind(&context, "inproc://clock")?;
+    /// let asking = std::thread::spawn({
+    ///     let context = context.clone();
+    ///     move || Req::connect(&context, "inproc://clock")?.request("now?")
+    /// });
+    /// let question = clock.receive()?;
+    /// assert_eq!(question.text(), Some("now?"));
+    /// clock.send("noon")?;
+    /// assert_eq!(asking.join().unwrap()?.text(), Some("noon"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Req
+}
+sends!(Req);
+receives!(Req);
+
+impl Req {
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send) and [`receive`](Self::receive).
+    pub fn request(&mut self, message: impl Into<Multipart>) -> Result<Multipart, Error> {
+        self.send(message)?;
+        self.receive()
+    }
+}
+
+typed! {
+    /// Answers; see [`Req`].
+    Rep
+}
+sends!(Rep);
+receives!(Rep);
+
+typed! {
+    /// Sends in turn to its peers and receives from all, in any order; see [`Router`].
+    Dealer
+}
+sends!(Dealer);
+receives!(Dealer);
+
+typed! {
+    /// Receives from all its peers and says from whom; sends to the one that is named.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Dealer, Router};
+    ///
+    /// let context = Context::new();
+    /// let mut router = Router::bind(&context, "inproc://desk")?;
+    /// let mut dealer = Dealer::connect(&context, "inproc://desk")?;
+    /// dealer.send("hello")?;
+    /// let (peer, message) = router.receive_from()?;
+    /// assert_eq!(message.text(), Some("hello"));
+    /// router.send_to(peer, "welcome")?;
+    /// assert_eq!(dealer.receive()?.text(), Some("welcome"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Router
+}
+sends!(Router);
+receives!(Router);
+
+impl Router {
+    /// Waits for a message; gives the sender's routing id beside it.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_from(&mut self) -> Result<(Message, Multipart), Error> {
+        let mut message = self.receive()?;
+        let peer = message.pop_front().unwrap_or_default();
+        Ok((peer, message))
+    }
+
+    /// Sends a message to the peer with this routing id. One that is not there loses it, unless
+    /// `ROUTER_MANDATORY` is set.
+    ///
+    /// # Errors
+    /// With `ROUTER_MANDATORY`: [`Error::HostUnreachable`].
+    pub fn send_to(
+        &mut self,
+        peer: impl Into<Message>,
+        message: impl Into<Multipart>,
+    ) -> Result<(), Error> {
+        let mut whole = Multipart::from(peer.into());
+        for frame in message.into() {
+            whole.push(frame);
+        }
+        self.send(whole)
+    }
+}
+
+typed! {
+    /// Raw TCP connections: a connection's id, then bytes; no bytes tell of its coming and going.
+    Stream
+}
+sends!(Stream);
+receives!(Stream);
+
+impl Socket {
+    /// How long to go on sending after [`close`](Self::close); `None`: until all is sent.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn set_linger(&self, linger: Option<Duration>) -> Result<(), Error> {
+        self.set_option(crate::option_table::LINGER, &milliseconds(linger))
+    }
+
+    /// How long a receive waits; `None`: for ever.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn set_receive_timeout(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        self.set_option(RCVTIMEO, &milliseconds(timeout))
+    }
+
+    /// How long a send waits; `None`: for ever.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn set_send_timeout(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        self.set_option(SNDTIMEO, &milliseconds(timeout))
+    }
+
+    /// The name under which ROUTER peers file this socket.
+    ///
+    /// # Errors
+    /// The name is empty or longer than 255 bytes.
+    pub fn set_routing_id(&self, name: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.set_option(ROUTING_ID, name.as_ref())
+    }
+
+    /// Messages that may wait for a peer, and from a peer; 0: any number.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn set_high_water_marks(&self, send: u32, receive: u32) -> Result<(), Error> {
+        let int = |mark: u32| i32::try_from(mark).unwrap_or(i32::MAX).to_ne_bytes();
+        self.set_option(SNDHWM, &int(send))?;
+        self.set_option(RCVHWM, &int(receive))
+    }
+
+    /// Where the last bind or connect led: with the port that a `*` became.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn last_endpoint(&self) -> Result<String, Error> {
+        let mut out = [0; ENDPOINT_BYTES_MAX];
+        let length = self.option(LAST_ENDPOINT, &mut out)?;
+        let text = &out[..length.saturating_sub(1)];
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+/// A time as an option has it.
+fn milliseconds(time: Option<Duration>) -> [u8; 4] {
+    let milliseconds = time.map_or(-1, |time| {
+        i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+    });
+    milliseconds.to_ne_bytes()
+}
+
+const ROUTING_ID: i32 = 5;
+const SUBSCRIBE: i32 = 6;
+const UNSUBSCRIBE: i32 = 7;
+const SNDHWM: i32 = 23;
+const RCVHWM: i32 = 24;
+const RCVTIMEO: i32 = 27;
+const SNDTIMEO: i32 = 28;
+const LAST_ENDPOINT: i32 = 32;
+const ENDPOINT_BYTES_MAX: usize = 1024;
