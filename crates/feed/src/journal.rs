@@ -102,7 +102,7 @@ impl Default for PacketOptions {
 
 impl Journal {
     /// An empty stream that begins at sequence 1. `capacity` messages are kept, rounded up to a
-    /// power of two within [`CAPACITY_MIN`]..=[`CAPACITY_MAX`]; memory is taken now.
+    /// power of two within [`CAPACITY_MIN`]..=[`CAPACITY_MAX`]; memory is taken with the first.
     pub fn new(session: u32, capacity: usize) -> Journal {
         Journal::starting_at(session, capacity, 1)
     }
@@ -113,14 +113,13 @@ impl Journal {
             .clamp(CAPACITY_MIN, CAPACITY_MAX)
             .next_power_of_two();
         let next_sequence = next_sequence.max(1);
-        let byte_capacity = (capacity * Quote::LENGTH).next_power_of_two();
         Journal {
             session,
             next_sequence,
             oldest_sequence: next_sequence,
             ended: false,
-            bytes: vec![0; byte_capacity].into_boxed_slice(),
-            positions: vec![0; capacity].into_boxed_slice(),
+            bytes: Box::default(),
+            positions: Box::default(),
             tail: 0,
             capacity: capacity as u64,
         }
@@ -150,8 +149,20 @@ impl Journal {
         }
     }
 
+    /// A hub without a feed needs none.
+    #[cold]
+    fn take_memory(&mut self) {
+        let capacity = self.capacity as usize;
+        let byte_capacity = (capacity * Quote::LENGTH).next_power_of_two();
+        self.bytes = vec![0; byte_capacity].into_boxed_slice();
+        self.positions = vec![0; capacity].into_boxed_slice();
+    }
+
     #[inline(always)]
     fn append_encoded<const N: usize>(&mut self, encoded: &[u8; N]) -> u64 {
+        if self.bytes.is_empty() {
+            self.take_memory();
+        }
         let byte_capacity = self.bytes.len() as u64;
         let mut position = self.tail;
         if (position & (byte_capacity - 1)) + N as u64 > byte_capacity {

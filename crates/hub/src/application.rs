@@ -10,6 +10,7 @@ use tidewire_zmtp::SocketType;
 use tracing::debug;
 
 use crate::attention::Attention;
+use crate::eviction::Room;
 use crate::exchange::Exchange;
 use crate::fanout::Fanout;
 use crate::hub::{Hub, LiveObserver, Mail};
@@ -170,8 +171,8 @@ impl HubLane {
             return;
         }
         self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
-        if self.lane == 0 && self.hub.parameters.memory_bytes_max.load(Ordering::Relaxed) != 0 {
-            self.hub.parameters.look_at_memory();
+        if self.lane == 0 {
+            self.hub.usage.look();
         }
         if self.lane == 0 && self.hub.durability.wants_ticks(&self.hub) {
             self.hub.durability.tick(&self.hub);
@@ -408,6 +409,13 @@ impl Application for HubLane {
         }
     }
 
+    fn buffered(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+        let hub = self.hub.clone();
+        if let Some(session) = self.resp_session(id) {
+            session.buffered(&hub, context);
+        }
+    }
+
     fn closed(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
         if let Some(source) = self.sources.iter_mut().find(|s| s.connection() == Some(id)) {
             let news = source.closed(context, reason);
@@ -452,6 +460,7 @@ impl Application for HubLane {
             }
             // Being woken is all: `turn` looks at the journal, the stream, and what was left out.
             Mail::FeedAdvanced | Mail::Lagging | Mail::ReplicasAdvanced => {}
+            Mail::CutOff(id) => context.cut_off(id, CloseReason::Requested),
             Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
             Mail::Served {
                 client,
@@ -548,6 +557,9 @@ impl HubLane {
             // Of another lane: it holds the shards that all this needs.
             let again_ns = context.now_ns() + SCRIPT_WAIT_NS;
             return earlier(deadline_ns, Some(again_ns));
+        }
+        if self.hub.make_room(self.lane) == Room::Clearing {
+            deadline_ns = Some(context.now_ns());
         }
         deadline_ns = earlier(deadline_ns, self.end_waits(context));
         deadline_ns = earlier(deadline_ns, self.expire_keys(context));

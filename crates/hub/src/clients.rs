@@ -16,6 +16,9 @@ use crate::tracking::{self, ClientTracking};
 pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
+    /// Bytes that all clients hold together.
+    memory_bytes: AtomicI64,
+    evicted: AtomicU64,
 }
 
 /// One connected Redis client. Its lane writes, anybody reads.
@@ -57,8 +60,14 @@ pub struct Client {
     pub commands: AtomicU64,
     /// Bytes received and not executed yet.
     pub query_bytes: AtomicU64,
-    /// Bytes waiting to be sent.
+    /// Bytes that the kernel did not take yet.
     pub output_bytes: AtomicU64,
+    /// Bytes of commands queued since MULTI.
+    pub queued_bytes: AtomicU64,
+    /// Bytes of all that it holds, as counted in the sum of all clients.
+    pub memory_bytes: AtomicU64,
+    /// It was cut off for what it held.
+    pub evicted: AtomicBool,
     /// Name of the last command.
     pub last_command: Mutex<&'static str>,
     /// Commands queued since MULTI; -1 outside a transaction.
@@ -117,6 +126,9 @@ impl Clients {
             commands: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
+            queued_bytes: AtomicU64::new(0),
+            memory_bytes: AtomicU64::new(0),
+            evicted: AtomicBool::new(false),
             last_command: Mutex::new("NULL"),
             multi: AtomicI64::new(-1),
             watched: AtomicU32::new(0),
@@ -125,13 +137,62 @@ impl Clients {
             monitors: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
         });
+        self.account(&client);
         self.by_id.lock().insert(client.id, client.clone());
         client
     }
 
     /// Forgets a client.
     pub fn disconnect(&self, id: u64) {
-        self.by_id.lock().remove(&id);
+        let removed = self.by_id.lock().remove(&id);
+        if let Some(client) = removed {
+            client.evicted.store(true, Ordering::Relaxed);
+            let bytes = client.memory_bytes.swap(0, Ordering::Relaxed);
+            self.memory_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts what a client holds now. Its lane calls this after a change.
+    pub(crate) fn account(&self, client: &Client) {
+        if client.evicted.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = client.held_bytes();
+        let before = client.memory_bytes.load(Ordering::Relaxed);
+        if now != before {
+            client.memory_bytes.store(now, Ordering::Relaxed);
+            self.memory_bytes
+                .fetch_add(now as i64 - before as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that all clients hold together.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Clients that were cut off for what they held, since the start or the last reset.
+    pub(crate) fn evicted(&self) -> &AtomicU64 {
+        &self.evicted
+    }
+
+    /// Forgets those who hold most, until the rest hold no more than this; their lanes are to cut
+    /// them off. Who asked for it with CLIENT NO-EVICT stays.
+    #[cold]
+    pub(crate) fn evict(&self, bytes_max: u64) -> Vec<Arc<Client>> {
+        let mut clients = self.list();
+        clients.retain(|client| !client.no_evict.load(Ordering::Relaxed));
+        clients.sort_unstable_by_key(|client| client.memory_bytes.load(Ordering::Relaxed));
+        let mut evicted = Vec::new();
+        while self.memory_bytes() > bytes_max
+            && let Some(client) = clients.pop()
+        {
+            tracing::info!(client = client.id, address = client.address, "evicted");
+            self.disconnect(client.id);
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+            evicted.push(client);
+        }
+        evicted
     }
 
     /// A client by its number.
@@ -176,6 +237,20 @@ impl Client {
             .any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
+    /// About how many bytes it holds: buffers, queued commands, watched keys, subscriptions.
+    fn held_bytes(&self) -> u64 {
+        let of = |count: &AtomicU32, bytes| u64::from(count.load(Ordering::Relaxed)) * bytes;
+        let subscriptions: u64 = [&self.channels, &self.shard_channels, &self.patterns]
+            .into_iter()
+            .map(|count| of(count, SUBSCRIPTION_BYTES))
+            .sum();
+        let buffers = [&self.query_bytes, &self.output_bytes, &self.queued_bytes];
+        let buffers = buffers
+            .into_iter()
+            .map(|bytes| bytes.load(Ordering::Relaxed));
+        CLIENT_BYTES + of(&self.watched, WATCHED_BYTES) + subscriptions + buffers.sum::<u64>()
+    }
+
     /// Notes whether its command has not ended.
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
@@ -208,7 +283,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
-             ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 \
+             ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={} \
              rbs=0 rbp=0 obl=0 oll=0 omem={output_bytes} tot-mem={} events=r cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
             self.id,
@@ -224,7 +299,8 @@ impl Client {
             self.patterns.load(Ordering::Relaxed),
             self.shard_channels.load(Ordering::Relaxed),
             self.watched.load(Ordering::Relaxed),
-            query_bytes + output_bytes,
+            self.queued_bytes.load(Ordering::Relaxed),
+            self.memory_bytes.load(Ordering::Relaxed),
             *self.last_command.lock(),
             self.user.lock().name(),
             self.tracking.redirect(),
@@ -235,5 +311,44 @@ impl Client {
             self.commands.load(Ordering::Relaxed),
         );
         line
+    }
+}
+
+/// A client's state without what it asks for: session, connection, names.
+const CLIENT_BYTES: u64 = 2048;
+const SUBSCRIPTION_BYTES: u64 = 112;
+const WATCHED_BYTES: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connect(clients: &Clients) -> Arc<Client> {
+        clients.connect(0, ConnectionId::NONE, "a:1".to_owned(), "b:2".to_owned(), 0)
+    }
+
+    #[test]
+    fn the_largest_are_cut_off_first_and_no_more_than_needed() {
+        let clients = Clients::default();
+        let all: Vec<_> = [100_000, 5_000_000, 200_000, 3_000_000, 9_000_000]
+            .into_iter()
+            .map(|bytes| {
+                let client = connect(&clients);
+                client.query_bytes.store(bytes, Ordering::Relaxed);
+                clients.account(&client);
+                client
+            })
+            .collect();
+        all[4].no_evict.store(true, Ordering::Relaxed);
+        let evicted: Vec<u64> = clients.evict(12_500_000).iter().map(|one| one.id).collect();
+        assert_eq!(evicted, [all[1].id]);
+        clients.account(&all[1]);
+        let sum: u64 = [0, 2, 3, 4]
+            .map(|at: usize| all[at].held_bytes())
+            .iter()
+            .sum();
+        assert_eq!((clients.memory_bytes(), clients.len()), (sum, 4));
+        all.iter().for_each(|client| clients.disconnect(client.id));
+        assert_eq!(clients.memory_bytes(), 0);
     }
 }

@@ -18,8 +18,10 @@ use crate::attention::Attention;
 use crate::board::{Board, MARKET_PREFIX, write_json_text};
 use crate::clients::Clients;
 use crate::durability::Durability;
+use crate::eviction::Evictions;
 use crate::fanout::FanoutCounters;
 use crate::ingest::IngestCounters;
+use crate::memory::Usage;
 use crate::monitor::Monitors;
 use crate::parameters::Parameters;
 use crate::publication::{Origin, Publication};
@@ -165,6 +167,9 @@ pub struct Hub {
     pub(crate) replication: Replication,
     /// What outlives the process.
     pub durability: Durability,
+    /// How full memory has been.
+    pub(crate) usage: Usage,
+    pub(crate) evictions: Evictions,
     /// What commands have done.
     pub(crate) statistics: Statistics,
     /// Who looks at every command.
@@ -205,6 +210,8 @@ pub enum Mail {
     Lagging,
     /// End a connection of that lane.
     Kill(ConnectionId),
+    /// End one at once, whatever it has still to be sent.
+    CutOff(ConnectionId),
     /// The reply that a waiting client of that lane gets.
     Served {
         /// The client's number.
@@ -303,6 +310,8 @@ impl Hub {
             scripting: Scripting::new(config.lanes),
             replication,
             durability: Durability::default(),
+            usage: Usage::new(),
+            evictions: Evictions::new(config.lanes),
             statistics: Statistics::new(config.lanes),
             attention: Attention::default(),
             tracking: Tracking::default(),
@@ -460,6 +469,8 @@ impl Hub {
             counter.store(0, Ordering::Relaxed);
         }
         self.access.reset_refusals();
+        self.clients.evicted().store(0, Ordering::Relaxed);
+        self.evictions.reset();
         self.keyspace.reset_totals();
         self.statistics.reset();
         self.latency.reset();

@@ -28,6 +28,7 @@ mod decimal;
 mod durability;
 pub use durability::Durability;
 
+mod eviction;
 mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
 

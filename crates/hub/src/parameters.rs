@@ -13,8 +13,9 @@ pub(crate) use kinds::{OutputLimit, read_memory};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{EventClasses, Keyspace, glob};
+use tidewire_keyspace::{EventClasses, EvictionOrder, EvictionRules, Keyspace, LazyFreeing, glob};
 
+use crate::eviction::{clients_bytes_max, rules_of, time_max_ns};
 use crate::hub::HubConfig;
 use kinds::OutputLimits;
 use table::{Access, Parameter, TABLE, number_of};
@@ -38,7 +39,14 @@ pub struct Parameters {
     pub(crate) bulk_bytes_max: AtomicU64,
     /// `maxmemory`; 0 is none.
     pub(crate) memory_bytes_max: AtomicU64,
-    /// The process holds more than `maxmemory`: nothing that needs memory is executed.
+    /// Which keys give way: `maxmemory-policy` and `maxmemory-samples`.
+    pub(crate) eviction: Mutex<Option<EvictionRules>>,
+    /// `maxmemory-clients` in bytes; 0 is none.
+    pub(crate) clients_bytes_max: AtomicU64,
+    /// `maxmemory-eviction-tenacity` as a time, ns.
+    pub(crate) eviction_ns_max: AtomicU64,
+    /// The process holds more than `maxmemory`, and no key gives way: nothing that needs memory is
+    /// executed.
     pub(crate) memory_is_full: AtomicBool,
     /// `min-replicas-to-write` is not 0.
     pub(crate) wants_replicas: AtomicBool,
@@ -123,6 +131,9 @@ impl Parameters {
             query_bytes_max: AtomicU64::default(),
             bulk_bytes_max: AtomicU64::default(),
             memory_bytes_max: AtomicU64::default(),
+            eviction: Mutex::default(),
+            clients_bytes_max: AtomicU64::default(),
+            eviction_ns_max: AtomicU64::default(),
             memory_is_full: AtomicBool::default(),
             wants_replicas: AtomicBool::default(),
             saves_by_itself: AtomicBool::default(),
@@ -289,7 +300,15 @@ impl Parameters {
         self.bulk_bytes_max.store(bulk, Ordering::Relaxed);
         self.memory_bytes_max
             .store(number("maxmemory"), Ordering::Relaxed);
-        self.look_at_memory();
+        let clients = String::from_utf8_lossy(value_in(values, "maxmemory-clients"));
+        let clients_bytes_max = clients_bytes_max(&clients, number("maxmemory"));
+        self.clients_bytes_max
+            .store(clients_bytes_max, Ordering::Relaxed);
+        let samples = number("maxmemory-samples") as usize;
+        *self.eviction.lock() = rules_of(value_in(values, "maxmemory-policy"), samples);
+        let tenacity = number("maxmemory-eviction-tenacity");
+        self.eviction_ns_max
+            .store(time_max_ns(tenacity), Ordering::Relaxed);
         let wants_replicas = number("min-replicas-to-write") != 0;
         self.wants_replicas.store(wants_replicas, Ordering::Relaxed);
         let saves = !value_in(values, "save").is_empty();
@@ -337,13 +356,6 @@ impl Parameters {
             .store(slow_ns < BRIEF_NS_MAX, Ordering::Relaxed);
     }
 
-    /// Looks whether the process holds more memory than it may.
-    pub(crate) fn look_at_memory(&self) {
-        let bytes_max = self.memory_bytes_max.load(Ordering::Relaxed);
-        let is_full = bytes_max != 0 && crate::memory::resident_bytes() > bytes_max;
-        self.memory_is_full.store(is_full, Ordering::Relaxed);
-    }
-
     fn apply_to(&self, keyspace: &Keyspace, values: &[Vec<u8>]) {
         let size = |name| usize::try_from(number_in(values, name)).unwrap_or(usize::MAX);
         keyspace.set_hash_limits(
@@ -366,6 +378,20 @@ impl Parameters {
             size("stream-node-max-bytes"),
             size("stream-node-max-entries"),
         );
+        let order = self.eviction.lock().map(|rules| rules.order);
+        let counts = order == Some(EvictionOrder::LeastFrequentlyUsed);
+        let number = |name| number_in(values, name).min(u64::from(u32::MAX)) as u32;
+        keyspace.set_access(counts, number("lfu-log-factor"), number("lfu-decay-time"));
+        let notes_use = counts || order == Some(EvictionOrder::LeastRecentlyUsed);
+        keyspace.set_shares_integers(size("maxmemory") == 0 || !notes_use);
+        let lazy = |name| value_in(values, name) == b"yes";
+        keyspace.set_lazy_freeing(LazyFreeing {
+            eviction: lazy("lazyfree-lazy-eviction"),
+            expiry: lazy("lazyfree-lazy-expire"),
+            replacement: lazy("lazyfree-lazy-server-del"),
+            deletion: lazy("lazyfree-lazy-user-del"),
+            flush: lazy("lazyfree-lazy-user-flush"),
+        });
         let events = EventClasses::parse(value_in(values, "notify-keyspace-events"));
         let channels = EventClasses::KEYSPACE_CHANNELS.union(EventClasses::KEYEVENT_CHANNELS);
         let events = events.filter(|events| events.intersects(channels));

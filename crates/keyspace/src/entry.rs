@@ -1,16 +1,17 @@
 //! One key and its value in one allocation.
 //!
 //! ```text
-//!  0        1        2            4              8
-//!  ┌────────┬────────┬────────────┬──────────────┬────────────┬───────────────────┬─────┬───────┐
-//!  │ kind   │ flags  │ key length │ value length │ long key   │ deadline i64 ms,  │ key │ value │
-//!  │ u8     │ u8     │ u16        │ u32          │ length u32 │ timer u32         │     │       │
-//!  └────────┴────────┴────────────┴──────────────┴────────────┴───────────────────┴─────┴───────┘
-//!                                                 LONG_KEY only EXPIRES only
+//!  0                          8
+//!  ┌──────────────────────────┬────────────┬───────────────┬─────┬────────────┬───────┐
+//!  │ key length, kind, flags, │ long key   │ deadline i64, │ key │ long value │ value │
+//!  │ value length, access     │ length u32 │ timer u32     │     │ length u32 │       │
+//!  └──────────────────────────┴────────────┴───────────────┴─────┴────────────┴───────┘
+//!   8 + 4 + 7 + 21 + 24 bits   LONG_KEY     EXPIRES, ms           LONG_VALUE
 //! ```
 //!
 //! The value is the bytes of a string, the 8 bytes of an integer, the packed fields of a small
-//! hash, or the pointer of a boxed [`Object`]. Everything behind the header is unaligned.
+//! hash, or the pointer of a boxed [`Object`]. Everything behind the header is unaligned. What
+//! *access* means is its user's affair: when the key was last used, or how often.
 //!
 //! The upper 16 bits of the pointer carry hash bits, so that the table moves and compares entries
 //! without touching their memory. User addresses have 47 bits on every 64-bit system we run on
@@ -19,12 +20,15 @@
 // A layout is read and written by several adjacent operations that one argument makes sound.
 #![allow(clippy::multiple_unsafe_ops_per_block)]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::alloc::{alloc, dealloc, handle_alloc_error, realloc};
 use std::fmt;
 use std::ptr::NonNull;
 use std::slice;
 
 use crate::value::Object;
+
+mod header;
+use header::{DEADLINE, EXPIRES, HEADER, Header, LIVE, LONG_KEY, LONG_VALUE, RAW, ROOMY, Shape};
 
 /// An owned key with its value, deadline and flags. One word; `Option<Entry>` is one word as well.
 pub(crate) struct Entry {
@@ -83,38 +87,18 @@ impl Entry {
         value: NewValue<'_>,
         room_for_deadline: bool,
     ) -> Entry {
-        let mut flags = 0;
-        if room_for_deadline {
-            flags |= EXPIRES;
-        }
-        let mut header = Header {
-            kind: Kind::Bytes,
-            flags,
-            key_length: key.len().min(KEY_LENGTH_LONG) as u16,
-            value_length: 0,
-        };
-        if key.len() >= KEY_LENGTH_LONG {
-            header.flags |= LONG_KEY;
-        }
         let (kind, length) = value.shape();
-        header.kind = kind;
-        header.value_length = length;
+        let flags = if room_for_deadline { EXPIRES } else { 0 };
+        let shape = Shape::new(kind, flags, key.len(), length);
         let mut entry = Entry {
-            tagged: allocate(header, key.len()),
+            tagged: allocate(shape),
         };
         entry.set_hash_bits(hash);
-        // SAFETY: the block was just made for `header` and this key's length.
+        // SAFETY: the block was just made for this key's length.
         unsafe {
-            let start = entry.start();
-            start.cast::<Header>().write(header);
-            if header.flags & LONG_KEY != 0 {
-                start
-                    .add(HEADER)
-                    .cast::<u32>()
-                    .write_unaligned(key.len() as u32);
-            }
-            start
-                .add(header.key_offset())
+            entry
+                .start()
+                .add(shape.header.key_offset())
                 .copy_from_nonoverlapping(key.as_ptr(), key.len());
         }
         if room_for_deadline {
@@ -144,13 +128,26 @@ impl Entry {
 
     #[inline]
     pub(crate) fn kind(&self) -> Kind {
-        self.header().kind
+        self.header().kind()
+    }
+
+    /// The 24 bits that tell of the key's use.
+    #[inline]
+    pub(crate) fn access(&self) -> u32 {
+        self.header().access()
+    }
+
+    /// Sets the 24 bits that tell of the key's use; others are left out.
+    #[inline]
+    pub(crate) fn set_access(&mut self, access: u32) {
+        let header = self.header();
+        self.set_header(header.with_access(access));
     }
 
     /// True of a live topic: the keyspace tells its observer of every change.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
-        self.header().flags & LIVE != 0
+        self.header().flags() & LIVE != 0
     }
 
     pub(crate) fn set_live(&mut self, live: bool) {
@@ -159,7 +156,7 @@ impl Entry {
 
     /// True of a string that was modified in place, which OBJECT ENCODING calls `raw`.
     pub(crate) fn is_raw(&self) -> bool {
-        self.header().flags & RAW != 0
+        self.header().flags() & RAW != 0
     }
 
     pub(crate) fn set_raw(&mut self) {
@@ -181,10 +178,10 @@ impl Entry {
     /// alternate.
     pub(crate) fn set_deadline(&mut self, deadline: Option<(i64, u32)>) {
         match deadline {
-            None if self.header().flags & EXPIRES == 0 => {}
+            None if self.header().flags() & EXPIRES == 0 => {}
             None => self.write_deadline(NO_DEADLINE, 0),
             Some((deadline_ms, timer)) => {
-                if self.header().flags & EXPIRES == 0 {
+                if self.header().flags() & EXPIRES == 0 {
                     self.make_room_for_deadline();
                 }
                 self.write_deadline(deadline_ms.max(NO_DEADLINE + 1), timer);
@@ -204,17 +201,17 @@ impl Entry {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let header = self.header();
-        debug_assert!(header.kind.is_bytes());
+        debug_assert!(header.kind().is_bytes());
         // SAFETY: the value lies there, initialised (`resize` fills what it adds).
-        unsafe { slice::from_raw_parts(self.value(), header.value_length as usize) }
+        unsafe { slice::from_raw_parts(self.value(), self.value_length(header)) }
     }
 
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let header = self.header();
-        assert!(header.kind.is_bytes());
+        assert!(header.kind().is_bytes());
         // SAFETY: as in `bytes`, and the entry is borrowed exclusively.
-        unsafe { slice::from_raw_parts_mut(self.value(), header.value_length as usize) }
+        unsafe { slice::from_raw_parts_mut(self.value(), self.value_length(header)) }
     }
 
     pub(crate) fn object(&self) -> Option<&Object> {
@@ -228,34 +225,32 @@ impl Entry {
     }
 
     /// Replaces the value; key, deadline and the live flag stay. Moves only if the size changes.
+    /// Returns the object that was there, for it may take long to free.
     #[inline]
-    pub(crate) fn set_value(&mut self, value: NewValue<'_>) {
-        self.drop_object();
+    pub(crate) fn set_value(&mut self, value: NewValue<'_>) -> Option<Box<Object>> {
+        let old = (self.kind() == Kind::Object).then(|| self.give_object());
         let (kind, length) = value.shape();
-        let mut header = self.header();
-        header.kind = kind;
-        header.flags &= !(RAW | ROOMY);
-        header.value_length = length;
-        self.reshape(header);
+        let flags = self.header().flags() & !(RAW | ROOMY);
+        self.reshape(kind, flags, length);
         self.write_value(value);
+        old
     }
 
     /// Takes over the value of an entry that was made for the same key, apart from the table.
-    pub(crate) fn take_value(&mut self, mut from: Entry) {
+    /// Returns the entry that was there.
+    pub(crate) fn take_value(&mut self, mut from: Entry) -> Entry {
         debug_assert!(from.hash_bits() == self.hash_bits() && from.key() == self.key());
         from.set_live(self.is_live());
         from.set_deadline(self.timer_parts());
-        *self = from;
+        std::mem::replace(self, from)
     }
 
     /// Makes the value bytes `length` long with some room to grow; new bytes are zero.
     pub(crate) fn resize(&mut self, length: usize) {
-        let mut header = self.header();
-        assert!(header.kind.is_bytes());
-        let old = header.value_length as usize;
-        header.value_length = u32::try_from(length).expect("a value is shorter than 4 GiB");
-        header.flags |= ROOMY;
-        self.reshape(header);
+        let header = self.header();
+        assert!(header.kind().is_bytes());
+        let old = self.value_length(header);
+        self.reshape(header.kind(), header.flags() | ROOMY, length);
         if length > old {
             // SAFETY: the block has room for `length` value bytes now.
             unsafe { self.value().add(old).write_bytes(0, length - old) };
@@ -318,10 +313,8 @@ impl Entry {
     }
 
     /// Bytes of the entry's own allocation.
-    #[cfg(test)]
     pub(crate) fn block_bytes(&self) -> usize {
-        let header = self.header();
-        header.layout(self.key_length(header)).size()
+        self.shape().layout().size()
     }
 
     /// Asks the processor to fetch the header's cache line.
@@ -360,32 +353,48 @@ impl Entry {
     }
 
     fn set_flag(&mut self, flag: u8, on: bool) {
-        let mut header = self.header();
-        header.flags = if on {
-            header.flags | flag
+        let header = self.header();
+        let flags = if on {
+            header.flags() | flag
         } else {
-            header.flags & !flag
+            header.flags() & !flag
         };
-        self.set_header(header);
+        self.set_header(header.with_flags(flags));
     }
 
     #[inline]
     fn key_length(&self, header: Header) -> usize {
-        if header.flags & LONG_KEY == 0 {
-            return usize::from(header.key_length);
+        if header.flags() & LONG_KEY == 0 {
+            return header.key_length();
         }
         // SAFETY: with LONG_KEY set the length follows the header.
         unsafe { self.start().add(HEADER).cast::<u32>().read_unaligned() as usize }
     }
 
     #[inline]
+    fn value_length(&self, header: Header) -> usize {
+        if header.flags() & LONG_VALUE == 0 {
+            return header.value_length();
+        }
+        // SAFETY: with LONG_VALUE set the length stands before the value.
+        unsafe { self.value().sub(4).cast::<u32>().read_unaligned() as usize }
+    }
+
+    fn shape(&self) -> Shape {
+        let header = self.header();
+        Shape {
+            header,
+            key_length: self.key_length(header),
+            value_length: self.value_length(header),
+        }
+    }
+
+    #[inline]
     fn value(&self) -> *mut u8 {
         let header = self.header();
+        let offset = header.key_offset() + self.key_length(header) + header.value_gap();
         // SAFETY: the value follows the key in the same block.
-        unsafe {
-            self.start()
-                .add(header.key_offset() + self.key_length(header))
-        }
+        unsafe { self.start().add(offset) }
     }
 
     fn object_pointer(&self) -> *mut Object {
@@ -397,7 +406,7 @@ impl Entry {
     #[inline]
     fn timer_parts(&self) -> Option<(i64, u32)> {
         let header = self.header();
-        if header.flags & EXPIRES == 0 {
+        if header.flags() & EXPIRES == 0 {
             return None;
         }
         // SAFETY: with EXPIRES set the two numbers stand before the key.
@@ -413,7 +422,7 @@ impl Entry {
 
     fn write_deadline(&mut self, deadline_ms: i64, timer: u32) {
         let header = self.header();
-        assert!(header.flags & EXPIRES != 0);
+        assert!(header.flags() & EXPIRES != 0);
         // SAFETY: as in `timer_parts`, and the entry is borrowed exclusively.
         unsafe {
             let at = self.start().add(header.key_offset() - DEADLINE);
@@ -423,38 +432,21 @@ impl Entry {
     }
 
     fn make_room_for_deadline(&mut self) {
-        let old = self.header();
-        let key_length = self.key_length(old);
-        let mut header = old;
-        header.flags |= EXPIRES;
-        let block = allocate(header, key_length);
-        // SAFETY: both blocks hold key and value behind their own key offset, and they are
-        // distinct; the old block is freed with the layout it was allocated with.
-        unsafe {
-            let start = block.as_ptr();
-            start.cast::<Header>().write(header);
-            if header.flags & LONG_KEY != 0 {
-                start
-                    .add(HEADER)
-                    .cast::<u32>()
-                    .write_unaligned(key_length as u32);
-            }
-            start.add(header.key_offset()).copy_from_nonoverlapping(
-                self.start().add(old.key_offset()),
-                key_length + old.value_length as usize,
-            );
-            dealloc(self.start(), old.layout(key_length));
-        }
-        self.adopt(block);
+        let old = self.shape();
+        let header = old.header.with_flags(old.header.flags() | EXPIRES);
+        self.move_to(Shape { header, ..old });
         self.write_deadline(NO_DEADLINE, 0);
     }
 
-    /// Gives the block the size that `header` wants. Bytes within both sizes are kept.
+    /// Gives the block the size that its value wants. Bytes within both sizes are kept.
     #[inline]
-    fn reshape(&mut self, header: Header) {
-        let old = self.header();
-        let key_length = self.key_length(old);
-        let (old_layout, layout) = (old.layout(key_length), header.layout(key_length));
+    fn reshape(&mut self, kind: Kind, flags: u8, value_length: usize) {
+        let old = self.shape();
+        let shape = old.with_value(kind, flags, value_length);
+        if (old.header.flags() ^ shape.header.flags()) & LONG_VALUE != 0 {
+            return self.move_to(shape);
+        }
+        let (old_layout, layout) = (old.layout(), shape.layout());
         if old_layout.size() != layout.size() {
             // SAFETY: the block was allocated with `old_layout`; the new size is not zero.
             let block = unsafe { realloc(self.start(), old_layout, layout.size()) };
@@ -463,7 +455,38 @@ impl Entry {
             };
             self.adopt(block);
         }
-        self.set_header(header);
+        self.set_header(shape.header);
+        if shape.header.flags() & LONG_VALUE != 0 {
+            // SAFETY: with LONG_VALUE set there is room for the length before the value.
+            unsafe {
+                let at = self.value().sub(4).cast::<u32>();
+                at.write_unaligned(shape.value_length as u32);
+            }
+        }
+    }
+
+    /// Moves to a block in which the parts stand elsewhere.
+    #[cold]
+    fn move_to(&mut self, shape: Shape) {
+        let old = self.shape();
+        let deadline = self.timer_parts();
+        let block = allocate(shape);
+        let kept = old.value_length.min(shape.value_length);
+        // SAFETY: both blocks hold key and value behind their own offsets, and they are distinct;
+        // the old block is freed with the layout it was allocated with.
+        unsafe {
+            let (from, to) = (self.start(), block.as_ptr());
+            to.add(shape.header.key_offset())
+                .copy_from_nonoverlapping(from.add(old.header.key_offset()), old.key_length);
+            to.add(shape.value_offset())
+                .copy_from_nonoverlapping(from.add(old.value_offset()), kept);
+            dealloc(from, old.layout());
+        }
+        self.adopt(block);
+        if self.header().flags() & EXPIRES != 0 {
+            let (deadline_ms, timer) = deadline.unwrap_or((NO_DEADLINE, 0));
+            self.write_deadline(deadline_ms, timer);
+        }
     }
 
     fn adopt(&mut self, block: NonNull<u8>) {
@@ -502,9 +525,8 @@ impl Entry {
     /// Gives the object away; what is left is an integer without meaning.
     fn give_object(&mut self) -> Box<Object> {
         let pointer = self.object_pointer();
-        let mut header = self.header();
-        header.kind = Kind::Integer;
-        self.set_header(header);
+        let header = self.header();
+        self.set_header(header.with_kind(Kind::Integer));
         // SAFETY: the entry owned the box and no longer says that it has one.
         unsafe { Box::from_raw(pointer) }
     }
@@ -513,8 +535,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.drop_object();
-        let header = self.header();
-        let layout = header.layout(self.key_length(header));
+        let layout = self.shape().layout();
         // SAFETY: the block was allocated with the layout that its header describes.
         unsafe { dealloc(self.start(), layout) }
     }
@@ -538,69 +559,41 @@ unsafe impl Sync for Entry {}
 
 impl NewValue<'_> {
     #[inline]
-    fn shape(&self) -> (Kind, u32) {
-        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("shorter than 4 GiB");
+    fn shape(&self) -> (Kind, usize) {
         match self {
             NewValue::Integer(_) => (Kind::Integer, 8),
-            NewValue::Bytes(bytes) => (Kind::Bytes, length(bytes)),
+            NewValue::Bytes(bytes) => (Kind::Bytes, bytes.len()),
             NewValue::Compact(kind, bytes) => {
                 debug_assert!(kind.is_compact());
-                (*kind, length(bytes))
+                (*kind, bytes.len())
             }
-            NewValue::Object(_) => (Kind::Object, size_of::<*mut Object>() as u32),
+            NewValue::Object(_) => (Kind::Object, size_of::<*mut Object>()),
         }
     }
 }
 
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Header {
-    kind: Kind,
-    flags: u8,
-    key_length: u16,
-    value_length: u32,
-}
-
-impl Header {
-    #[inline]
-    fn key_offset(self) -> usize {
-        let long = if self.flags & LONG_KEY != 0 { 4 } else { 0 };
-        let deadline = if self.flags & EXPIRES != 0 {
-            DEADLINE
-        } else {
-            0
-        };
-        HEADER + long + deadline
-    }
-
-    /// The block's layout follows from the header alone, so no capacity is stored.
-    #[inline]
-    fn layout(self, key_length: usize) -> Layout {
-        let value = self.value_length as usize;
-        let room = if self.flags & ROOMY != 0 {
-            with_room(value)
-        } else {
-            value
-        };
-        let size = (self.key_offset() + key_length + room).next_multiple_of(BLOCK_ALIGN);
-        Layout::from_size_align(size, BLOCK_ALIGN).expect("an entry is shorter than 8 GiB")
-    }
-}
-
-/// Rounds up by at most a quarter, so that growing byte by byte moves the block seldom.
-#[inline]
-fn with_room(length: usize) -> usize {
-    length.next_multiple_of((length.next_power_of_two() / 8).max(BLOCK_ALIGN))
-}
-
-fn allocate(header: Header, key_length: usize) -> NonNull<u8> {
-    let layout = header.layout(key_length);
+/// A block with its header and lengths; key, deadline and value are the caller's to write.
+fn allocate(shape: Shape) -> NonNull<u8> {
+    let layout = shape.layout();
     // SAFETY: the size is at least that of the header.
     let block = unsafe { alloc(layout) };
     let Some(block) = NonNull::new(block) else {
         handle_alloc_error(layout)
     };
     check_address(block);
+    // SAFETY: the block has room for the header and, where the flags say so, for the lengths.
+    unsafe {
+        let start = block.as_ptr();
+        start.cast::<Header>().write(shape.header);
+        if shape.header.flags() & LONG_KEY != 0 {
+            let at = start.add(HEADER).cast::<u32>();
+            at.write_unaligned(shape.key_length as u32);
+        }
+        if shape.header.flags() & LONG_VALUE != 0 {
+            let at = start.add(shape.value_offset() - 4).cast::<u32>();
+            at.write_unaligned(shape.value_length as u32);
+        }
+    }
     block
 }
 
@@ -613,24 +606,14 @@ fn check_address(block: NonNull<u8>) {
     );
 }
 
-const HEADER: usize = size_of::<Header>();
-/// Deadline (8) and timer (4).
-const DEADLINE: usize = 12;
 const NO_DEADLINE: i64 = i64::MIN;
-const BLOCK_ALIGN: usize = 8;
-const KEY_LENGTH_LONG: usize = u16::MAX as usize;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
 
-const EXPIRES: u8 = 1;
-const LIVE: u8 = 2;
-const RAW: u8 = 4;
-const ROOMY: u8 = 8;
-const LONG_KEY: u8 = 16;
-
 #[cfg(test)]
 mod tests {
+    use super::header::VALUE_LENGTH_LONG;
     use super::*;
 
     fn text(entry: &Entry) -> String {
@@ -676,13 +659,38 @@ mod tests {
 
     #[test]
     fn keys_longer_than_the_short_length_are_kept_whole() {
-        for length in [65_534, 65_535, 65_536, 200_000] {
+        for length in [254, 255, 256, 65_536, 200_000] {
             let key = vec![b'k'; length];
             let mut entry = Entry::new(1, &key, NewValue::Bytes(b"v"), false);
             entry.set_deadline(Some((1, 2)));
             assert_eq!((entry.key(), entry.bytes()), (&key[..], &b"v"[..]));
             let entry = entry.renamed(2, b"short");
             assert_eq!((entry.key(), entry.deadline_ms()), (&b"short"[..], None));
+        }
+    }
+
+    #[test]
+    fn values_longer_than_the_short_length_come_and_go() {
+        let lengths = [0, VALUE_LENGTH_LONG - 1, VALUE_LENGTH_LONG, 5 << 20];
+        for key_length in [3, 300] {
+            let key = vec![b'k'; key_length];
+            for (from, to) in lengths
+                .iter()
+                .flat_map(|&from| lengths.map(|to| (from, to)))
+            {
+                let value: Vec<u8> = (0..from).map(|at| (at % 251) as u8).collect();
+                let mut entry = Entry::new(1, &key, NewValue::Bytes(&value), false);
+                entry.set_access(0xABCDEF);
+                entry.set_deadline(Some((77, 8)));
+                assert_eq!((entry.key(), entry.bytes()), (&key[..], &value[..]));
+                entry.resize(to);
+                let kept = from.min(to);
+                assert_eq!(entry.bytes()[..kept], value[..kept]);
+                assert!(entry.bytes()[kept..].iter().all(|&byte| byte == 0));
+                entry.set_value(NewValue::Integer(5));
+                assert_eq!((entry.key(), entry.integer()), (&key[..], Some(5)));
+                assert_eq!((entry.deadline_ms(), entry.access()), (Some(77), 0xABCDEF));
+            }
         }
     }
 

@@ -122,6 +122,10 @@ errors! {
     /// LCS with both kinds of reply.
     LcsLengthAndIndex =
         "ERR If you want both the length and indexes, please just use IDX.",
+    /// OBJECT IDLETIME under an LFU policy.
+    NoIdleTime = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note \
+                  that when switching between policies at runtime LRU and LFU data will take \
+                  some time to adjust.",
     /// OBJECT FREQ without an LFU policy.
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
                    Please note that when switching between policies at runtime LRU and LFU data \

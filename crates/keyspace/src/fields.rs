@@ -236,6 +236,10 @@ pub(crate) struct TimedTable {
 }
 
 impl TimedTable {
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// A table none of whose fields has a deadline.
     fn new(table: Table) -> Self {
         TimedTable {

@@ -14,4 +14,12 @@ pub(crate) fn of(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// Makes a number of which all bits depend on all bits of `word`; splitmix64.
+#[inline]
+pub(crate) fn mixed(mut word: u64) -> u64 {
+    word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ word >> 31
+}
+
 static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);

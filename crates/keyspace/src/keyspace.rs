@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use parking_lot::Mutex;
 use tidewire_resp::{Arguments, Writer};
 
+use crate::access::Access;
 use crate::commands::waiting::{Wait, Waiter};
 use crate::commands::{Call, Command, Locks, Run, Tells};
 use crate::error::CommandError;
@@ -17,6 +18,7 @@ use crate::mount::Mount;
 use crate::observer::{Event, EventClasses, Observer};
 use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
+use crate::reclaim::{Cause, Garbage, Reclaimer};
 use crate::set::SetLimits;
 use crate::shard::{DATABASES, Shard};
 use crate::sorted_set::SortedSetLimits;
@@ -24,6 +26,11 @@ use crate::stream::BlockLimits;
 use crate::tracked::TrackingTotals;
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
+
+mod eviction;
+pub use eviction::{Evicted, EvictionOrder, EvictionRules, Evictor};
+
+mod sizes;
 
 mod expiry;
 pub use expiry::ExpiredKeys;
@@ -100,6 +107,8 @@ pub struct Keyspace {
     /// Until then nothing expires: ms since the UNIX epoch.
     expiry_paused_until_ms: AtomicI64,
     expired_fields: AtomicU64,
+    evicted_keys: AtomicU64,
+    pub(crate) reclaimer: Reclaimer,
     mounts: Vec<Arc<dyn Mount>>,
     live_prefixes: Vec<Vec<u8>>,
     /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
@@ -114,6 +123,9 @@ pub struct Keyspace {
     is_loading: AtomicBool,
     /// Times that all databases were emptied.
     pub(crate) flushes: AtomicU64,
+    /// See [`Access`].
+    access: AtomicU64,
+    shares_integers: AtomicBool,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -128,6 +140,21 @@ pub struct Keyspace {
     stream_node_bytes_max: AtomicUsize,
     stream_node_entries_max: AtomicUsize,
     pub(crate) string_bytes_max: usize,
+}
+
+/// What is freed in the background if it is large: the settings `lazyfree-lazy-*`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LazyFreeing {
+    /// Values of keys that give way to others.
+    pub eviction: bool,
+    /// Values of keys whose time has come.
+    pub expiry: bool,
+    /// Values in whose place others are put, as RENAME does.
+    pub replacement: bool,
+    /// DEL does as UNLINK.
+    pub deletion: bool,
+    /// FLUSHALL and FLUSHDB do as with ASYNC.
+    pub flush: bool,
 }
 
 /// A key's hash, from [`Keyspace::prefetch`].
@@ -175,6 +202,8 @@ impl Keyspace {
             expires_actively: AtomicBool::new(true),
             expiry_paused_until_ms: AtomicI64::new(0),
             expired_fields: AtomicU64::new(0),
+            evicted_keys: AtomicU64::new(0),
+            reclaimer: Reclaimer::new(),
             mounts: Vec::new(),
             live_prefixes: options.live_prefixes,
             first_bytes: [0; 256],
@@ -185,6 +214,8 @@ impl Keyspace {
             tracking_totals: TrackingTotals::default(),
             is_loading: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
+            access: AtomicU64::new(Access::new(false, 10, 1).0),
+            shares_integers: AtomicBool::new(true),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),
@@ -269,6 +300,54 @@ impl Keyspace {
     /// Changes of which classes of events [`Observer::notified`] hears.
     pub fn set_notifications(&self, classes: EventClasses) {
         self.notifications.store(classes.bits(), Ordering::Relaxed);
+    }
+
+    /// Changes what is noted of the use of keys: how often, under the policies allkeys-lfu and
+    /// volatile-lfu, with `lfu-log-factor` and `lfu-decay-time`; otherwise when. What was noted
+    /// before is taken for the new.
+    pub fn set_access(&self, counts: bool, log_factor: u32, decay_minutes: u32) {
+        let access = Access::new(counts, log_factor, decay_minutes);
+        self.access.store(access.0, Ordering::Relaxed);
+    }
+
+    /// Whether small integers count as shared in OBJECT REFCOUNT: as Redis has them, unless a limit
+    /// on memory makes it note the use of each.
+    pub fn set_shares_integers(&self, shares: bool) {
+        self.shares_integers.store(shares, Ordering::Relaxed);
+    }
+
+    /// Changes which large values are freed in the background.
+    pub fn set_lazy_freeing(&self, lazy: LazyFreeing) {
+        let causes = [
+            (lazy.eviction, Cause::Eviction),
+            (lazy.expiry, Cause::Expiry),
+            (lazy.replacement, Cause::Replacement),
+            (lazy.deletion, Cause::Deletion),
+            (lazy.flush, Cause::Flush),
+        ];
+        let bit = |(is_lazy, cause): (bool, Cause)| if is_lazy { cause as u8 } else { 0 };
+        self.reclaimer.set_lazy(causes.into_iter().map(bit).sum());
+    }
+
+    /// Keys whose values wait to be freed in the background, and how many have been since the last
+    /// [`reset_totals`](Self::reset_totals).
+    pub fn lazily_freed(&self) -> (u64, u64) {
+        (self.reclaimer.pending(), self.reclaimer.freed())
+    }
+
+    /// Calls `done` on the thread that frees, when all that waits to be freed now is freed.
+    pub fn when_freed(&self, done: Box<dyn FnOnce() + Send>) {
+        self.reclaimer.free(Garbage::Mark(done));
+    }
+
+    /// See [`set_shares_integers`](Self::set_shares_integers).
+    pub(crate) fn shares_integers(&self) -> bool {
+        self.shares_integers.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn access(&self) -> Access {
+        Access(self.access.load(Ordering::Relaxed))
     }
 
     /// The classes of events that [`Observer::notified`] hears of.
@@ -527,6 +606,8 @@ impl Keyspace {
             (shard.hits, shard.misses, shard.expired_keys) = (0, 0, 0);
         }
         self.expired_fields.store(0, Ordering::Relaxed);
+        self.evicted_keys.store(0, Ordering::Relaxed);
+        self.reclaimer.reset();
     }
 
     /// Keys in one database, those of mounts not included; walks the shards.
@@ -634,12 +715,10 @@ impl Keyspace {
 
     /// A random number; splitmix64 over a shared counter.
     pub(crate) fn random(&self) -> u64 {
-        let mut word = self
+        let word = self
             .random
             .fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ word >> 31
+        hash::mixed(word)
     }
 
     /// Runs a command on locked shards; `wait` takes what it waits for, where it may wait.

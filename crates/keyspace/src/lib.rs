@@ -39,8 +39,10 @@ pub use commands::{
 };
 
 mod keyspace;
+pub use keyspace::{Evicted, EvictionOrder, EvictionRules, Evictor};
 pub use keyspace::{
-    ExpiredKeys, KeyHash, Keyspace, LoadError, LoadOptions, Loaded, Options, Outcome, Totals,
+    ExpiredKeys, KeyHash, Keyspace, LazyFreeing, LoadError, LoadOptions, Loaded, Options, Outcome,
+    Totals,
 };
 
 mod locks;
@@ -70,6 +72,7 @@ pub use shard::DATABASES;
 pub mod fuzzing;
 pub mod glob;
 
+mod access;
 mod bitmap;
 mod decimal;
 mod digest;
@@ -85,6 +88,7 @@ mod lcs;
 mod list;
 mod packed;
 mod quicklist;
+mod reclaim;
 mod serial;
 pub use serial::{FileError, FileReader, FileRecord, KeyRecord, dump_libraries, read_libraries};
 

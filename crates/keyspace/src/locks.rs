@@ -9,7 +9,8 @@ use parking_lot::MutexGuard;
 use crate::commands::waiting::{Ready, Waiter};
 use crate::keyspace::Keyspace;
 use crate::propagation::{Pending, Unit};
-use crate::shard::{Dictionary, Shard};
+use crate::reclaim::Garbage;
+use crate::shard::Shard;
 
 /// Number of shards: enough that lanes seldom meet, few enough to walk in microseconds.
 pub const SHARDS: usize = 256;
@@ -106,8 +107,11 @@ pub struct Locked<'k> {
     guards: Guards<'k>,
     /// Keys that were changed and that somebody waits for.
     ready: VecDeque<Ready>,
-    /// What FLUSHALL emptied. Fields are dropped in order: freeing it holds no lock any more.
-    emptied: Vec<Dictionary>,
+    /// What takes a while to free. Fields are dropped in order: freeing it holds no lock any more.
+    garbage: Vec<Garbage>,
+    /// Whether what is done under these locks counts as use of the keys.
+    pub(crate) touches: bool,
+    pub(crate) frees_behind: bool,
 }
 
 /// What was changed under locks that are let go for a while.
@@ -134,8 +138,24 @@ impl<'k> Locked<'k> {
             pending: Pending::new(keyspace),
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
             ready: VecDeque::new(),
-            emptied: Vec::new(),
+            garbage: Vec::new(),
+            touches: true,
+            frees_behind: false,
         }
+    }
+
+    /// The shard, if nobody holds it.
+    pub(crate) fn try_one(keyspace: &'k Keyspace, shard: usize) -> Option<Self> {
+        let guard = keyspace.shards[shard].try_lock()?;
+        Some(Locked {
+            keyspace,
+            pending: Pending::new(keyspace),
+            guards: Guards::One(shard, guard),
+            ready: VecDeque::new(),
+            garbage: Vec::new(),
+            touches: true,
+            frees_behind: false,
+        })
     }
 
     pub(crate) fn set(keyspace: &'k Keyspace, set: ShardSet) -> Self {
@@ -152,7 +172,9 @@ impl<'k> Locked<'k> {
             pending: Pending::new(keyspace),
             guards,
             ready: VecDeque::new(),
-            emptied: Vec::new(),
+            garbage: Vec::new(),
+            touches: true,
+            frees_behind: false,
         }
     }
 
@@ -185,9 +207,20 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Keeps a dictionary until the locks are released.
-    pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
-        self.emptied.push(dictionary);
+    /// Keeps something until the locks are released.
+    pub(crate) fn drop_later(&mut self, garbage: Garbage) {
+        self.garbage.push(garbage);
+    }
+
+    /// FLUSHALL and FLUSHDB leave what they empty to the background;
+    /// [`Keyspace::when_freed`] tells when it is done.
+    pub fn free_behind(&mut self) {
+        self.frees_behind = true;
+    }
+
+    /// What follows is no use of the keys, as CLIENT NO-TOUCH has it.
+    pub fn leave_untouched(&mut self) {
+        self.touches = false;
     }
 
     /// What is told of the commands that run under these locks, to add to it; where nobody

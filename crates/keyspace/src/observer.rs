@@ -115,6 +115,9 @@ macro_rules! class {
     (Expired) => {
         EventClasses::EXPIRED
     };
+    (Evicted) => {
+        EventClasses::EVICTED
+    };
     (New) => {
         EventClasses::NEW
     };
@@ -235,6 +238,8 @@ events! {
     Generic Delete = "del",
     /// The deadline came.
     Expired Expired = "expired",
+    /// The key gave way to others when memory was full.
+    Evicted Evicted = "evicted",
     /// A deadline was set.
     Generic Expire = "expire",
     /// The deadline was taken away.

@@ -36,6 +36,8 @@ pub(crate) struct Shard {
     pub(crate) misses: u64,
     /// Keys whose time came.
     pub(crate) expired_keys: u64,
+    /// Makes random numbers, so that counting uses of keys shares nothing between shards.
+    pub(crate) uses: u64,
 }
 
 impl Shard {
@@ -51,6 +53,7 @@ impl Shard {
             hits: 0,
             misses: 0,
             expired_keys: 0,
+            uses: 0,
         }
     }
 
@@ -106,6 +109,11 @@ impl Dictionary {
         }
     }
 
+    /// The timers of keys with a deadline.
+    pub(crate) fn wheel(&self) -> Option<&Wheel> {
+        self.wheel.as_deref()
+    }
+
     /// Keys with a deadline.
     pub(crate) fn expiring(&self) -> usize {
         self.wheel.as_ref().map_or(0, |wheel| wheel.len())
@@ -127,9 +135,11 @@ impl Dictionary {
         key: &[u8],
         value: NewValue<'_>,
         expires: bool,
+        access: u32,
     ) -> Place {
-        self.table
-            .insert(hash, Entry::new(hash, key, value, expires))
+        let mut entry = Entry::new(hash, key, value, expires);
+        entry.set_access(access);
+        self.table.insert(hash, entry)
     }
 
     /// Takes an entry out, and its timers with it.

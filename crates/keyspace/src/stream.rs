@@ -55,6 +55,12 @@ impl Stream {
         }
     }
 
+    /// About how many allocations it has: blocks, and what is pending in groups.
+    pub(crate) fn parts(&self) -> usize {
+        let pending = self.groups.values().map(|group| group.pending_len());
+        self.log.blocks() + pending.sum::<usize>()
+    }
+
     /// Whether a group still wants this entry: one that has not come to it, or has not
     /// acknowledged it.
     pub(crate) fn is_wanted(&self, id: StreamId) -> bool {

@@ -312,6 +312,30 @@ impl Table {
         }
     }
 
+    /// Shows entries, at most `count`: neighbours, from a place that `random` chooses. Of a table
+    /// that is not empty it shows one at least.
+    pub(crate) fn sample<'t>(&'t self, random: u64, count: usize, mut show: impl FnMut(&'t Entry)) {
+        let mut left = count;
+        let (first, start, turn) = (random as u32, (random >> 32) as u16, (random >> 48) as u16);
+        for number in 0..self.segments.len() {
+            let segment = &self.segments[(first as usize + number) % self.segments.len()];
+            for group in 0..segment.groups.len() {
+                let group = &segment.groups[(usize::from(start) + group) % segment.groups.len()];
+                // Entries lie anywhere: their cache misses overlap.
+                group.slots.iter().flatten().for_each(Entry::prefetch);
+                for slot in 0..SLOTS {
+                    if let Some(entry) = &group.slots[(usize::from(turn) + slot) % SLOTS] {
+                        show(entry);
+                        left -= 1;
+                        if left == 0 {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Places for entries.
     pub(crate) fn slots(&self) -> usize {
         let groups = self.segments.iter().map(|segment| segment.groups.len());
@@ -319,7 +343,6 @@ impl Table {
     }
 
     /// Bytes of the table's own memory, entries not included.
-    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.directory.capacity() * size_of::<u32>()
             + self.segments.capacity() * size_of::<Segment>()

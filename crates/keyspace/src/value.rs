@@ -31,6 +31,17 @@ pub(crate) enum Object {
 }
 
 impl Object {
+    /// About how many allocations it has, as far as it may be many.
+    pub(crate) fn parts(&self) -> usize {
+        match self {
+            Object::Hash(table) | Object::Set(table) => table.len(),
+            Object::TimedHash(table) => table.len(),
+            Object::List(list) => list.chunks(),
+            Object::SortedSet(set) => Scored::Large(set).len(),
+            Object::Stream(stream) => stream.parts(),
+        }
+    }
+
     pub(crate) fn duplicate(&self) -> Object {
         match self {
             Object::Hash(fields) => Object::Hash(duplicate(fields)),
@@ -151,6 +162,10 @@ impl<'a> ValueRef<'a> {
 
     pub(crate) fn duplicate(self, hash: u64, key: &[u8]) -> Entry {
         self.entry.duplicate(hash, key)
+    }
+
+    pub(crate) fn entry(self) -> &'a Entry {
+        self.entry
     }
 
     /// The text of a string; `None` of other types.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
+use crate::access::Access;
 use crate::commands::random_from;
 use crate::commands::waiting::Ready;
 use crate::entry::{Entry, NewValue};
@@ -13,13 +14,14 @@ use crate::keyspace::{Keyspace, shard_of};
 use crate::list::List;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::observer::{Event, EventClasses, Observer};
+use crate::reclaim::{Cause, Garbage, PARTS_MIN};
 use crate::set::Members;
 use crate::shard::{Dictionary, Shard};
 use crate::sorted_set::Scored;
 use crate::stream::Stream;
 use crate::table::Place;
 use crate::tracked::CHANGES_TOLD;
-use crate::value::{Text, ValueRef, materialise};
+use crate::value::{Object, Text, ValueRef, materialise};
 
 /// A key with its hash, computed once.
 #[derive(Clone, Copy)]
@@ -58,6 +60,11 @@ pub(crate) struct View<'c, 'k> {
     pub(crate) propagates: bool,
     /// Reads are counted, and missing keys told of: the command only reads.
     pub(crate) counts_reads: bool,
+    /// Whether finding a key is a use of it.
+    pub(crate) touches: bool,
+    access: Access,
+    /// The hash of the key whose use was counted last.
+    counted: Option<u64>,
     /// The mounted topic that was read last.
     topic: Option<Entry>,
     scratch: Vec<u8>,
@@ -72,6 +79,7 @@ impl<'c, 'k> View<'c, 'k> {
         now_ms: i64,
         observer: &'c mut dyn Observer,
     ) -> Self {
+        let touches = locked.touches;
         View {
             keyspace,
             locked,
@@ -84,6 +92,9 @@ impl<'c, 'k> View<'c, 'k> {
             is_dirty: false,
             propagates: keyspace.propagation().is_wanted(),
             counts_reads: false,
+            touches,
+            access: keyspace.access(),
+            counted: None,
             topic: None,
             scratch: Vec::new(),
         }
@@ -250,12 +261,56 @@ impl<'c, 'k> View<'c, 'k> {
             Some(deadline) if deadline <= now_ms && !self.keyspace.is_loading() => {
                 if !(self.counts_reads && self.keyspace.is_expiry_paused(now_ms)) {
                     self.locked.shard(shard_of(key.hash)).expired_keys += 1;
-                    self.remove(key, place, Event::Expired);
+                    let entry = self.remove(key, place, Event::Expired);
+                    self.dispose(entry, Cause::Expiry);
                 }
                 None
             }
-            _ => Some(place),
+            _ => {
+                if self.touches {
+                    self.note_use(key, place);
+                }
+                Some(place)
+            }
         }
+    }
+
+    /// Notes in the entry that its key is used. Its header is in the cache: it was just compared.
+    #[inline]
+    fn note_use(&mut self, key: Key<'_>, place: Place) {
+        if self.access.counts() {
+            return self.count_use(key, place);
+        }
+        let used = self.access.initial(self.now_ms);
+        let entry = self.entry_mut(key, place);
+        if entry.access() != used {
+            entry.set_access(used);
+        }
+    }
+
+    /// A command counts once however often it looks.
+    #[cold]
+    fn count_use(&mut self, key: Key<'_>, place: Place) {
+        if self.counted.replace(key.hash) == Some(key.hash) {
+            return;
+        }
+        let (access, now_ms, database) = (self.access, self.now_ms, self.database);
+        let shard = self.locked.shard(shard_of(key.hash));
+        shard.uses = shard.uses.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let random = hash::mixed(key.hash ^ shard.uses);
+        let entry = shard.databases[database].table.entry_mut(place);
+        entry.set_access(access.counted(entry.access(), now_ms, random));
+    }
+
+    /// The bits in which a key's use is noted.
+    pub(crate) fn access_of(&mut self, key: Key<'_>) -> Option<u32> {
+        let place = self.find(key)?;
+        Some(self.entry(key, place).access())
+    }
+
+    /// How the use of keys is noted.
+    pub(crate) fn access(&self) -> Access {
+        self.access
     }
 
     #[inline]
@@ -312,7 +367,10 @@ impl<'c, 'k> View<'c, 'k> {
         if fields::is_timed(entry) {
             self.dictionary(key).forget_fields(place);
         }
-        self.entry_mut(key, place).set_value(value);
+        let old = self.entry_mut(key, place).set_value(value);
+        if let Some(object) = old {
+            self.dispose_object(object);
+        }
         match expiry {
             Expiry::At(deadline_ms) => self.set_deadline(key, place, Some(deadline_ms)),
             Expiry::Clear if has_deadline => self.set_deadline(key, place, None),
@@ -324,9 +382,10 @@ impl<'c, 'k> View<'c, 'k> {
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
         let expires = matches!(expiry, Expiry::At(_));
+        let access = self.access.initial(self.now_ms);
         let place = self
             .dictionary(key)
-            .insert(key.hash, key.bytes, value, expires);
+            .insert(key.hash, key.bytes, value, expires, access);
         self.note_new(key);
         if let Expiry::At(deadline_ms) = expiry {
             self.set_deadline(key, place, Some(deadline_ms));
@@ -336,7 +395,8 @@ impl<'c, 'k> View<'c, 'k> {
     }
 
     /// Adds an entry whose key is not there.
-    pub(crate) fn insert_entry(&mut self, key: Key<'_>, entry: Entry) -> Place {
+    pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
+        entry.set_access(self.access.initial(self.now_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
         self.adopt_fields(key, place);
@@ -351,7 +411,10 @@ impl<'c, 'k> View<'c, 'k> {
             Some(place) => {
                 self.keep_old(key, place);
                 self.dictionary(key).forget_fields(place);
-                self.entry_mut(key, place).take_value(entry);
+                let access = self.access.initial(self.now_ms);
+                let old = self.entry_mut(key, place).take_value(entry);
+                self.dispose(old, Cause::Replacement);
+                self.entry_mut(key, place).set_access(access);
                 self.adopt_fields(key, place);
                 if self.entry(key, place).deadline_ms().is_some() {
                     self.set_deadline(key, place, None);
@@ -399,6 +462,7 @@ impl<'c, 'k> View<'c, 'k> {
         let (mut ready, mut gone) = (Vec::new(), Vec::<Box<[u8]>>::new());
         let totals = &self.keyspace.tracking_totals;
         let tells_changes = self.tracking & CHANGES_TOLD != 0;
+        let mut large = Vec::new();
         let count = self.visit_shard(shard, |shard, observer| {
             let mut count = 0;
             while count < budget
@@ -428,6 +492,9 @@ impl<'c, 'k> View<'c, 'k> {
                 {
                     ready.push(Ready::new(database, hash, entry.key()));
                 }
+                if entry.object().is_some() {
+                    large.push(entry);
+                }
             }
             count
         });
@@ -435,6 +502,9 @@ impl<'c, 'k> View<'c, 'k> {
             .into_iter()
             .for_each(|ready| self.locked.add_ready(ready));
         gone.iter().for_each(|key| self.propagate_expired(key));
+        large
+            .into_iter()
+            .for_each(|entry| self.dispose(entry, Cause::Expiry));
         count
     }
 
@@ -490,6 +560,10 @@ impl<'c, 'k> View<'c, 'k> {
         }
         match event {
             Event::Expired => self.propagate_expired(key.bytes),
+            Event::Evicted => {
+                let is_lazy = self.keyspace.reclaimer.is_lazy(Cause::Eviction);
+                self.propagate_gone(key.bytes, if is_lazy { b"UNLINK" } else { b"DEL" });
+            }
             _ => self.is_dirty = true,
         }
         entry
@@ -497,9 +571,15 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Removes a key; false if it was not there.
     pub(crate) fn delete(&mut self, key: Key<'_>, event: Event) -> bool {
+        self.delete_for(key, event, Cause::Deletion)
+    }
+
+    /// The same; the cause says where its value is freed.
+    pub(crate) fn delete_for(&mut self, key: Key<'_>, event: Event, cause: Cause) -> bool {
         match self.find(key) {
             Some(place) => {
-                self.remove(key, place, event);
+                let entry = self.remove(key, place, event);
+                self.dispose(entry, cause);
                 true
             }
             None => false,
@@ -566,10 +646,14 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Tells that a key is gone because its time came.
     fn propagate_expired(&mut self, key: &[u8]) {
+        let name = self.keyspace.propagation().expiry_command();
+        self.propagate_gone(key, name);
+    }
+
+    /// Tells that a key is gone with a command of this name.
+    fn propagate_gone(&mut self, key: &[u8], name: &'static [u8]) {
         // Not the flag of this view: a walk may have begun before anybody listened.
-        let propagation = self.keyspace.propagation();
-        if propagation.is_wanted() {
-            let name = propagation.expiry_command();
+        if self.keyspace.propagation().is_wanted() {
             let unit = self.locked.pending.unit();
             unit.push(self.database, [name, key]);
         }
@@ -691,9 +775,42 @@ impl<'c, 'k> View<'c, 'k> {
         self.locked.visit(shard, |shard| visit(shard, observer))
     }
 
-    /// Frees a dictionary once the locks are released.
-    pub(crate) fn drop_later(&mut self, dictionary: Dictionary) {
-        self.locked.drop_later(dictionary);
+    /// Frees what a shard's part of a database was, in the background or once the locks are
+    /// released.
+    pub(crate) fn dispose_dictionary(&mut self, dictionary: Dictionary, is_lazy: bool) {
+        let garbage = Garbage::Dictionary(dictionary);
+        if is_lazy || self.locked.frees_behind {
+            self.keyspace.reclaimer.free(garbage);
+        } else {
+            self.locked.drop_later(garbage);
+        }
+    }
+
+    /// Frees what was the value of a key that has another one now.
+    #[cold]
+    fn dispose_object(&mut self, object: Box<Object>) {
+        if object.parts() > PARTS_MIN {
+            let garbage = Garbage::Object(object);
+            match self.keyspace.reclaimer.is_lazy(Cause::Replacement) {
+                true => self.keyspace.reclaimer.free(garbage),
+                false => self.locked.drop_later(garbage),
+            }
+        }
+    }
+
+    /// Frees an entry that was taken out: a large one in the background, if the settings say so
+    /// for this cause, or else once the locks are released.
+    pub(crate) fn dispose(&mut self, entry: Entry, cause: Cause) {
+        if entry
+            .object()
+            .is_some_and(|object| object.parts() > PARTS_MIN)
+        {
+            let garbage = Garbage::Entry(entry);
+            match self.keyspace.reclaimer.is_lazy(cause) {
+                true => self.keyspace.reclaimer.free(garbage),
+                false => self.locked.drop_later(garbage),
+            }
+        }
     }
 
     /// Number of mounted topics in this database.

@@ -60,6 +60,22 @@ impl Wheel {
         index
     }
 
+    /// Shows timers, at most `count`, from a place that `random` chooses: hash, node and deadline.
+    pub(crate) fn sample(&self, random: u64, count: usize, mut show: impl FnMut(u64, u32, i64)) {
+        let (nodes, mut left) = (self.nodes.len(), count.min(self.len));
+        for number in 0..nodes {
+            if left == 0 {
+                return;
+            }
+            let at = (random as usize % nodes + number) % nodes;
+            let node = &self.nodes[at];
+            if node.previous != NONE {
+                show(node.hash, at as u32, node.deadline_ms);
+                left -= 1;
+            }
+        }
+    }
+
     /// Removes a timer.
     pub(crate) fn cancel(&mut self, index: u32) {
         self.unlink(index);
@@ -150,7 +166,10 @@ impl Wheel {
     }
 
     fn release(&mut self, index: u32) {
-        self.nodes[index as usize].next = self.free;
+        let node = &mut self.nodes[index as usize];
+        node.next = self.free;
+        // No timer's: those have another or a list before them.
+        node.previous = NONE;
         self.free = index;
         self.len -= 1;
         if self.len == 0 {
@@ -295,6 +314,27 @@ mod tests {
         wheel.cancel(keeper);
         wheel.cancel(node);
         assert_eq!((wheel.next_ms(), wheel.nodes.capacity()), (None, 0));
+    }
+
+    #[test]
+    fn a_sample_shows_timers_that_are_set_and_no_others() {
+        let mut wheel = Wheel::new(0);
+        let nodes: Vec<u32> = (0..100).map(|hash| wheel.insert(hash, 1_000)).collect();
+        for &node in nodes.iter().filter(|&node| node % 10 != 3) {
+            wheel.cancel(node);
+        }
+        for random in 0..300 {
+            let mut seen = Vec::new();
+            wheel.sample(random, 4, |hash, node, deadline_ms| {
+                assert_eq!(deadline_ms, 1_000);
+                seen.push((hash, node));
+            });
+            assert_eq!(seen.len(), 4);
+            assert!(
+                seen.iter()
+                    .all(|&(hash, node)| hash % 10 == 3 && u64::from(node) == hash)
+            );
+        }
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub trait Application: Sized {
     /// A connection whose outbox had been full has drained to its low-water mark.
     fn drained(&mut self, context: &mut Context<Self::Mail>, connection: ConnectionId);
 
+    /// What is kept for a connection has changed: input that is not consumed yet
+    /// ([`Context::input_bytes`]), or output that the kernel did not take
+    /// ([`Context::out_bytes`]). Not called while nothing is kept.
+    fn buffered(&mut self, _: &mut Context<Self::Mail>, _: ConnectionId) {}
+
     /// A connection is gone; its id is no longer valid.
     fn closed(
         &mut self,

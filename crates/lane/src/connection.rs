@@ -17,6 +17,12 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
+    /// Names no connection.
+    pub const NONE: ConnectionId = ConnectionId {
+        index: u32::MAX,
+        generation: 0,
+    };
+
     /// Position in a table that an application keeps a connection; reused after a close.
     pub fn index(self) -> usize {
         self.index as usize
@@ -74,6 +80,8 @@ pub(crate) struct Connection {
     pub(crate) wants_drained: bool,
     /// The kernel took less than all: wait until the socket is writable.
     pub(crate) blocked: bool,
+    /// The application was told of output that the kernel did not take.
+    pub(crate) told_blocked: bool,
     /// Stands in the lane's list of outboxes to flush.
     pub(crate) dirty: bool,
     pub(crate) closing: Closing,
@@ -105,6 +113,7 @@ impl Connection {
             held: false,
             wants_drained: false,
             blocked: false,
+            told_blocked: false,
             dirty: false,
             closing: Closing::No,
         }

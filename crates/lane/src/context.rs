@@ -184,6 +184,14 @@ impl<M> Context<M> {
         self.begin_close(id, now);
     }
 
+    /// Ends a connection at the end of this turn; what was written and has not left is dropped.
+    pub fn cut_off(&mut self, id: ConnectionId, reason: CloseReason) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.outbox.clear();
+            self.close(id, reason);
+        }
+    }
+
     /// Ends a connection when everything written has left, or after a few seconds.
     pub fn close_after_flush(&mut self, id: ConnectionId, reason: CloseReason) {
         let deadline_ns = self.now_ns + CLOSE_LINGER_NS;

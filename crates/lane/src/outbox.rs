@@ -62,6 +62,11 @@ impl Outbox {
         self.sealed.push_back(Part::Shared(bytes.clone()));
     }
 
+    /// Drops everything that has not left yet.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// Bytes that have not left yet.
     #[inline]
     pub fn len(&self) -> usize {

@@ -164,6 +164,7 @@ impl<A: Application> Traffic<'_, A> {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
         };
+        let mut keeps = !connection.input.is_empty();
         if connection.input.is_empty() {
             let input = &self.scratch[..fresh];
             let consumed = self
@@ -171,6 +172,7 @@ impl<A: Application> Traffic<'_, A> {
                 .received(self.context, id, input)
                 .min(fresh);
             if consumed < fresh {
+                keeps = true;
                 let mut kept = self.context.spares.pop().unwrap_or_default();
                 kept.extend_from_slice(&self.scratch[consumed..fresh]);
                 if let Some(connection) = self.context.connection_mut(id) {
@@ -193,6 +195,9 @@ impl<A: Application> Traffic<'_, A> {
                 }
             }
         }
+        if keeps {
+            self.application.buffered(self.context, id);
+        }
         self.context.update_watch(id);
     }
 
@@ -213,6 +218,8 @@ impl<A: Application> Traffic<'_, A> {
             connection.blocked = flush == Flush::Blocked;
             let drained = connection.wants_drained && connection.outbox.len() <= DRAINED_BYTES;
             connection.wants_drained &= !drained;
+            let tells = connection.blocked || connection.told_blocked;
+            connection.told_blocked = connection.blocked;
             match flush {
                 Flush::Empty => {
                     let spare = connection.outbox.take_spare();
@@ -223,6 +230,9 @@ impl<A: Application> Traffic<'_, A> {
             }
             if drained {
                 self.context.drained.push(id);
+            }
+            if tells {
+                self.application.buffered(self.context, id);
             }
             self.context.update_watch(id);
         }

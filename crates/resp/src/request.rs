@@ -207,6 +207,21 @@ impl RequestParser {
         Arguments::new(bytes, &self.spans)
     }
 
+    /// Where the bytes of a long argument begin of which only a part has come; 0 if there is none.
+    pub fn partial_argument(&self, input: &[u8]) -> usize {
+        let line = input.get(self.position..).unwrap_or_default();
+        let line = &line[..line.len().min(LENGTH_LINE_BYTES_MAX)];
+        let Some(end) = memchr(b'\n', line) else {
+            return 0;
+        };
+        let text = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
+        let length = text.strip_prefix(b"$").and_then(parse_integer);
+        match length {
+            Some(LONG_ARGUMENT_BYTES..) if self.remaining > 0 => self.position + end + 1,
+            _ => 0,
+        }
+    }
+
     /// Bytes of memory that the parser holds, used or not. What a huge request made it take is
     /// given back by the small ones after it.
     pub fn memory_bytes(&self) -> usize {
@@ -479,6 +494,11 @@ const SPANS_KEPT: usize = 1024;
 
 /// Room for so many unquoted bytes is kept from request to request.
 const UNQUOTED_BYTES_KEPT: usize = 4096;
+
+/// An argument of so many bytes is a long one.
+const LONG_ARGUMENT_BYTES: i64 = 32 << 10;
+/// `$`, twenty digits and the line's end.
+const LENGTH_LINE_BYTES_MAX: usize = 24;
 
 #[cfg(test)]
 mod tests;

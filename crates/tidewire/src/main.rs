@@ -16,16 +16,15 @@ mod units;
 use std::io::IsTerminal;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 use tidewire_counting_allocator::OnDemand;
 
 use crate::failure::Failure;
 use crate::options::{Command, Options};
 
 /// Small replies and entries are made and dropped all the time; mimalloc serves them without a
-/// lock and gives memory back. `bench mx` counts what it is asked for.
+/// lock and gives memory back; what is held is counted. `bench mx` counts what it is asked for.
 #[global_allocator]
-static ALLOCATOR: OnDemand<MiMalloc> = OnDemand(MiMalloc);
+static ALLOCATOR: OnDemand<tidewire_memory::Allocator> = OnDemand(tidewire_memory::Allocator);
 
 fn main() {
     let result = match Options::try_parse() {

@@ -2,6 +2,7 @@
 
 use super::options::{is, positive};
 use super::{Call, Command, Locks, table};
+use crate::access;
 use crate::digest::Digest;
 use crate::error::CommandError;
 use crate::list::List;
@@ -29,10 +30,16 @@ pub(super) fn memory_usage(call: &mut Call<'_, '_, '_>) -> Result {
         };
         at += 2;
     }
+    call.view.touches = false;
     let key = call.key(2);
     match call.view.read(key) {
         Some(value) => {
-            let bytes = ENTRY_BYTES + key.bytes.len() + value_bytes(value, samples);
+            let beyond = match value.entry().object() {
+                Some(_) => OBJECT_BYTES + value_bytes(value, samples),
+                None => 0,
+            };
+            let block = value.entry().block_bytes().next_multiple_of(BLOCK_STEP);
+            let bytes = SLOT_BYTES + block + beyond;
             call.reply.integer(bytes as i64);
         }
         None => call.reply.null(),
@@ -176,18 +183,20 @@ fn quicklist(call: &mut Call<'_, '_, '_>) -> Result {
 fn object(call: &mut Call<'_, '_, '_>) -> Result {
     let lists = call.view.keyspace.list_limits();
     let now_ms = call.view.now_ms;
+    call.view.touches = false;
     let key = call.key(2);
     let place = call.view.find(key).ok_or(CommandError::NoSuchKey)?;
     let entry = call.view.entry(key, place);
     let value = ValueRef::at(entry, now_ms);
     let mut text = format!(
-        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:0",
+        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
         entry.key().as_ptr(),
         value.encoding(),
         serial::dump(value)
             .len()
             .saturating_sub(FOOTER_AND_TYPE_BYTES),
-        (now_ms / 1_000) & 0xFF_FFFF,
+        entry.access(),
+        access::idle_s(entry.access(), now_ms),
     );
     if let Some(List::Quick(list)) = value.list() {
         let chunks = list.chunks();
@@ -235,6 +244,7 @@ fn populate(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 fn value_of<'v>(call: &'v mut Call<'_, '_, '_>) -> std::result::Result<ValueRef<'v>, CommandError> {
+    call.view.touches = false;
     let key = call.key(2);
     call.view.read(key).ok_or(CommandError::NoSuchKey)
 }
@@ -284,6 +294,12 @@ const NOT_A_TABLE: CommandError = CommandError::Refused(
     "ERR The value stored at the specified key is not represented using an hash table",
 );
 
+/// A key's share of its table: a tag and a pointer, and the slots that are free.
+const SLOT_BYTES: usize = 12;
+/// The allocator's least step.
+const BLOCK_STEP: usize = 16;
+/// What a large value has beside its parts.
+const OBJECT_BYTES: usize = 64;
 /// What DUMP adds to the value itself.
 const FOOTER_AND_TYPE_BYTES: usize = 11;
 const SCORE_BYTES: usize = 8;

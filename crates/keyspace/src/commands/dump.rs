@@ -4,9 +4,11 @@ use tidewire_resp::number::parse_integer;
 
 use super::Call;
 use super::options::is;
+use crate::access;
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::serial::{self, SerialError};
+use crate::view::Key;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 
@@ -50,6 +52,8 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
             words.push(b"ABSTTL");
             call.tell(words);
         }
+        call.view.touches = false;
+        options.note_use(call, key);
     }
     call.reply.ok();
     Ok(())
@@ -66,17 +70,18 @@ fn deadline_ms(call: &Call<'_, '_, '_>, absolute: bool) -> Result<Option<i64>> {
     }
 }
 
-/// IDLETIME and FREQ are only checked: no time of use is kept.
 #[derive(Default)]
 struct RestoreOptions {
     replace: bool,
     absolute: bool,
+    /// Seconds since the last use.
+    idle_s: Option<u64>,
+    frequency: Option<u8>,
 }
 
 impl RestoreOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
         let mut options = RestoreOptions::default();
-        let (mut idle, mut frequency) = (false, false);
         let mut at = 4;
         while at < call.arguments.len() {
             let option = call.argument(at);
@@ -85,26 +90,44 @@ impl RestoreOptions {
                 options.replace = true;
             } else if is(option, "absttl") {
                 options.absolute = true;
-            } else if is(option, "idletime") && more && !frequency {
+            } else if is(option, "idletime") && more && options.frequency.is_none() {
                 at += 1;
                 let seconds = parse_integer(call.argument(at)).ok_or(CommandError::NotInteger)?;
                 if seconds < 0 {
                     return Err(INVALID_IDLE_TIME);
                 }
-                idle = true;
-            } else if is(option, "freq") && more && !idle {
+                options.idle_s = Some(seconds as u64);
+            } else if is(option, "freq") && more && options.idle_s.is_none() {
                 at += 1;
                 let count = parse_integer(call.argument(at)).ok_or(CommandError::NotInteger)?;
                 if !(0..=255).contains(&count) {
                     return Err(INVALID_FREQUENCY);
                 }
-                frequency = true;
+                options.frequency = Some(count as u8);
             } else {
                 return Err(CommandError::Syntax);
             }
             at += 1;
         }
         Ok(options)
+    }
+
+    /// Sets what the payload's sender knew of the key's use, as far as that is noted now.
+    fn note_use(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>) {
+        let (access, now_ms) = (call.view.access(), call.view.now_ms);
+        let used = match access.counts() {
+            true => self
+                .frequency
+                .map(|count| access.with_frequency(count, now_ms)),
+            false => self
+                .idle_s
+                .map(|idle_s| access::used_before(idle_s, now_ms)),
+        };
+        if let Some(used) = used
+            && let Some(place) = call.view.find(key)
+        {
+            call.view.entry_mut(key, place).set_access(used);
+        }
     }
 }
 

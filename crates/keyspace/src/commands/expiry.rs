@@ -129,6 +129,7 @@ impl Conditions {
 }
 
 fn reply_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
+    call.view.touches = false;
     let key = call.key(1);
     let now_ms = call.view.now_ms;
     let reply = match call.view.deadline_of(key) {

@@ -4,10 +4,12 @@ use tidewire_resp::number::parse_integer;
 
 use super::Call;
 use super::options::is;
+use crate::access::{self, Access};
 use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::locks::SHARDS;
 use crate::observer::{Event, Observer};
+use crate::reclaim::Cause;
 use crate::shard::{DATABASES, Dictionary, Shard};
 use crate::value::ValueRef;
 use crate::view::Key;
@@ -24,7 +26,28 @@ pub(super) fn del(call: &mut Call<'_, '_, '_>) -> Result {
     Ok(())
 }
 
+/// Counts as a use of the keys whatever CLIENT NO-TOUCH says.
+pub(super) fn touch(call: &mut Call<'_, '_, '_>) -> Result {
+    call.view.touches = true;
+    count_present(call)
+}
+
+pub(super) fn unlink(call: &mut Call<'_, '_, '_>) -> Result {
+    let mut count = 0;
+    for at in call.rest(1) {
+        let key = call.key(at);
+        count += i64::from(call.view.delete_for(key, Event::Delete, Cause::Unlink));
+    }
+    call.reply.integer(count);
+    Ok(())
+}
+
 pub(super) fn exists(call: &mut Call<'_, '_, '_>) -> Result {
+    call.view.touches = false;
+    count_present(call)
+}
+
+fn count_present(call: &mut Call<'_, '_, '_>) -> Result {
     let mut count = 0;
     for at in call.rest(1) {
         let key = call.key(at);
@@ -35,6 +58,7 @@ pub(super) fn exists(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn type_of(call: &mut Call<'_, '_, '_>) -> Result {
+    call.view.touches = false;
     let key = call.key(1);
     let name = call
         .view
@@ -47,6 +71,7 @@ pub(super) fn type_of(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn randomkey(call: &mut Call<'_, '_, '_>) -> Result {
     // Nobody asked for the key that is found.
     call.view.counts_reads = false;
+    call.view.touches = false;
     // A key that has just expired is removed and another one drawn.
     while let Some(name) = call.view.random_name() {
         let key = call.view.key(&name);
@@ -194,6 +219,7 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
+    call.view.touches = false;
     let key = call.key(2);
     match call.view.read(key) {
         Some(value) => call.reply.bulk(value.encoding().as_bytes()),
@@ -203,26 +229,49 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
+    call.view.touches = false;
     let key = call.key(2);
-    let shared = matches!(
-        call.view.read(key).and_then(|value| value.integer()),
-        Some(0..10_000)
-    );
+    let shared = call.view.keyspace.shares_integers()
+        && matches!(
+            call.view.read(key).and_then(|value| value.integer()),
+            Some(0..10_000)
+        );
     // Redis keeps small integers once for all keys and never counts their references.
     reply_number_of_object(call, if shared { i64::from(i32::MAX) } else { 1 })
 }
 
-/// No time of use is kept: every key counts as used just now.
 pub(super) fn object_idletime(call: &mut Call<'_, '_, '_>) -> Result {
-    reply_number_of_object(call, 0)
+    reply_use(call, |used, access, now_ms| match access.counts() {
+        true => Err(CommandError::NoIdleTime),
+        false => Ok(access::idle_s(used, now_ms)),
+    })
 }
 
 pub(super) fn object_freq(call: &mut Call<'_, '_, '_>) -> Result {
+    reply_use(call, |used, access, now_ms| match access.counts() {
+        true => Ok(access.frequency(used, now_ms).into()),
+        false => Err(CommandError::NoFrequency),
+    })
+}
+
+/// Replies what `read` makes of the bits that tell of a key's use. A topic is used all the time.
+fn reply_use(
+    call: &mut Call<'_, '_, '_>,
+    read: impl Fn(u32, Access, i64) -> std::result::Result<u32, CommandError>,
+) -> Result {
+    call.view.touches = false;
     let key = call.key(2);
-    if call.view.exists(key) {
-        return Err(CommandError::NoFrequency);
+    let now_ms = call.view.now_ms;
+    if !call.view.exists(key) {
+        call.reply.null();
+        return Ok(());
     }
-    call.reply.null();
+    let access = call.view.access();
+    let used = match call.view.access_of(key) {
+        Some(used) => used,
+        None => access.initial(now_ms),
+    };
+    call.reply.integer(read(used, access, now_ms)?.into());
     Ok(())
 }
 
@@ -318,6 +367,10 @@ fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {
 fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
     // Told even if nothing was there.
     call.view.is_dirty = true;
+    let is_lazy = match call.arguments.get(1) {
+        Some(option) => is(option, "async"),
+        None => call.view.keyspace.reclaimer.is_lazy(Cause::Flush),
+    };
     for (shard, database) in
         (0..SHARDS).flat_map(|shard| databases.clone().map(move |d| (shard, d)))
     {
@@ -336,7 +389,7 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
             }
         });
         if let Some(emptied) = emptied.filter(|emptied| emptied.table.len() > 0) {
-            call.view.drop_later(emptied);
+            call.view.dispose_dictionary(emptied, is_lazy);
         }
     }
     call.view.forget_reads();

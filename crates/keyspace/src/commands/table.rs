@@ -120,7 +120,7 @@ const GENERIC: &[Command] = &[
         "write fast",
         Group::Generic,
         "4.0.0",
-        Run::Data(keys::del),
+        Run::Data(keys::unlink),
     )
     .keys(&[key_spec(1, -1, 1, "RM delete")])
     .categories("keyspace")
@@ -223,7 +223,7 @@ const GENERIC: &[Command] = &[
         "readonly fast",
         Group::Generic,
         "3.2.1",
-        Run::Data(keys::exists),
+        Run::Data(keys::touch),
     )
     .keys(&[key_spec(1, -1, 1, "RO")])
     .categories("keyspace")

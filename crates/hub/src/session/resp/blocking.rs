@@ -36,6 +36,7 @@ pub(super) enum TimeoutReply {
     NullArray,
     /// How many replicas have all before this offset.
     Replicas(u64),
+    Ok,
     /// The integer 0, or an array of so many.
     Zeros(Option<usize>),
 }
@@ -193,6 +194,21 @@ impl State {
             deadline_ms,
             TimeoutReply::NullArray,
         );
+    }
+
+    /// A flush: the client gets its reply when what was there has been freed, and its lane serves
+    /// others meanwhile.
+    pub(super) fn wait_until_freed(&mut self, call: &mut Call<'_>) {
+        self.begin_wait(call, Block::Time, None, TimeoutReply::Ok);
+        let (mailboxes, lane) = (call.hub.mailboxes().clone(), call.context.lane());
+        let client = self.client.id;
+        call.hub.keyspace.when_freed(Box::new(move || {
+            mailboxes[lane].send(Mail::Served {
+                client,
+                reply: b"+OK\r\n".to_vec(),
+                failed: false,
+            });
+        }));
     }
 
     /// WAIT: how many replicas have what was changed up to now, when they are enough or the time is
@@ -368,6 +384,7 @@ impl TimeoutReply {
         match self {
             TimeoutReply::Replicas(offset) => reply.integer(hub.replication.acked(offset) as i64),
             TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::Ok => reply.ok(),
             TimeoutReply::Zeros(count) => {
                 if let Some(count) = count {
                     reply.array(count);

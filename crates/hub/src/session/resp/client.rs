@@ -155,9 +155,8 @@ impl State {
         }
     }
 
-    /// CLIENT NO-EVICT and NO-TOUCH. No client is cut off to save memory and no time of use is
-    /// kept, so that both only show in CLIENT LIST.
-    pub(super) fn client_switch(&self, call: &mut Call<'_>) {
+    /// CLIENT NO-EVICT and NO-TOUCH.
+    pub(super) fn client_switch(&mut self, call: &mut Call<'_>) {
         let on = match &call.arguments[2] {
             mode if mode.eq_ignore_ascii_case(b"ON") => true,
             mode if mode.eq_ignore_ascii_case(b"OFF") => false,
@@ -165,7 +164,10 @@ impl State {
         };
         let switch = match call.arguments[1].eq_ignore_ascii_case(b"NO-EVICT") {
             true => &self.client.no_evict,
-            false => &self.client.no_touch,
+            false => {
+                self.leaves_untouched = on;
+                &self.client.no_touch
+            }
         };
         switch.store(on, Ordering::Relaxed);
         self.reply(call.context, |reply| reply.ok());

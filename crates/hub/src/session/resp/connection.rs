@@ -118,6 +118,7 @@ impl State {
         self.client.no_touch.store(false, Ordering::Relaxed);
         self.stop_tracking(call.hub);
         self.stop_monitoring(call.hub);
+        self.leaves_untouched = false;
         self.database = 0;
         self.client.database.store(0, Ordering::Relaxed);
         self.client.labels.lock().name.clear();

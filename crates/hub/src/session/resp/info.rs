@@ -1,8 +1,11 @@
 //! INFO.
 
 mod hub;
+mod memory;
 mod persistence;
 mod redis;
+
+pub(super) use memory::Held;
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +61,7 @@ const fn section(
 const SECTIONS: &[Section] = &[
     section("Server", true, redis::server),
     section("Clients", true, redis::clients),
-    section("Memory", true, redis::memory),
+    section("Memory", true, memory::memory),
     section("Persistence", true, persistence::persistence),
     section("Stats", true, redis::stats),
     section("Replication", true, redis::replication),
@@ -69,6 +72,7 @@ const SECTIONS: &[Section] = &[
     section("Latencystats", false, redis::latency_statistics),
     section("Cluster", true, redis::cluster),
     section("Keyspace", true, redis::keyspace),
+    section("Keysizes", false, memory::key_sizes),
     section("Lanes", true, hub::lanes),
     section("Topics", true, hub::topics),
     section("Feed", true, hub::feed),

@@ -8,6 +8,7 @@ mod connection;
 mod debug;
 mod functions;
 mod info;
+mod memory;
 mod observing;
 mod parameters;
 pub(crate) use parameters::REDIS_VERSION;
@@ -29,14 +30,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Outcome, Run, SessionCommand, WatchedKey, lookup};
+use tidewire_keyspace::{Command, Locks, Outcome, Run, SessionCommand, WatchedKey, lookup};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser, Writer};
 
 use crate::clients::Client;
+use crate::eviction::Room;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
-use crate::parameters::OverLimit;
+use crate::parameters::{ClientClass, OverLimit};
 use crate::publication::Origin;
 use crate::sessions::Sessions;
 use crate::subscriptions::Kind;
@@ -53,6 +55,8 @@ use transaction::Transaction;
 #[derive(Debug)]
 pub(crate) struct RespSession {
     parser: RequestParser,
+    /// Of the input that is kept, what stands before the long argument that is coming.
+    query_skipped: usize,
     state: State,
 }
 
@@ -72,6 +76,8 @@ struct State {
     /// What has been queued since MULTI.
     transaction: Option<Box<Transaction>>,
     watched: Vec<WatchedKey>,
+    /// CLIENT NO-TOUCH.
+    leaves_untouched: bool,
     /// EXEC runs, and has shards locked.
     is_executing: bool,
     /// The user that it is, and what that user may do.
@@ -139,6 +145,7 @@ impl RespSession {
     pub(crate) fn new(hub: &Hub, id: ConnectionId, client: Arc<Client>) -> Self {
         Self {
             parser: RequestParser::new(Limits::default()),
+            query_skipped: 0,
             state: State {
                 id,
                 protocol: Protocol::Resp2,
@@ -150,6 +157,7 @@ impl RespSession {
                 stop: Stop::No,
                 transaction: None,
                 watched: Vec::new(),
+                leaves_untouched: false,
                 is_executing: false,
                 permit: Permit::new(&hub.access),
                 over_limit: OverLimit::default(),
@@ -177,6 +185,11 @@ impl RespSession {
         input: &[u8],
     ) -> usize {
         let id = self.state.id;
+        if input.len() > LONG_INPUT_BYTES && self.is_too_much(hub, context, input.len()) {
+            return input.len();
+        }
+        let limit = self.state.output_limit(hub);
+        let pause_bytes = OUTPUT_PAUSE_BYTES.min(limit);
         let mut consumed = 0;
         let mut commands = 0;
         while !self.state.is_stopped() {
@@ -185,7 +198,7 @@ impl RespSession {
             let gathered = pipeline.gather(&mut self.parser, keyspace, database, rest);
             let mut whole = true;
             for request in pipeline.requests() {
-                if context.out_bytes(id) > OUTPUT_PAUSE_BYTES || self.state.is_stopped() {
+                if context.out_bytes(id) > pause_bytes || self.state.is_stopped() {
                     whole = false;
                     break;
                 }
@@ -210,7 +223,9 @@ impl RespSession {
             if !whole {
                 // What was found ahead is found again, from its first byte.
                 self.parser = RequestParser::new(Limits::default());
-                if !self.state.is_stopped() {
+                if context.out_bytes(id) > limit {
+                    self.state.cut_off(hub, context);
+                } else if !self.state.is_stopped() {
                     // It does not read its replies: it gets no more of them until it does.
                     context.pause(id);
                 }
@@ -255,13 +270,14 @@ impl RespSession {
                 *client.last_command.lock() = command.full_name;
             }
         }
-        let client = &self.state.client;
-        client
-            .query_bytes
-            .store((input.len() - consumed) as u64, Ordering::Relaxed);
-        client
-            .output_bytes
-            .store(unsent_bytes(context.out_bytes(id)), Ordering::Relaxed);
+        if context.out_bytes(id) > limit {
+            self.state.cut_off(hub, context);
+        }
+        self.query_skipped = match input.len() - consumed {
+            ..=LONG_INPUT_BYTES => 0,
+            _ => self.parser.partial_argument(&input[consumed..]),
+        };
+        self.state.account(hub, context);
         if self.state.closing {
             input.len()
         } else {
@@ -270,7 +286,63 @@ impl RespSession {
     }
 }
 
+impl RespSession {
+    /// Input that is kept for the client, or output that it does not read, has changed.
+    pub(crate) fn buffered(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        let (client, id) = (&self.state.client, self.state.id);
+        let query_bytes = context.input_bytes(id).saturating_sub(self.query_skipped);
+        client
+            .query_bytes
+            .store(query_bytes as u64, Ordering::Relaxed);
+        client
+            .output_bytes
+            .store(context.out_bytes(id) as u64, Ordering::Relaxed);
+        self.state.account(hub, context);
+    }
+
+    /// Whether the client was cut off for a request so long that all clients together hold more
+    /// than they may.
+    fn is_too_much(&self, hub: &Hub, context: &mut Context<Mail>, bytes: usize) -> bool {
+        let client = &self.state.client;
+        client.query_bytes.store(bytes as u64, Ordering::Relaxed);
+        self.state.account(hub, context);
+        client.evicted.load(Ordering::Relaxed)
+    }
+}
+
 impl State {
+    /// How many bytes the client may leave unread.
+    fn output_limit(&self, hub: &Hub) -> usize {
+        let class = match self.client.is_subscriber() {
+            true => ClientClass::Pubsub,
+            false => ClientClass::Normal,
+        };
+        match hub.parameters.output_limit(class).hard_bytes {
+            0 => usize::MAX,
+            bytes => bytes as usize,
+        }
+    }
+
+    /// It leaves more unread than it may.
+    #[cold]
+    fn cut_off(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+        hub.clients.disconnect(self.client.id);
+        context.cut_off(self.id, CloseReason::Requested);
+        self.closing = true;
+    }
+
+    /// Counts what the client holds; if all clients hold too much, some are cut off.
+    #[inline]
+    fn account(&self, hub: &Hub, context: &mut Context<Mail>) {
+        let queued = self.transaction.as_ref().map_or(0, |queued| queued.bytes());
+        self.client
+            .queued_bytes
+            .store(queued as u64, Ordering::Relaxed);
+        hub.clients.account(&self.client);
+        hub.evict_clients(context);
+    }
+
     /// Executes a command; false if it must wait until a pause is over.
     #[inline]
     fn execute(&mut self, mut call: Call<'_>, command: &Result<&'static Command, String>) -> bool {
@@ -331,7 +403,8 @@ impl State {
         {
             return self.refuse_for_now(call, command, text);
         }
-        if call.hub.parameters.memory_is_full.load(Ordering::Relaxed)
+        if call.hub.parameters.memory_bytes_max.load(Ordering::Relaxed) != 0
+            && call.hub.make_room(call.context.lane()) == Room::Full
             && self.needs_memory(call, command)
         {
             return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);
@@ -355,6 +428,9 @@ impl State {
         let stopwatch = Stopwatch::start(call.hub, call.context.lane(), command);
         match command.run {
             Run::Data(_) if command.may_wait => self.run_waiting(call, command),
+            Run::Data(_) if self.leaves_untouched || is_flush(command) => {
+                self.run_otherwise(call, command);
+            }
             Run::Data(_) => self.run_data(call, command),
             Run::Session(session_command) => {
                 let refusals = self.refusals.get();
@@ -401,6 +477,54 @@ impl State {
         if let Outcome::Failed(error) = outcome {
             let lane = call.context.lane();
             call.hub.note_failure(lane, command, &error.to_string());
+        }
+    }
+
+    /// Runs a data command whose locks are to be told something.
+    #[cold]
+    fn run_otherwise(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        let (hub, now_ms) = (call.hub, call.now_ms());
+        let is_flush = is_flush(command);
+        let Some(out) = call.context.out(self.id) else {
+            return;
+        };
+        let start = out.buffer().len();
+        let mut reply = Writer::new(out.buffer(), self.protocol);
+        let mut observer = LiveObserver(hub);
+        let keyspace = &hub.keyspace;
+        let mut locked = keyspace.lock(keyspace.shards_of(command, call.arguments));
+        if self.leaves_untouched {
+            locked.leave_untouched();
+        }
+        if is_flush {
+            locked.free_behind();
+        }
+        let outcome = keyspace.run_locked(
+            &mut locked,
+            command,
+            call.arguments,
+            self.database,
+            now_ms,
+            &mut reply,
+            &mut observer,
+        );
+        keyspace.release(locked, now_ms, &mut observer);
+        let waits = is_flush
+            && matches!(outcome, Outcome::Done)
+            && !call
+                .arguments
+                .get(1)
+                .is_some_and(|option| option.eq_ignore_ascii_case(b"async"))
+            && keyspace.lazily_freed().0 > 0;
+        if waits || !self.replies() {
+            out.buffer().truncate(start);
+        }
+        if waits {
+            self.wait_until_freed(call);
+        }
+        if let Outcome::Failed(error) = outcome {
+            let lane = call.context.lane();
+            hub.note_failure(lane, command, &error.to_string());
         }
     }
 
@@ -531,6 +655,12 @@ impl State {
     }
 }
 
+/// FLUSHALL and FLUSHDB, which leave what they empty to the background.
+#[inline]
+fn is_flush(command: &Command) -> bool {
+    matches!(command.locks, Locks::All) && matches!(command.name, "flushall" | "flushdb")
+}
+
 fn allowed_to_subscribers(command: &Command) -> bool {
     use SessionCommand as Name;
     matches!(
@@ -549,16 +679,7 @@ fn allowed_to_subscribers(command: &Command) -> bool {
     )
 }
 
-/// What CLIENT LIST counts as unread: replies that leave with this turn's end are not.
-fn unsent_bytes(out_bytes: usize) -> u64 {
-    if out_bytes > SENT_AT_ONCE_BYTES {
-        out_bytes as u64
-    } else {
-        0
-    }
-}
-
-/// Redis's own buffer of a client, which it does not count either.
-const SENT_AT_ONCE_BYTES: usize = 16 << 10;
 /// A client with so many bytes of replies unread gets no further command executed.
-const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
+const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
+/// Input of more bytes at once is looked at before it is executed.
+const LONG_INPUT_BYTES: usize = 64 << 10;

@@ -3,7 +3,6 @@
 use tidewire_keyspace::SessionCommand;
 
 use super::{Call, State, functions, scripting, slow};
-use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
 
 impl State {
@@ -37,7 +36,7 @@ impl State {
             Name::SlowlogLen => self.slowlog_len(call),
             Name::SlowlogReset => self.slowlog_reset(call),
             Name::SlowlogHelp => self.help(call, slow::SLOWLOG_HELP),
-            Name::MemoryPurge => self.reply(call.context, |reply| reply.ok()),
+            Name::MemoryPurge => self.memory_purge(call),
             Name::LatencyLatest => self.latency_latest(call),
             Name::LatencyHistory => self.latency_history(call),
             Name::LatencyReset => self.latency_reset(call),
@@ -45,11 +44,9 @@ impl State {
             Name::LatencyGraph => self.latency_graph(call),
             Name::LatencyHelp => self.help(call, slow::LATENCY_HELP),
             Name::LatencyHistogram => self.latency_histogram(call),
-            Name::MemoryDoctor => self.text(call, MEMORY_DOCTOR),
+            Name::MemoryDoctor => self.memory_doctor(call),
             Name::MemoryHelp => self.help(call, MEMORY_HELP),
-            Name::MemoryMallocStats => {
-                self.text(call, "Stats not supported for the current allocator");
-            }
+            Name::MemoryMallocStats => self.memory_malloc_stats(call),
             Name::MemoryStats => self.memory_stats(call),
             Name::ModuleHelp => self.help(call, MODULE_HELP),
             _ => self.run_server_itself(call, command),
@@ -93,33 +90,9 @@ impl State {
         }
         self.refuse(call, "ERR replication is not available on this server");
     }
-
-    fn memory_stats(&self, call: &mut Call<'_>) {
-        let keys: usize = (0..tidewire_keyspace::DATABASES)
-            .map(|database| call.hub.keyspace.keys(database))
-            .sum();
-        let resident = resident_bytes();
-        let numbers = [
-            ("peak.allocated", resident),
-            ("total.allocated", resident),
-            ("startup.allocated", 0),
-            ("keys.count", keys as u64),
-            ("keys.bytes-per-key", resident / (keys as u64).max(1)),
-            ("dataset.bytes", resident),
-        ];
-        self.reply(call.context, |reply| {
-            reply.map(numbers.len());
-            for (name, number) in numbers {
-                reply.bulk(name.as_bytes());
-                reply.integer(number as i64);
-            }
-        });
-    }
 }
 
 const WAVES: &str = "  ~^~    ~^~~     ~^~\n~^   ~^~~    ~~^~~   ~\n   ~~    ~^~     ~~^~\n\n";
-
-const MEMORY_DOCTOR: &str = "Sam, I have no advice: used_memory of INFO is what the kernel counts.";
 
 const MEMORY_HELP: &[&str] = &[
     "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

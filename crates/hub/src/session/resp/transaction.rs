@@ -23,6 +23,11 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
+    /// Bytes of what is queued.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether a replica would have to hear of it.
     pub(super) fn writes(&self, hub: &Hub) -> bool {
         let mut queued = self.queued.iter();

@@ -1,7 +1,6 @@
 //! The sections that Redis has, with the fields that have a meaning here, and those that tools
 //! look for.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_lane::LaneCounters;
@@ -9,7 +8,6 @@ use tidewire_lane::LaneCounters;
 use super::{line, read};
 use crate::access::Reason;
 use crate::hub::{Hub, unix_ms};
-use crate::memory::resident_bytes;
 use crate::session::resp::parameters::REDIS_VERSION;
 use crate::session::resp::replication::StreamStatus;
 
@@ -76,60 +74,6 @@ pub(super) fn clients(hub: &Hub, _: u64, out: &mut String) {
     );
 }
 
-pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
-    let resident = resident_bytes();
-    let peak = peak_bytes().max(resident);
-    let system = system_bytes();
-    let limit = hub.parameters.number("maxmemory");
-    line(out, "used_memory", resident);
-    line(out, "used_memory_human", human(resident));
-    line(out, "used_memory_rss", resident);
-    line(out, "used_memory_rss_human", human(resident));
-    line(out, "used_memory_peak", peak);
-    line(out, "used_memory_peak_human", human(peak));
-    scripting(hub, out);
-    line(out, "total_system_memory", system);
-    line(out, "total_system_memory_human", human(system));
-    line(out, "maxmemory", limit);
-    line(out, "maxmemory_human", human(limit));
-    line(
-        out,
-        "maxmemory_policy",
-        hub.parameters.text("maxmemory-policy"),
-    );
-    line(out, "mem_fragmentation_ratio", "1.00");
-    line(out, "mem_clients_normal", 0);
-    line(out, "mem_allocator", "mimalloc");
-    line(out, "allocator_allocated", resident);
-    line(out, "allocator_active", resident);
-    line(out, "allocator_resident", resident);
-    line(out, "active_defrag_running", 0);
-    line(out, "lazyfree_pending_objects", 0);
-    line(out, "lazyfreed_objects", 0);
-}
-
-fn scripting(hub: &Hub, out: &mut String) {
-    let (scripts, libraries) = (&hub.scripting.scripts, &hub.scripting.libraries);
-    let [script_states, function_states] = hub.scripting.bytes();
-    let (script_bytes, library_bytes) = (scripts.memory_bytes(), libraries.memory_bytes());
-    let set = libraries.current();
-    let states = script_states + function_states;
-    line(out, "used_memory_lua", script_states);
-    line(out, "used_memory_vm_eval", script_states);
-    line(out, "used_memory_lua_human", human(script_states));
-    line(out, "used_memory_scripts_eval", script_bytes);
-    line(out, "number_of_cached_scripts", scripts.count());
-    line(out, "number_of_functions", set.function_count());
-    line(out, "number_of_libraries", set.libraries().len());
-    line(out, "used_memory_vm_functions", function_states);
-    line(out, "used_memory_vm_total", states);
-    line(out, "used_memory_vm_total_human", human(states));
-    line(out, "used_memory_functions", library_bytes);
-    let bytes = (script_bytes + library_bytes) as u64;
-    line(out, "used_memory_scripts", bytes);
-    line(out, "used_memory_scripts_human", human(bytes));
-}
-
 pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     let sum = |counter: fn(&LaneCounters) -> &AtomicU64| -> u64 {
         hub.lanes.iter().map(|lane| read(counter(lane))).sum()
@@ -160,8 +104,7 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     line(out, "expired_keys", totals.expired_keys);
     line(out, "expired_stale_perc", "0.00");
     line(out, "expired_time_cap_reached_count", 0);
-    line(out, "evicted_keys", 0);
-    line(out, "evicted_clients", 0);
+    super::memory::evictions(hub, out);
     line(out, "keyspace_hits", totals.hits);
     line(out, "keyspace_misses", totals.misses);
     let subscriptions = &hub.subscriptions;
@@ -305,24 +248,6 @@ fn run_id(hub: &Hub) -> String {
     format!("{:024x}{:016x}", std::process::id(), hub.started_unix_ns)
 }
 
-/// The most that it has held.
-fn peak_bytes() -> u64 {
-    kilobytes_in("/proc/self/status", "VmHWM:") * 1024
-}
-
-fn system_bytes() -> u64 {
-    static BYTES: OnceLock<u64> = OnceLock::new();
-    *BYTES.get_or_init(|| kilobytes_in("/proc/meminfo", "MemTotal:") * 1024)
-}
-
-fn kilobytes_in(path: &str, name: &str) -> u64 {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let found = text.lines().find_map(|line| line.strip_prefix(name));
-    found
-        .and_then(|value| value.trim().trim_end_matches(" kB").parse().ok())
-        .unwrap_or(0)
-}
-
 /// Seconds of processor time, in user mode and in the kernel.
 fn cpu_seconds() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -335,15 +260,6 @@ fn cpu_seconds() -> [f64; 2] {
             .and_then(|t| t.parse::<f64>().ok())
     };
     [11, 12].map(|index| ticks(index).unwrap_or(0.0) / CLOCK_TICKS_A_SECOND)
-}
-
-fn human(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes}B"),
-        1024..1_048_576 => format!("{:.2}K", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.2}M", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2}G", bytes as f64 / 1_073_741_824.0),
-    }
 }
 
 /// What Linux reports processor time in, on every architecture.

@@ -1,0 +1,233 @@
+//! `maxmemory`: keys give way, or clients hear that memory is full.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::{Evicted, EvictionOrder, EvictionRules, Evictor};
+use tidewire_lane::{CloseReason, Context};
+
+use crate::hub::{Hub, LiveObserver, Mail, unix_ms, unix_ns};
+use crate::memory::used_bytes;
+
+/// What is left of the memory that the process may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is some.
+    Enough,
+    /// There is none yet: keys are still giving way.
+    Clearing,
+    /// There is none, and no key may give way.
+    Full,
+}
+
+/// What the lanes know of their evictions.
+#[derive(Debug)]
+pub(crate) struct Evictions {
+    lanes: Vec<Mutex<Evictor>>,
+    /// Since when memory has been full, ns since the UNIX epoch; 0 while it is not.
+    full_since_ns: AtomicU64,
+    /// For how long it was, all times before that together.
+    full_ns: AtomicU64,
+}
+
+impl Evictions {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            full_since_ns: AtomicU64::new(0),
+            full_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// For how long memory has been full, all in all and just now, ns.
+    pub(crate) fn full_ns(&self) -> [u64; 2] {
+        let since_ns = self.full_since_ns.load(Ordering::Relaxed);
+        let now_ns = match since_ns {
+            0 => 0,
+            since_ns => unix_ns().saturating_sub(since_ns),
+        };
+        [self.full_ns.load(Ordering::Relaxed) + now_ns, now_ns]
+    }
+
+    /// Counts from zero on.
+    pub(crate) fn reset(&self) {
+        self.full_ns.store(0, Ordering::Relaxed);
+    }
+
+    fn note(&self, room: Room) {
+        let is_full = room != Room::Enough;
+        if is_full == (self.full_since_ns.load(Ordering::Relaxed) != 0) {
+            return;
+        }
+        let now_ns = unix_ns();
+        let since_ns = self
+            .full_since_ns
+            .swap(if is_full { now_ns } else { 0 }, Ordering::Relaxed);
+        if since_ns != 0 && !is_full {
+            let past_ns = now_ns.saturating_sub(since_ns);
+            self.full_ns.fetch_add(past_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Hub {
+    /// Lets keys give way until less than `maxmemory` is held, for as long as
+    /// `maxmemory-eviction-tenacity` allows. To be called where no shard is held.
+    #[inline]
+    pub(crate) fn make_room(&self, lane: usize) -> Room {
+        let bytes_max = self.parameters.memory_bytes_max.load(Ordering::Relaxed);
+        if bytes_max == 0 || used_bytes() <= bytes_max {
+            if self.parameters.memory_is_full.load(Ordering::Relaxed) {
+                self.note_room(Room::Enough);
+            }
+            return Room::Enough;
+        }
+        self.evict(lane, bytes_max)
+    }
+
+    #[cold]
+    fn evict(&self, lane: usize, bytes_max: u64) -> Room {
+        // A script that has run for too long holds every shard, and a pause keeps keys as they are.
+        let paused = self.pause.may_be_on() && self.pause.until_ms(unix_ms()).is_some();
+        if paused || self.scripting.is_running() {
+            return Room::Enough;
+        }
+        let rules = *self.parameters.eviction.lock();
+        let room = match rules {
+            Some(rules) => self.evict_by(rules, lane, bytes_max),
+            None => Room::Full,
+        };
+        self.note_room(room);
+        room
+    }
+
+    fn evict_by(&self, rules: EvictionRules, lane: usize, bytes_max: u64) -> Room {
+        let time_max_ns = self.parameters.eviction_ns_max.load(Ordering::Relaxed);
+        let started = Instant::now();
+        let is_late = || started.elapsed() > Duration::from_nanos(time_max_ns);
+        let mut evictor = self.evictions.lanes[lane].lock();
+        let mut observer = LiveObserver(self);
+        for count in 1u64.. {
+            match self
+                .keyspace
+                .evict(&mut evictor, rules, unix_ms(), &mut observer)
+            {
+                Evicted::Key => {}
+                // Others hold the shards: they go on, and so does this lane.
+                Evicted::Busy => return Room::Clearing,
+                Evicted::Nothing if self.keyspace.lazily_freed().0 > 0 && !is_late() => {
+                    std::thread::sleep(LAZY_WAIT);
+                }
+                Evicted::Nothing => return Room::Full,
+            }
+            if used_bytes() <= bytes_max {
+                return Room::Enough;
+            }
+            if count % KEYS_A_LOOK == 0 && is_late() {
+                return Room::Clearing;
+            }
+        }
+        Room::Clearing
+    }
+
+    /// `maxmemory-clients`: cuts off those clients who hold most, if all together hold too much.
+    #[inline]
+    pub(crate) fn evict_clients(&self, context: &mut Context<Mail>) {
+        let bytes_max = self.parameters.clients_bytes_max.load(Ordering::Relaxed);
+        if bytes_max == 0 || self.clients.memory_bytes() <= bytes_max {
+            return;
+        }
+        for client in self.clients.evict(bytes_max) {
+            match client.lane == context.lane() {
+                true => context.cut_off(client.connection, CloseReason::Requested),
+                false => self.mailboxes()[client.lane].send(Mail::CutOff(client.connection)),
+            }
+        }
+    }
+
+    fn note_room(&self, room: Room) {
+        let is_full = &self.parameters.memory_is_full;
+        let now = room == Room::Full;
+        if is_full.load(Ordering::Relaxed) != now {
+            is_full.store(now, Ordering::Relaxed);
+        }
+        self.evictions.note(room);
+    }
+}
+
+/// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.
+pub(crate) fn rules_of(policy: &[u8], samples: usize) -> Option<EvictionRules> {
+    let (scope, order) = std::str::from_utf8(policy).ok()?.split_once('-')?;
+    let order = match order {
+        "lru" => EvictionOrder::LeastRecentlyUsed,
+        "lfu" => EvictionOrder::LeastFrequentlyUsed,
+        "random" => EvictionOrder::Random,
+        "ttl" => EvictionOrder::SoonestToExpire,
+        _ => return None,
+    };
+    Some(EvictionRules {
+        order,
+        expiring_only: scope == "volatile",
+        samples,
+    })
+}
+
+/// What `maxmemory-clients` allows, bytes; 0 for no limit. A part of `maxmemory`, if it is a
+/// percentage.
+pub(crate) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
+    let allowed = match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent: u64 = percent.parse().unwrap_or(0);
+            (u128::from(bytes_max) * u128::from(percent) / 100) as u64
+        }
+        None => text.parse().unwrap_or(0),
+    };
+    match allowed {
+        0 => 0,
+        // With less nobody could say so.
+        allowed => allowed.max(128 << 10),
+    }
+}
+
+/// How long one round of evictions may last at a tenacity of 0 to 100, ns: up to 0.5 ms at 10,
+/// 15 % more for each step from there, and without end at 100.
+pub(crate) fn time_max_ns(tenacity: u64) -> u64 {
+    match tenacity {
+        0..=10 => tenacity * 50_000,
+        11..100 => (500_000.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+/// Keys that go between two looks at the clock.
+const KEYS_A_LOOK: u64 = 16;
+/// How long to wait for what is being freed in the background.
+const LAZY_WAIT: Duration = Duration::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_s_name_says_which_keys_go() {
+        let rules = rules_of(b"volatile-lfu", 7).expect("a policy");
+        assert!(rules.expiring_only && rules.samples == 7);
+        assert_eq!(rules.order, EvictionOrder::LeastFrequentlyUsed);
+        assert!(
+            !rules_of(b"allkeys-random", 5)
+                .expect("a policy")
+                .expiring_only
+        );
+        assert_eq!(rules_of(b"noeviction", 5), None);
+    }
+
+    #[test]
+    fn tenacity_stretches_the_time_for_evictions() {
+        assert_eq!([0, 1, 10].map(time_max_ns), [0, 50_000, 500_000]);
+        assert!((570_000..580_000).contains(&time_max_ns(11)));
+        // About two minutes.
+        assert!((130..150).contains(&(time_max_ns(99) / 1_000_000_000)));
+        assert_eq!(time_max_ns(100), u64::MAX);
+    }
+}

@@ -1,0 +1,145 @@
+//! Freeing what takes long to free, away from the lanes: a thread of its own takes large values
+//! and whole tables, begun when there first is one.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
+
+use crate::entry::Entry;
+use crate::shard::Dictionary;
+use crate::value::Object;
+
+/// Frees things in the background.
+pub(crate) struct Reclaimer {
+    /// One bit for each [`Cause`] whose large values are freed in the background.
+    lazy: AtomicU8,
+    sender: OnceLock<Sender<Garbage>>,
+    counts: Arc<Counts>,
+}
+
+/// Why something is freed; the number is its bit among the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Cause {
+    /// `lazyfree-lazy-eviction`.
+    Eviction = 1,
+    /// `lazyfree-lazy-expire`.
+    Expiry = 2,
+    /// `lazyfree-lazy-server-del`: another value takes its place.
+    Replacement = 4,
+    /// `lazyfree-lazy-user-del`: DEL.
+    Deletion = 8,
+    /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB.
+    Flush = 16,
+    /// UNLINK: always.
+    Unlink = 128,
+}
+
+/// Something to free.
+pub(crate) enum Garbage {
+    Entry(Entry),
+    Object(Box<Object>),
+    Dictionary(Dictionary),
+    /// Everything before it has been freed.
+    Mark(Box<dyn FnOnce() + Send>),
+}
+
+#[derive(Default)]
+struct Counts {
+    pending: AtomicU64,
+    freed: AtomicU64,
+}
+
+impl Reclaimer {
+    pub(crate) fn new() -> Self {
+        Reclaimer {
+            lazy: AtomicU8::new(0),
+            sender: OnceLock::new(),
+            counts: Arc::default(),
+        }
+    }
+
+    /// Sets which causes free in the background, as a sum of [`Cause`]s.
+    pub(crate) fn set_lazy(&self, causes: u8) {
+        self.lazy.store(causes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_lazy(&self, cause: Cause) -> bool {
+        cause == Cause::Unlink || self.lazy.load(Ordering::Relaxed) & cause as u8 != 0
+    }
+
+    /// Keys whose values wait to be freed.
+    pub(crate) fn pending(&self) -> u64 {
+        self.counts.pending.load(Ordering::Relaxed)
+    }
+
+    /// Keys whose values were freed here.
+    pub(crate) fn freed(&self) -> u64 {
+        self.counts.freed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reset(&self) {
+        self.counts.freed.store(0, Ordering::Relaxed);
+    }
+
+    /// Frees something in the background; here, if no thread can be had.
+    pub(crate) fn free(&self, garbage: Garbage) {
+        let count = garbage.keys();
+        self.counts.pending.fetch_add(count, Ordering::Relaxed);
+        let sender = self.sender.get_or_init(|| start(self.counts.clone()));
+        if let Err(unsent) = sender.send(garbage) {
+            unsent.0.free(&self.counts);
+        }
+    }
+}
+
+/// The thread ends with the sender.
+fn start(counts: Arc<Counts>) -> Sender<Garbage> {
+    let (sender, receiver) = channel::<Garbage>();
+    let run = move || {
+        while let Ok(garbage) = receiver.recv() {
+            garbage.free(&counts);
+        }
+    };
+    let thread = std::thread::Builder::new().name("tidewire-free".to_owned());
+    // Without it the receiver is gone, and whoever sends frees himself.
+    drop(thread.spawn(run));
+    sender
+}
+
+impl Garbage {
+    /// How many keys INFO counts it as.
+    fn keys(&self) -> u64 {
+        match self {
+            Garbage::Entry(_) | Garbage::Object(_) => 1,
+            Garbage::Dictionary(dictionary) => dictionary.table.len() as u64,
+            Garbage::Mark(_) => 0,
+        }
+    }
+
+    fn free(self, counts: &Counts) {
+        let count = self.keys();
+        match self {
+            Garbage::Entry(entry) => drop(entry),
+            Garbage::Object(object) => drop(object),
+            Garbage::Dictionary(dictionary) => drop(dictionary),
+            Garbage::Mark(done) => done(),
+        }
+        counts.freed.fetch_add(count, Ordering::Relaxed);
+        counts.pending.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Reclaimer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Reclaimer")
+            .field("pending", &self.pending())
+            .field("freed", &self.freed())
+            .finish()
+    }
+}
+
+/// Values of more parts are worth the background.
+pub(crate) const PARTS_MIN: usize = 64;

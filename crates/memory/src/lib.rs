@@ -1,0 +1,191 @@
+//! The program's allocator: mimalloc, with an exact count of what is held.
+//!
+//! Each thread counts in a cache line of its own, with plain loads and stores, so that counting
+//! costs an allocation a nanosecond; who asks for the sum reads one line a thread. Blocks count as
+//! what the allocator sets aside for them, its rounding included.
+//!
+//! ```
+//! #[global_allocator]
+//! static ALLOCATOR: tidewire_memory::Allocator = tidewire_memory::Allocator;
+//!
+//! let before = tidewire_memory::used_bytes();
+//! let block = vec![0u8; 100_000];
+//! assert!(tidewire_memory::used_bytes() - before >= 100_000);
+//! drop(block);
+//! assert_eq!(tidewire_memory::used_bytes(), before);
+//! ```
+
+#![allow(unsafe_code, reason = "an allocator has no other form")]
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use mimalloc::MiMalloc;
+
+/// mimalloc, with a count of bytes.
+#[derive(Debug)]
+pub struct Allocator;
+
+/// Bytes that the process has allocated and not given back, over all threads; 0 if [`Allocator`]
+/// is not the program's. Reads one cache line a thread.
+#[inline]
+pub fn used_bytes() -> u64 {
+    let threads = THREADS.load(Ordering::Relaxed).min(COUNTERS.len());
+    let sum: i64 = COUNTERS[..threads]
+        .iter()
+        .map(|counter| counter.0.load(Ordering::Relaxed))
+        .sum();
+    sum.max(0) as u64
+}
+
+/// What a block of so many bytes takes: mimalloc has four sizes between powers of two.
+#[inline]
+pub fn block_bytes(size: usize) -> usize {
+    if size <= 64 {
+        return if size <= 8 { 8 } else { (size + 15) & !15 };
+    }
+    let step = if size > LARGE_BYTES_MIN {
+        PAGE_BYTES
+    } else {
+        1 << ((size - 1).ilog2() - 2)
+    };
+    size.checked_next_multiple_of(step).unwrap_or(size)
+}
+
+/// Gives memory that the calling thread holds unused back to the system, as far as it can.
+pub fn purge() {
+    // SAFETY: it may be called at any time, from any thread.
+    unsafe { libmimalloc_sys::mi_collect(true) }
+}
+
+/// The allocator's own report of all it does, for people.
+pub fn report() -> String {
+    let mut text = String::new();
+    // SAFETY: the function is called during this call alone, with the pointer to `text`.
+    unsafe {
+        libmimalloc_sys::mi_stats_print_out(Some(append), (&raw mut text).cast());
+    }
+    text
+}
+
+unsafe extern "C" fn append(message: *const c_char, to: *mut c_void) {
+    // SAFETY: the allocator gives a text that ends with a zero byte.
+    let message = unsafe { CStr::from_ptr(message) };
+    // SAFETY: `report` has given a pointer to its own text, which nobody else uses now.
+    let text = unsafe { &mut *to.cast::<String>() };
+    text.push_str(&message.to_string_lossy());
+}
+
+/// On a pair of cache lines of its own.
+#[repr(align(128))]
+struct Counter(AtomicI64);
+
+thread_local! {
+    /// The thread's counter, counted from 1; 0 before its first allocation.
+    static MINE: Cell<usize> = const { Cell::new(0) };
+}
+
+static COUNTERS: [Counter; COUNTERS_MAX] = [const { Counter(AtomicI64::new(0)) }; COUNTERS_MAX];
+/// Threads that have a counter.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+#[inline]
+fn note(bytes: i64) {
+    let mine = MINE.get();
+    if mine == 0 || mine >= COUNTERS_MAX {
+        return note_elsewhere(bytes);
+    }
+    // Nobody else writes it.
+    let counter = &COUNTERS[mine - 1].0;
+    counter.store(counter.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+}
+
+/// A thread's first; and those of threads beyond the number of counters, which share the last.
+#[cold]
+fn note_elsewhere(bytes: i64) {
+    if MINE.get() == 0 {
+        MINE.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    let index = MINE.get().min(COUNTERS_MAX) - 1;
+    COUNTERS[index].0.fetch_add(bytes, Ordering::Relaxed);
+}
+
+fn counted(size: usize) -> i64 {
+    block_bytes(size) as i64
+}
+
+// SAFETY: every call goes to mimalloc unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc`.
+        let block = unsafe { MiMalloc.alloc(layout) };
+        if !block.is_null() {
+            note(counted(layout.size()));
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        let block = unsafe { MiMalloc.alloc_zeroed(layout) };
+        if !block.is_null() {
+            note(counted(layout.size()));
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        note(-counted(layout.size()));
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { MiMalloc.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `realloc`.
+        let moved = unsafe { MiMalloc.realloc(block, layout, size) };
+        if !moved.is_null() {
+            note(counted(size) - counted(layout.size()));
+        }
+        moved
+    }
+}
+
+/// Threads with a counter of their own, and one counter for all others.
+const COUNTERS_MAX: usize = 64;
+const PAGE_BYTES: usize = 4096;
+/// Blocks beyond this are rounded to pages.
+const LARGE_BYTES_MIN: usize = 512 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_counts_as_what_the_allocator_sets_aside() {
+        for size in (1..5_000).chain([10_000, 65_537, 100_000, 131_073]) {
+            // SAFETY: it computes with the number alone.
+            let real = unsafe { libmimalloc_sys::mi_good_size(size) };
+            assert_eq!(block_bytes(size), real, "of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn threads_beyond_the_counters_are_counted_together() {
+        let counted = || {
+            note(1_000);
+            MINE.get()
+        };
+        let before = used_bytes();
+        let numbers: Vec<usize> = (0..100)
+            .map(|_| std::thread::spawn(counted).join().expect("counted"))
+            .collect();
+        assert!(numbers.iter().any(|&number| number > COUNTERS_MAX));
+        assert_eq!(used_bytes() - before, 100_000);
+    }
+}
