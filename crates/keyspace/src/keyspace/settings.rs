@@ -1,0 +1,142 @@
+//! What may be changed while the keyspace is in use.
+
+use std::sync::atomic::Ordering;
+
+use super::{Keyspace, LazyFreeing};
+use crate::access::Access;
+use crate::observer::EventClasses;
+use crate::reclaim::{Cause, Garbage};
+
+impl Keyspace {
+    /// Changes from how many fields, and how long ones, hashes are kept as tables: the settings
+    /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
+    pub fn set_hash_limits(&self, entries_max: usize, value_bytes_max: usize) {
+        // A packed hash stays far below the 4 GiB that its entry's length can tell.
+        let entries_max = entries_max.min(crate::packed::FIELDS_MAX);
+        let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
+        self.hash_entries_max.store(entries_max, Ordering::Relaxed);
+        self.hash_value_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// Changes up to how many members, and how long ones, sets are kept small: the settings
+    /// `set-max-intset-entries`, `set-max-listpack-entries` and `set-max-listpack-value`.
+    pub fn set_set_limits(&self, integers_max: usize, entries_max: usize, value_bytes_max: usize) {
+        let integers_max = integers_max.min(crate::integers::COUNT_MAX);
+        let entries_max = entries_max.min(crate::elements::COUNT_MAX);
+        let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
+        self.set_integers_max.store(integers_max, Ordering::Relaxed);
+        self.set_packed_max.store(entries_max, Ordering::Relaxed);
+        self.set_packed_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// Changes of which classes of events [`Observer::notified`] hears.
+    pub fn set_notifications(&self, classes: EventClasses) {
+        self.notifications.store(classes.bits(), Ordering::Relaxed);
+    }
+
+    /// Changes what is noted of the use of keys: how often, under the policies allkeys-lfu and
+    /// volatile-lfu, with `lfu-log-factor` and `lfu-decay-time`; otherwise when. What was noted
+    /// before is taken for the new.
+    pub fn set_access(&self, counts: bool, log_factor: u32, decay_minutes: u32) {
+        let access = Access::new(counts, log_factor, decay_minutes);
+        self.access.store(access.0, Ordering::Relaxed);
+    }
+
+    /// Whether small integers count as shared in OBJECT REFCOUNT: as Redis has them, unless a limit
+    /// on memory makes it note the use of each.
+    pub fn set_shares_integers(&self, shares: bool) {
+        self.shares_integers.store(shares, Ordering::Relaxed);
+    }
+
+    /// Changes which large values are freed in the background.
+    pub fn set_lazy_freeing(&self, lazy: LazyFreeing) {
+        let causes = [
+            (lazy.eviction, Cause::Eviction),
+            (lazy.expiry, Cause::Expiry),
+            (lazy.replacement, Cause::Replacement),
+            (lazy.deletion, Cause::Deletion),
+            (lazy.flush, Cause::Flush),
+        ];
+        let bit = |(is_lazy, cause): (bool, Cause)| if is_lazy { cause as u8 } else { 0 };
+        self.reclaimer.set_lazy(causes.into_iter().map(bit).sum());
+    }
+
+    /// Keys whose values wait to be freed in the background, and how many have been since the last
+    /// [`reset_totals`](Self::reset_totals).
+    pub fn lazily_freed(&self) -> (u64, u64) {
+        (self.reclaimer.pending(), self.reclaimer.freed())
+    }
+
+    /// Calls `done` on the thread that frees, when all that waits to be freed now is freed.
+    pub fn when_freed(&self, done: Box<dyn FnOnce() + Send>) {
+        self.reclaimer.free(Garbage::Mark(done));
+    }
+
+    /// See [`set_shares_integers`](Self::set_shares_integers).
+    pub(crate) fn shares_integers(&self) -> bool {
+        self.shares_integers.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn access(&self) -> Access {
+        Access(self.access.load(Ordering::Relaxed))
+    }
+
+    /// The classes of events that [`Observer::notified`] hears of.
+    #[inline]
+    pub fn notifications(&self) -> EventClasses {
+        EventClasses::from_bits(self.notifications.load(Ordering::Relaxed))
+    }
+
+    /// Changes up to how many members, and how long ones, sorted sets are kept small: the settings
+    /// `zset-max-listpack-entries` and `zset-max-listpack-value`.
+    pub fn set_sorted_set_limits(&self, entries_max: usize, value_bytes_max: usize) {
+        let entries_max = entries_max.min(crate::sorted_set::COUNT_MAX);
+        let value_bytes_max = value_bytes_max.min(PACKED_VALUE_BYTES_MAX);
+        self.sorted_set_entries_max
+            .store(entries_max, Ordering::Relaxed);
+        self.sorted_set_value_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
+    }
+
+    /// Changes how much a list's chunk holds: the setting `list-max-listpack-size`, elements or,
+    /// if it is negative, a size class.
+    pub fn set_list_limit(&self, listpack_size: i32) {
+        let (bytes_max, count_max) = match usize::try_from(listpack_size) {
+            Ok(count) => (LIST_BYTES_MAX, count.max(1)),
+            Err(_) => {
+                let class = listpack_size.unsigned_abs().min(5);
+                (2048 << class, usize::MAX)
+            }
+        };
+        self.list_bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.list_count_max.store(count_max, Ordering::Relaxed);
+    }
+
+    /// Changes up to how many bytes a HyperLogLog is kept as runs: the setting
+    /// `hll-sparse-max-bytes`.
+    pub fn set_hyperloglog_limit(&self, sparse_bytes_max: usize) {
+        self.hyperloglog_sparse_bytes_max
+            .store(sparse_bytes_max, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hyperloglog_sparse_bytes_max(&self) -> usize {
+        self.hyperloglog_sparse_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes up to where a stream's entries share a block: the settings `stream-node-max-bytes`
+    /// and `stream-node-max-entries`.
+    pub fn set_stream_limits(&self, bytes_max: usize, entries_max: usize) {
+        self.stream_node_bytes_max
+            .store(bytes_max, Ordering::Relaxed);
+        self.stream_node_entries_max
+            .store(entries_max, Ordering::Relaxed);
+    }
+}
+
+/// Longer fields and values are never packed, whatever the settings say.
+const PACKED_VALUE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a list's chunk where the setting counts elements.
+const LIST_BYTES_MAX: usize = 8 << 10;

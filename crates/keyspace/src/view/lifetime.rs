@@ -1,0 +1,185 @@
+//! What a key lives through: it is used, its time comes, and what it held is freed.
+
+use super::{Key, View};
+use crate::access::Access;
+use crate::commands::waiting::Ready;
+use crate::entry::Entry;
+use crate::fields;
+use crate::hash;
+use crate::keyspace::shard_of;
+use crate::observer::Event;
+use crate::reclaim::{Cause, Garbage, PARTS_MIN};
+use crate::shard::Dictionary;
+use crate::table::Place;
+use crate::tracked::CHANGES_TOLD;
+use crate::value::Object;
+
+impl View<'_, '_> {
+    /// Removes keys of this database whose time has come from a shard, at most `budget`; returns
+    /// how many.
+    pub(crate) fn expire_keys(&mut self, shard: usize, budget: usize) -> usize {
+        let (database, now_ms) = (self.database, self.now_ms);
+        if self.keyspace.is_expiry_paused(now_ms) {
+            return 0;
+        }
+        let notified = self.notifications.intersects(Event::Expired.class());
+        let told = self.keyspace.propagation().is_wanted();
+        let (mut ready, mut gone) = (Vec::new(), Vec::<Box<[u8]>>::new());
+        let totals = &self.keyspace.tracking_totals;
+        let tells_changes = self.tracking & CHANGES_TOLD != 0;
+        let mut large = Vec::new();
+        let count = self.visit_shard(shard, |shard, observer| {
+            let mut count = 0;
+            while count < budget
+                && let Some((hash, entry)) = shard.databases[database].pop_due(now_ms)
+            {
+                count += 1;
+                shard.changes += 1;
+                shard.expired_keys += 1;
+                if entry.is_live() {
+                    shard.live.remove(entry.key());
+                    observer.changed(database, entry.key(), Event::Expired, None);
+                }
+                if notified {
+                    observer.notified(database, entry.key(), Event::Expired);
+                }
+                if told {
+                    gone.push(Box::from(entry.key()));
+                }
+                if let Some(trackers) = shard.take_trackers(entry.key(), totals) {
+                    observer.invalidated(entry.key(), &trackers);
+                }
+                if tells_changes {
+                    observer.modified(entry.key());
+                }
+                if let Some(interests) = &mut shard.interests[database]
+                    && interests.touch(entry.key())
+                {
+                    ready.push(Ready::new(database, hash, entry.key()));
+                }
+                if entry.object().is_some() {
+                    large.push(entry);
+                }
+            }
+            count
+        });
+        ready
+            .into_iter()
+            .for_each(|ready| self.locked.add_ready(ready));
+        gone.iter().for_each(|key| self.propagate_expired(key));
+        large
+            .into_iter()
+            .for_each(|entry| self.dispose(entry, Cause::Expiry));
+        count
+    }
+
+    /// Removes fields whose time has come in a shard that is held, at most `budget`; returns how
+    /// many.
+    pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
+        let mut count = 0;
+        let told = self.keyspace.propagation().is_wanted();
+        while count < budget {
+            let (database, now_ms) = (self.database, self.now_ms);
+            let dictionary = &mut self.locked.shard(shard).databases[database];
+            let mut gone = Vec::<Box<[u8]>>::new();
+            let mut note = |field: &[u8]| {
+                if told {
+                    gone.push(Box::from(field));
+                }
+            };
+            let due = dictionary.pop_due_fields(now_ms, budget - count, &mut note);
+            let Some(due) = due else {
+                break;
+            };
+            count += due.count;
+            let name = dictionary.table.entry(due.place).key().to_vec();
+            let key = self.key(&name);
+            gone.iter()
+                .for_each(|field| self.propagate_field_gone(key, field));
+            self.changed(key, due.place, Event::HashExpired);
+            if fields::len(self.entry(key, due.place)) == 0 {
+                self.remove(key, due.place, Event::Delete);
+            } else {
+                self.settle_fields(key, due.place);
+            }
+        }
+        self.keyspace.note_expired_fields(count);
+        count
+    }
+
+    /// Frees what a shard's part of a database was, in the background or once the locks are
+    /// released.
+    pub(crate) fn dispose_dictionary(&mut self, dictionary: Dictionary, is_lazy: bool) {
+        let garbage = Garbage::Dictionary(dictionary);
+        if is_lazy || self.locked.frees_behind {
+            self.keyspace.reclaimer.free(garbage);
+        } else {
+            self.locked.drop_later(garbage);
+        }
+    }
+
+    /// Frees what was the value of a key that has another one now.
+    #[cold]
+    pub(super) fn dispose_object(&mut self, object: Box<Object>) {
+        if object.parts() > PARTS_MIN {
+            let garbage = Garbage::Object(object);
+            match self.keyspace.reclaimer.is_lazy(Cause::Replacement) {
+                true => self.keyspace.reclaimer.free(garbage),
+                false => self.locked.drop_later(garbage),
+            }
+        }
+    }
+
+    /// Frees an entry that was taken out: a large one in the background, if the settings say so
+    /// for this cause, or else once the locks are released.
+    pub(crate) fn dispose(&mut self, entry: Entry, cause: Cause) {
+        if entry
+            .object()
+            .is_some_and(|object| object.parts() > PARTS_MIN)
+        {
+            let garbage = Garbage::Entry(entry);
+            match self.keyspace.reclaimer.is_lazy(cause) {
+                true => self.keyspace.reclaimer.free(garbage),
+                false => self.locked.drop_later(garbage),
+            }
+        }
+    }
+
+    /// Notes in the entry that its key is used. Its header is in the cache: it was just compared.
+    #[inline]
+    pub(super) fn note_use(&mut self, key: Key<'_>, place: Place) {
+        if self.access.counts() {
+            return self.count_use(key, place);
+        }
+        let used = self.access.initial(self.now_ms);
+        let entry = self.entry_mut(key, place);
+        if entry.access() != used {
+            entry.set_access(used);
+        }
+    }
+
+    /// A command counts once however often it looks.
+    #[cold]
+    fn count_use(&mut self, key: Key<'_>, place: Place) {
+        if self.counted.replace(key.hash) == Some(key.hash) {
+            return;
+        }
+        let (access, now_ms, database) = (self.access, self.now_ms, self.database);
+        let shard = self.locked.shard(shard_of(key.hash));
+        shard.uses = shard.uses.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let random = hash::mixed(key.hash ^ shard.uses);
+        let entry = shard.databases[database].table.entry_mut(place);
+        entry.set_access(access.counted(entry.access(), now_ms, random));
+    }
+
+    /// The bits in which a key's use is noted.
+    pub(crate) fn access_of(&mut self, key: Key<'_>) -> Option<u32> {
+        let place = self.find(key)?;
+        Some(self.entry(key, place).access())
+    }
+
+    /// How the use of keys is noted.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+}
