@@ -6,7 +6,7 @@ mod traffic;
 
 use crate::command::{CANCEL, JOIN, LEAVE, PING, SUBSCRIBE, encode_command, encode_error};
 use crate::config::Config;
-use crate::curve::{self, Cipher};
+use crate::curve::{self, Cipher, Randomness};
 use crate::error::Error;
 use crate::frame::{FLAGS_3, encode_frame, frame_header};
 use crate::greeting::{Greeting, Version};
@@ -187,7 +187,16 @@ struct Handshake {
 
 impl Connection {
     /// Begins a connection; the first bytes to send are at once in [`outgoing`](Self::outgoing).
-    pub fn new(mut config: Config, now_ns: u64) -> Connection {
+    pub fn new(config: Config, now_ns: u64) -> Connection {
+        Connection::with_randomness(config, now_ns, curve::system_randomness)
+    }
+
+    /// With random numbers that a test can foresee.
+    pub(crate) fn with_randomness(
+        mut config: Config,
+        now_ns: u64,
+        randomness: Randomness,
+    ) -> Connection {
         config.routing_id.truncate(ROUTING_ID_BYTES_MAX);
         if config.websocket {
             config.version_min = Version::V3_0;
@@ -200,7 +209,7 @@ impl Connection {
         let mut outgoing = Vec::with_capacity(128);
         let handshake = Handshake {
             greeting: Greeting::begin(&config, &mut outgoing),
-            mechanism: Mechanism::new(&config),
+            mechanism: Mechanism::new(&config, randomness),
             own_metadata: own_metadata(&config),
         };
         let audience = match config.socket_type.is_publisher() {
@@ -394,6 +403,10 @@ impl Connection {
         self.liveness.traffic();
         self.body_left = self.body_left.saturating_sub(count);
         self.body_left == 0
+    }
+
+    pub(crate) fn cipher_mut(&mut self) -> Option<&mut Cipher> {
+        self.cipher.as_deref_mut()
     }
 
     fn encode_subscription(&mut self, out: &mut Vec<u8>, topic: &[u8], name: &[u8], octet: u8) {

@@ -1,5 +1,9 @@
 //! Entries for fuzzers, called by the tests over the corpus as well. None may panic.
 
+use crate::command::encode_command;
+use crate::curve::{Keypair, SecretKey, public_from_secret};
+use crate::error::Error;
+use crate::websocket::WebSocket;
 use crate::{Config, Connection, Event, PrefixTable, Security, SocketType, Version};
 
 /// Everything a connection can be fed: the same bytes to several sockets, whole and in pieces.
@@ -45,6 +49,89 @@ pub fn fuzz_zmtp_connection(data: &[u8]) {
     }
 }
 
+/// The first octet says what the rest is: bytes for a CURVE server or client at some point of the
+/// handshake, the data of its next command, bytes after the handshake, or the text of boxes.
+pub fn fuzz_zmtp_curve(data: &[u8]) {
+    let Some((&kind, data)) = data.split_first() else {
+        return;
+    };
+    let types = match kind >> 4 & 3 {
+        0 => [SocketType::Push, SocketType::Pull],
+        1 => [SocketType::Sub, SocketType::Pub],
+        2 => [SocketType::Xsub, SocketType::Xpub],
+        _ => [SocketType::Dish, SocketType::Radio],
+    };
+    let [mut client, mut server] = curve_pair(types);
+    if kind & 8 == 0 {
+        for _ in 0..kind & 3 {
+            say(&mut client, &mut server);
+            say(&mut server, &mut client);
+        }
+        let mut command = Vec::new();
+        for name in [&b"HELLO"[..], b"WELCOME", b"INITIATE", b"READY"] {
+            encode_command(&mut command, name, &[data]);
+        }
+        let bytes = if kind & 4 == 0 { data } else { &command };
+        drive(&mut client, bytes, 50);
+        drive(&mut server, bytes, 50);
+        return;
+    }
+    for _ in 0..4 {
+        say(&mut client, &mut server);
+        say(&mut server, &mut client);
+    }
+    assert!(client.is_ready() && server.is_ready());
+    if kind & 4 == 0 {
+        drive(&mut server, data, 7);
+        return;
+    }
+    let mut frames = Vec::new();
+    for text in data.split(|&octet| octet == b'\n') {
+        let (flags, body) = text.split_first().unwrap_or((&0, &[]));
+        if let Some(cipher) = client.cipher_mut() {
+            cipher.seal(&mut frames, *flags, &[body]);
+        }
+    }
+    drive(&mut server, &frames, 100);
+}
+
+/// The first octet chooses the side; the rest comes in pieces, before the upgrade or after it.
+pub fn fuzz_zmtp_websocket(data: &[u8]) {
+    let Some((&kind, data)) = data.split_first() else {
+        return;
+    };
+    let config = Config {
+        websocket: true,
+        ..Config::new(SocketType::Xpub)
+    };
+    let mut websocket = WebSocket::server(&config);
+    if kind & 1 != 0 {
+        match WebSocket::client("host", "/", &config) {
+            Ok(client) => websocket = client,
+            Err(_) => return,
+        }
+    }
+    let mut connection = Connection::new(config, 0);
+    let request = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Key: a\r\nSec-WebSocket-Protocol: ZWS2.0/NULL\r\n\r\n";
+    let start: &[u8] = if kind & 3 == 2 { request } else { b"" };
+    let mut zmtp = Vec::new();
+    for bytes in [start, data] {
+        let mut input = Vec::new();
+        for piece in bytes.chunks(usize::from(kind >> 2).max(1)) {
+            input.extend_from_slice(piece);
+            match websocket.receive(&input, &mut zmtp) {
+                Ok(consumed) => drop(input.drain(..consumed)),
+                Err(_) => return,
+            }
+        }
+    }
+    drive(&mut connection, &zmtp, 64);
+    let _ = websocket.send(connection.outgoing());
+    let _ = websocket.send(data);
+    assert!(websocket.outgoing().len() < 10_000 + 16 * data.len());
+}
+
 /// The bytes are a program for a prefix table: each line's first octet inserts, removes, matches.
 pub fn fuzz_zmtp_prefixes(data: &[u8]) {
     let mut table = PrefixTable::new();
@@ -71,9 +158,49 @@ pub fn fuzz_zmtp_prefixes(data: &[u8]) {
     assert!(table.is_empty());
 }
 
+/// A CURVE client and its server, with keys and random numbers that are always the same.
+fn curve_pair(types: [SocketType; 2]) -> [Connection; 2] {
+    let secret = |seed| SecretKey::new([seed; 32]);
+    let keys = Keypair {
+        public: public_from_secret(&secret(1)),
+        secret: secret(1),
+    };
+    let server_key = public_from_secret(&secret(2));
+    let secret_key = secret(2);
+    let securities = [
+        Security::CurveClient { keys, server_key },
+        Security::CurveServer { secret_key },
+    ];
+    let [ours, theirs] = securities;
+    let connection = |socket_type, security| {
+        let config = Config {
+            security,
+            ..Config::new(socket_type)
+        };
+        Connection::with_randomness(config, 0, foreseen)
+    };
+    [connection(types[0], ours), connection(types[1], theirs)]
+}
+
+fn foreseen(bytes: &mut [u8]) -> Result<(), Error> {
+    for (at, octet) in bytes.iter_mut().enumerate() {
+        *octet = (at * 7) as u8;
+    }
+    Ok(())
+}
+
+/// Carries all that one has to say to the other.
+fn say(from: &mut Connection, to: &mut Connection) {
+    let bytes = std::mem::take(from.outgoing());
+    drive(to, &bytes, bytes.len());
+}
+
 /// Feeds `data` in pieces of `piece` bytes and keeps the contract of a driver.
 fn feed(config: Config, data: &[u8], piece: usize) {
-    let mut connection = Connection::new(config, 0);
+    drive(&mut Connection::new(config, 0), data, piece);
+}
+
+fn drive(connection: &mut Connection, data: &[u8], piece: usize) {
     let mut start = 0;
     let mut end = 0;
     loop {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use crate::command::{Command, READY};
 use crate::config::{Config, Security};
 use crate::connection::Credentials;
-use crate::curve::{Cipher, system_randomness};
+use crate::curve::{Cipher, Randomness};
 use crate::error::{CommandName, Error};
 use crate::metadata::encode_property;
 
@@ -41,7 +41,7 @@ pub(crate) enum Progress<'b> {
 }
 
 impl Mechanism {
-    pub(crate) fn new(config: &Config) -> Mechanism {
+    pub(crate) fn new(config: &Config, randomness: Randomness) -> Mechanism {
         match &config.security {
             Security::Null => Mechanism::Null(null::Null::new(config.authenticate_null)),
             Security::PlainClient { username, password } => {
@@ -50,11 +50,11 @@ impl Mechanism {
             Security::PlainServer => Mechanism::PlainServer(plain::PlainServer::new()),
             Security::CurveClient { keys, server_key } => {
                 let keys = keys.clone();
-                let client = curve::CurveClient::new(keys, *server_key, system_randomness);
+                let client = curve::CurveClient::new(keys, *server_key, randomness);
                 Mechanism::CurveClient(Box::new(client))
             }
             Security::CurveServer { secret_key } => {
-                let server = curve::CurveServer::new(secret_key.clone(), system_randomness);
+                let server = curve::CurveServer::new(secret_key.clone(), randomness);
                 Mechanism::CurveServer(Box::new(server))
             }
         }

@@ -1,7 +1,10 @@
 //! A message in steady state costs no allocation.
 
 use tidewire_counting_allocator::{CountingAllocator, allocations_of};
-use tidewire_zmtp::{Config, Connection, Event, PrefixTable, SocketType, encode_frame};
+use tidewire_zmtp::curve::{Keypair, SecretKey, public_from_secret};
+use tidewire_zmtp::{
+    Config, Connection, Event, Heartbeat, PrefixTable, Security, SocketType, encode_frame,
+};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -12,7 +15,12 @@ fn connect(left: Config, right: Config) -> (Connection, Connection) {
     while !(left.is_ready() && right.is_ready()) {
         to_right.append(left.outgoing());
         to_left.append(right.outgoing());
-        to_right.drain(..right.receive(&to_right, 0).unwrap().consumed);
+        let step = right.receive(&to_right, 0).unwrap();
+        let asks = matches!(step.event, Some(Event::Authenticate(_)));
+        to_right.drain(..step.consumed);
+        if asks {
+            right.accept().unwrap();
+        }
         to_left.drain(..left.receive(&to_left, 0).unwrap().consumed);
     }
     (left, right)
@@ -82,4 +90,47 @@ fn a_match_allocates_nothing() {
         }
     });
     assert_eq!((counted, found), (0, 10_000));
+}
+
+#[test]
+fn encrypted_messages_of_any_length_allocate_nothing() {
+    let secret = |seed| SecretKey::new([seed; 32]);
+    let keys = Keypair {
+        public: public_from_secret(&secret(1)),
+        secret: secret(1),
+    };
+    let client = Config {
+        security: Security::CurveClient {
+            keys,
+            server_key: public_from_secret(&secret(2)),
+        },
+        heartbeat: Some(Heartbeat::every(1_000_000_000)),
+        ..Config::new(SocketType::Xsub)
+    };
+    let server = Config {
+        security: Security::CurveServer {
+            secret_key: secret(2),
+        },
+        ..Config::new(SocketType::Xpub)
+    };
+    let (mut xsub, mut xpub) = connect(client, server);
+    let mut out = Vec::with_capacity(2 << 20);
+    let big = vec![b'x'; 1 << 20];
+    let mut now_ns = 0;
+    let mut exchange = || {
+        out.clear();
+        now_ns += 1_000_000_000;
+        xsub.timeout(now_ns).unwrap();
+        xsub.encode_subscribe(&mut out, b"md:AAPL");
+        xsub.encode_message_frame(&mut out, b"topic", true);
+        xsub.encode_message_frame(&mut out, &big, false);
+        xsub.encode_cancel(&mut out, b"md:AAPL");
+        assert_eq!(drain(&mut xpub, &out), 7 + 5 + (1 << 20) + 7);
+        out.clear();
+        out.append(xpub.outgoing());
+        assert_eq!(drain(&mut xsub, &out), 0);
+    };
+    exchange();
+    let counted = allocations_of(|| (0..20).for_each(|_| exchange()));
+    assert_eq!(counted, 0);
 }

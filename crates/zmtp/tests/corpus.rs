@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use common::Side;
-use tidewire_zmtp::fuzzing::{fuzz_zmtp_connection, fuzz_zmtp_prefixes};
+use tidewire_zmtp::fuzzing::{
+    fuzz_zmtp_connection, fuzz_zmtp_curve, fuzz_zmtp_prefixes, fuzz_zmtp_websocket,
+};
 use tidewire_zmtp::{Config, Security, SocketType};
 
 fn files(corpus: &str) -> Vec<Vec<u8>> {
@@ -67,4 +69,23 @@ fn no_connection_panics() {
 #[test]
 fn no_prefix_table_panics() {
     run("zmtp_prefixes", fuzz_zmtp_prefixes);
+}
+
+/// A handshake a run takes its time: fewer changes.
+#[test]
+fn no_curve_peer_panics() {
+    for mut data in files("zmtp_curve") {
+        fuzz_zmtp_curve(&data);
+        for at in (0..data.len()).step_by(data.len().div_ceil(24)) {
+            fuzz_zmtp_curve(&data[..at]);
+            data[at] ^= 0x85;
+            fuzz_zmtp_curve(&data);
+            data[at] ^= 0x85;
+        }
+    }
+}
+
+#[test]
+fn no_websocket_panics() {
+    run("zmtp_websocket", fuzz_zmtp_websocket);
 }
