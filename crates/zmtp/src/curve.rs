@@ -5,6 +5,7 @@
 
 mod boxes;
 mod cipher;
+mod poly;
 mod salsa;
 
 use subtle::ConstantTimeEq;

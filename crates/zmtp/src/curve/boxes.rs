@@ -1,11 +1,10 @@
 //! Boxes: XSalsa20 and Poly1305 under a key that two peers share (NaCl's `crypto_box` and
 //! `crypto_secretbox`).
 
-use poly1305::Poly1305;
-use poly1305::universal_hash::{KeyInit, UniversalHash};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
+use super::poly::authenticate;
 use super::{PublicKey, SecretKey, salsa};
 
 /// The authenticator before a box's text.
@@ -100,13 +99,6 @@ fn split(nonce: &Nonce) -> (&[u8; 16], &[u8; 8]) {
         (Some(start), Some(end)) => (start, end),
         _ => EMPTY,
     }
-}
-
-fn authenticate(key: &[u8; 32], text: &[u8]) -> [u8; TAG_BYTES] {
-    let mut poly = Poly1305::new(key.into());
-    let (blocks, rest) = poly1305::Block::slice_as_chunks(text);
-    poly.update(blocks);
-    poly.compute_unpadded(rest).into()
 }
 
 impl Drop for BoxKey {
