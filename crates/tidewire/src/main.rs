@@ -27,9 +27,9 @@ use crate::options::{Command, Options};
 static ALLOCATOR: OnDemand<tidewire_memory::Allocator> = OnDemand(tidewire_memory::Allocator);
 
 fn main() {
-    let result = match Options::try_parse() {
-        Ok(options) => run(options),
-        Err(error) => Err(Failure::from(error)),
+    let result = match bench::zmq_child() {
+        Some(result) => result,
+        None => Options::try_parse().map_err(Failure::from).and_then(run),
     };
     if let Err(failure) = result {
         failure.exit();

@@ -357,6 +357,28 @@ pub(crate) struct BenchOptions {
     /// Servers on core 0, load on core 1.
     #[arg(long)]
     pub(crate) pin: bool,
+    /// What `zmq` measures, separated by commas [default: everything].
+    #[arg(long, value_name = "SUBJECT,...", value_delimiter = ',')]
+    pub(crate) zmq_subjects: Vec<String>,
+    /// Over which transports `zmq` measures.
+    #[arg(
+        long,
+        value_name = "T,...",
+        default_value = "tcp,ipc,inproc",
+        value_delimiter = ','
+    )]
+    pub(crate) zmq_transports: Vec<String>,
+    /// Bytes of the messages that `zmq` measures.
+    #[arg(
+        long,
+        value_name = "N,...",
+        default_value = "64,256,1024,65536,262144",
+        value_delimiter = ','
+    )]
+    pub(crate) zmq_sizes: Vec<usize>,
+    /// Our own `libzmq.so.5`, to measure it in place of the Rust library.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) zmq_library: Option<PathBuf>,
     /// A DBN file of orders for `feed` [default: the E-mini session, where it is at hand].
     #[arg(long, value_name = "FILE")]
     pub(crate) dbn: Option<PathBuf>,
@@ -375,6 +397,8 @@ pub(crate) enum BenchSubject {
     Types,
     /// How late keys expire among a million that have a deadline, beside rivals.
     Expiry,
+    /// ZeroMQ sockets beside a libzmq.
+    Zmq,
     /// The last-value cache.
     Cache,
     /// The NMX codec: allocations and ns an operation; exit code 1 if one allocates that may not.

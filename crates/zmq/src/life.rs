@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::event::epoll;
+use tidewire_zmtp::curve::{Keypair, SecretKey};
 use tidewire_zmtp::{self as zmtp, Connection, status_code};
 
 use crate::endpoint::{Loss, Phase, Role};
@@ -64,7 +65,17 @@ impl State {
                 username: security.username.clone(),
                 password: security.password.clone(),
             },
-            (Mechanism::Null | Mechanism::Curve, _) => zmtp::Security::Null,
+            (Mechanism::Curve, true) => zmtp::Security::CurveServer {
+                secret_key: SecretKey::new(security.secret_key),
+            },
+            (Mechanism::Curve, false) => zmtp::Security::CurveClient {
+                keys: Keypair {
+                    public: security.public_key,
+                    secret: SecretKey::new(security.secret_key),
+                },
+                server_key: security.server_key,
+            },
+            (Mechanism::Null, _) => zmtp::Security::Null,
         };
         config.authenticate_null =
             security.mechanism == Mechanism::Null && !options.zap_domain.is_empty();
@@ -303,16 +314,12 @@ impl State {
 
     /// The pattern learns of a peer.
     pub(crate) fn attach(&mut self, key: Key) {
-        match self.kind {
-            SocketType::Pair if !self.writable.is_empty() => {
-                return self.lose(key, Loss::ByUs);
-            }
-            SocketType::Router | SocketType::Stream => {
-                if !self.file(key) {
-                    return;
-                }
-            }
-            _ => {}
+        if self.kind == SocketType::Pair && !self.writable.is_empty() {
+            return self.lose(key, Loss::ByUs);
+        }
+        let has_names = matches!(self.kind, SocketType::Router | SocketType::Stream);
+        if has_names && !self.file(key) {
+            return;
         }
         if let Some(peer) = self.peers.get_mut(key) {
             peer.is_attached = true;

@@ -1,5 +1,7 @@
 //! Socket options by libzmq's numbers.
 
+use tidewire_zmtp::z85;
+
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::options::{Mechanism, Options};
@@ -132,8 +134,27 @@ impl State {
         Ok(())
     }
 
-    fn set_curve(&mut self, _number: i32, _value: &[u8]) -> Result<(), Error> {
-        Err(Error::InvalidArgument)
+    /// A key of 32 bytes, or of 40 characters with or without a closing zero.
+    fn set_curve(&mut self, number: i32, value: &[u8]) -> Result<(), Error> {
+        let key = match value.len() {
+            32 => exact(value)?,
+            40 | 41 => {
+                let text = &value[..40];
+                z85::decode_key(text).map_err(|_| Error::InvalidArgument)?
+            }
+            _ => return Err(Error::InvalidArgument),
+        };
+        let security = &mut self.options.security;
+        match number {
+            CURVE_PUBLICKEY => security.public_key = key,
+            CURVE_SECRETKEY => security.secret_key = key,
+            _ => {
+                security.server_key = key;
+                security.is_server = false;
+            }
+        }
+        security.mechanism = Mechanism::Curve;
+        Ok(())
     }
 
     /// `X-name:value`.
@@ -264,6 +285,9 @@ impl State {
                     options.security.is_server && options.security.mechanism == Mechanism::Curve;
                 put_int(out, i32::from(is_server))
             }
+            CURVE_PUBLICKEY => put_key(out, &options.security.public_key),
+            CURVE_SECRETKEY => put_key(out, &options.security.secret_key),
+            CURVE_SERVERKEY => put_key(out, &options.security.server_key),
             PLAIN_USERNAME => put_bytes_as_text(out, &options.security.username),
             PLAIN_PASSWORD => put_bytes_as_text(out, &options.security.password),
             ZAP_DOMAIN => put_bytes_as_text(out, &options.zap_domain),
@@ -395,6 +419,15 @@ fn put(out: &mut [u8], value: &[u8]) -> Result<usize, Error> {
 
 fn put_text(out: &mut [u8], value: &str) -> Result<usize, Error> {
     put_bytes_as_text(out, value.as_bytes())
+}
+
+/// A key as bytes, or, where there is room for it, as 40 characters and a zero.
+fn put_key(out: &mut [u8], key: &[u8; 32]) -> Result<usize, Error> {
+    match out.len() {
+        32 => put(out, key),
+        41 => put_text(out, &z85::encode(key).map_err(|_| Error::InvalidArgument)?),
+        _ => Err(Error::InvalidArgument),
+    }
 }
 
 /// With a closing zero, as C has it.

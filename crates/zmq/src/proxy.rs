@@ -40,10 +40,12 @@ pub fn proxy(
         if control.is_some() && is_ready[sides] && !proxy.obey(control)? {
             return Ok(());
         }
-        for side in 0..sides {
-            if is_ready[side] {
-                proxy.forward(side, if is_one { side } else { 1 - side })?;
-            }
+        for (side, _) in is_ready[..sides]
+            .iter()
+            .enumerate()
+            .filter(|(_, ready)| **ready)
+        {
+            proxy.forward(side, if is_one { side } else { 1 - side })?;
         }
     }
 }

@@ -67,6 +67,9 @@ impl State {
         ];
         match claim {
             Claim::Null => frames.push(b"NULL".to_vec()),
+            Claim::Curve { public_key } => {
+                frames.extend([b"CURVE".to_vec(), public_key.to_vec()]);
+            }
             Claim::Plain { username, password } => {
                 frames.extend([b"PLAIN".to_vec(), username.clone(), password.clone()]);
             }

@@ -347,3 +347,40 @@ fn a_publisher_counts_what_it_dropped_and_for_whom() {
         (20, 30, 20)
     );
 }
+
+const CURVE_SERVER: i32 = 47;
+const CURVE_PUBLICKEY: i32 = 48;
+const CURVE_SECRETKEY: i32 = 49;
+const CURVE_SERVERKEY: i32 = 50;
+
+#[test]
+fn curve_lets_in_who_knows_the_server_and_nobody_else() {
+    use tidewire_zmtp::curve::Keypair;
+    let server = Keypair::generate().unwrap();
+    let client = Keypair::generate().unwrap();
+    for transport in ["tcp", "ipc"] {
+        let context = Context::new();
+        let pull = socket(&context, SocketType::Pull);
+        pull.set_option(CURVE_SERVER, &1_i32.to_ne_bytes()).unwrap();
+        pull.set_option(CURVE_SECRETKEY, server.secret.as_bytes())
+            .unwrap();
+        pull.bind(&endpoint(transport)).unwrap();
+        let connect = |server_key: &[u8; 32]| {
+            let push = socket(&context, SocketType::Push);
+            push.set_option(CURVE_SERVERKEY, server_key).unwrap();
+            push.set_option(CURVE_PUBLICKEY, &client.public).unwrap();
+            push.set_option(CURVE_SECRETKEY, client.secret.as_bytes())
+                .unwrap();
+            push.connect(&last_endpoint(&pull)).unwrap();
+            push
+        };
+        let stranger = connect(&client.public);
+        send(&stranger, &[b"let me in"]);
+        let friend = connect(&server.public);
+        for size in [0, 10, 5000, 300_000] {
+            send(&friend, &[b"sealed", &vec![7; size]]);
+            assert_eq!(receive(&pull), [b"sealed".to_vec(), vec![7; size]]);
+        }
+        assert_eq!(pull.receive(true).unwrap_err(), Error::Again);
+    }
+}

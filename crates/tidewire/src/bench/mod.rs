@@ -18,8 +18,10 @@ mod subscriber;
 mod timing;
 mod types;
 mod way;
+mod zmq;
 
 pub(crate) use servers::Rival;
+pub(crate) use zmq::run_child as zmq_child;
 
 use std::path::Path;
 
@@ -56,6 +58,10 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
     if asked(BenchSubject::Types) {
         types::run(options, &setting, cores, json)?;
+    }
+    // Beside a library that not every machine has.
+    if options.subject == BenchSubject::Zmq {
+        zmq::run(options, &setting, json)?;
     }
     if asked(BenchSubject::Expiry) {
         expiry::run(options, &setting, cores, json)?;

@@ -13,7 +13,7 @@ use super::processor_time::{Cores, ProcessorClock};
 #[derive(Clone, Debug)]
 pub(crate) struct Rival {
     pub(crate) name: String,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl FromStr for Rival {

@@ -81,6 +81,9 @@ pub(crate) enum Claim {
         username: Vec<u8>,
         password: Vec<u8>,
     },
+    Curve {
+        public_key: [u8; 32],
+    },
 }
 
 impl StreamLink {
@@ -316,6 +319,7 @@ fn claim(credentials: Credentials<'_>) -> Claim {
             username: username.to_vec(),
             password: password.to_vec(),
         },
+        Credentials::Curve { public_key } => Claim::Curve { public_key },
         _ => Claim::Null,
     }
 }
