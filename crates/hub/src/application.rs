@@ -178,6 +178,9 @@ impl HubLane {
             self.hub.durability.tick(&self.hub);
         }
         self.fanout.sweep(context.now_ns());
+        if self.lane == 0 {
+            self.hub.rates.note(self.hub.moment());
+        }
         if self.lane == 0 && !self.hub.scripting.is_running() {
             self.sweep_tracking();
         }
@@ -347,6 +350,8 @@ impl Application for HubLane {
                 } else {
                     SocketType::Xpub
                 };
+                let kind = usize::from(port == port::ZMQ_PULL);
+                self.hub.zmq_peers[kind].fetch_add(1, Ordering::Relaxed);
                 let mut session = ZmqSession::new(id, socket_type, &self.hub, now_ns);
                 session.flush(context);
                 Session::Zmq(Box::new(session))
@@ -439,7 +444,11 @@ impl Application for HubLane {
                 self.fanout.remove(id);
                 self.hub.clients.disconnect(session.client().id);
             }
-            Session::Zmq(_) => self.fanout.remove(id),
+            Session::Zmq(session) => {
+                let kind = usize::from(session.pulls());
+                self.hub.zmq_peers[kind].fetch_sub(1, Ordering::Relaxed);
+                self.fanout.remove(id);
+            }
             Session::Feed(session) => {
                 self.feed_clients.retain(|&other| other != id);
                 self.hub

@@ -20,6 +20,7 @@ use crate::clients::Clients;
 use crate::durability::Durability;
 use crate::eviction::Evictions;
 use crate::fanout::FanoutCounters;
+use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
 use crate::memory::Usage;
 use crate::monitor::Monitors;
@@ -28,6 +29,7 @@ use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::renames::Renames;
 use crate::replication::Replication;
+use crate::rates::Rates;
 use crate::scripting::Scripting;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::slow_events::SlowEvents;
@@ -180,8 +182,14 @@ pub struct Hub {
     pub(crate) monitors: Monitors,
     /// Commands that took long.
     pub(crate) slowlog: Slowlog,
+    /// The names that are used most.
+    pub(crate) hot: HotNames,
+    /// What happened a second lately.
+    pub(crate) rates: Rates,
     /// Moments that took long.
     pub(crate) slow_events: SlowEvents,
+    /// ZeroMQ peers of our PUB and of our PULL socket.
+    pub(crate) zmq_peers: [AtomicU64; 2],
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
@@ -316,8 +324,11 @@ impl Hub {
             attention: Attention::default(),
             tracking: Tracking::default(),
             monitors: Monitors::default(),
+            hot: HotNames::new(config.lanes),
+            rates: Rates::default(),
             slowlog: Slowlog::default(),
             slow_events: SlowEvents::default(),
+            zmq_peers: Default::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
@@ -393,6 +404,14 @@ impl Hub {
     /// `lane` has taken `publication` out of its mailbox.
     pub(crate) fn news_taken(&self, lane: usize, publication: &Publication) {
         self.mail_taken(lane, publication.memory_bytes());
+    }
+
+    /// Bytes of mail that wait for all lanes.
+    pub(crate) fn mail_bytes_waiting(&self) -> u64 {
+        let bytes = self.mail_bytes.iter();
+        bytes
+            .map(|bytes| bytes.load(Ordering::Relaxed) as u64)
+            .sum()
     }
 
     /// `lane` has taken mail of so many bytes out of its mailbox.
@@ -474,6 +493,7 @@ impl Hub {
         self.keyspace.reset_totals();
         self.statistics.reset();
         self.latency.reset();
+        self.rates.reset();
     }
 
     /// Counts an error reply to a command that was executed.

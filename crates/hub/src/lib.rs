@@ -40,12 +40,17 @@ mod frames;
 mod hub;
 pub use hub::{Hub, HubConfig, Mail, unix_ns};
 
+mod hot;
+
 mod ingest;
 pub use ingest::IngestCounters;
 
 mod listeners;
 
 mod memory;
+
+mod metrics;
+pub use metrics::metrics;
 
 mod monitor;
 
@@ -69,6 +74,9 @@ pub use redis_conf::RedisConf;
 mod renames;
 
 mod replication;
+
+mod rates;
+
 mod scripting;
 
 mod session;

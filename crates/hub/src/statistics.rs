@@ -111,6 +111,13 @@ impl Statistics {
         named
     }
 
+    /// Time that commands took, of all lanes, as far as it is known.
+    pub(crate) fn microseconds(&self) -> u64 {
+        let commands = self.commands();
+        let us = |counts: &CommandCounts| (counts.mean_us() * counts.calls as f64) as u64;
+        commands.iter().map(|(_, counts)| us(counts)).sum()
+    }
+
     /// Sets everything to zero. What a lane counts at this moment may survive.
     pub(crate) fn reset(&self) {
         self.lanes

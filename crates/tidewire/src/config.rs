@@ -21,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) zmq_pub: Endpoint,
     pub(crate) zmq_pull: Endpoint,
     pub(crate) feed: Endpoint,
+    /// Where metrics are told, if anywhere.
+    pub(crate) admin: Option<Endpoint>,
     pub(crate) pin: bool,
     /// Limits and the number of lanes.
     pub(crate) hub: HubConfig,
@@ -34,6 +36,7 @@ struct File {
     zmq_pub: Option<String>,
     zmq_pull: Option<String>,
     feed: Option<String>,
+    admin: Option<String>,
     source: Vec<String>,
     lanes: Option<u16>,
     pin: Option<bool>,
@@ -74,6 +77,10 @@ impl Config {
                 }
                 parse_endpoint(text.map_or(default, String::as_str), &place, name)
             };
+        let admin = match (&options.admin, &file.admin) {
+            (None, None) => None,
+            (given, text) => Some(endpoint(given, "admin", text.as_ref(), "")?),
+        };
         let mut source = options.source.clone();
         if source.is_empty() {
             source = file
@@ -139,6 +146,7 @@ impl Config {
                 "127.0.0.1:5557",
             )?,
             feed: endpoint(&options.feed, "feed", file.feed.as_ref(), "127.0.0.1:9876")?,
+            admin,
             pin,
             hub,
         })

@@ -1,5 +1,6 @@
 //! The `tidewire` program: a real-time data hub, and what belongs to it.
 
+mod admin;
 mod bench;
 mod config;
 mod decode;

@@ -72,6 +72,9 @@ pub(crate) struct ServeOptions {
     /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
     pub(crate) feed: Option<Endpoint>,
+    /// Metrics for Prometheus over HTTP, at /metrics [default: none].
+    #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN")]
+    pub(crate) admin: Option<Endpoint>,
     /// A native feed to read; may be given several times (separated by commas in the environment).
     #[arg(
         long,

@@ -8,6 +8,7 @@ use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tracing::info;
 
+use crate::admin::Admin;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::options::ServeOptions;
@@ -38,6 +39,7 @@ pub(crate) struct Listeners {
     zmq_pub: Listener,
     zmq_pull: Listener,
     feed: Listener,
+    admin: Option<Admin>,
 }
 
 /// Where a hub can be reached.
@@ -82,6 +84,7 @@ impl Listeners {
             zmq_pub: bind(&config.zmq_pub, port::ZMQ_PUBLISH, "--zmq-pub")?,
             zmq_pull: bind(&config.zmq_pull, port::ZMQ_PULL, "--zmq-pull")?,
             feed: bind(&config.feed, port::FEED, "--feed")?,
+            admin: config.admin.as_ref().map(Admin::bind).transpose()?,
         })
     }
 
@@ -114,6 +117,7 @@ impl Server {
             zmq_pub: b,
             zmq_pull: c,
             feed: d,
+            admin,
         } = listeners;
         let cores = if config.pin {
             (0..config.hub.lanes).collect()
@@ -128,6 +132,9 @@ impl Server {
             Some(&resp),
             |_| None,
         )?;
+        if let Some(admin) = admin {
+            admin.start(hub.clone())?;
+        }
         Ok(Self {
             hub,
             addresses,

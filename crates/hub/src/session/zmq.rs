@@ -18,6 +18,8 @@ pub(crate) struct ZmqSession {
     /// The message being gathered on the ingest port: its first frame, the topic.
     topic: Vec<u8>,
     frames: usize,
+    /// It pushes to us.
+    pulls: bool,
 }
 
 impl ZmqSession {
@@ -29,7 +31,13 @@ impl ZmqSession {
             connection: Connection::new(config, now_ns),
             topic: Vec::new(),
             frames: 0,
+            pulls: socket_type == SocketType::Pull,
         }
+    }
+
+    /// Whether it is a peer of the ingest port.
+    pub(crate) fn pulls(&self) -> bool {
+        self.pulls
     }
 
     /// Sends what the protocol itself has to say.

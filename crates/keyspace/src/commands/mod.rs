@@ -350,6 +350,7 @@ pub enum SessionCommand {
     Subscribe,
     Sunsubscribe,
     Sync,
+    TidewireTop,
     Unsubscribe,
     Unwatch,
     Wait,

@@ -4,6 +4,7 @@ mod hub;
 mod memory;
 mod persistence;
 mod redis;
+mod rest;
 
 pub(super) use memory::Held;
 
@@ -32,7 +33,10 @@ impl State {
                     text += "\r\n";
                 }
                 let _ = write!(text, "# {}\r\n", section.name);
-                (section.write)(call.hub, call.context.unix_ns(), &mut text);
+                let mut own = String::from("\n");
+                (section.write)(call.hub, call.context.unix_ns(), &mut own);
+                rest::fill(call.hub, section.name, &mut own);
+                text += &own[1..];
             }
         }
         self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
@@ -64,6 +68,7 @@ const SECTIONS: &[Section] = &[
     section("Memory", true, memory::memory),
     section("Persistence", true, persistence::persistence),
     section("Stats", true, redis::stats),
+    section("Threads", true, rest::threads),
     section("Replication", true, redis::replication),
     section("CPU", true, redis::cpu),
     section("Modules", true, |_, _, _| ()),

@@ -20,6 +20,7 @@ mod replication;
 mod scripting;
 mod server;
 mod slow;
+mod top;
 mod tracking;
 mod transaction;
 
@@ -91,6 +92,8 @@ struct State {
     refusals: Cell<u64>,
     /// The request that waits and how long it took so far, where slow ones are kept.
     waiting_request: Option<(ArgumentList, u64)>,
+    /// Counts commands, to look at one in a few.
+    sampled: u32,
 }
 
 /// CLIENT REPLY.
@@ -165,6 +168,8 @@ impl RespSession {
                 told: Vec::new(),
                 refusals: Cell::new(0),
                 waiting_request: None,
+                // Clients that come at once do not all look at the same of their commands.
+                sampled: id.index() as u32,
             },
         }
     }
@@ -457,6 +462,8 @@ impl State {
     #[inline]
     fn run_data(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let now_ms = (call.context.unix_ns() / 1_000_000) as i64;
+        let database = self.database;
+        self.sample_key(call.hub, call.context, database, command, call.arguments);
         let Some(out) = call.context.out(self.id) else {
             return;
         };

@@ -55,6 +55,7 @@ impl State {
             let text = "READONLY this channel belongs to a live source";
             return self.refuse(call, text);
         }
+        self.sample_channel(call, name);
         let lane = call.context.lane();
         let (own, receivers) = call
             .hub

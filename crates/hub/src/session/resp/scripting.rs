@@ -642,6 +642,9 @@ impl ScriptHost<'_, '_, '_> {
         reply: &mut Vec<u8>,
     ) {
         let (hub, now_ms) = (self.hub, self.call.now_ms());
+        let (context, database) = (&*self.call.context, self.database);
+        self.state
+            .sample_key(hub, context, database, command, arguments);
         let Some(locked) = &mut self.locked else {
             return;
         };

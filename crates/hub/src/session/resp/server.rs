@@ -32,6 +32,7 @@ impl State {
             Name::ScriptLoad => self.script_load(call),
             Name::ModuleList => self.reply(call.context, |reply| reply.array(0)),
             Name::Monitor => self.monitor(call),
+            Name::TidewireTop => self.top(call),
             Name::SlowlogGet => self.slowlog_get(call),
             Name::SlowlogLen => self.slowlog_len(call),
             Name::SlowlogReset => self.slowlog_reset(call),

@@ -326,6 +326,8 @@ impl State {
         let now_ms = call.now_ms();
         let lane = call.context.lane();
         let stopwatch = Stopwatch::start(call.hub, lane, command);
+        let database = self.database;
+        self.sample_key(call.hub, call.context, database, command, call.arguments);
         let Some(out) = call.context.out(self.id) else {
             return;
         };

@@ -560,6 +560,18 @@ pub(super) const SERVER: &[Command] = &[
         Run::Session(SessionCommand::Monitor),
     )
     .docs("Shows every command as it is executed.", "O(1)"),
+    command(
+        "tidewire.top",
+        -1,
+        "admin noscript loading stale",
+        Group::Server,
+        "8.0.0",
+        Run::Session(SessionCommand::TidewireTop),
+    )
+    .docs(
+        "Lists the keys and channels that are used most.",
+        "O(1), by the bounds of the sketches.",
+    ),
     command("module", -2, "", Group::Server, "4.0.0", Run::Container)
         .docs(
             "Looks after modules, of which there are none.",

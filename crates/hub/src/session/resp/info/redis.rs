@@ -85,15 +85,19 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
         sum(|lane| &lane.accepted),
     );
     line(out, "total_commands_processed", read(&hub.commands));
-    line(out, "instantaneous_ops_per_sec", 0);
+    let rate = hub.rates.rate(hub.moment());
+    let commands = format!("{:.0}", rate.commands);
+    line(out, "instantaneous_ops_per_sec", commands);
     line(out, "total_net_input_bytes", sum(|lane| &lane.read_bytes));
     line(
         out,
         "total_net_output_bytes",
         sum(|lane| &lane.written_bytes),
     );
-    line(out, "instantaneous_input_kbps", "0.00");
-    line(out, "instantaneous_output_kbps", "0.00");
+    let kilobytes = |bytes: f64| format!("{:.2}", bytes / 1024.0);
+    line(out, "instantaneous_input_kbps", kilobytes(rate.read_bytes));
+    let output = kilobytes(rate.written_bytes);
+    line(out, "instantaneous_output_kbps", output);
     line(out, "rejected_connections", read(&hub.rejected_clients));
     let replication = &hub.replication;
     line(out, "sync_full", read(&replication.full_syncs));

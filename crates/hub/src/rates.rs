@@ -1,0 +1,101 @@
+//! What happened a second lately, for INFO: looked at when somebody asks, and ten times a second
+//! while the first lane has something to do.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+/// Totals at a few moments.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    moments: Mutex<VecDeque<Moment>>,
+}
+
+/// Totals at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Monotonic.
+    pub(crate) now_ns: u64,
+    pub(crate) commands: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) turns: u64,
+    pub(crate) busy_ns: u64,
+}
+
+/// What happened a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rate {
+    pub(crate) commands: f64,
+    pub(crate) read_bytes: f64,
+    pub(crate) written_bytes: f64,
+    pub(crate) turns: f64,
+    /// µs of one turn.
+    pub(crate) turn_us: f64,
+}
+
+impl Rates {
+    /// Keeps a moment, unless the last one was just now.
+    pub(crate) fn note(&self, moment: Moment) {
+        let mut moments = self.moments.lock();
+        let last_ns = moments.back().map_or(0, |last| last.now_ns);
+        if moment.now_ns < last_ns + MOMENT_NS {
+            return;
+        }
+        if moments.len() == MOMENTS_MAX {
+            moments.pop_front();
+        }
+        moments.push_back(moment);
+    }
+
+    /// What happened since the oldest moment.
+    pub(crate) fn rate(&self, now: Moment) -> Rate {
+        let moments = self.moments.lock();
+        let Some(then) = moments.front().filter(|then| then.now_ns < now.now_ns) else {
+            return Rate::default();
+        };
+        let seconds = (now.now_ns - then.now_ns) as f64 / 1e9;
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        let turns = rate(now.turns, then.turns);
+        Rate {
+            commands: rate(now.commands, then.commands),
+            read_bytes: rate(now.read_bytes, then.read_bytes),
+            written_bytes: rate(now.written_bytes, then.written_bytes),
+            turns,
+            turn_us: rate(now.busy_ns, then.busy_ns) / 1_000.0 / turns.max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn reset(&self) {
+        self.moments.lock().clear();
+    }
+}
+
+/// As many as Redis takes the mean of.
+const MOMENTS_MAX: usize = 16;
+const MOMENT_NS: u64 = 90_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_last_moments() {
+        let rates = Rates::default();
+        let moment = |tenth: u64, commands: u64| Moment {
+            now_ns: tenth * 100_000_000 + 1_000_000_000,
+            commands,
+            ..Moment::default()
+        };
+        assert_eq!(rates.rate(moment(1, 5)), Rate::default());
+        (0..100).for_each(|tenth| rates.note(moment(tenth, 1_000_000)));
+        (100..116).for_each(|tenth| rates.note(moment(tenth, 1_000_000 + tenth * 10)));
+        rates.note(Moment {
+            now_ns: moment(115, 0).now_ns + 1,
+            ..Moment::default()
+        });
+        let rate = rates.rate(moment(116, 1_001_160));
+        assert!((rate.commands - 100.0).abs() < 1e-6, "{rate:?}");
+    }
+}
