@@ -1,0 +1,102 @@
+"""How much memory the server takes at most: for one huge value, for a client that does not read,
+and for very many subscriptions."""
+
+import threading
+from pathlib import Path
+
+from support import RespSocket, command, eventually
+
+MIB = 1 << 20
+
+
+def peak_bytes(hub):
+    """The most memory that the process has held."""
+    for line in Path(f"/proc/{hub.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the process has no memory")
+
+
+def test_a_value_of_512_mib_takes_little_more_than_the_value_and_the_request(start_hub):
+    hub = start_hub("--lanes", "1")
+    client = RespSocket(hub.resp())
+    length = 512 * MIB
+    client.socket.settimeout(60)
+    client.socket.sendall(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n" % length)
+    chunk = b"x" * MIB
+    for _ in range(512):
+        client.socket.sendall(chunk)
+    client.socket.sendall(b"\r\n")
+    assert client.read() == b"OK"
+    assert client.call("STRLEN", "big") == length
+    assert peak_bytes(hub) < 1126 * MIB, f"{peak_bytes(hub) / MIB:.0f} MiB"
+    # What the request needed is given back.
+    eventually(lambda: hub.resident_bytes() < 640 * MIB, "the request's memory")
+
+
+def test_a_claimed_length_takes_no_memory(start_hub):
+    hub = start_hub("--lanes", "1")
+    before = peak_bytes(hub)
+    clients = [RespSocket(hub.resp()) for _ in range(50)]
+    for client in clients:
+        client.socket.sendall(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$536870912\r\n" + b"x" * 100_000)
+    assert RespSocket(hub.resp()).call("PING") == b"PONG"
+    assert peak_bytes(hub) - before < 64 * MIB
+
+
+def test_a_client_that_never_reads_takes_little_memory(start_hub):
+    hub = start_hub("--lanes", "1")
+    hub.redis().set("value", b"x" * 100_000)
+    before = peak_bytes(hub)
+    deaf = hub.resp(receive_buffer_bytes=4096)
+    deaf.settimeout(1)
+    request = command("GET", "value") * 1000
+    sent = 0
+    try:
+        # Replies of 100 MB and more each round: it is stopped long before.
+        for _ in range(200):
+            deaf.sendall(request)
+            sent += 1
+    except TimeoutError:
+        pass
+    assert hub.redis().ping()
+    assert sent < 200 or hub.info("clients")["connected_clients"] > 0
+    assert peak_bytes(hub) - before < 64 * MIB, f"{(peak_bytes(hub) - before) / MIB:.0f} MiB"
+
+
+def test_a_million_subscriptions_take_less_than_400_bytes_each(start_hub):
+    hub = start_hub("--lanes", "1")
+    before = hub.resident_bytes()
+    client = hub.resp()
+
+    def read(wanted):
+        seen = 0
+        while seen < wanted:
+            part = client.recv(1 << 20)
+            assert part
+            seen += part.count(b"subscribe\r\n")
+
+    count, batch = 1_000_000, 10_000
+    reader = threading.Thread(target=read, args=(count,))
+    reader.start()
+    for start in range(0, count, batch):
+        names = [f"channel:{number}" for number in range(start, start + batch)]
+        client.sendall(command("SUBSCRIBE", *names))
+    reader.join()
+    assert hub.info("stats")["pubsub_channels"] == count
+    taken = peak_bytes(hub) - before
+    assert taken < 400 * count, f"{taken / count:.0f} bytes a subscription"
+
+
+def test_a_deaf_monitor_is_cut_off_and_holds_nobody_up(start_hub):
+    hub = start_hub("--lanes", "1", "--set", "client-output-buffer-limit=pubsub 1mb 0 0")
+    deaf = RespSocket(hub.resp(receive_buffer_bytes=4096))
+    assert deaf.call("MONITOR") == b"OK"
+    client = hub.redis()
+    for _ in range(200):
+        pipeline = client.pipeline(transaction=False)
+        for _ in range(100):
+            pipeline.echo(b"x" * 1000)
+        pipeline.execute()
+    eventually(lambda: b"flags=O" not in client.execute_command("CLIENT LIST"), "its end")
+    assert peak_bytes(hub) < 128 * MIB
