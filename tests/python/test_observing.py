@@ -34,7 +34,7 @@ def test_monitor_shows_the_commands_of_every_lane_in_the_order_of_each_client(st
         script = [line for line in lines if f'[{number} lua] "get" "key"' in line]
         assert len(script) == 1
     assert not any("CONFIG" in line for line in lines)
-    assert b"flags=O " in hub.redis().execute_command("CLIENT LIST")
+    assert b"flags=O " in RespSocket(hub.resp()).call("CLIENT", "LIST")
     watcher.send("RESET")
     while (line := watcher.read()) != b"RESET":
         assert line.startswith(b"1"), line
@@ -44,7 +44,7 @@ def test_monitor_shows_the_commands_of_every_lane_in_the_order_of_each_client(st
 
 def test_a_slow_command_in_a_pipeline_is_logged_with_its_client(start_hub):
     hub = start_hub("--set", "enable-debug-command=yes")
-    client = hub.redis(client_name="the slow one")
+    client = hub.redis(client_name="slow-one")
     pipeline = client.pipeline(transaction=False)
     for number in range(20):
         pipeline.set(f"key:{number}", number)
@@ -54,6 +54,7 @@ def test_a_slow_command_in_a_pipeline_is_logged_with_its_client(start_hub):
     (entry,) = client.slowlog_get()
     assert entry["command"] == b"DEBUG SLEEP 0.05"
     assert entry["duration"] >= 50_000
+    assert entry["client_name"] == b"slow-one"
     client.config_set("latency-monitor-threshold", 20)
     client.execute_command("DEBUG", "SLEEP", "0.05")
     (event,) = client.latency_latest()

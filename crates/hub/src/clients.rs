@@ -76,6 +76,10 @@ pub struct Client {
     pub watched: AtomicU32,
     /// Whether its command has not ended.
     pub blocked: AtomicBool,
+    /// The most that its replies have taken lately, bytes.
+    pub reply_peak_bytes: AtomicU64,
+    /// When that was, ns since the UNIX epoch.
+    pub reply_peak_unix_ns: AtomicU64,
     /// CLIENT TRACKING.
     pub tracking: ClientTracking,
     /// Whether it is shown all commands.
@@ -133,6 +137,8 @@ impl Clients {
             multi: AtomicI64::new(-1),
             watched: AtomicU32::new(0),
             blocked: AtomicBool::new(false),
+            reply_peak_bytes: AtomicU64::new(0),
+            reply_peak_unix_ns: AtomicU64::new(0),
             tracking: ClientTracking::default(),
             monitors: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
@@ -256,8 +262,31 @@ impl Client {
         self.blocked.store(blocked, Ordering::Relaxed);
     }
 
+    /// Notes how much its replies take; an old peak is forgotten.
+    #[inline]
+    pub(crate) fn note_replies(&self, bytes: u64, now_unix_ns: u64, forget_after_ns: u64) {
+        if bytes >= self.reply_bytes(now_unix_ns, forget_after_ns) {
+            self.reply_peak_bytes.store(bytes, Ordering::Relaxed);
+            self.reply_peak_unix_ns
+                .store(now_unix_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The most that its replies have taken lately.
+    #[inline]
+    fn reply_bytes(&self, now_unix_ns: u64, forget_after_ns: u64) -> u64 {
+        let peak_ns = self.reply_peak_unix_ns.load(Ordering::Relaxed);
+        match now_unix_ns.saturating_sub(peak_ns) > forget_after_ns {
+            true => 0,
+            false => self.reply_peak_bytes.load(Ordering::Relaxed),
+        }
+    }
+
     /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
-    pub fn describe(&self, now_unix_ns: u64, is_blocked: bool) -> String {
+    pub fn describe(&self, now_unix_ns: u64, is_blocked: bool, forget_after_ns: u64) -> String {
+        let peak_bytes = self.reply_bytes(now_unix_ns, forget_after_ns);
+        // As Redis sizes the buffer that replies are written to first.
+        let buffer_bytes = peak_bytes.next_power_of_two().clamp(1 << 10, 16 << 10);
         let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
         let labels = self.labels.lock().clone();
         let multi = self.multi.load(Ordering::Relaxed);
@@ -284,7 +313,8 @@ impl Client {
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
              ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={} \
-             rbs=0 rbp=0 obl=0 oll=0 omem={output_bytes} tot-mem={} events=r cmd={} user={} \
+             rbs={buffer_bytes} rbp={peak_bytes} obl=0 oll=0 omem={output_bytes} tot-mem={} \
+             events=r cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
             self.id,
             self.address,

@@ -188,6 +188,8 @@ pub struct Hub {
     pub(crate) rates: Rates,
     /// Moments that took long.
     pub(crate) slow_events: SlowEvents,
+    /// How long the most that a client's replies took is remembered.
+    pub(crate) reply_peak_ns: AtomicU64,
     /// ZeroMQ peers of our PUB and of our PULL socket.
     pub(crate) zmq_peers: [AtomicU64; 2],
     /// Sessions of publishers into the hub.
@@ -328,6 +330,7 @@ impl Hub {
             rates: Rates::default(),
             slowlog: Slowlog::default(),
             slow_events: SlowEvents::default(),
+            reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
             zmq_peers: Default::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
@@ -671,6 +674,9 @@ pub fn unix_ns() -> u64 {
 pub(crate) fn unix_ms() -> i64 {
     (unix_ns() / 1_000_000) as i64
 }
+
+/// As Redis remembers it.
+pub(crate) const REPLY_PEAK_NS: u64 = 5_000_000_000;
 
 /// One bit for each of so many lanes.
 fn lane_bits(lanes: usize) -> u64 {

@@ -75,6 +75,10 @@ impl Listeners {
         let change = match kind {
             Kind::Channel | Kind::Shard => {
                 let subscribers = self.named(kind).entry(name.into()).or_default();
+                if subscribers.is_empty() {
+                    // Most channels have one subscriber.
+                    subscribers.reserve_exact(1);
+                }
                 subscribers.push(connection);
                 Change::Lane
             }

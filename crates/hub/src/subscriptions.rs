@@ -200,6 +200,10 @@ impl LaneCounts {
             *count += 1;
             return false;
         }
+        if self.0.is_empty() {
+            // Most names have subscribers on one lane.
+            self.0.reserve_exact(1);
+        }
         self.0.push((lane, 1));
         true
     }

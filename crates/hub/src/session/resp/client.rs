@@ -180,7 +180,8 @@ impl State {
         {
             *client.last_command.lock() = command.full_name;
         }
-        client.describe(call.context.unix_ns(), blocked)
+        let forget_after_ns = call.hub.reply_peak_ns.load(Ordering::Relaxed);
+        client.describe(call.context.unix_ns(), blocked, forget_after_ns)
     }
 }
 

@@ -54,7 +54,7 @@ impl State {
             ("client-eviction", 2) => self.refuse(call, "ERR maxmemory-clients is disabled."),
             ("loadaof", 2) => self.debug_load_log(call),
             (name, count) if IGNORED.contains(&(name, count)) => self.debug_done(call),
-            ("replybuffer", 3 | 4) => self.debug_done(call),
+            ("replybuffer", 4) => self.debug_reply_buffer(call),
             _ => self.refuse_debug(call),
         }
     }
@@ -79,6 +79,24 @@ impl State {
             Some(0..0xFFFF_FFFF) => self.debug_done(call),
             _ => self.refuse(call, PACKED_THRESHOLD),
         }
+    }
+
+    /// How long the most that a client's replies took is remembered.
+    fn debug_reply_buffer(&self, call: &mut Call<'_>) {
+        let value = &call.arguments[3];
+        let peak_ns = match tidewire_resp::number::parse_integer(value) {
+            _ if !call.arguments[2].eq_ignore_ascii_case(b"peak-reset-time") => None,
+            Some(ms @ 0..) => Some((ms as u64).saturating_mul(1_000_000)),
+            _ if value.eq_ignore_ascii_case(b"never") => Some(u64::MAX),
+            _ if value.eq_ignore_ascii_case(b"reset") => Some(crate::hub::REPLY_PEAK_NS),
+            _ => None,
+        };
+        let Some(peak_ns) = peak_ns else {
+            return self.refuse_debug(call);
+        };
+        let own = &call.hub.reply_peak_ns;
+        own.store(peak_ns, std::sync::atomic::Ordering::Relaxed);
+        self.debug_done(call);
     }
 
     fn debug_protocol(&self, call: &mut Call<'_>) {
@@ -197,6 +215,8 @@ const DEBUG_HELP: &[&str] = &[
     "    Reply with a test value of the specified type.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Nothing: elements have one form whatever their length.",
+    "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|<time>>",
+    "    How long the most that a client's replies took is shown, in milliseconds.",
     "RELOAD [option ...]",
     "    Save the snapshot, remove all keys and load it. Valid options:",
     "    * MERGE: keys that are there already are replaced by those loaded.",

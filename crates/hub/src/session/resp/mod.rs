@@ -283,6 +283,9 @@ impl RespSession {
             _ => self.parser.partial_argument(&input[consumed..]),
         };
         self.state.account(hub, context);
+        let peak_ns = hub.reply_peak_ns.load(Ordering::Relaxed);
+        let client = &self.state.client;
+        client.note_replies(context.out_bytes(id) as u64, context.unix_ns(), peak_ns);
         if self.state.closing {
             input.len()
         } else {
