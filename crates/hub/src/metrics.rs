@@ -72,7 +72,7 @@ fn program(hub: &Hub, page: &mut Page) {
     };
     for (kind, bytes) in [
         ("resident", resident_bytes()),
-        ("lua", (scripts + functions) as u64),
+        ("lua", scripts + functions),
         ("scripts", libraries as u64),
         ("client_input", sum(|client| &client.query_bytes)),
         ("client_output", sum(|client| &client.output_bytes)),

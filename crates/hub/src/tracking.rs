@@ -127,7 +127,13 @@ impl ClientTracking {
     fn remembers(&self) -> bool {
         let flags = self.flags.load(Ordering::Acquire);
         let is = |flag: u32| flags & flag != 0;
-        is(ON) && !is(BCAST) && !(is(OPTIN) && !is(CACHING)) && !(is(OPTOUT) && is(CACHING))
+        if is(OPTIN) {
+            is(ON) && is(CACHING)
+        } else if is(OPTOUT) {
+            is(ON) && !is(CACHING)
+        } else {
+            is(ON) && !is(BCAST)
+        }
     }
 }
 

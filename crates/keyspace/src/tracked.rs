@@ -115,7 +115,7 @@ impl Keyspace {
     /// Lets [`Observer::modified`] hear of every change of a key, and asks [`Observer::reader`]
     /// who reads, or neither.
     pub fn set_tracking(&self, reads: bool, changes: bool) {
-        let bits = u32::from(reads) * READS_TRACKED | u32::from(changes) * CHANGES_TOLD;
+        let bits = (u32::from(reads) * READS_TRACKED) | (u32::from(changes) * CHANGES_TOLD);
         self.tracking.store(bits, Ordering::Release);
     }
 

@@ -367,7 +367,8 @@ mod tests {
         let mut grown = 0;
         while input.len() < total {
             let before = input.capacity();
-            make_room(&mut input, total - input.len());
+            let expected = total - input.len();
+            make_room(&mut input, expected);
             grown += usize::from(input.capacity() != before);
             assert!(input.capacity() <= total.min((2 * input.len()).max(4 * READ_BYTES)));
             let received = (input.capacity() - input.len()).min(300_000);
