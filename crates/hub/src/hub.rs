@@ -1,8 +1,8 @@
 //! What all lanes share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
@@ -117,6 +117,8 @@ impl Default for HubConfig {
 /// The state that all lanes share.
 #[derive(Debug)]
 pub struct Hub {
+    /// Itself, for threads that it starts.
+    pub(crate) own: Weak<Hub>,
     /// Limits and switches.
     pub config: HubConfig,
     /// What CONFIG shows and changes.
@@ -294,7 +296,8 @@ impl Hub {
         // A session id must not repeat while a client may remember the last one.
         let session = (unix_ns / 1_000_000) as u32 | 1;
         let journal = Journal::new(session, config.journal_messages);
-        let hub = Arc::new(Self {
+        let hub = Arc::new_cyclic(|own| Self {
+            own: own.clone(),
             parameters,
             keyspace,
             board,

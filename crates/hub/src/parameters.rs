@@ -10,7 +10,7 @@ mod table;
 
 pub(crate) use kinds::{OutputLimit, read_memory};
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{EventClasses, EvictionOrder, EvictionRules, Keyspace, LazyFreeing, glob};
@@ -48,8 +48,8 @@ pub struct Parameters {
     /// The process holds more than `maxmemory`, and no key gives way: nothing that needs memory is
     /// executed.
     pub(crate) memory_is_full: AtomicBool,
-    /// `min-replicas-to-write` is not 0.
-    pub(crate) wants_replicas: AtomicBool,
+    /// Why commands may be refused that would be executed otherwise: bits of [`Guard`].
+    guards: AtomicU8,
     /// `save` names a point at which a snapshot is taken.
     pub(crate) saves_by_itself: AtomicBool,
     /// `key-load-delay`, µs a key; 0 for none.
@@ -76,6 +76,15 @@ pub(crate) enum ClientClass {
     Normal = 0,
     Replica = 1,
     Pubsub = 2,
+}
+
+/// Why commands may be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// `min-replicas-to-write` is not 0.
+    FewReplicas = 1,
+    /// This server is a replica.
+    Replica = 2,
 }
 
 /// Watches one client's unsent bytes against the limit of its class: cut off at once above the
@@ -135,7 +144,7 @@ impl Parameters {
             clients_bytes_max: AtomicU64::default(),
             eviction_ns_max: AtomicU64::default(),
             memory_is_full: AtomicBool::default(),
-            wants_replicas: AtomicBool::default(),
+            guards: AtomicU8::default(),
             saves_by_itself: AtomicBool::default(),
             loads_slowly: AtomicU64::default(),
             latency_tracking: AtomicBool::default(),
@@ -310,7 +319,7 @@ impl Parameters {
         self.eviction_ns_max
             .store(time_max_ns(tenacity), Ordering::Relaxed);
         let wants_replicas = number("min-replicas-to-write") != 0;
-        self.wants_replicas.store(wants_replicas, Ordering::Relaxed);
+        self.set_guard(Guard::FewReplicas, wants_replicas);
         let saves = !value_in(values, "save").is_empty();
         self.saves_by_itself.store(saves, Ordering::Relaxed);
         self.loads_slowly
@@ -354,6 +363,20 @@ impl Parameters {
         self.slow_from_ns.store(slow_ns, Ordering::Relaxed);
         self.times_all
             .store(slow_ns < BRIEF_NS_MAX, Ordering::Relaxed);
+    }
+
+    /// Whether commands may have to be refused for a [`Guard`]: one relaxed load.
+    #[inline]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guards.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn set_guard(&self, guard: Guard, on: bool) {
+        let bit = guard as u8;
+        match on {
+            true => self.guards.fetch_or(bit, Ordering::AcqRel),
+            false => self.guards.fetch_and(!bit, Ordering::AcqRel),
+        };
     }
 
     fn apply_to(&self, keyspace: &Keyspace, values: &[Vec<u8>]) {

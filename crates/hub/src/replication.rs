@@ -5,12 +5,15 @@
 //! moment of the file on, which its lane copies out of the log whenever there is more. Whoever
 //! appends to the log wakes the lanes that have replicas, each once until it has looked.
 
+mod applying;
 mod file;
 mod lane;
+mod master;
 mod replica;
 
 use file::FileMaker;
 pub(crate) use lane::LaneReplicas;
+pub(crate) use master::{LinkState, Master, parse_port};
 pub(crate) use replica::{Phase, Replica};
 
 use std::collections::hash_map::RandomState;
@@ -23,13 +26,15 @@ use tidewire_keyspace::{Audience, Log};
 use tidewire_lane::Mailboxes;
 
 use crate::hub::{Hub, Mail};
-use crate::parameters::{ClientClass, Parameters};
+use crate::parameters::{ClientClass, Guard, Parameters};
 
 /// The replicas of this server.
 #[derive(Debug)]
 pub(crate) struct Replication {
     /// The name of the history that the stream's offsets belong to.
     id: Mutex<String>,
+    /// The server that this one follows, if it does.
+    master: Mutex<Option<Arc<Master>>>,
     replicas: Mutex<Vec<Arc<Replica>>>,
     count: AtomicUsize,
     lanes: Arc<Lanes>,
@@ -76,6 +81,7 @@ impl Replication {
     pub(crate) fn new(lanes: usize) -> Self {
         Replication {
             id: Mutex::new(new_id()),
+            master: Mutex::default(),
             replicas: Mutex::default(),
             count: AtomicUsize::new(0),
             lanes: Arc::new(Lanes {
@@ -113,6 +119,44 @@ impl Replication {
     /// Begins another history: what was told before cannot be gone on with.
     pub(crate) fn change_id(&self) {
         *self.id.lock() = new_id();
+    }
+
+    /// The server that this one follows.
+    pub(crate) fn master(&self) -> Option<Arc<Master>> {
+        self.master.lock().clone()
+    }
+
+    /// REPLICAOF: from now on this server follows another one, or none. What is told to replicas
+    /// ends here; they come again. Locks no shard.
+    pub(crate) fn follow_master(&self, hub: &Hub, master: Option<Master>) {
+        let master = master.map(Arc::new);
+        let old = std::mem::replace(&mut *self.master.lock(), master.clone());
+        if let Some(old) = &old {
+            old.leave();
+        }
+        if master.is_none() && old.is_none() {
+            return;
+        }
+        hub.parameters.set_guard(Guard::Replica, master.is_some());
+        hub.keyspace.propagation().close(Audience::Replicas);
+        self.disconnect(hub);
+        self.change_id();
+        match master {
+            Some(master) => {
+                // A key ends when the master says so.
+                hub.keyspace.pause_expiry(i64::MAX);
+                applying::start(hub, master);
+            }
+            None => hub.keyspace.pause_expiry(0),
+        }
+    }
+
+    /// Ends the connections of all replicas.
+    pub(crate) fn disconnect(&self, hub: &Hub) {
+        for replica in self.replicas.lock().iter() {
+            let client = &replica.client;
+            hub.mailboxes()[client.lane].send(Mail::Kill(client.connection));
+        }
     }
 
     pub(crate) fn add(&self, replica: Arc<Replica>) {

@@ -336,7 +336,9 @@ impl State {
         match timeout_deadline_ms(call, 2) {
             Ok(until_ms) => {
                 call.hub.pause.begin(until_ms.unwrap_or(0), everything);
-                if let Some(until_ms) = call.hub.pause.until_ms(call.now_ms()) {
+                if call.hub.replication.master().is_none()
+                    && let Some(until_ms) = call.hub.pause.until_ms(call.now_ms())
+                {
                     call.hub.keyspace.pause_expiry(until_ms);
                 }
             }
@@ -347,7 +349,9 @@ impl State {
 
     pub(super) fn client_unpause(&mut self, call: &mut Call<'_>) {
         call.hub.pause.end();
-        call.hub.keyspace.pause_expiry(0);
+        if call.hub.replication.master().is_none() {
+            call.hub.keyspace.pause_expiry(0);
+        }
         call.hub
             .mailboxes()
             .iter()

@@ -417,14 +417,10 @@ impl State {
         {
             return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);
         }
-        if call.hub.parameters.wants_replicas.load(Ordering::Relaxed)
-            && self.is_write(command)
-            && call
-                .hub
-                .replication
-                .are_too_few(&call.hub.parameters, call.now_ms())
+        if call.hub.parameters.is_guarded()
+            && let Some(text) = self.refusal_by_role(call, command)
         {
-            return self.refuse_for_now(call, command, transaction::TOO_FEW_REPLICAS);
+            return self.refuse_for_now(call, command, text);
         }
         if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
             self.abort_transaction();

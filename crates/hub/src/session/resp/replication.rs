@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Audience, Unit};
+use tidewire_keyspace::{Audience, Command, Unit};
 use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
 
+use super::transaction::TOO_FEW_REPLICAS;
 use super::{Call, RespSession, State};
 use crate::hub::Hub;
-use crate::replication::{Phase, Replica, log_of};
+use crate::replication::{LinkState, Master, Phase, Replica, log_of, parse_port};
 
 /// What a client has said of itself before it asks to be a replica, and the replica it is then.
 #[derive(Debug, Default)]
@@ -40,14 +41,14 @@ impl RespSession {
 impl State {
     /// SYNC: everything, then the stream.
     pub(super) fn sync(&mut self, call: &mut Call<'_>) {
-        if !self.is_replica() {
+        if !self.is_replica() && !self.refused_without_master(call) {
             self.begin_replica(call, false, None);
         }
     }
 
     /// PSYNC: the stream from where the replica is, or everything.
     pub(super) fn psync(&mut self, call: &mut Call<'_>) {
-        if self.is_replica() {
+        if self.is_replica() || self.refused_without_master(call) {
             return;
         }
         let Some(next) = parse_integer(&call.arguments[2]) else {
@@ -83,6 +84,16 @@ impl State {
                 self.begin_replica(call, true, None);
             }
         }
+    }
+
+    /// A replica that has not all of its master's keys has none to give.
+    fn refused_without_master(&self, call: &mut Call<'_>) -> bool {
+        let master = call.hub.replication.master();
+        let is_down = master.is_some_and(|master| master.state() != LinkState::Connected);
+        if is_down {
+            self.refuse(call, NO_MASTER_LINK);
+        }
+        is_down
     }
 
     fn begin_replica(&mut self, call: &mut Call<'_>, acknowledges: bool, from: Option<u64>) {
@@ -182,7 +193,66 @@ impl State {
         }
     }
 
+    /// Why a command is not executed: too few replicas keep up, or this server is a replica.
+    #[cold]
+    pub(super) fn refusal_by_role(
+        &self,
+        call: &Call<'_>,
+        command: &Command,
+    ) -> Option<&'static str> {
+        let (hub, parameters) = (call.hub, &call.hub.parameters);
+        let writes = self.is_write(command);
+        let refusal = write_refusal(hub, call.now_ms()).filter(|_| writes);
+        let Some(master) = hub.replication.master() else {
+            return refusal;
+        };
+        let serves_stale = || parameters.text("replica-serve-stale-data") == "yes";
+        let state = master.state();
+        if state == LinkState::Loading && !self.has_flag(command, "loading") {
+            return Some(LOADING);
+        }
+        let is_down = state != LinkState::Connected;
+        if is_down && !self.has_flag(command, "stale") && !serves_stale() {
+            return Some(MASTER_DOWN);
+        }
+        refusal
+    }
+
+    /// REPLICAOF: the server to follow, or none.
+    pub(super) fn replica_of(&self, call: &mut Call<'_>) {
+        let (hub, host, port) = (call.hub, &call.arguments[1], &call.arguments[2]);
+        if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
+            hub.replication.follow_master(hub, None);
+            return self.reply(call.context, |reply| reply.ok());
+        }
+        if self.is_replica() {
+            return self.refuse(call, "ERR Command is not valid when client is a replica.");
+        }
+        let Some(port) = parse_port(port) else {
+            return self.refuse(call, "ERR Invalid master port");
+        };
+        let host = String::from_utf8_lossy(host).into_owned();
+        let known = hub.replication.master();
+        if known.is_some_and(|master| master.host == host && master.port == port) {
+            let text = "OK Already connected to specified master";
+            return self.reply(call.context, |reply| reply.simple(text));
+        }
+        let master = Master::new(host, port);
+        hub.replication.follow_master(hub, Some(master));
+        self.reply(call.context, |reply| reply.ok());
+    }
+
     pub(super) fn role(&self, call: &mut Call<'_>) {
+        if let Some(master) = call.hub.replication.master() {
+            return self.reply(call.context, |reply| {
+                reply.array(5);
+                reply.bulk(b"slave");
+                reply.bulk(master.host.as_bytes());
+                reply.integer(i64::from(master.port));
+                reply.bulk(master.state().name().as_bytes());
+                reply.integer(master.offset() as i64);
+            });
+        }
         let statuses = call.hub.replication.statuses(call.now_ms());
         let offset = log_of(call.hub).end() as i64;
         let mut replicas = statuses;
@@ -240,6 +310,16 @@ impl State {
     }
 }
 
+/// Why nothing may be written now.
+pub(super) fn write_refusal(hub: &Hub, now_ms: i64) -> Option<&'static str> {
+    let parameters = &hub.parameters;
+    if hub.replication.master().is_some() {
+        return (parameters.text("replica-read-only") == "yes").then_some(READ_ONLY);
+    }
+    let few = hub.replication.are_too_few(parameters, now_ms);
+    few.then_some(TOO_FEW_REPLICAS)
+}
+
 /// The stream's numbers in INFO.
 pub(crate) struct StreamStatus {
     pub(crate) end: u64,
@@ -263,4 +343,9 @@ impl StreamStatus {
 
 /// The longest address that a replica may give itself.
 const ADDRESS_BYTES_MAX: usize = 256;
+const NO_MASTER_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
+const LOADING: &str = "LOADING Redis is loading the dataset in memory";
+const MASTER_DOWN: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";

@@ -19,7 +19,8 @@ use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 use tidewire_script::{Engine, Failure, Host, Libraries, Purpose, Script, ScriptFlags, Sha1};
 
 use super::observing::{Stopwatch, note_called, show_called};
-use super::transaction::{OUT_OF_MEMORY, TOO_FEW_REPLICAS};
+use super::replication::write_refusal;
+use super::transaction::OUT_OF_MEMORY;
 use super::{Call, Pipeline, ReplyMode, State};
 use crate::hub::{Hub, LiveObserver};
 use crate::scripting::{Form, Running};
@@ -203,13 +204,13 @@ impl State {
             return Err("ERR Can not execute a script with write flag using *_ro command.");
         }
         let writes = !flags.has(ScriptFlags::NO_WRITES);
-        if writes
-            && hub.parameters.wants_replicas.load(Ordering::Relaxed)
-            && hub
-                .replication
-                .are_too_few(&hub.parameters, crate::hub::unix_ms())
-        {
-            return Err(TOO_FEW_REPLICAS);
+        if writes && hub.parameters.is_guarded() {
+            let is_replica = hub.replication.master().is_some();
+            if is_replica && hub.parameters.text("replica-read-only") == "yes" {
+                let text = "READONLY You can not run script with write flag on readonly replica.";
+                return Err(text);
+            }
+            write_refusal(hub, crate::hub::unix_ms()).map_or(Ok(()), Err)?;
         }
         let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
         if hub.parameters.memory_is_full.load(Ordering::Relaxed) && !flags.has(frugal) {
@@ -616,16 +617,9 @@ impl ScriptHost<'_, '_, '_> {
         if self.only_reads && (writes || command.has_flag("may_replicate")) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
-        let wants_replicas = &self.hub.parameters.wants_replicas;
-        if writes
-            && !self.is_dirty
-            && wants_replicas.load(Ordering::Relaxed)
-            && self
-                .hub
-                .replication
-                .are_too_few(&self.hub.parameters, self.call.now_ms())
-        {
-            return Err(TOO_FEW_REPLICAS);
+        if writes && !self.is_dirty && self.hub.parameters.is_guarded() {
+            let now_ms = self.call.now_ms();
+            write_refusal(self.hub, now_ms).map_or(Ok(()), Err)?;
         }
         let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
         if full && command.has_flag("denyoom") {

@@ -82,15 +82,6 @@ impl State {
     pub(super) fn text(&self, call: &mut Call<'_>, text: &str) {
         self.reply(call.context, |reply| reply.verbatim("txt", text.as_bytes()));
     }
-
-    /// REPLICAOF: every server is a master.
-    fn replica_of(&self, call: &mut Call<'_>) {
-        let (host, port) = (&call.arguments[1], &call.arguments[2]);
-        if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
-            return self.reply(call.context, |reply| reply.ok());
-        }
-        self.refuse(call, "ERR replication is not available on this server");
-    }
 }
 
 const WAVES: &str = "  ~^~    ~^~~     ~^~\n~^   ~^~~    ~~^~~   ~\n   ~~    ~^~     ~~^~\n\n";

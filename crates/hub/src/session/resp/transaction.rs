@@ -108,6 +108,13 @@ impl State {
         command.has_flag("write") || queued.is_some_and(|queued| queued.queued.iter().any(writes))
     }
 
+    /// Whether a command has a flag; of EXEC, whether all that was queued has it.
+    pub(super) fn has_flag(&self, command: &Command, flag: &str) -> bool {
+        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        let has = |(command, _): &(&Command, ArgumentList)| command.has_flag(flag);
+        command.has_flag(flag) && queued.is_none_or(|queued| queued.queued.iter().all(has))
+    }
+
     /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
     pub(super) fn refuse_for_now(&mut self, call: &mut Call<'_>, command: &Command, text: &str) {
         if command.name == "exec" {
@@ -372,6 +379,7 @@ pub(super) fn locks_shards(command: SessionCommand) -> bool {
             | Name::Sunsubscribe
             | Name::Role
             | Name::ReplConf
+            | Name::ReplicaOf
             | Name::Sync
             | Name::Psync
     )

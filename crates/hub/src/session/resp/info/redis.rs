@@ -8,6 +8,7 @@ use tidewire_lane::LaneCounters;
 use super::{line, read};
 use crate::access::Reason;
 use crate::hub::{Hub, unix_ms};
+use crate::replication::{LinkState, Master};
 use crate::session::resp::parameters::REDIS_VERSION;
 use crate::session::resp::replication::StreamStatus;
 
@@ -149,7 +150,11 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
 }
 
 pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
-    line(out, "role", "master");
+    let master = hub.replication.master();
+    match &master {
+        Some(master) => replica(hub, master, out),
+        None => line(out, "role", "master"),
+    }
     let (stream, now_ms) = (StreamStatus::of(hub), unix_ms());
     let statuses = hub.replication.statuses(now_ms);
     line(out, "connected_slaves", statuses.len());
@@ -168,7 +173,8 @@ pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
     line(out, "master_failover_state", "no-failover");
     line(out, "master_replid", hub.replication.id());
     line(out, "master_replid2", "0".repeat(40));
-    line(out, "master_repl_offset", stream.end);
+    let offset = master.map_or(stream.end, |master| master.offset());
+    line(out, "master_repl_offset", offset);
     line(out, "second_repl_offset", -1);
     line(out, "repl_backlog_active", u8::from(stream.is_open));
     line(
@@ -178,6 +184,33 @@ pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
     );
     line(out, "repl_backlog_first_byte_offset", stream.first);
     line(out, "repl_backlog_histlen", stream.kept);
+}
+
+/// The part of a replica, with its master.
+fn replica(hub: &Hub, master: &Master, out: &mut String) {
+    let (state, offset) = (master.state(), master.offset());
+    let is_up = state == LinkState::Connected;
+    let yes = |name| u8::from(hub.parameters.text(name) == "yes");
+    line(out, "role", "slave");
+    line(out, "master_host", &master.host);
+    line(out, "master_port", master.port);
+    line(out, "master_link_status", if is_up { "up" } else { "down" });
+    let silent_s = if is_up { master.silent_s() } else { -1 };
+    line(out, "master_last_io_seconds_ago", silent_s);
+    let is_loading = u8::from(state == LinkState::Loading);
+    line(out, "master_sync_in_progress", is_loading);
+    line(out, "slave_read_repl_offset", offset);
+    line(out, "slave_repl_offset", offset);
+    if !is_up {
+        line(out, "master_link_down_since_seconds", master.silent_s());
+    }
+    line(
+        out,
+        "slave_priority",
+        hub.parameters.number("replica-priority"),
+    );
+    line(out, "slave_read_only", yes("replica-read-only"));
+    line(out, "replica_announced", yes("replica-announced"));
 }
 
 pub(super) fn cpu(_: &Hub, _: u64, out: &mut String) {
