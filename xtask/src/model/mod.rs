@@ -1,6 +1,7 @@
 //! `cargo xtask model`: the same random commands to a real Redis and to Tidewire. Every reply must
 //! be the same.
 
+mod followers;
 mod forms;
 mod generator;
 mod peer;
@@ -11,6 +12,7 @@ mod shrink;
 use crate::arguments::Arguments;
 use crate::server::{self, Kind};
 use crate::shell::{Failure, Shell};
+use followers::Follower;
 use generator::{Generator, Random, Step, Wanted};
 use peer::Peer;
 use reply::Reply;
@@ -34,6 +36,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
         other: path(arguments.value("--other-redis")?),
         differences_max: arguments.number("--differences", 1)?,
         known_only: arguments.flag("--known-only"),
+        replicas: arguments.flag("--replicas"),
         lanes: if lanes.is_empty() {
             vec![1, 4]
         } else {
@@ -62,6 +65,7 @@ pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
             other: None,
             differences_max: 1,
             known_only: false,
+            replicas: false,
             lanes: vec![1, 4],
         },
     )
@@ -81,6 +85,8 @@ struct Options {
     differences_max: usize,
     /// Commands that Tidewire lacks are no differences.
     known_only: bool,
+    /// A Redis 8 follows each Tidewire, and must end with the same data.
+    replicas: bool,
     lanes: Vec<u16>,
 }
 
@@ -90,7 +96,7 @@ fn compare(shell: &Shell, options: &Options) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("{}: {error}", scratch.display())))?;
     let redis = options.redis.clone();
     let redis = Kind::redis(redis.unwrap_or_else(|| "redis-server".into()));
-    let mut reference = Peer::start("Redis", redis, &scratch)?;
+    let mut reference = Peer::start("Redis", redis.clone(), &scratch)?;
     let version = reference.version()?;
     println!("Redis {version}, seed {}", options.seed);
     let mut peers = vec![reference];
@@ -122,13 +128,25 @@ fn compare(shell: &Shell, options: &Options) -> Result<(), Failure> {
         newest: major >= Some(8),
         commands: Rc::new(commands),
     };
-    Comparison { peers, wanted }.run(options)
+    let mut followers = Vec::new();
+    if options.replicas && wanted.newest {
+        for of in 1..peers.len() {
+            followers.push(Follower::start(&peers, of, &redis, &scratch)?);
+        }
+    }
+    let mut comparison = Comparison {
+        peers,
+        followers,
+        wanted,
+    };
+    comparison.run(options)
 }
 
 /// The servers, the real Redis first.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     peers: Vec<Peer>,
+    followers: Vec<Follower>,
     wanted: Wanted,
 }
 
@@ -179,6 +197,9 @@ impl Comparison {
             }
             let Some(difference) = self.play(&history)? else {
                 commands += count(&history);
+                for follower in &mut self.followers {
+                    follower.check(&mut self.peers)?;
+                }
                 continue;
             };
             commands += count(&history[..=difference.at]);

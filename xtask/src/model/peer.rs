@@ -147,7 +147,12 @@ impl Peer {
         Ok(names.iter().map(name).collect())
     }
 
-    fn ask(&mut self, words: &[&str]) -> Result<Reply, Failure> {
+    /// The port that it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.server.port()
+    }
+
+    pub(crate) fn ask(&mut self, words: &[&str]) -> Result<Reply, Failure> {
         let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let reply = self.send(0, &[words]).and_then(|()| self.read(0));
         reply.map_err(|Silence(reason)| Failure::new(reason))
