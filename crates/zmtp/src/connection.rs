@@ -69,7 +69,8 @@ pub struct Step<'b> {
 pub enum Event<'b> {
     /// The peer wants to be let in: answer by [`Connection::accept`] or [`Connection::refuse`].
     Authenticate(Credentials<'b>),
-    /// The handshake is done: [`Connection::peer`] is known and messages may flow.
+    /// The handshake is done: [`Connection::peer`] is known and messages may flow, behind what
+    /// is [`outgoing`](Connection::outgoing) now: the end of our own part of the handshake.
     Ready,
     /// A frame of a message, whole.
     Frame {

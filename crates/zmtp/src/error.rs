@@ -190,3 +190,35 @@ impl std::fmt::Display for CommandName {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandName, Error};
+
+    /// The values of zmq.h, which programs compare with.
+    #[test]
+    fn monitors_get_the_numbers_of_libzmq() {
+        let malformed = Error::MalformedCommand;
+        for (error, number) in [
+            (Error::UnexpectedCommand, Some(0x1000_0001)),
+            (Error::NonceNotIncreasing, Some(0x1000_0002)),
+            (Error::KeyExchange, Some(0x1000_0003)),
+            (malformed(CommandName::Unnamed), Some(0x1000_0011)),
+            (malformed(CommandName::Message), Some(0x1000_0012)),
+            (malformed(CommandName::Hello), Some(0x1000_0013)),
+            (malformed(CommandName::Initiate), Some(0x1000_0014)),
+            (malformed(CommandName::Error), Some(0x1000_0015)),
+            (malformed(CommandName::Ready), Some(0x1000_0016)),
+            (malformed(CommandName::Welcome), Some(0x1000_0017)),
+            (Error::MalformedMetadata, Some(0x1000_0018)),
+            (Error::Cryptographic, Some(0x1100_0001)),
+            (Error::MechanismMismatch, Some(0x1100_0002)),
+            (Error::UpgradeFailed, Some(0x3000_0000)),
+            (Error::NotZmtp, None),
+            (Error::HandshakeTimeout, None),
+            (Error::Closed, None),
+        ] {
+            assert_eq!(error.protocol_error_number(), number, "{error}");
+        }
+    }
+}
