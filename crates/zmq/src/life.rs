@@ -435,7 +435,12 @@ impl State {
             }
             Link::Pipe(_) | Link::None => None,
         };
-        if let Some(descriptor) = had_link {
+        if let Some(descriptor) = had_link
+            && loss != Loss::ByUs
+        {
+            if loss == Loss::ByPeer && !was_ready {
+                self.report_endpoint(origin, Event::HandshakeFailedNoDetail, EPIPE);
+            }
             self.report_endpoint(origin, Event::Disconnected, descriptor as u64);
         }
         self.forget_subscriber(key);
@@ -563,7 +568,12 @@ impl State {
                 if !is_ready && error == zmtp::Error::HandshakeTimeout {
                     self.report_peer(key, Event::HandshakeFailedNoDetail, ETIMEDOUT);
                 }
-                self.lose(key, Loss::ByPeer);
+                let loss = if is_ready {
+                    Loss::ByPeer
+                } else {
+                    Loss::Protocol
+                };
+                self.lose(key, loss);
             }
             Ok(()) => {
                 self.flush(key);
@@ -713,3 +723,5 @@ const STREAMED_BYTES_MIN: u64 = 8 << 10;
 /// What libzmq reports where a ZAP handler is missing.
 const EFAULT: u64 = 14;
 const ETIMEDOUT: u64 = 110;
+/// What it reports of a peer that goes in the middle of its handshake.
+const EPIPE: u64 = 32;

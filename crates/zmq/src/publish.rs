@@ -104,9 +104,10 @@ impl State {
     pub(crate) fn forget_subscriber(&mut self, key: Key) {
         let mut ended = Vec::new();
         if self.options.xpub_manual {
-            let asked = &mut self.manual.asked;
-            asked.remove_subscriber(key, &mut |topic| ended.push(topic.to_vec()));
+            ended = prefixes_of(&mut self.manual.asked, key);
             self.subscribers.remove_subscriber(key, &mut |_| {});
+        } else if self.options.xpub_verboser {
+            ended = prefixes_of(&mut self.subscribers, key);
         } else {
             let subscribers = &mut self.subscribers;
             subscribers.remove_subscriber(key, &mut |topic| ended.push(topic.to_vec()));
@@ -183,4 +184,17 @@ impl State {
             }),
         }
     }
+}
+
+/// Takes out all that a subscriber wanted, whoever else wants it too. It looks at everything, which
+/// only the verbose modes pay for, and only when a peer goes.
+fn prefixes_of(table: &mut tidewire_zmtp::PrefixTable<Key>, key: Key) -> Vec<Vec<u8>> {
+    let mut prefixes = Vec::with_capacity(table.prefix_count());
+    table.for_each_prefix(&mut |prefix, _| prefixes.push(prefix.to_vec()));
+    prefixes.retain(|prefix| {
+        let before = table.len();
+        table.remove_pair(prefix, key);
+        table.len() < before
+    });
+    prefixes
 }

@@ -50,6 +50,8 @@ impl State {
     /// Takes one frame; with the last one the message goes.
     #[inline]
     pub(crate) fn send_frame(&mut self, frame: Last<'_>, more: bool) -> Result<(), NotSent> {
+        // What STREAM sends is a name and bytes, whatever is said to follow.
+        let more = more && !(self.sending.is_open && self.kind == SocketType::Stream);
         if !self.sending.is_open {
             let begun = self.begin_message(&frame, more)?;
             if let Begun::Address = begun {
