@@ -1,10 +1,11 @@
 //! Sockets: everything but sending and receiving.
 
 use crate::context::context;
-use crate::errno::{EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
+use crate::errno::{EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
 use crate::text;
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use tidewire_zmq::{Error, Socket, SocketType};
 
 /// All sockets of the process.
@@ -113,7 +114,28 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_bind(handle: *mut c_void, endpoint: *const c_char) -> c_int {
     // SAFETY: the same.
-    unsafe { at_endpoint(handle, endpoint, Socket::bind) }
+    unsafe { at_endpoint(handle, endpoint, bind) }
+}
+
+/// Binds, with the descriptor of the option `ZMQ_USE_FD` if there is one; then it belongs to the
+/// socket, as with libzmq.
+fn bind(socket: &Socket, endpoint: &str) -> Result<(), Error> {
+    let mut number = [0; 4];
+    socket.option(USE_DESCRIPTOR, &mut number)?;
+    let number = c_int::from_ne_bytes(number);
+    if number < 0 || endpoint.starts_with("inproc:") {
+        return socket.bind(endpoint);
+    }
+    // SAFETY: it is not -1, and open as long as this takes; else the call fails.
+    let lent = unsafe { BorrowedFd::borrow_raw(number) };
+    let copy = lent.try_clone_to_owned();
+    socket.lend_listener(
+        copy.map_err(|error| Error::System(error.raw_os_error().unwrap_or(EBADF)))?,
+    )?;
+    socket.bind(endpoint)?;
+    // SAFETY: whoever sets the option gives the descriptor away with a bind that succeeds.
+    drop(unsafe { OwnedFd::from_raw_fd(number) });
+    Ok(())
 }
 
 /// `zmq_connect`.
@@ -170,3 +192,5 @@ unsafe fn at_endpoint(
         Ok(work(socket, endpoint)?)
     })
 }
+
+const USE_DESCRIPTOR: c_int = 89;

@@ -455,7 +455,8 @@ impl State {
             self.reconnect(origin, loss);
             return;
         }
-        self.detach(key, was_ready);
+        // Who has ended it itself need not be told.
+        self.detach(key, was_ready && loss != Loss::ByUs);
         if is_connecting {
             if let Some(connecter) = origin.and_then(|origin| self.connecter(origin)) {
                 connecter.peer = None;

@@ -87,6 +87,18 @@ impl Socket {
         result
     }
 
+    /// Hands over a socket of the operating system, bound and listening already: the next
+    /// [`bind`](Self::bind) over TCP or ipc takes it instead of one of its own, whatever its
+    /// endpoint says.
+    ///
+    /// # Errors
+    /// The socket is closed, or its context terminated.
+    pub fn lend_listener(&self, descriptor: std::os::fd::OwnedFd) -> Result<(), Error> {
+        rustix::io::ioctl_fionbio(&descriptor, true)?;
+        self.core().enter()?.lent_listener = Some(descriptor);
+        Ok(())
+    }
+
     /// Connects to an endpoint, in the background, and again whenever the connection is lost.
     ///
     /// # Errors
@@ -467,7 +479,19 @@ impl State {
     }
 
     fn bind(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+        let lent = match address {
+            Address::Inproc(_) => None,
+            _ => self.lent_listener.take(),
+        };
         let (descriptor, name, path) = match address {
+            Address::Tcp(_) | Address::Ipc(_) if lent.is_some() => {
+                let descriptor = lent.ok_or(Error::Fault)?;
+                let name = match crate::transport::local_address(&descriptor) {
+                    Some(address) => format!("tcp://{address}"),
+                    None => endpoint.to_owned(),
+                };
+                (descriptor, name, None)
+            }
             Address::Tcp(text) => {
                 let address = address::listen_address(&text, self.options.ipv6)?;
                 let (descriptor, name) = crate::transport::listen_tcp(address, &self.options)

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) peers: Slab<Peer>,
     pub(crate) endpoints: Slab<Endpoint>,
     pub(crate) last_endpoint: String,
+    /// What the next bind listens with, instead of a descriptor of its own.
+    pub(crate) lent_listener: Option<OwnedFd>,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Timer)>>,
     /// The time of this turn, in nanoseconds of the process's clock.
@@ -164,6 +166,7 @@ impl State {
             peers: Slab::new(),
             endpoints: Slab::new(),
             last_endpoint: String::new(),
+            lent_listener: None,
             monitor: None,
             timers: BinaryHeap::new(),
             now_ns: now_ns(),
