@@ -515,11 +515,13 @@ impl Application for HubLane {
                 }
             }
             Mail::UsersChanged => {
+                let generation = hub.access.generation();
                 for session in self.sessions.by_index.iter_mut().flatten() {
                     if let Session::Resp(session) = session {
                         session.users_changed(hub, &self.fanout, context);
                     }
                 }
+                hub.access.set_looked(self.lane, generation);
             }
         }
     }

@@ -283,7 +283,7 @@ impl Hub {
         keyspace.mount(board.clone());
         let parameters = Parameters::new(&config);
         parameters.tell(&keyspace);
-        let access = AccessControl::new();
+        let access = AccessControl::new(config.lanes);
         let password = parameters.text("requirepass");
         if !password.is_empty() {
             access.set_default_password(password.as_bytes());
@@ -518,7 +518,7 @@ impl Hub {
 
     /// Users have changed. Clients that wait with a command that they may run no more get their
     /// refusal now, before anybody can serve them; all others are looked at by their lanes.
-    pub(crate) fn tell_users_changed(&self) {
+    pub(crate) fn tell_users_changed(&self, own_lane: usize) {
         for client in self.clients.list() {
             let Some(waiter) = self.waiting.waiter(client.id) else {
                 continue;
@@ -540,6 +540,7 @@ impl Hub {
         for lane in 0..self.config.lanes {
             self.mailboxes[lane].send(Mail::UsersChanged);
         }
+        self.access.wait_for_lanes(own_lane);
     }
 
     /// Whether new users, and selectors, begin with all channels.

@@ -56,6 +56,8 @@ pub struct Parameters {
     pub(crate) loads_slowly: AtomicU64,
     /// `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
+    /// `protected-mode`.
+    pub(crate) protects: AtomicBool,
     /// `slowlog-log-slower-than`, µs; -1 is none.
     pub(crate) slowlog_us: AtomicI64,
     /// `slowlog-max-len`.
@@ -148,6 +150,7 @@ impl Parameters {
             saves_by_itself: AtomicBool::default(),
             loads_slowly: AtomicU64::default(),
             latency_tracking: AtomicBool::default(),
+            protects: AtomicBool::default(),
             slowlog_us: AtomicI64::default(),
             slowlog_length_max: AtomicU64::default(),
             latency_threshold_ms: AtomicU64::default(),
@@ -333,6 +336,8 @@ impl Parameters {
         };
         self.tracked_keys_max
             .store(tracked_keys_max, Ordering::Relaxed);
+        let protects = value_in(values, "protected-mode") == b"yes";
+        self.protects.store(protects, Ordering::Relaxed);
         let limits = OutputLimits::of(value_in(values, "client-output-buffer-limit"));
         for (own, limit) in self.output_limits.iter().zip(limits.0) {
             let parts = [limit.hard_bytes, limit.soft_bytes, limit.soft_seconds];
@@ -436,7 +441,14 @@ fn given(config: &HubConfig) -> Vec<(&'static str, Vec<u8>)> {
         soft_seconds: config.pubsub_soft_seconds,
     };
     let directory = std::env::current_dir().unwrap_or_default();
+    // Without a redis.conf whoever opens a port to a network has said so on the command line.
+    let protects = if config.redis_conf.is_some() {
+        "yes"
+    } else {
+        "no"
+    };
     vec![
+        ("protected-mode", protects.into()),
         ("client-output-buffer-limit", limits.text().into()),
         ("dir", directory.display().to_string().into()),
         ("io-threads", config.lanes.to_string().into()),

@@ -84,6 +84,15 @@ impl Sessions {
             }
             context.close_after_flush(id, CloseReason::Requested);
         }
+        let protects = hub.parameters.protects.load(Ordering::Relaxed);
+        if protects && !client.is_local() && hub.access.default_needs_no_password() {
+            let rejected = &hub.rejected_clients;
+            rejected.fetch_add(1, Ordering::Relaxed);
+            if let Some(out) = context.out(id) {
+                out.buffer().extend_from_slice(PROTECTED);
+            }
+            context.close_after_flush(id, CloseReason::Requested);
+        }
         let session = RespSession::new(hub, id, client);
         self.insert(id, Session::Resp(Box::new(session)));
     }
@@ -147,3 +156,9 @@ impl Application for DuringCall<'_> {
         None
     }
 }
+
+const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
+    enabled and no password is set for the default user. In this mode connections are only accepted \
+    from the loopback interface. If you want to connect from external computers, set a password \
+    for the default user (ACL SETUSER, requirepass), or turn protected mode off: CONFIG SET \
+    protected-mode no from the loopback interface, and in the configuration file.\r\n";

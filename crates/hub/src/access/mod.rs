@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_keyspace::Command;
@@ -32,6 +33,8 @@ use selector::has_blanks;
 pub(crate) struct AccessControl {
     /// From 1; raised by every change of any user.
     generation: AtomicU64,
+    /// The generation for which each lane has looked at its sessions.
+    looked: Vec<AtomicU64>,
     users: RwLock<BTreeMap<Box<[u8]>, Arc<User>>>,
     default: Arc<User>,
     pub(crate) log: Mutex<Log>,
@@ -179,11 +182,12 @@ impl Rules {
 
 impl AccessControl {
     /// One user, `default`, who may do everything without a password.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(lanes: usize) -> Self {
         let default = User::new(b"default", Rules::unlimited());
         let users = [(default.name.clone(), default.clone())];
         AccessControl {
             generation: AtomicU64::new(1),
+            looked: (0..lanes).map(|_| AtomicU64::new(1)).collect(),
             users: RwLock::new(users.into()),
             default,
             log: Mutex::default(),
@@ -195,6 +199,28 @@ impl AccessControl {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// A lane has looked at all of its sessions.
+    pub(crate) fn set_looked(&self, lane: usize, generation: u64) {
+        self.looked[lane].store(generation, Ordering::Release);
+    }
+
+    /// Waits until the other lanes have looked at their sessions, but only for a moment: whoever
+    /// has changed a user finds nobody there any more who may not be.
+    pub(crate) fn wait_for_lanes(&self, own_lane: usize) {
+        let generation = self.generation();
+        let has_looked = |looked: &AtomicU64| looked.load(Ordering::Acquire) >= generation;
+        let began = Instant::now();
+        let others = || {
+            self.looked
+                .iter()
+                .enumerate()
+                .filter(|&(lane, _)| lane != own_lane)
+        };
+        while !others().all(|(_, looked)| has_looked(looked)) && began.elapsed() < PATIENCE_MAX {
+            std::thread::sleep(PATIENCE);
+        }
     }
 
     fn raise_generation(&self) {
@@ -374,6 +400,9 @@ fn join_selectors<'a>(modifiers: &[&'a [u8]]) -> Result<Vec<Vec<u8>>, &'a [u8]> 
     open.map_or(Ok(joined), Err)
 }
 
+/// How long a lane waits for others that must look at their sessions.
+const PATIENCE_MAX: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_micros(100);
 const SORT_BY: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
 const SORT_GET: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
 

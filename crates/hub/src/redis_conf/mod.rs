@@ -44,6 +44,9 @@ impl RedisConf {
             conf.path = Some(whole);
         }
         conf.read_text(&lines_of(options), "the command line", 0)?;
+        if path.is_some() {
+            conf.complete()?;
+        }
         conf.check()?;
         Ok(conf)
     }
@@ -203,6 +206,23 @@ impl RedisConf {
         found
             .iter()
             .try_for_each(|path| self.read_file(path, depth))
+    }
+
+    /// What a redis.conf means that says nothing of these; without one they are otherwise.
+    fn complete(&mut self) -> Result<(), String> {
+        for (name, values) in [
+            ("save", &["3600", "1", "300", "100", "60", "10000"][..]),
+            ("bind", &["*", "-::*"]),
+        ] {
+            if self.parameters.iter().all(|(known, _)| known != name) {
+                let values: Vec<String> = values.iter().map(|&value| value.into()).collect();
+                self.set(name, &values)?;
+            }
+        }
+        if self.bind.is_empty() && self.unix_socket.is_none() {
+            self.bind.push("*".to_owned());
+        }
+        Ok(())
     }
 
     /// What only the whole tells.

@@ -168,6 +168,10 @@ fn keys_of(
     }
     check_arity(command, request).map_err(|_| CommandError::InvalidArity)?;
     for spec in command.keys.iter().filter(|spec| spec.count_at != 0) {
+        let text = request.get(usize::from(spec.count_at));
+        if command.has_flag("no_mandatory_keys") && text == Some(b"0") {
+            continue;
+        }
         let count = spec.key_count(request).unwrap_or(usize::MAX);
         if count > request.len() - usize::from(spec.first) {
             return Err(CommandError::InvalidKeyCount);

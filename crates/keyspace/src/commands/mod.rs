@@ -403,8 +403,14 @@ impl Command {
         if self.name == "migrate" {
             return introspection::keys_of_migrate(arguments);
         }
+        // A number of keys that cannot be is the command's own to refuse.
+        let makes_sense = |spec: &&KeySpec| {
+            let room = arguments.len().saturating_sub(usize::from(spec.first));
+            spec.count_at == 0 || spec.key_count(arguments).is_some_and(|count| count <= room)
+        };
         let specs = self.keys.iter().filter(|spec| spec.flags != "not_key");
         specs
+            .filter(makes_sense)
             .flat_map(|spec| {
                 let flags = introspection::flags_of(self, spec, arguments);
                 spec.positions(arguments).map(move |at| (at, flags))

@@ -60,7 +60,7 @@ impl State {
             .set_user(&call.arguments[2], &modifiers, all_channels)
         {
             Ok(()) => {
-                hub.tell_users_changed();
+                hub.tell_users_changed(call.context.lane());
                 self.reply(call.context, |reply| reply.ok());
             }
             Err(text) => self.refuse_in_one_line(call, &text),
@@ -73,7 +73,7 @@ impl State {
             return self.refuse(call, "ERR The 'default' user cannot be removed");
         }
         let deleted = call.hub.access.delete(names.iter());
-        call.hub.tell_users_changed();
+        call.hub.tell_users_changed(call.context.lane());
         self.reply(call.context, |reply| reply.integer(deleted as i64));
     }
 
@@ -140,7 +140,7 @@ impl State {
         }
         match hub.access.load(&path, hub.begins_with_all_channels()) {
             Ok(()) => {
-                hub.tell_users_changed();
+                hub.tell_users_changed(call.context.lane());
                 self.reply(call.context, |reply| reply.ok());
             }
             Err(text) => self.refuse_in_one_line(call, &text),

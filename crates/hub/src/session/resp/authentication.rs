@@ -253,6 +253,8 @@ impl State {
             _ => false,
         };
         if is_revoked {
+            // Nobody sees it any more, although the connection ends with the turn.
+            hub.clients.disconnect(self.client.id);
             context.close_after_flush(self.id, CloseReason::Requested);
             self.closing = true;
         }

@@ -36,6 +36,7 @@ impl State {
                 switch.store(allows_all, std::sync::atomic::Ordering::Relaxed);
                 self.debug_done(call);
             }
+            ("config-rewrite-force-all", 2) => self.config_rewrite(call, true),
             ("protocol", 3) => self.debug_protocol(call),
             ("error", 3) => {
                 let text = String::from_utf8_lossy(&call.arguments[2]).into_owned();

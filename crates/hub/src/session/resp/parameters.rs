@@ -41,7 +41,7 @@ impl State {
                     |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"requirepass");
                 if let Some((_, password)) = pairs.iter().rfind(is_password) {
                     hub.access.set_default_password(password);
-                    hub.tell_users_changed();
+                    hub.tell_users_changed(call.context.lane());
                 }
                 if let Err(text) = hub.durability.follow_parameters(hub) {
                     return self.refuse(call, &text);
@@ -61,8 +61,8 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// Writes the redis.conf back as things are.
-    pub(super) fn config_rewrite(&self, call: &mut Call<'_>) {
+    /// Writes the redis.conf back as things are; with a line for every default too, if `all`.
+    pub(super) fn config_rewrite(&self, call: &mut Call<'_>, all: bool) {
         let Some(path) = call.hub.config.redis_conf.clone() else {
             return self.refuse(call, "ERR The server is running without a config file");
         };
@@ -72,7 +72,11 @@ impl State {
                 _ => Err(error),
             })
             .and_then(|old| {
-                let directives = directives(call.hub);
+                let mut directives = directives(call.hub);
+                let lines = directives
+                    .iter_mut()
+                    .flat_map(|directive| &mut directive.lines);
+                lines.for_each(|line| line.is_default &= !all);
                 replace_file(
                     &path,
                     &rewrite(&old, &directives, Parameters::directive_name),

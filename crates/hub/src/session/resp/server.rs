@@ -1,8 +1,10 @@
 //! Commands about the server, and those of parts that it does not have.
 
-use tidewire_keyspace::SessionCommand;
+use tidewire_keyspace::{Outcome, SessionCommand, lookup};
+use tidewire_resp::{ArgumentList, Writer};
 
 use super::{Call, State, functions, scripting, slow};
+use crate::hub::LiveObserver;
 use crate::session::resp::parameters::REDIS_VERSION;
 
 impl State {
@@ -10,7 +12,7 @@ impl State {
     pub(super) fn run_server(&mut self, call: &mut Call<'_>, command: SessionCommand) {
         use SessionCommand as Name;
         match command {
-            Name::ConfigRewrite => self.config_rewrite(call),
+            Name::ConfigRewrite => self.config_rewrite(call, false),
             Name::Debug => self.debug(call),
             Name::ClientCaching => self.client_caching(call),
             Name::ClientGetRedir => self.client_get_redirect(call),
@@ -54,6 +56,33 @@ impl State {
         }
     }
 
+    /// MIGRATE: there is nothing to move, or it is refused.
+    fn migrate(&mut self, call: &mut Call<'_>) {
+        let (Some(migrate), Some(exists)) = (lookup(b"migrate"), lookup(b"exists")) else {
+            return;
+        };
+        let mut request = ArgumentList::new();
+        request.push(b"exists");
+        for (at, _) in migrate.keys_with_flags(call.arguments) {
+            request.push(&call.arguments[at]);
+        }
+        let mut found = Vec::new();
+        let outcome = call.hub.keyspace.execute(
+            exists,
+            request.as_arguments(),
+            self.database,
+            call.now_ms(),
+            &mut Writer::new(&mut found, self.protocol),
+            &mut LiveObserver(call.hub),
+        );
+        match outcome {
+            Outcome::Done if found == b":0\r\n" => {
+                self.reply(call.context, |reply| reply.simple("NOKEY"));
+            }
+            _ => self.refuse(call, NO_MIGRATION),
+        }
+    }
+
     fn run_server_itself(&mut self, call: &mut Call<'_>, command: SessionCommand) {
         use SessionCommand as Name;
         match command {
@@ -70,7 +99,7 @@ impl State {
                 self.text(call, &text);
             }
             Name::Cluster => self.refuse(call, NO_CLUSTER),
-            Name::Migrate => self.refuse(call, NO_MIGRATION),
+            Name::Migrate => self.migrate(call),
             Name::ModuleLoad => self.refuse(call, NO_MODULE),
             Name::ModuleUnload => self.refuse(call, NO_SUCH_MODULE),
             Name::ScriptDebug => self.script_debug(call),
