@@ -219,7 +219,7 @@ impl RedisConf {
                 self.set(name, &values)?;
             }
         }
-        if self.bind.is_empty() && self.unix_socket.is_none() {
+        if self.bind.is_empty() {
             self.bind.push("*".to_owned());
         }
         Ok(())
@@ -274,3 +274,6 @@ const FORGOTTEN: &[&str] = &[
     "lua-replicate-commands",
 ];
 const INCLUDES_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests;

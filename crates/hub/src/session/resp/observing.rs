@@ -184,6 +184,16 @@ fn hidden(command: &Command, arguments: Arguments<'_>) -> Vec<usize> {
                 None => Vec::new(),
             }
         }
+        SessionCommand::Migrate => {
+            let is_word = |at: usize, word: &[u8]| arguments[at].eq_ignore_ascii_case(word);
+            let behind = |at: usize| match () {
+                () if is_word(at, b"AUTH") => at + 1..at + 2,
+                () if is_word(at, b"AUTH2") => at + 1..at + 3,
+                () => at..at,
+            };
+            let behind = (6..count).flat_map(behind);
+            behind.filter(|&at| at < count).collect()
+        }
         SessionCommand::ConfigSet => (2..count)
             .step_by(2)
             .filter(|&at| is_secret(&arguments[at]))
