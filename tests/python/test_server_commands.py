@@ -1,6 +1,5 @@
 """The server side of Redis: parameters, passwords, clients, statistics and notifications."""
 
-import time
 
 import pytest
 import redis
@@ -46,7 +45,7 @@ def test_parameters_are_changed_together_or_not_at_all(hub):
         (["timeout", "9", "timeout", "8"], "duplicate parameter"),
         (["timeout", "9", "databases", "3"], "can't set immutable config"),
         (["timeout", "9", "nothing", "3"], "Unknown option"),
-        (["timeout", "9", "appendonly", "yes"], "Unable to turn on AOF"),
+        (["timeout", "9", "appendonly", "maybe"], "argument must be 'yes' or 'no'"),
     ]:
         with pytest.raises(redis.ResponseError, match=text):
             client.execute_command("CONFIG", "SET", *pairs)
@@ -208,11 +207,3 @@ def test_digests_are_those_of_the_data(two_lanes):
 def test_debug_is_refused_unless_allowed(hub):
     with pytest.raises(redis.ResponseError, match="DEBUG command not allowed"):
         hub.redis().execute_command("DEBUG", "SLEEP", "0")
-
-
-def test_what_is_not_saved_is_not_said_to_be(hub):
-    client = hub.redis()
-    for words in [["SAVE"], ["BGSAVE"], ["BGREWRITEAOF"], ["SHUTDOWN", "SAVE"]]:
-        with pytest.raises(redis.ResponseError, match="kept in memory alone"):
-            client.execute_command(*words)
-    assert abs(client.lastsave().timestamp() - time.time()) < 60

@@ -32,10 +32,10 @@ pub enum Next<'a> {
 #[non_exhaustive]
 pub enum LogError {
     /// What stands there is no command.
-    #[error("byte {0}: there is no command here")]
+    #[error("Bad file format reading the append only file: byte {0} begins no command")]
     Format(u64),
     /// It ends in the middle of a command that begins there.
-    #[error("it ends in the middle of a command, which begins at byte {0}")]
+    #[error("Unexpected end of file reading the append only file: byte {0} begins half a command")]
     Truncated(u64),
 }
 

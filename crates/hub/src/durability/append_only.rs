@@ -18,7 +18,7 @@ use tidewire_keyspace::{Audience, Log};
 use tracing::{error, warn};
 
 use super::{Durability, LOG_FAILED};
-use crate::hub::Hub;
+use crate::hub::{Hub, unix_ms};
 
 /// The append-only file, on or off.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct AppendOnly {
     is_on: AtomicBool,
     /// `appendfsync`, one of the constants below.
     policy: AtomicU8,
+    /// `aof-timestamp-enabled`: the time is noted between commands.
+    stamps: AtomicBool,
     /// The thread runs.
     is_writing: AtomicBool,
     /// Offsets in the log: what is written to the file, and what is on the disk.
@@ -115,6 +117,8 @@ impl AppendOnly {
             _ => EACH_SECOND,
         };
         self.policy.store(policy, Ordering::Release);
+        let stamps = super::is_yes(hub, "aof-timestamp-enabled");
+        self.stamps.store(stamps, Ordering::Release);
     }
 
     /// To be called before a turn's replies are sent: waits until what they tell of is as durable
@@ -203,6 +207,7 @@ impl AppendOnly {
             at,
             synced_at: Instant::now(),
             busy_at: Instant::now(),
+            stamped_s: 0,
             buffer: Vec::new(),
         };
         let thread = std::thread::Builder::new().name("append-only".to_owned());
@@ -248,6 +253,8 @@ struct LogWriter {
     synced_at: Instant,
     /// When there was last something to write.
     busy_at: Instant,
+    /// The time that was noted last, seconds since the UNIX epoch.
+    stamped_s: i64,
     buffer: Vec<u8>,
 }
 
@@ -262,6 +269,9 @@ impl LogWriter {
             };
             let end = log.end();
             let until = switch_at.map_or(end, |at| at.min(end));
+            if self.at < until && own.stamps.load(Ordering::Acquire) {
+                self.stamp(closing);
+            }
             while self.at < until {
                 self.copy(log, until, closing);
             }
@@ -270,7 +280,7 @@ impl LogWriter {
                 let next = own.orders.lock().switch.take();
                 if let Some((_, file)) = next {
                     self.file = file;
-                    self.length = 0;
+                    (self.length, self.stamped_s) = (0, 0);
                 }
                 continue;
             }
@@ -322,7 +332,29 @@ impl LogWriter {
                 return;
             }
         };
+        self.write(closing);
         let own = &self.hub.durability.log;
+        self.at = next;
+        self.busy_at = Instant::now();
+        own.written.store(next, Ordering::Release);
+        self.note_success();
+        log.trim(next);
+    }
+
+    /// Notes the time, between two commands.
+    fn stamp(&mut self, closing: bool) {
+        let now_s = unix_ms() / 1_000;
+        if now_s != self.stamped_s {
+            self.stamped_s = now_s;
+            self.buffer.clear();
+            self.buffer
+                .extend_from_slice(format!("#TS:{now_s}\r\n").as_bytes());
+            self.write(closing);
+        }
+    }
+
+    /// Writes the buffer to the file.
+    fn write(&mut self, closing: bool) {
         while let Err(error) = self.file.write_all(&self.buffer) {
             // What was written of it must not stay: it will be written again.
             if let Err(error) = self.file.set_len(self.length) {
@@ -333,13 +365,8 @@ impl LogWriter {
             }
         }
         self.length += self.buffer.len() as u64;
-        own.bytes
-            .fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
-        self.at = next;
-        self.busy_at = Instant::now();
-        own.written.store(next, Ordering::Release);
-        self.note_success();
-        log.trim(next);
+        let bytes = &self.hub.durability.log.bytes;
+        bytes.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
     }
 
     /// Waits for the disk.

@@ -74,7 +74,10 @@ impl<'h> Applier<'h> {
     }
 
     fn run(&mut self, arguments: Arguments<'_>) -> Result<(), String> {
-        let command = resolve(arguments)?;
+        let command = resolve(arguments).map_err(|_| {
+            let name = String::from_utf8_lossy(&arguments[0]);
+            format!("Unknown command '{name}' reading the append only file")
+        })?;
         match command.run {
             Run::Data(_) => {
                 self.reply.clear();

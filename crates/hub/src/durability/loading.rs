@@ -202,7 +202,10 @@ impl Durability {
         let mut good = before;
         loop {
             match commands.next_command() {
-                Ok(Next::Command(arguments)) => applier.apply(arguments)?,
+                Ok(Next::Command(arguments)) => {
+                    applier.apply(arguments)?;
+                    load_slowly(hub);
+                }
                 Ok(Next::More) => match source(&self.loading)?.as_slice() {
                     [] => commands.finish(),
                     bytes => commands.push(bytes),
@@ -231,10 +234,7 @@ impl Durability {
             match reader.next_record().map_err(|error| error.to_string())? {
                 Some(FileRecord::Key(record)) => {
                     counts[load_key(hub, &record, options)?] += 1;
-                    let delay_us = hub.parameters.loads_slowly.load(Ordering::Relaxed);
-                    if delay_us > 0 {
-                        std::thread::sleep(Duration::from_micros(delay_us));
-                    }
+                    load_slowly(hub);
                 }
                 Some(FileRecord::Library(code)) => applier.load_library(&code)?,
                 Some(FileRecord::End) => break,
@@ -266,6 +266,14 @@ impl Durability {
             );
         }
         Ok(())
+    }
+}
+
+/// `key-load-delay`: tests want to see a load in the middle.
+fn load_slowly(hub: &Hub) {
+    let delay_us = hub.parameters.loads_slowly.load(Ordering::Relaxed);
+    if delay_us > 0 {
+        std::thread::sleep(Duration::from_micros(delay_us));
     }
 }
 

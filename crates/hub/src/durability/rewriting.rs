@@ -267,12 +267,12 @@ impl Durability {
                 continue;
             }
             if number != last {
-                return Err(format!("{place}: it ends too early, and others follow it"));
+                return Err(format!("{place}: {ENDS_EARLY}, and others follow it"));
             }
             if !is_yes(hub, "aof-load-truncated") {
                 return Err(format!(
-                    "{place}: it ends in the middle of a command. Set aof-load-truncated to yes \
-                     to cut that off."
+                    "{place}: {ENDS_EARLY}. Set aof-load-truncated to yes to cut off what is not \
+                     whole."
                 ));
             }
             let file = open_to_append(&path).and_then(|file| file.set_len(good));
@@ -336,3 +336,4 @@ fn bytes_of(folder: &Path, manifest: &Manifest) -> u64 {
 }
 
 const RETRY_S: i64 = 5;
+const ENDS_EARLY: &str = "Unexpected end of file reading the append only file";

@@ -46,6 +46,8 @@ pub(crate) struct Saving {
     last_took_s: AtomicI64,
     has_failed: AtomicBool,
     saves: AtomicU64,
+    /// Keys of the snapshot that is being made: written, and in all.
+    pub(super) progress: [AtomicU64; 2],
     /// What the keyspace had counted when the last snapshot began.
     changes_saved: AtomicU64,
 }
@@ -67,6 +69,7 @@ impl Default for Saving {
             last_took_s: AtomicI64::new(-1),
             has_failed: AtomicBool::new(false),
             saves: AtomicU64::new(0),
+            progress: Default::default(),
             changes_saved: AtomicU64::new(0),
         }
     }
@@ -107,6 +110,11 @@ impl Saving {
     pub(crate) fn unsaved_changes(&self, hub: &Hub) -> u64 {
         let changes = hub.keyspace.totals().changes;
         changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
+    }
+
+    /// Keys of the snapshot that is being made: written, and in all.
+    pub(crate) fn progress(&self) -> [u64; 2] {
+        [0, 1].map(|at: usize| self.progress[at].load(Ordering::Relaxed))
     }
 
     /// All that is there is in a file.
@@ -156,12 +164,14 @@ impl Durability {
         let Some(hub) = self.hub() else {
             return;
         };
+        // Looked at here: a FLUSHALL that comes before the thread has begun ends it as well.
+        let flushes = hub.keyspace.flushes();
         let spawned = std::thread::Builder::new()
             .name("durability".to_owned())
             .spawn(move || {
                 let own = &hub.durability;
                 match job {
-                    Job::Snapshot => own.save_in_background(&hub),
+                    Job::Snapshot => own.save_in_background(&hub, flushes),
                     Job::Rewrite => own.rewrite(&hub),
                 }
                 own.saving.is_cancelled.store(false, Ordering::Release);
@@ -179,13 +189,12 @@ impl Durability {
         }
     }
 
-    fn save_in_background(&self, hub: &Hub) {
+    fn save_in_background(&self, hub: &Hub, flushes: u64) {
         let saving = &self.saving;
         saving
             .last_try_s
             .store(unix_ms() / 1_000, Ordering::Relaxed);
         let started = Instant::now();
-        let flushes = hub.keyspace.flushes();
         let is_given_up =
             || saving.is_cancelled.load(Ordering::Acquire) || hub.keyspace.flushes() != flushes;
         let result = self.write_snapshot(hub, &is_given_up);
@@ -267,6 +276,8 @@ pub(super) fn write_keys(
             None => std::thread::sleep(TURN),
         }
     };
+    let [written, total] = &hub.durability.saving.progress;
+    total.store(snapshot.total(), Ordering::Relaxed);
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
     loop {
         let before = snapshot.written();
@@ -275,6 +286,7 @@ pub(super) fn write_keys(
             file.write(&chunk)?;
             chunk.clear();
         }
+        written.store(snapshot.written(), Ordering::Relaxed);
         dawdle(hub, snapshot.written() - before, is_given_up);
         if is_given_up() {
             return Err(io::ErrorKind::Interrupted.into());
@@ -284,6 +296,9 @@ pub(super) fn write_keys(
         }
     }
     drop(snapshot);
+    for counter in [written, total] {
+        counter.store(0, Ordering::Relaxed);
+    }
     file.finish()
 }
 

@@ -158,7 +158,7 @@ impl RedisConf {
         };
         let is_master = matches!(name, "replicaof" | "slaveof");
         let fits = match values.len() {
-            0 => takes_words && !is_master && name != "save",
+            0 => takes_words && !is_master,
             1 => !is_master,
             2 if is_master => true,
             _ => takes_words && !is_master,

@@ -61,7 +61,7 @@ pub enum FileError {
         database: u64,
     },
     /// What was read is not what was written.
-    #[error("its checksum is {stored:016x}, and that of what was read is {computed:016x}")]
+    #[error("RDB CRC error: it says {stored:016x}, and what was read has {computed:016x}")]
     Checksum {
         /// In the file.
         stored: u64,

@@ -16,9 +16,11 @@ pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
     line(out, "current_cow_peak", 0);
     line(out, "current_cow_size", 0);
     line(out, "current_cow_size_age", 0);
-    line(out, "current_fork_perc", "0.00");
-    line(out, "current_save_keys_processed", 0);
-    line(out, "current_save_keys_total", 0);
+    let [written, total] = saving.progress();
+    let percentage = written as f64 * 100.0 / total.max(1) as f64;
+    line(out, "current_fork_perc", format!("{percentage:.2}"));
+    line(out, "current_save_keys_processed", written);
+    line(out, "current_save_keys_total", total);
     let changes = saving.unsaved_changes(hub);
     line(out, "rdb_changes_since_last_save", changes);
     line(out, "rdb_bgsave_in_progress", u8::from(saving_s >= 0));

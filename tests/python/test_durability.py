@@ -1,0 +1,282 @@
+"""What outlives the program: snapshots and the append-only file."""
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+import redis
+
+from support import RespSocket, eventually, free_ports
+
+REDIS = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
+
+
+def fill(client):
+    """Keys of every type."""
+    client.set("text", "tide " * 1000)
+    client.set("brief", "gone one day", ex=1_000_000)
+    client.incrby("count", 41)
+    client.rpush("list", *range(300))
+    client.sadd("set", *range(0, 3000, 7), "a")
+    client.hset("hash", mapping={f"field{number}": number for number in range(300)})
+    client.execute_command("HEXPIRE", "hash", 1_000_000, "FIELDS", 2, "field1", "field2")
+    client.zadd("sorted", {f"member{number}": number / 3 for number in range(300)})
+    for number in range(1, 150):
+        client.xadd("stream", {"price": number}, id=f"{number}-1")
+    client.xgroup_create("stream", "group", "0")
+    client.xreadgroup("group", "consumer", {"stream": ">"}, count=5)
+    client.spop("set", 3)
+    client.function_load("#!lua name=l\nredis.register_function('f', function() return 7 end)")
+    transaction = client.pipeline(transaction=True)
+    transaction.set("one", 1).set("two", 2).execute()
+
+
+def digest(client):
+    return client.execute_command("DEBUG", "DIGEST")
+
+
+def durable(folder, *parameters):
+    words = [f"dir={folder}", "enable-debug-command=yes", *parameters]
+    return [part for word in words for part in ("--set", word)]
+
+
+def files_of(folder):
+    return sorted(path.name for path in (folder / "appendonlydir").iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def start_redis(folder):
+    """Starts a real Redis on the folder, and ends it."""
+    if not REDIS:
+        pytest.skip("there is no redis-server")
+    started = []
+
+    def start(*options):
+        port = free_ports(1)[0]
+        words = ["--port", port, "--dir", folder, "--enable-debug-command", "yes", *options]
+        process = subprocess.Popen([REDIS, *map(str, words)], stdout=subprocess.DEVNULL)
+        started.append(process)
+        client = redis.Redis(port=port)
+
+        def answers():
+            try:
+                return client.ping()
+            except (redis.ConnectionError, redis.BusyLoadingError):
+                return None
+
+        eventually(answers, "an answer of Redis")
+        return client
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_nothing_is_saved_unless_it_is_asked_for(start_hub, tmp_path):
+    before = set(tmp_path.iterdir())
+    hub = start_hub()
+    fill(hub.redis())
+    hub.stop()
+    names = {path.suffix for path in set(tmp_path.iterdir()) - before}
+    assert names <= {".stdout", ".stderr"}
+
+
+def test_a_folder_is_enough_to_find_everything_again(start_hub, folder):
+    hub = start_hub("--dir", folder, "--set", "enable-debug-command=yes")
+    fill(hub.redis())
+    expected = digest(hub.redis())
+    hub.stop()
+    assert (folder / "dump.rdb").exists()
+    hub = start_hub("--dir", folder, "--set", "enable-debug-command=yes")
+    assert digest(hub.redis()) == expected
+    assert hub.redis().fcall("f", 0) == 7
+    assert hub.info("persistence")["rdb_last_load_keys_loaded"] == 11
+    hub.redis().flushall()
+    with pytest.raises(redis.ConnectionError):
+        hub.redis().execute_command("SHUTDOWN", "NOSAVE")
+    hub.wait()
+    hub = start_hub("--dir", folder, "--set", "enable-debug-command=yes")
+    assert digest(hub.redis()) == expected
+
+
+def test_what_was_acknowledged_with_fsync_always_survives_a_kill(start_hub, folder):
+    options = durable(folder, "appendonly=yes", "appendfsync=always")
+    expected = {}
+    for round_number in range(3):
+        hub = start_hub(*options)
+        for name, value in expected.items():
+            assert int(hub.redis().get(name)) >= value, f"{name} in round {round_number}"
+        done = threading.Event()
+
+        def write(name):
+            with socket.create_connection(("127.0.0.1", hub.resp_port)) as one:
+                client = RespSocket(one)
+                try:
+                    while True:
+                        expected[name] = client.call("INCR", name)
+                        if expected[name] % 100 == 0:
+                            done.set()
+                except (OSError, EOFError, AssertionError, ValueError):
+                    return
+
+        writers = [threading.Thread(target=write, args=[f"count{n}"]) for n in range(4)]
+        for writer in writers:
+            writer.start()
+        assert done.wait(20)
+        if round_number == 1:
+            hub.redis().bgrewriteaof()
+        hub.process.kill()
+        for writer in writers:
+            writer.join()
+        hub.kill()
+    hub = start_hub(*options)
+    for name, value in expected.items():
+        assert int(hub.redis().get(name)) >= value
+
+
+def test_the_append_only_file_is_rewritten_while_clients_write(start_hub, folder):
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    client = hub.redis()
+    fill(client)
+    first = files_of(folder)
+    for number in range(3):
+        client.bgrewriteaof()
+        pipeline = client.pipeline(transaction=False)
+        for other in range(2000):
+            pipeline.incr(f"counter{other % 50}")
+        pipeline.execute()
+        eventually(lambda: hub.info("persistence")["aof_rewrites"] == number + 2, "a rewrite")
+    expected = digest(client)
+    assert files_of(folder) != first and len(files_of(folder)) == 3
+    client.execute_command("DEBUG", "LOADAOF")
+    assert digest(client) == expected
+    hub.stop()
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    assert digest(hub.redis()) == expected
+    assert hub.redis().fcall("f", 0) == 7
+
+
+def test_it_can_be_turned_on_and_off_at_run_time(start_hub, folder):
+    hub = start_hub(*durable(folder))
+    client = hub.redis()
+    fill(client)
+    client.config_set("appendonly", "yes")
+    eventually(lambda: hub.info("persistence")["aof_rewrites"] == 1, "a base")
+    client.set("after", 1)
+    expected = digest(client)
+    client.config_set("appendonly", "no")
+    client.set("unknown", 1)
+    assert hub.info("persistence")["aof_enabled"] == 0
+    with pytest.raises(redis.ConnectionError):
+        client.execute_command("SHUTDOWN", "NOSAVE")
+    hub.wait()
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    assert digest(hub.redis()) == expected
+
+
+def test_half_a_command_at_the_end_is_cut_off_if_that_is_allowed(start_hub, start, folder):
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    hub.redis().set("whole", 1)
+    hub.stop()
+    increment = folder / "appendonlydir/appendonly.aof.1.incr.aof"
+    with open(increment, "ab") as file:
+        file.write(b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n")
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    assert hub.redis().keys() == [b"whole"]
+    hub.redis().set("next", 1)
+    hub.stop()
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    assert sorted(hub.redis().keys()) == [b"next", b"whole"]
+    hub.stop()
+    with open(increment, "ab") as file:
+        file.write(b"*2\r\n$3\r\nDEL\r\n")
+    options = durable(folder, "appendonly=yes", "aof-load-truncated=no")
+    program = start("serve", "--resp", f"127.0.0.1:{free_ports(1)[0]}", *options)
+    assert program.wait() == 1
+    assert "Unexpected end of file reading the append only file" in program.stderr
+
+
+def test_a_broken_snapshot_is_named_and_nothing_is_served(start_hub, start, folder):
+    hub = start_hub(*durable(folder))
+    fill(hub.redis())
+    hub.redis().save()
+    hub.stop()
+    snapshot = folder / "dump.rdb"
+    whole = snapshot.read_bytes()
+    for broken, text in [
+        (whole[:-9], "middle of a record"),
+        (whole[:-8] + b"12345678", "CRC error"),
+        (b"REDIS0099" + whole[9:], "version is 99"),
+        (b"nothing of that kind", "no RDB file"),
+    ]:
+        snapshot.write_bytes(broken)
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        program = start("serve", "--resp", address, *durable(folder))
+        assert program.wait() == 1
+        assert text in program.stderr and "dump.rdb" in program.stderr
+
+
+def test_writes_are_refused_while_snapshots_fail(start_hub, folder):
+    hub = start_hub(*durable(folder, "save=900 1000000"))
+    client = hub.redis()
+    client.set("a", 1)
+    # Where the snapshot should go there is a folder.
+    (folder / "dump.rdb").mkdir()
+    client.bgsave()
+    eventually(lambda: hub.info("persistence")["rdb_last_bgsave_status"] == "err", "a failure")
+    with pytest.raises(redis.ResponseError, match="MISCONF"):
+        client.set("a", 2)
+    assert client.get("a") == b"1"
+    (folder / "dump.rdb").rmdir()
+    client.bgsave()
+    eventually(lambda: hub.info("persistence")["rdb_last_bgsave_status"] == "ok", "a snapshot")
+    client.set("a", 2)
+
+
+def test_a_save_point_saves_by_itself(start_hub, folder):
+    hub = start_hub(*durable(folder, "save=1 5"))
+    for number in range(5):
+        hub.redis().set(f"key{number}", number)
+    eventually(lambda: (folder / "dump.rdb").exists(), "a snapshot")
+    eventually(
+        lambda: hub.info("persistence")["rdb_changes_since_last_save"] == 0, "no more changes"
+    )
+
+
+def test_redis_loads_what_we_saved_and_we_what_it_saved(start_hub, start_redis, folder):
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    client = hub.redis()
+    client.set("base", 1)
+    client.bgrewriteaof()
+    eventually(lambda: hub.info("persistence")["aof_rewrites"] == 2, "a rewrite")
+    fill(client)
+    client.save()
+    expected = digest(client)
+    hub.stop()
+    theirs = start_redis("--appendonly", "no")
+    assert digest(theirs) == expected
+    theirs.shutdown(nosave=True)
+    theirs = start_redis("--appendonly", "yes")
+    assert digest(theirs) == expected
+    assert theirs.fcall("f", 0) == 7
+    theirs.bgrewriteaof()
+    eventually(lambda: theirs.info("persistence")["aof_rewrite_in_progress"] == 0, "its rewrite")
+    theirs.rpush("theirs", 1, 2, 3)
+    theirs.save()
+    expected = digest(theirs)
+    theirs.shutdown(nosave=True)
+    for parameter in ["appendonly=yes", "appendonly=no"]:
+        hub = start_hub(*durable(folder, parameter))
+        assert digest(hub.redis()) == expected
+        hub.stop()
