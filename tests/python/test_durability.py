@@ -101,7 +101,7 @@ def test_a_folder_is_enough_to_find_everything_again(start_hub, folder):
     hub = start_hub("--dir", folder, "--set", "enable-debug-command=yes")
     assert digest(hub.redis()) == expected
     assert hub.redis().fcall("f", 0) == 7
-    assert hub.info("persistence")["rdb_last_load_keys_loaded"] == 11
+    assert hub.info("persistence")["rdb_last_load_keys_loaded"] == 10
     hub.redis().flushall()
     with pytest.raises(redis.ConnectionError):
         hub.redis().execute_command("SHUTDOWN", "NOSAVE")

@@ -178,7 +178,7 @@ fn split(line: &str) -> Option<Vec<String>> {
             let end = loop {
                 match letters.next()? {
                     (at, '"') => break at + 1,
-                    (_, '\\') => word.push(letters.next()?.1),
+                    (_, '\\') => word.push(unescaped(&mut letters)?),
                     (_, letter) => word.push(letter),
                 }
             };
@@ -197,12 +197,39 @@ fn split(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// The letter that stands behind a backslash.
+fn unescaped(letters: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
+    Some(match letters.next()?.1 {
+        'a' => '\x07',
+        'b' => '\x08',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'x' => {
+            let mut digit = || letters.next()?.1.to_digit(16);
+            char::from_u32(digit()? * 16 + digit()?)?
+        }
+        letter => letter,
+    })
+}
+
 fn quoted(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != '\\';
     if name.chars().all(is_plain) {
         return name.to_owned();
     }
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+    let mut quoted = String::from('"');
+    for letter in name.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\n' => quoted += "\\n",
+            '\r' => quoted += "\\r",
+            '\t' => quoted += "\\t",
+            '\0'..' ' | '\x7F' => quoted += &format!("\\x{:02x}", u32::from(letter)),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
 }
 
 const INCREMENT: &str = ".incr.aof";
@@ -224,6 +251,18 @@ mod tests {
         assert_eq!(manifest.increments.len(), 2);
         let commented = format!("# by hand\n{text}");
         assert_eq!(Manifest::parse(commented.as_bytes()), Ok(manifest));
+    }
+
+    #[test]
+    fn a_name_may_hold_anything_but_a_slash() {
+        let name = "\" file seq \n\n.aof \x01\\".to_owned();
+        let manifest = Manifest {
+            base: Some(LogFile { name, sequence: 1 }),
+            ..Manifest::default()
+        };
+        let text = manifest.text();
+        assert_eq!(text.lines().count(), 1);
+        assert_eq!(Manifest::parse(text.as_bytes()), Ok(manifest));
     }
 
     #[test]

@@ -163,21 +163,22 @@ impl Durability {
             .total_bytes
             .fetch_add(length, Ordering::Relaxed);
         let mut applier = Applier::new(hub);
-        let ending = self.load_file(hub, file, &mut applier, options);
+        let ending = self.load_file(hub, file, &mut applier, options, false);
         match ending.map_err(|text| format!("{}: {text}", path.display()))? {
             (Ending::Whole, _) => Ok(()),
             (Ending::Cut, _) => Err(format!("{}: it ends too early", path.display())),
         }
     }
 
-    /// Loads a file of keys, of commands, or of keys and then commands. Returns how it ends, and
-    /// how many bytes of it are good.
+    /// Loads a file of keys, or, if it is part of a log, of commands, or of keys and then commands.
+    /// An empty file holds nothing. Returns how it ends, and how many bytes of it are good.
     pub(super) fn load_file(
         &self,
         hub: &Hub,
         mut file: File,
         applier: &mut Applier<'_>,
         options: LoadOptions,
+        is_log: bool,
     ) -> Result<(Ending, u64), String> {
         let mut buffer = vec![0; READ_BYTES];
         let mut source = |progress: &LoadProgress| -> Result<Vec<u8>, String> {
@@ -190,7 +191,7 @@ impl Durability {
         let first = source(&self.loading)?;
         let mut commands = CommandReader::new();
         let mut before = 0;
-        if first.starts_with(b"REDIS") {
+        if first.starts_with(b"REDIS") || !is_log && !first.is_empty() {
             let mut reader = FileReader::new(is_yes(hub, "rdbchecksum"));
             reader.push(&first);
             self.load_keys(hub, &mut reader, &mut source, applier, options)?;

@@ -260,8 +260,9 @@ impl Durability {
         for (number, listed) in list.into_iter().enumerate() {
             let path = folder.join(&listed.name);
             let place = path.display();
-            let file = File::open(&path).map_err(|error| format!("{place}: {error}"))?;
-            let ending = self.load_file(hub, file, &mut applier, options);
+            let file =
+                File::open(&path).map_err(|error| format!("{place} cannot be read: {error}"))?;
+            let ending = self.load_file(hub, file, &mut applier, options, true);
             let (ending, good) = ending.map_err(|text| format!("{place}: {text}"))?;
             if ending == Ending::Whole {
                 continue;
@@ -287,17 +288,22 @@ impl Durability {
     fn adopt_old_file(&self, hub: &Hub) -> io::Result<()> {
         let (folder, prefix) = folder(hub);
         let old = directory(hub).join(&prefix);
-        if !old.is_file() || manifest_path(&folder, &prefix).exists() {
+        if !old.is_file() {
             return Ok(());
         }
-        let manifest = Manifest {
+        let adopted = Manifest {
             base: Some(LogFile {
                 name: prefix.clone(),
                 sequence: 1,
             }),
             ..Manifest::default()
         };
-        write_manifest(&folder, &prefix, &manifest)?;
+        match read_manifest(hub)? {
+            None => write_manifest(&folder, &prefix, &adopted)?,
+            // It was begun before, and did not come to its end.
+            Some(found) if found == adopted && !folder.join(&prefix).exists() => {}
+            Some(_) => return Ok(()),
+        }
         fs::rename(&old, folder.join(&prefix))?;
         files::sync_directory(&folder.join(&prefix))?;
         info!(file = %old.display(), "an append-only file without manifest is taken over");
