@@ -149,7 +149,7 @@ impl Server {
         }
         match self.hub.durability.load_failure() {
             Some(text) => Err(Failure::running(format!(
-                "cannot load what was saved: {text}"
+                "Fatal error loading the DB: {text}"
             ))),
             None => Ok(()),
         }

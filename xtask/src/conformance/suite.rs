@@ -222,10 +222,11 @@ if [[ $# -gt 0 && $1 != -* ]]; then
     settings=(--redis-conf "$1")
     port=$(awk '$1 == "port" {{ print $2 }}' "$1")
     shift
+    echo " PID: $$ Server initialized"
     (
         while kill -0 $$ 2>/dev/null; do
-            if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-                echo " PID: $$ Server initialized"
+            if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null &&
+                ! "$here/redis-cli" -p "$port" PING 2>&1 | grep -q LOADING; then
                 echo "Ready to accept connections"
                 exit
             fi
@@ -233,7 +234,7 @@ if [[ $# -gt 0 && $1 != -* ]]; then
         done
     ) &
 fi
-exec "$here/tidewire" {options} "${{settings[@]}}" -- "$@"
+exec "$here/tidewire" {options} "${{settings[@]}}" -- "$@" 2>&1
 "#
     )
 }
