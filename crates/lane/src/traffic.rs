@@ -210,6 +210,9 @@ impl<A: Application> Traffic<'_, A> {
             };
             connection.dirty = false;
             if connection.blocked || connection.connecting {
+                if connection.blocked {
+                    self.application.buffered(self.context, id);
+                }
                 continue;
             }
             let flush = connection

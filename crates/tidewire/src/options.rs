@@ -402,6 +402,9 @@ pub(crate) enum BenchSubject {
     Expiry,
     /// ZeroMQ sockets beside a libzmq.
     Zmq,
+    /// Memory at its limit under 500 clients, for `--seconds`; exit code 1 if it strays. Not part
+    /// of `all`.
+    Eviction,
     /// The last-value cache.
     Cache,
     /// The NMX codec: allocations and ns an operation; exit code 1 if one allocates that may not.

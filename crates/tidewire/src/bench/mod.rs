@@ -4,6 +4,7 @@
 mod cache;
 mod contest;
 mod echo;
+mod eviction;
 mod expiry;
 mod feed;
 mod load;
@@ -62,6 +63,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     // Beside a library that not every machine has.
     if options.subject == BenchSubject::Zmq {
         zmq::run(options, &setting, json)?;
+    }
+    if options.subject == BenchSubject::Eviction {
+        eviction::run(options, &setting, cores, json)?;
     }
     if asked(BenchSubject::Expiry) {
         expiry::run(options, &setting, cores, json)?;

@@ -1,0 +1,327 @@
+//! A soak: many clients write more than `maxmemory` allows, for as long as was asked. How far the
+//! server strays from the limit, what its clients hear, and how long they wait.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use serde::Serialize;
+
+use super::Place;
+use super::failed;
+use super::load::{Outcome, connect};
+use super::processor_time::Cores;
+use super::report::{Setting, Table, write_run};
+use super::servers::{HubAddresses, ServerProcess};
+use crate::failure::Failure;
+use crate::options::BenchOptions;
+
+/// A run as it is kept.
+#[derive(Debug, Serialize)]
+struct Run {
+    setting: Setting,
+    maxmemory_bytes: u64,
+    policy: &'static str,
+    clients: usize,
+    seconds: f64,
+    operations: u64,
+    /// Replies `-OOM`.
+    refused: u64,
+    /// Other errors, which there must not be.
+    errors: Vec<String>,
+    evicted_keys: u64,
+    /// `used_memory` since it first was at the limit, a quarter of a second apart.
+    used_bytes_min: u64,
+    used_bytes_max: u64,
+    /// The most of `used_memory_rss`.
+    resident_bytes_max: u64,
+    /// Latencies in us, and how many requests took no longer than that.
+    latency_us: Vec<(u64, u64)>,
+}
+
+/// Soaks, prints, and keeps the run. Straying by more than 3 %, and an error other than OOM, is a
+/// failure.
+pub(crate) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    cores: Cores,
+    json: Place<'_>,
+) -> Result<(), Failure> {
+    let failed = failed("eviction");
+    let addresses = HubAddresses::free().map_err(&failed)?;
+    let server = ServerProcess::hub(&addresses, &[], cores).map_err(&failed)?;
+    let _core = cores.enter_load().map_err(&failed)?;
+    let duration = Duration::from_secs_f64(options.seconds);
+    let mut soak = Soak::start(addresses.resp).map_err(&failed)?;
+    let outcome = soak.run(duration).map_err(&failed)?;
+    drop(server);
+    let run = Run {
+        setting: setting.clone(),
+        maxmemory_bytes: MAXMEMORY_BYTES,
+        policy: POLICY,
+        clients: CLIENTS,
+        seconds: outcome.elapsed.as_secs_f64(),
+        operations: outcome.operations,
+        refused: soak.refused,
+        errors: soak.errors,
+        evicted_keys: soak.evicted,
+        used_bytes_min: soak.used[0],
+        used_bytes_max: soak.used[1],
+        resident_bytes_max: soak.resident,
+        latency_us: outcome
+            .latency_ns
+            .iter_quantiles(2)
+            .map(|step| {
+                (
+                    step.value_iterated_to() / 1_000,
+                    step.count_since_last_iteration(),
+                )
+            })
+            .scan(0, |sum, (us, count)| {
+                *sum += count;
+                Some((us, *sum))
+            })
+            .collect(),
+    };
+    print!("\n{}", table(&run, &outcome).text());
+    write_run(&run, setting, "eviction", json)?;
+    let limit = MAXMEMORY_BYTES as f64;
+    let strays = |bytes: u64| (bytes as f64 / limit - 1.0).abs() > STRAY_MAX;
+    if run.evicted_keys == 0 || strays(run.used_bytes_min) || strays(run.used_bytes_max) {
+        return Err(Failure::running(
+            "memory strays from its limit by more than 3 %".to_owned(),
+        ));
+    }
+    match run.errors.first() {
+        Some(error) => Err(Failure::running(format!("a client heard {error:?}"))),
+        None => Ok(()),
+    }
+}
+
+fn table(run: &Run, outcome: &Outcome) -> Table {
+    let mut table = Table::new(&["", ""]);
+    let mut row = |name: &str, value: String| table.push(vec![name.to_owned(), value]);
+    let percent = |bytes: u64| bytes as f64 / MAXMEMORY_BYTES as f64 * 100.0;
+    row(
+        "requests/s",
+        format!("{:.0}", run.operations as f64 / run.seconds),
+    );
+    row("keys evicted", run.evicted_keys.to_string());
+    let (least, most) = (percent(run.used_bytes_min), percent(run.used_bytes_max));
+    row(
+        "used_memory, % of the limit",
+        format!("{least:.2} to {most:.2}"),
+    );
+    row(
+        "resident, most, %",
+        format!("{:.1}", percent(run.resident_bytes_max)),
+    );
+    for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("most", 1.0)] {
+        let ms = outcome.latency_ns.value_at_quantile(quantile) as f64 / 1e6;
+        row(&format!("latency {name}, ms"), format!("{ms:.2}"));
+    }
+    row("refused (OOM)", run.refused.to_string());
+    row("other errors", run.errors.len().to_string());
+    table
+}
+
+/// The clients, and what they have heard.
+struct Soak {
+    poll: OwnedFd,
+    clients: Vec<Client>,
+    control: TcpStream,
+    random: u64,
+    refused: u64,
+    errors: Vec<String>,
+    evicted: u64,
+    /// Least and most.
+    used: [u64; 2],
+    resident: u64,
+    request: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+struct Client {
+    stream: TcpStream,
+    sent: Instant,
+    /// What has come of the reply.
+    reply: Vec<u8>,
+}
+
+impl Soak {
+    fn start(address: SocketAddr) -> io::Result<Self> {
+        let mut control = TcpStream::connect(address)?;
+        let maxmemory = MAXMEMORY_BYTES.to_string();
+        let settings = ["maxmemory", &maxmemory, "maxmemory-policy", POLICY];
+        let words = [&["CONFIG", "SET"], &settings[..]].concat();
+        control.write_all(format!("{}\r\n", words.join(" ")).as_bytes())?;
+        control.read_exact(&mut [0; 5])?;
+        let mut soak = Self {
+            poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            clients: Vec::new(),
+            control,
+            random: 0x9E37_79B9_7F4A_7C15,
+            refused: 0,
+            errors: Vec::new(),
+            evicted: 0,
+            used: [u64::MAX, 0],
+            resident: 0,
+            request: Vec::new(),
+            buffer: vec![0; 64 << 10],
+        };
+        for number in 0..CLIENTS {
+            let stream = connect(address)?;
+            let data = EventData::new_u64(number as u64);
+            epoll::add(&soak.poll, &stream, data, EventFlags::IN)?;
+            soak.clients.push(Client {
+                stream,
+                sent: Instant::now(),
+                reply: Vec::new(),
+            });
+            soak.send(number)?;
+        }
+        Ok(soak)
+    }
+
+    fn run(&mut self, duration: Duration) -> io::Result<Outcome> {
+        let mut outcome = Outcome::new();
+        let start = Instant::now();
+        let mut look = start;
+        let mut events = Vec::with_capacity(CLIENTS);
+        while start.elapsed() < duration {
+            let silence = rustix::event::Timespec {
+                tv_sec: SILENCE_SECONDS,
+                tv_nsec: 0,
+            };
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            if epoll::wait(&self.poll, buffer, Some(&silence))? == 0 {
+                return Err(io::Error::other("the server does not answer"));
+            }
+            for event in events.drain(..) {
+                self.receive(event.data.u64() as usize, &mut outcome)?;
+            }
+            if look.elapsed() > LOOK_INTERVAL {
+                look = Instant::now();
+                self.look()?;
+            }
+        }
+        outcome.elapsed = start.elapsed();
+        Ok(outcome)
+    }
+
+    fn receive(&mut self, number: usize, outcome: &mut Outcome) -> io::Result<()> {
+        let client = &mut self.clients[number];
+        let count = client.stream.read(&mut self.buffer)?;
+        if count == 0 {
+            return Err(io::Error::other("the server has closed a connection"));
+        }
+        client.reply.extend_from_slice(&self.buffer[..count]);
+        if !is_whole(&client.reply) {
+            return Ok(());
+        }
+        outcome.record(client.sent.elapsed(), 1);
+        if client.reply.starts_with(b"-OOM ") {
+            self.refused += 1;
+        } else if client.reply[0] == b'-' && self.errors.len() < ERRORS_KEPT {
+            let text = String::from_utf8_lossy(&client.reply).into_owned();
+            self.errors.push(text);
+        }
+        client.reply.clear();
+        self.send(number)
+    }
+
+    /// Two writes of three requests; values from 16 bytes to 2 KiB, over many more keys than fit.
+    fn send(&mut self, number: usize) -> io::Result<()> {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let key = format!("key:{:012}", self.random % KEYS);
+        self.request.clear();
+        if (self.random >> 40) % 3 == 0 {
+            write!(self.request, "*2\r\n$3\r\nGET\r\n$16\r\n{key}\r\n")?;
+        } else {
+            let length = 16 + (self.random >> 48) as usize % 2033;
+            let head = format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n${length}\r\n");
+            self.request.extend_from_slice(head.as_bytes());
+            self.request.resize(head.len() + length, b'v');
+            self.request.extend_from_slice(b"\r\n");
+        }
+        let client = &mut self.clients[number];
+        client.sent = Instant::now();
+        client.stream.write_all(&self.request)
+    }
+
+    /// What the server says of its memory.
+    fn look(&mut self) -> io::Result<()> {
+        self.control.write_all(b"INFO memory stats\r\n")?;
+        let mut reply = Vec::new();
+        while !is_whole(&reply) {
+            let count = self.control.read(&mut self.buffer)?;
+            if count == 0 {
+                return Err(io::Error::other("the server has closed a connection"));
+            }
+            reply.extend_from_slice(&self.buffer[..count]);
+        }
+        let text = String::from_utf8_lossy(&reply);
+        let number = |name: &str| {
+            let found = text.lines().find_map(|line| line.strip_prefix(name));
+            found.and_then(|value| value.parse().ok()).unwrap_or(0u64)
+        };
+        self.resident = self.resident.max(number("used_memory_rss:"));
+        self.evicted = number("evicted_keys:");
+        if self.evicted > 0 {
+            let used = number("used_memory:");
+            self.used = [self.used[0].min(used), self.used[1].max(used)];
+        }
+        Ok(())
+    }
+}
+
+/// Whether a reply, of those that these requests get, has come to its end.
+fn is_whole(reply: &[u8]) -> bool {
+    let Some(end) = reply.windows(2).position(|pair| pair == b"\r\n") else {
+        return false;
+    };
+    let length = reply[0] == b'$';
+    let length = length.then(|| {
+        std::str::from_utf8(&reply[1..end])
+            .ok()?
+            .parse::<usize>()
+            .ok()
+    });
+    match length.flatten() {
+        Some(length) => reply.len() >= end + 2 + length + 2,
+        None => true,
+    }
+}
+
+const MAXMEMORY_BYTES: u64 = 256 << 20;
+const POLICY: &str = "allkeys-lru";
+const CLIENTS: usize = 500;
+/// Four times as many as fit.
+const KEYS: u64 = 1_000_000;
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const SILENCE_SECONDS: i64 = 10;
+const ERRORS_KEPT: usize = 20;
+/// How far from the limit memory may be.
+const STRAY_MAX: f64 = 0.03;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_whole_with_its_last_byte() {
+        for reply in [
+            &b"+OK\r\n"[..],
+            b"$-1\r\n",
+            b"$3\r\nabc\r\n",
+            b"-OOM no\r\n",
+        ] {
+            let parts = (0..reply.len()).filter(|&length| is_whole(&reply[..length]));
+            assert_eq!((parts.count(), is_whole(reply)), (0, true));
+        }
+    }
+}
