@@ -62,6 +62,8 @@ impl<'a> Text<'a> {
     #[inline]
     pub fn wire_len(&self) -> usize {
         match self.0 {
+            // Names and most values are ASCII, which is found out many bytes at a time.
+            Repr::Utf8(text) if text.is_ascii() => 2 * text.len(),
             Repr::Utf8(text) => 2 * utf16_units(text),
             Repr::Utf16(wire) => wire.len(),
         }
@@ -135,8 +137,7 @@ impl<'a> From<&'a str> for Text<'a> {
     }
 }
 
-/// A character has one unit, or two where its UTF-8 begins with 0xF0 or above: counted byte by
-/// byte, which the compiler does many at a time.
+/// A character has one unit, or two where its UTF-8 begins with 0xF0 or above.
 #[inline]
 fn utf16_units(text: &str) -> usize {
     let units = |byte: &u8| usize::from(byte & 0xC0 != 0x80) + usize::from(*byte >= 0xF0);
