@@ -217,11 +217,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
     let ann = access.find(b"ann").unwrap();
     access.delete([b"ann"].iter());
     access.load(path, false).unwrap();
-    let lines: Vec<_> = access
-        .lines()
-        .into_iter()
-        .map(|line| String::from_utf8(line))
-        .collect();
+    let lines: Vec<_> = access.lines().into_iter().map(String::from_utf8).collect();
     let lines: Vec<_> = lines.into_iter().map(Result::unwrap).collect();
     assert_eq!(lines.join("\n") + "\n", saved);
     // Somebody of the same name is somebody else once the first was deleted.

@@ -30,7 +30,7 @@ impl Parameters {
     /// Whether a parameter's value may be several words of a line.
     pub(crate) fn takes_words(name: &str) -> bool {
         let kind = number_of(name).map(|number| TABLE[number].kind);
-        matches!(name, "bind" | "replicaof" | "slaveof") || kind.is_some_and(|kind| is_words(kind))
+        matches!(name, "bind" | "replicaof" | "slaveof") || kind.is_some_and(is_words)
     }
 }
 
