@@ -55,6 +55,8 @@ pub struct HubLane {
     sweep_ns: u64,
     /// Sessions that have deadlines of their own.
     timed_sessions: usize,
+    /// A client may have left something unread.
+    has_unread: bool,
     exchange: Option<Exchange>,
     /// The journal's next sequence when other lanes were last told of it.
     feed_announced: u64,
@@ -82,6 +84,7 @@ impl HubLane {
             feed_served: 0,
             sweep_ns: 0,
             timed_sessions: 0,
+            has_unread: false,
             exchange: None,
             feed_announced: 0,
             tracking_sweep: 0,
@@ -192,10 +195,12 @@ impl HubLane {
         for source in &mut self.sources {
             source.publish_latency();
         }
-        if self.hub.parameters.limits_clients() {
+        if self.hub.parameters.limits_clients() || self.has_unread {
+            self.has_unread = false;
             for session in self.sessions.by_index.iter_mut().flatten() {
                 if let Session::Resp(session) = session {
                     session.sweep(&self.hub, context);
+                    self.has_unread |= context.out_bytes(session.client().connection) > 0;
                 }
             }
         }
@@ -415,6 +420,7 @@ impl Application for HubLane {
     }
 
     fn buffered(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+        self.has_unread |= context.out_bytes(id) > 0;
         let hub = self.hub.clone();
         if let Some(session) = self.resp_session(id) {
             session.buffered(&hub, context);
@@ -554,6 +560,7 @@ impl HubLane {
         }
         let is_swept = self.timed_sessions > 0
             || !self.sources.is_empty()
+            || self.has_unread
             || self.hub.parameters.limits_clients()
             || !self.sessions.replicas.is_empty()
             || self.lane == 0 && self.hub.replication.is_swept(&self.hub)
