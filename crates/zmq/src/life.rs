@@ -461,6 +461,13 @@ impl State {
             if let Some(connecter) = origin.and_then(|origin| self.connecter(origin)) {
                 connecter.peer = None;
             }
+            if self.kind == SocketType::Stream && loss == Loss::ByUs {
+                // The program has ended it: it is not to come back.
+                if let Some(endpoint) = origin {
+                    self.endpoints.remove(endpoint);
+                }
+                return;
+            }
             self.reconnect(origin, loss);
         }
     }

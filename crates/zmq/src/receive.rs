@@ -169,7 +169,10 @@ impl State {
                         continue;
                     }
                     self.input_used_up(key);
-                    return None;
+                    // The end of a connection may be a message itself.
+                    if self.peers.get(key)?.incoming.is_empty() {
+                        return None;
+                    }
                 }
                 other => self.protocol_event(key, other),
             }
