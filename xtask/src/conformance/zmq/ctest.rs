@@ -21,7 +21,7 @@ pub(super) fn run(
     library: &Path,
     names: &[String],
 ) -> Result<BTreeMap<String, Case>, Failure> {
-    let mut cases = pass(shell, build, library, names)?;
+    let mut cases = pass(shell, build, library, names, AT_ONCE)?;
     if cases.is_empty() {
         return Err(Failure::new(format!(
             "no test was run in {}",
@@ -36,20 +36,22 @@ pub(super) fn run(
         .collect();
     if !failed.is_empty() {
         println!("--- once more what failed");
-        cases.extend(pass(shell, build, library, &failed)?);
+        cases.extend(pass(shell, build, library, &failed, 1)?);
     }
     Ok(cases)
 }
 
-/// One run.
+/// One run, with so many tests side by side.
 fn pass(
     shell: &Shell,
     build: &Path,
     library: &Path,
     names: &[String],
+    at_once: usize,
 ) -> Result<BTreeMap<String, Case>, Failure> {
     let mut program = shell
-        .program("ctest", ["-j1", "-E", NOT_RUN])
+        .program("ctest", ["-E", NOT_RUN])
+        .argument(format!("-j{at_once}"))
         .folder(build)
         // Their own path to the stock library counts less.
         .env("LD_LIBRARY_PATH", library);
@@ -113,6 +115,8 @@ fn reason(name: &str, ended: &str, log: &str) -> String {
     reason
 }
 
+/// Tests that run side by side: most of the time they wait.
+const AT_ONCE: usize = 4;
 /// Fuzzers need inputs, unit tests link the inside of libzmq, TIPC needs a module of the kernel.
 const NOT_RUN: &str = "fuzzer|unittest|tipc";
 
