@@ -1,7 +1,7 @@
 //! The context: what sockets of one process share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 use parking_lot::{Condvar, Mutex};
@@ -26,6 +26,8 @@ pub struct Context {
 
 #[derive(Debug, Default)]
 pub(crate) struct ContextInner {
+    /// The process that made it: one forked off has none of its threads.
+    process: OnceLock<u32>,
     settings: Mutex<Settings>,
     is_terminated: AtomicBool,
     next_id: AtomicU64,
@@ -89,9 +91,9 @@ struct Early {
 impl Context {
     /// A context with libzmq's defaults: one background thread, started with the first socket.
     pub fn new() -> Context {
-        Context {
-            inner: Arc::default(),
-        }
+        let inner: Arc<ContextInner> = Arc::default();
+        let _ = inner.process.set(std::process::id());
+        Context { inner }
     }
 
     pub(crate) fn of(inner: Arc<ContextInner>) -> Context {
@@ -233,7 +235,19 @@ impl ContextInner {
         Ok(Arc::clone(&reactors[id as usize % wanted]))
     }
 
+    /// Whether this process was forked off the one that made the context.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process
+            .get()
+            .is_some_and(|&process| process != std::process::id())
+    }
+
     fn stop_reactors(&self) {
+        if self.is_forked() {
+            // The threads are the parent's: there is nobody to wait for.
+            std::mem::forget(std::mem::take(&mut *self.reactors.lock()));
+            return;
+        }
         for reactor in std::mem::take(&mut *self.reactors.lock()) {
             reactor.stop();
         }

@@ -372,6 +372,12 @@ impl Core {
             return Err(Error::NotSocket);
         }
         let mut state = self.state.lock();
+        if self.context.is_forked() {
+            state.abandon();
+            state.is_finished = true;
+            self.context.socket_finished(self.id);
+            return Ok(());
+        }
         state.now_ns = now_ns();
         if self.signal.is_raised() {
             state.answer_bell();

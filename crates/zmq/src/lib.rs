@@ -13,6 +13,7 @@
 mod address;
 mod asynchronous;
 mod clock;
+mod closing;
 mod context;
 pub use context::Context;
 

@@ -5,6 +5,7 @@ use tidewire_zmtp::z85;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::options::{Mechanism, Options};
+use crate::peer::Link;
 use crate::state::State;
 
 /// How an `int` option is kept.
@@ -57,7 +58,21 @@ impl State {
             }
             _ => self.set_int(number, i32::from_ne_bytes(exact(value)?))?,
         }
+        if matches!(number, SNDHWM | RCVHWM) {
+            self.change_pipe_marks();
+        }
         Ok(())
+    }
+
+    /// Pipes to sockets of this process follow the marks while they are in use.
+    fn change_pipe_marks(&self) {
+        let send = self.options.send_high_water.max(0) as usize;
+        let receive = self.options.receive_high_water.max(0) as usize;
+        for &key in &self.pipes {
+            if let Some(Link::Pipe(pipe)) = self.peers.get(key).map(|peer| &peer.link) {
+                pipe.set_marks(send, receive);
+            }
+        }
     }
 
     /// Options that only some types have.

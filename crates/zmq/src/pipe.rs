@@ -48,6 +48,9 @@ struct Shared {
 struct End {
     signal: Arc<Signal>,
     hello: Hello,
+    /// The marks as they are now: a program may change them while the pipe is in use.
+    send_high_water: AtomicUsize,
+    receive_high_water: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +90,20 @@ impl PipeEnd {
 
     /// Says whose end this is; once.
     pub(crate) fn introduce(&self, signal: Arc<Signal>, hello: Hello) {
-        let _ = self.shared.ends[self.side].set(End { signal, hello });
+        let _ = self.shared.ends[self.side].set(End {
+            signal,
+            send_high_water: AtomicUsize::new(hello.send_high_water),
+            receive_high_water: AtomicUsize::new(hello.receive_high_water),
+            hello,
+        });
+    }
+
+    /// The program has changed the high-water marks of this end.
+    pub(crate) fn set_marks(&self, send: usize, receive: usize) {
+        if let Some(own) = self.shared.ends[self.side].get() {
+            own.send_high_water.store(send, Ordering::Relaxed);
+            own.receive_high_water.store(receive, Ordering::Relaxed);
+        }
     }
 
     /// Who is at the other end, if somebody is there yet.
@@ -99,9 +115,9 @@ impl PipeEnd {
     /// `None`: without bound.
     fn capacity(&self) -> Option<usize> {
         let own = self.shared.ends[self.side].get()?;
-        let send = own.hello.send_high_water;
+        let send = own.send_high_water.load(Ordering::Relaxed);
         let receive = match self.shared.ends[1 - self.side].get() {
-            Some(end) => end.hello.receive_high_water,
+            Some(end) => end.receive_high_water.load(Ordering::Relaxed),
             // Nobody there yet: the own mark alone counts.
             None => return (send > 0).then_some(send),
         };

@@ -114,7 +114,7 @@ impl Socket {
         result
     }
 
-    /// Stops listening at an endpoint; connections made through it stay.
+    /// Stops listening at an endpoint, and ends the connections that came by it.
     ///
     /// # Errors
     /// Nothing is bound there.

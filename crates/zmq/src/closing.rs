@@ -1,0 +1,143 @@
+//! The end of endpoints and of sockets.
+
+use crate::endpoint::{Loss, Phase, Role};
+use crate::monitor::Event;
+use crate::peer::{Link, Peer};
+use crate::slab::{Key, Slab};
+use crate::state::{State, Timer};
+
+impl State {
+    /// The program has closed the socket: what is not owed goes now, the rest lingers.
+    pub(crate) fn begin_closing(&mut self) {
+        self.is_closing = true;
+        self.flush_dirty();
+        let linger_ms = self.options.linger_ms;
+        for endpoint in self.endpoints.keys() {
+            let is_connecting = match self.endpoints.get(endpoint).map(|known| &known.role) {
+                Some(Role::Connecter(connecter)) => connecter
+                    .peer
+                    .and_then(|key| self.peers.get(key))
+                    .is_some_and(|peer| !peer.is_flushed()),
+                _ => false,
+            };
+            if !is_connecting || linger_ms == 0 {
+                self.remove_endpoint(endpoint);
+            }
+        }
+        self.stop_monitor();
+        if linger_ms > 0 {
+            let deadline = self.now_ns + linger_ms as u64 * 1_000_000;
+            self.set_timer(deadline, Timer::Linger);
+        } else if linger_ms == 0 {
+            self.drop_everything();
+        }
+    }
+
+    /// Whether nothing is left to be sent.
+    pub(crate) fn is_over(&mut self) -> bool {
+        for key in self.peers.keys() {
+            self.flush(key);
+        }
+        self.peers.values().all(Peer::is_flushed)
+    }
+
+    /// Everything goes, sent or not.
+    pub(crate) fn drop_everything(&mut self) {
+        for endpoint in self.endpoints.keys() {
+            self.remove_endpoint(endpoint);
+        }
+        for key in self.peers.keys() {
+            if let Some(peer) = self.peers.remove(key)
+                && let Link::Stream(link) = peer.link
+            {
+                self.unwatch_descriptor(&*link);
+            }
+        }
+        self.writes_watched = 0;
+        self.timers.clear();
+        self.pipes.clear();
+        self.readable.clear();
+        drop(self.signal.take_mail());
+    }
+
+    /// Ends what an endpoint has begun.
+    pub(crate) fn remove_endpoint(&mut self, endpoint: Key) {
+        let Some(removed) = self.endpoints.remove(endpoint) else {
+            return;
+        };
+        let mut lost: Vec<Key> = Vec::new();
+        match removed.role {
+            Role::Listener { descriptor, path } => {
+                self.unwatch_descriptor(&descriptor);
+                let number = crate::endpoint::raw(&descriptor) as u64;
+                drop(descriptor);
+                if let Some(path) = path {
+                    remove_path(&path);
+                }
+                self.report(Event::Closed, number, &removed.name, "");
+                // As libzmq does: whoever came by it goes with it.
+                let came = |key: &Key| {
+                    self.peers
+                        .get(*key)
+                        .is_some_and(|peer| peer.origin == Some(endpoint))
+                };
+                lost.extend(self.peers.keys().into_iter().filter(came));
+            }
+            Role::Connecter(connecter) => {
+                if let Phase::Connecting(descriptor) = &connecter.phase {
+                    self.unwatch_descriptor(descriptor);
+                }
+                lost.extend(connecter.peer);
+            }
+            Role::InprocConnecter { peer } => lost.push(peer),
+            Role::InprocListener => {
+                self.context.unbind_inproc(&removed.name, &self.signal);
+            }
+        }
+        for key in lost {
+            self.finish_peer(key);
+        }
+    }
+
+    /// Sends what a peer is still owed, as far as it goes without waiting, and lets it go.
+    pub(crate) fn finish_peer(&mut self, key: Key) {
+        self.flush(key);
+        let is_flushed = self
+            .peers
+            .get(key)
+            .is_none_or(crate::peer::Peer::is_flushed);
+        let lingers = self.options.linger_ms != 0;
+        if !is_flushed && lingers {
+            // It leaves the pattern now and the process when its output is written.
+            if let Some(place) = self.writable.iter().position(|&known| known == key) {
+                self.writable.remove(place);
+            }
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.origin = None;
+            }
+            return;
+        }
+        self.lose(key, Loss::ByUs);
+    }
+
+    /// In a process that was forked off: lets go of everything without a word to anybody. The
+    /// descriptors are shared with the parent, whose epolls must not change.
+    pub(crate) fn abandon(&mut self) {
+        self.monitor = None;
+        self.peers = Slab::new();
+        self.endpoints = Slab::new();
+        self.timers.clear();
+        self.pipes.clear();
+        self.readable.clear();
+    }
+}
+
+/// An ipc path; of a wildcard its directory too.
+fn remove_path(path: &std::path::Path) {
+    if path.is_dir() {
+        let _ = std::fs::remove_file(path.join("socket"));
+        let _ = std::fs::remove_dir(path);
+    } else {
+        let _ = std::fs::remove_file(path);
+    }
+}
