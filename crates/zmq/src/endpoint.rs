@@ -311,9 +311,14 @@ impl State {
         self.set_timer(now_ns + delay_ns, Timer::Reconnect(endpoint));
     }
 
+    /// Gives an endpoint up for good, and with it the peer that it led to.
     fn stop_connecting(&mut self, endpoint: Key) {
-        if let Some(connecter) = self.connecter(endpoint) {
-            connecter.phase = Phase::Stopped;
+        let peer = self
+            .connecter(endpoint)
+            .and_then(|connecter| connecter.peer.take());
+        self.endpoints.remove(endpoint);
+        if let Some(peer) = peer {
+            self.detach(peer, false);
         }
     }
 
