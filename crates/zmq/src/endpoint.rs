@@ -63,8 +63,6 @@ pub(crate) enum Phase {
     Resolving,
     Connecting(OwnedFd),
     Established,
-    /// It will not try again.
-    Stopped,
 }
 
 /// Why a connection ended.
