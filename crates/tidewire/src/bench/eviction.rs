@@ -239,7 +239,7 @@ impl Soak {
         self.random ^= self.random << 17;
         let key = format!("key:{:012}", self.random % KEYS);
         self.request.clear();
-        if (self.random >> 40) % 3 == 0 {
+        if (self.random >> 40).is_multiple_of(3) {
             write!(self.request, "*2\r\n$3\r\nGET\r\n$16\r\n{key}\r\n")?;
         } else {
             let length = 16 + (self.random >> 48) as usize % 2033;

@@ -25,12 +25,7 @@ impl State {
             .collect();
         let count: u64 = keys.iter().sum::<usize>() as u64;
         let net = held.used - held.startup;
-        let states: u64 = hub
-            .scripting
-            .bytes()
-            .into_iter()
-            .map(|bytes| bytes as u64)
-            .sum();
+        let states = hub.scripting.bytes().into_iter().sum();
         let ratio = held.ratio();
         let excess = held.resident as i64 - held.used as i64;
         let mut fields = Fields::default();
