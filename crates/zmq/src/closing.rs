@@ -84,7 +84,9 @@ impl State {
                 lost.extend(self.peers.keys().into_iter().filter(came));
             }
             Role::Connecter(connecter) => {
-                if let Phase::Connecting(descriptor) = &connecter.phase {
+                if let Phase::Connecting(descriptor) | Phase::Negotiating(descriptor, _) =
+                    &connecter.phase
+                {
                     self.unwatch_descriptor(descriptor);
                 }
                 lost.extend(connecter.peer);

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::monitor::Event;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
+use crate::socks::Negotiation;
 use crate::state::{State, Timer, Token};
 
 /// Something bound or connected.
@@ -62,6 +63,8 @@ pub(crate) enum Phase {
     /// The host's name is being looked up.
     Resolving,
     Connecting(OwnedFd),
+    /// Connected to a proxy, which is asked to go on from there.
+    Negotiating(OwnedFd, Box<Negotiation>),
     Established,
 }
 
@@ -113,13 +116,17 @@ impl State {
     /// Tries to connect.
     pub(crate) fn attempt(&mut self, endpoint: Key) {
         let ipv6 = self.options.ipv6;
+        let proxy = Target::parse(&self.options.socks_proxy).ok();
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
-        match &connecter.remote {
+        let remote = match (proxy, &connecter.remote) {
+            (Some(proxy), Remote::Tcp(_)) => Remote::Tcp(proxy),
+            (_, remote) => remote.clone(),
+        };
+        match &remote {
             Remote::Ipc(path) => {
-                let path = path.clone();
-                let result = crate::transport::connect_unix(&path, &self.options);
+                let result = crate::transport::connect_unix(path, &self.options);
                 self.attempted(endpoint, result);
             }
             Remote::Tcp(target) => match target.numeric(ipv6) {
@@ -184,7 +191,7 @@ impl State {
     /// A connection attempt is under way, done, or failed.
     fn attempted(&mut self, endpoint: Key, result: Result<(OwnedFd, bool), Errno>) {
         match result {
-            Ok((descriptor, true)) => self.connected(endpoint, descriptor),
+            Ok((descriptor, true)) => self.reached(endpoint, descriptor),
             Ok((descriptor, false)) => {
                 let token = Token::Endpoint(endpoint);
                 let flags = epoll::EventFlags::OUT;
@@ -221,6 +228,9 @@ impl State {
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
+        if let Phase::Negotiating(..) = connecter.phase {
+            return self.negotiate(endpoint);
+        }
         if !matches!(connecter.phase, Phase::Connecting(_)) {
             return;
         }
@@ -230,7 +240,7 @@ impl State {
         };
         self.unwatch_descriptor(&descriptor);
         match rustix::net::sockopt::socket_error(&descriptor) {
-            Ok(Ok(())) => self.connected(endpoint, descriptor),
+            Ok(Ok(())) => self.reached(endpoint, descriptor),
             Ok(Err(errno)) | Err(errno) => {
                 drop(descriptor);
                 self.attempted(endpoint, Err(errno));
@@ -243,13 +253,72 @@ impl State {
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
-        if let Phase::Connecting(_) = connecter.phase {
+        if let Phase::Connecting(_) | Phase::Negotiating(..) = connecter.phase {
             let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
-            if let Phase::Connecting(descriptor) = phase {
+            if let Phase::Connecting(descriptor) | Phase::Negotiating(descriptor, _) = phase {
                 self.unwatch_descriptor(&descriptor);
             }
             self.monitor_endpoint(endpoint, Event::Closed, 0);
             self.retry_later(endpoint);
+        }
+    }
+
+    /// A connection is made: to the peer itself, or to a proxy.
+    fn reached(&mut self, endpoint: Key, descriptor: OwnedFd) {
+        let options = &self.options;
+        let negotiation = match self.endpoints.get(endpoint).map(|known| &known.role) {
+            Some(Role::Connecter(connecter)) if !options.socks_proxy.is_empty() => {
+                match &connecter.remote {
+                    Remote::Tcp(target) => Some(Negotiation::new(
+                        &target.host,
+                        target.port,
+                        &options.socks_username,
+                        &options.socks_password,
+                    )),
+                    Remote::Ipc(_) => None,
+                }
+            }
+            _ => None,
+        };
+        let Some(negotiation) = negotiation else {
+            return self.connected(endpoint, descriptor);
+        };
+        let flags = epoll::EventFlags::IN;
+        if self
+            .watch_descriptor(&descriptor, Token::Endpoint(endpoint), flags)
+            .is_err()
+        {
+            return self.retry_later(endpoint);
+        }
+        if let Some(connecter) = self.connecter(endpoint) {
+            connecter.phase = Phase::Negotiating(descriptor, Box::new(negotiation));
+        }
+        self.negotiate(endpoint);
+    }
+
+    /// Goes on with a proxy as far as its answers are here.
+    fn negotiate(&mut self, endpoint: Key) {
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        let Phase::Negotiating(descriptor, negotiation) = &mut connecter.phase else {
+            return;
+        };
+        let outcome = talk(descriptor, negotiation);
+        if outcome == Ok(false) {
+            return;
+        }
+        let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
+        let Phase::Negotiating(descriptor, _) = phase else {
+            return;
+        };
+        self.unwatch_descriptor(&descriptor);
+        match outcome {
+            Ok(_) => self.connected(endpoint, descriptor),
+            Err(errno) => {
+                drop(descriptor);
+                self.attempted(endpoint, Err(errno));
+            }
         }
     }
 
@@ -363,6 +432,33 @@ impl State {
         }
         let name = self.endpoints.get(endpoint).map(|known| known.name.clone());
         self.report(event, value as u64, name.as_deref().unwrap_or_default(), "");
+    }
+}
+
+/// Sends and reads what a negotiation asks for. Whether it is done.
+fn talk(descriptor: &OwnedFd, negotiation: &mut Negotiation) -> Result<bool, Errno> {
+    loop {
+        let outgoing = std::mem::take(negotiation.outgoing());
+        if !outgoing.is_empty() {
+            // A few octets on a new connection: the kernel has room for them.
+            let flags = rustix::net::SendFlags::NOSIGNAL;
+            if rustix::net::send(descriptor, &outgoing, flags)? < outgoing.len() {
+                return Err(Errno::CONNRESET);
+            }
+        }
+        if negotiation.is_done() {
+            return Ok(true);
+        }
+        let mut buffer = [0; 512];
+        let wanted = negotiation.wanted().min(buffer.len());
+        match rustix::io::read(descriptor, &mut buffer[..wanted]) {
+            Ok(0) => return Err(Errno::CONNRESET),
+            Ok(count) => negotiation
+                .receive(&buffer[..count])
+                .map_err(|_| Errno::CONNREFUSED)?,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(errno) => return Err(errno),
+        }
     }
 }
 

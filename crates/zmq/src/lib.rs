@@ -62,6 +62,7 @@ mod slab;
 mod socket;
 pub use socket::{Events, SendFlags, Socket};
 
+mod socks;
 mod state;
 mod transport;
 

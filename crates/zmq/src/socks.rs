@@ -1,0 +1,176 @@
+//! Connections through a SOCKS5 proxy (RFC 1928, RFC 1929), as a machine without a socket.
+
+use std::net::IpAddr;
+
+/// The talk with a proxy before it passes bytes on.
+#[derive(Debug)]
+pub(crate) struct Negotiation {
+    phase: Phase,
+    outgoing: Vec<u8>,
+    /// Octets of the answer that is being read.
+    input: Vec<u8>,
+    /// How long that answer is, as far as it is known.
+    wanted: usize,
+    /// The request to connect, sent when the proxy has let us in.
+    request: Vec<u8>,
+    credentials: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Method,
+    Authentication,
+    Connection,
+    Done,
+}
+
+/// The proxy refuses, or is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+impl Negotiation {
+    /// Begins to ask for a connection. A user name that is not empty is shown with the password.
+    pub(crate) fn new(host: &str, port: u16, username: &str, password: &str) -> Negotiation {
+        let credentials = (!username.is_empty()).then(|| {
+            let mut bytes = vec![1];
+            for part in [username, password] {
+                let part = &part.as_bytes()[..part.len().min(255)];
+                bytes.push(part.len() as u8);
+                bytes.extend_from_slice(part);
+            }
+            bytes
+        });
+        let method = if credentials.is_some() {
+            BY_PASSWORD
+        } else {
+            OPEN
+        };
+        Negotiation {
+            phase: Phase::Method,
+            outgoing: vec![VERSION, 1, method],
+            input: Vec::new(),
+            wanted: 2,
+            request: request(host, port),
+            credentials,
+        }
+    }
+
+    /// What is to be sent; the driver takes it out.
+    pub(crate) fn outgoing(&mut self) -> &mut Vec<u8> {
+        &mut self.outgoing
+    }
+
+    /// How many octets to read, and no more: what follows belongs to the peer behind the proxy.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted - self.input.len()
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Takes octets that were read, at most as many as wanted.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        self.input.extend_from_slice(bytes);
+        if self.input.len() < self.wanted {
+            return Ok(());
+        }
+        match (self.phase, &self.input[..]) {
+            (Phase::Method, [VERSION, OPEN]) => self.ask(),
+            (Phase::Method, [VERSION, BY_PASSWORD]) => {
+                self.outgoing = self.credentials.take().ok_or(Refused)?;
+                self.phase = Phase::Authentication;
+                self.input.clear();
+            }
+            (Phase::Authentication, [_, 0]) => self.ask(),
+            (Phase::Connection, [VERSION, 0, _, kind, first, ..]) => {
+                let length = match *kind {
+                    IPV4 => 4 + 4 + 2,
+                    IPV6 => 4 + 16 + 2,
+                    NAME => 4 + 1 + usize::from(*first) + 2,
+                    _ => return Err(Refused),
+                };
+                if self.input.len() == length {
+                    self.phase = Phase::Done;
+                }
+                self.wanted = length;
+            }
+            _ => return Err(Refused),
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self) {
+        self.outgoing = std::mem::take(&mut self.request);
+        self.phase = Phase::Connection;
+        self.input.clear();
+        // Enough to tell how long the address in the answer is.
+        self.wanted = 5;
+    }
+}
+
+fn request(host: &str, port: u16) -> Vec<u8> {
+    let mut bytes = vec![VERSION, CONNECT, 0];
+    match host.parse() {
+        Ok(IpAddr::V4(ip)) => {
+            bytes.push(IPV4);
+            bytes.extend_from_slice(&ip.octets());
+        }
+        Ok(IpAddr::V6(ip)) => {
+            bytes.push(IPV6);
+            bytes.extend_from_slice(&ip.octets());
+        }
+        Err(_) => {
+            let name = &host.as_bytes()[..host.len().min(255)];
+            bytes.extend_from_slice(&[NAME, name.len() as u8]);
+            bytes.extend_from_slice(name);
+        }
+    }
+    bytes.extend_from_slice(&port.to_be_bytes());
+    bytes
+}
+
+const VERSION: u8 = 5;
+const OPEN: u8 = 0;
+const BY_PASSWORD: u8 = 2;
+const CONNECT: u8 = 1;
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::Negotiation;
+
+    /// Feeds octet by octet, never more than is wanted.
+    fn answer(negotiation: &mut Negotiation, bytes: &[u8]) -> Result<(), super::Refused> {
+        for byte in bytes {
+            assert!(negotiation.wanted() > 0);
+            negotiation.receive(std::slice::from_ref(byte))?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_proxy_with_a_password_lets_in() {
+        let mut negotiation = Negotiation::new("example.org", 80, "me", "secret");
+        assert_eq!(std::mem::take(negotiation.outgoing()), [5, 1, 2]);
+        answer(&mut negotiation, &[5, 2]).unwrap();
+        let shown = std::mem::take(negotiation.outgoing());
+        assert_eq!(shown, b"\x01\x02me\x06secret");
+        answer(&mut negotiation, &[1, 0]).unwrap();
+        let asked = std::mem::take(negotiation.outgoing());
+        assert_eq!(asked, b"\x05\x01\x00\x03\x0bexample.org\x00\x50");
+        answer(&mut negotiation, &[5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).unwrap();
+        assert!(negotiation.is_done());
+    }
+
+    #[test]
+    fn a_refusal_is_told() {
+        let mut negotiation = Negotiation::new("127.0.0.1", 80, "", "");
+        answer(&mut negotiation, &[5, 0]).unwrap();
+        assert!(answer(&mut negotiation, &[5, 5, 0, 1, 0]).is_err());
+        let mut negotiation = Negotiation::new("127.0.0.1", 80, "", "");
+        assert!(answer(&mut negotiation, &[5, 0xFF]).is_err());
+    }
+}
