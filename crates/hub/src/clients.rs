@@ -354,7 +354,8 @@ mod tests {
     use super::*;
 
     fn connect(clients: &Clients) -> Arc<Client> {
-        clients.connect(0, ConnectionId::NONE, "a:1".to_owned(), "b:2".to_owned(), 0)
+        let user = Arc::clone(crate::access::AccessControl::new(1).default_user());
+        clients.connect(0, ConnectionId::NONE, "a:1".to_owned(), "b:2".to_owned(), 0, user)
     }
 
     #[test]
