@@ -355,7 +355,14 @@ mod tests {
 
     fn connect(clients: &Clients) -> Arc<Client> {
         let user = Arc::clone(crate::access::AccessControl::new(1).default_user());
-        clients.connect(0, ConnectionId::NONE, "a:1".to_owned(), "b:2".to_owned(), 0, user)
+        clients.connect(
+            0,
+            ConnectionId::NONE,
+            "a:1".to_owned(),
+            "b:2".to_owned(),
+            0,
+            user,
+        )
     }
 
     #[test]
