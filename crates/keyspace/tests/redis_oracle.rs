@@ -693,10 +693,15 @@ fn unorder(value: &mut Value) {
 }
 
 /// Commands that Redis 8.0 does not have.
-const LATER_THAN_8_0: &[&str] = &["xackdel", "xdelex"];
+const LATER_THAN_8_0: &[&str] = &["tidewire.top", "xackdel", "xdelex"];
 
 /// Commands that Redis 7.0 does not have or declares otherwise.
 const LATER_THAN_7_0: &[&str] = &[
+    "cluster|myshardid",
+    "cluster|shards",
+    "cluster|slots",
+    "migrate",
+    "tidewire.top",
     "blmove",
     "blpop",
     "brpop",

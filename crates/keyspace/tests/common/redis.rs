@@ -46,6 +46,21 @@ impl Redis {
         panic!("redis-server does not listen");
     }
 
+    /// Whether the `redis-server` at hand is of version 8 or later: older ones do not read files
+    /// as Redis 8 writes them.
+    #[allow(dead_code, reason = "not every test program asks")]
+    pub(crate) fn is_at_hand_since_8() -> bool {
+        let program = std::env::var("REDIS_SERVER").unwrap_or("redis-server".to_owned());
+        let Ok(output) = Command::new(program).arg("--version").output() else {
+            return false;
+        };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let major = text
+            .split_once("v=")
+            .and_then(|(_, version)| version.split('.').next()?.parse().ok());
+        major.is_some_and(|major: u32| major >= 8)
+    }
+
     /// The reply to a command.
     pub(crate) fn run<A: AsRef<[u8]>>(&mut self, words: &[A]) -> Vec<u8> {
         let mut request = Vec::new();
