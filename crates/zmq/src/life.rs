@@ -232,6 +232,8 @@ impl State {
         let Link::Stream(link) = &mut peer.link else {
             return;
         };
+        // A server's READY goes before the subscriptions and messages that follow below.
+        link.push_outgoing();
         let mut properties = Properties {
             descriptor: Some(link.raw_descriptor()),
             ..Properties::default()

@@ -384,3 +384,50 @@ fn curve_lets_in_who_knows_the_server_and_nobody_else() {
         assert_eq!(pull.receive(true).unwrap_err(), Error::Again);
     }
 }
+
+#[test]
+fn a_server_of_a_mechanism_says_ready_before_it_subscribes() {
+    // Any answer 200 lets in; the handler stands in the context, as RFC 27 has it.
+    let context = Context::new();
+    let handler = socket(&context, SocketType::Rep);
+    handler.bind("inproc://zeromq.zap.01").unwrap();
+    let answering = std::thread::spawn(move || {
+        let question = receive(&handler);
+        let answer: [&[u8]; 6] = [&question[0], &question[1], b"200", b"OK", b"user", b""];
+        send(&handler, &answer);
+        handler
+    });
+    let subscriber = socket(&context, SocketType::Sub);
+    subscriber
+        .set_option(PLAIN_SERVER, &1_i32.to_ne_bytes())
+        .unwrap();
+    subscriber.set_option(SUBSCRIBE, b"tide").unwrap();
+    subscriber.bind("tcp://127.0.0.1:*").unwrap();
+    // A peer that reads the bytes one by one: READY first, then the subscription.
+    let address = last_endpoint(&subscriber);
+    let mut stream = std::net::TcpStream::connect(address.trim_start_matches("tcp://")).unwrap();
+    let mut greeting = [0_u8; 64];
+    greeting[0] = 0xFF;
+    greeting[9] = 0x7F;
+    greeting[10] = 3;
+    greeting[11] = 1;
+    greeting[12..17].copy_from_slice(b"PLAIN");
+    use std::io::{Read, Write};
+    stream.write_all(&greeting).unwrap();
+    stream
+        .write_all(b"\x04\x10\x05HELLO\x04user\x04word")
+        .unwrap();
+    stream.read_exact(&mut [0; 64]).unwrap();
+    let mut welcome = [0; 10];
+    stream.read_exact(&mut welcome).unwrap();
+    assert_eq!(&welcome, b"\x04\x08\x07WELCOME");
+    stream
+        .write_all(b"\x04\x1c\x08INITIATE\x0bSocket-Type\x00\x00\x00\x03PUB")
+        .unwrap();
+    let mut command = [0; 8];
+    stream.read_exact(&mut command).unwrap();
+    assert_eq!(&command[2..], b"\x05READY");
+    drop(answering.join().unwrap());
+}
+
+const PLAIN_SERVER: i32 = 44;

@@ -169,8 +169,12 @@ def publish(publisher, subscriber, kinds):
     if kinds[0] == "XPUB":
         assert publisher.recv_multipart() == [b"\x01a"]
     else:
-        # A PUB does not tell when the subscription is there.
-        time.sleep(0.3)
+        # A PUB does not tell when the subscription is there; and libzmq's SUB sends it to a
+        # peer that has connected to it only while the program is in a call.
+        if isinstance(subscriber, Theirs):
+            subscriber.socket.poll(300)
+        else:
+            time.sleep(0.3)
     for message in messages():
         publisher.send_multipart([b"b: not asked for", *message])
         passes(publisher, subscriber, [b"a topic", *message])
@@ -216,6 +220,8 @@ def repeat(send):
 @pytest.mark.parametrize("ours_binds", [True, False], ids=["ours-binds", "theirs-binds"])
 @pytest.mark.parametrize("kinds", PAIRS, ids="-".join)
 def test_messages_pass(pair, kinds, ours_binds, transport, mechanism):
+    if kinds[1] == "REQ" and not ours_binds and mechanism != "NULL":
+        pytest.skip("libzmq's REQ as the server of a mechanism drops replies, of its own REP too")
     ours, theirs = pair(kinds, transport, ours_binds, mechanism)
     converse(ours, theirs, kinds)
 

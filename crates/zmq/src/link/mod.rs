@@ -263,14 +263,20 @@ impl StreamLink {
         self.output.pending_bytes()
     }
 
-    /// Writes what the kernel takes. `Ok(true)`: nothing is left.
-    #[inline]
-    pub(crate) fn flush(&mut self) -> std::io::Result<bool> {
+    /// Puts what the machine itself has to say behind the output: before anything that the peer
+    /// may only hear after it.
+    pub(crate) fn push_outgoing(&mut self) {
         if let Wire::Zmtp(machine) = &mut self.wire
             && !machine.outgoing().is_empty()
         {
             self.output.push_outgoing(machine.outgoing());
         }
+    }
+
+    /// Writes what the kernel takes. `Ok(true)`: nothing is left.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> std::io::Result<bool> {
+        self.push_outgoing();
         self.output.flush(&self.descriptor)
     }
 }
