@@ -5,6 +5,7 @@ use super::source::{Source, has_word};
 
 const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 100;
+const HASH_TABLE: &str = "crates/keyspace/src/table";
 
 /// Where `unsafe` may stand, as beginnings of paths. Each of them says in its head why it is
 /// needed; a new one needs a line here.
@@ -65,7 +66,9 @@ pub(super) fn check(path: &str, content: &str) -> Vec<Violation> {
 
 fn length(path: &str, content: &str, violations: &mut Vec<Violation>) {
     let lines = content.lines().count();
-    let excepted = is_test_file(path) || path.contains("table");
+    // A table of declarations is as long as there are commands; a hash table is code.
+    let is_table = path.contains("table") && !path.starts_with(HASH_TABLE);
+    let excepted = is_test_file(path) || is_table;
     if lines > LINES_MAX && !excepted {
         let rule = format!("{lines} lines: split it where it bends ({LINES_MAX} at most)");
         violations.push(Violation::new(path, 0, rule));
@@ -187,6 +190,7 @@ mod tests {
         ] {
             assert_eq!(lines(path, &content), [0; 0], "{path}");
         }
+        assert_eq!(lines("crates/keyspace/src/table.rs", &content), [0]);
         assert_eq!(lines("crates/a/src/b.rs", &"\n".repeat(LINES_MAX)), [0; 0]);
     }
 

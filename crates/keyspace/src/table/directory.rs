@@ -1,0 +1,136 @@
+//! The directory: how segments split, merge, and are found.
+
+use super::groups::{GROUPS_MAX, Groups, SLOTS};
+use super::segment::{Segment, groups_for};
+use super::{DEPTH_KEPT, DEPTH_MAX, Table, prefix};
+use crate::entry::Entry;
+use crate::hash;
+
+impl Table {
+    /// Splits a segment by the next bit of its entries' hashes.
+    pub(super) fn split(&mut self, index: usize) {
+        let old = &self.segments[index];
+        let depth = old.depth + 1;
+        let prefix = old.prefix;
+        if depth > self.depth {
+            self.double_directory();
+        }
+        let groups = Groups::more(GROUPS_MAX / 2);
+        let mut old = std::mem::replace(
+            &mut self.segments[index],
+            Segment::new(groups, depth, prefix << 1),
+        );
+        let mut upper = Segment::new(groups, depth, prefix << 1 | 1);
+        old.groups.take_entries(|entry, tag| {
+            let half = if prefix_of(&entry, depth) >> (DEPTH_MAX - depth) & 1 == 0 {
+                &mut self.segments[index]
+            } else {
+                &mut upper
+            };
+            if half.is_full() {
+                half.resize(Groups::more(half.groups.len()));
+            }
+            half.insert(entry, tag);
+        });
+        self.segments.push(upper);
+        self.point_directory_at(index);
+        self.point_directory_at(self.segments.len() - 1);
+    }
+
+    fn double_directory(&mut self) {
+        self.directory = if self.depth == 0 {
+            vec![0, 0]
+        } else {
+            self.directory
+                .iter()
+                .flat_map(|&index| [index, index])
+                .collect()
+        };
+        self.depth += 1;
+    }
+
+    fn point_directory_at(&mut self, index: usize) {
+        if self.depth > 0 {
+            let segment = &self.segments[index];
+            let shift = self.depth - segment.depth;
+            let first = (segment.prefix as usize) << shift;
+            self.directory[first..first + (1 << shift)].fill(index as u32);
+        }
+    }
+
+    /// Merges a sparse segment with its neighbour, or makes it smaller.
+    pub(super) fn shrink(&mut self, index: usize) {
+        let segment = &self.segments[index];
+        if segment.depth > 0 {
+            let neighbour = self.neighbour_of(index);
+            if self.segments[neighbour].depth == segment.depth
+                && self.segments[neighbour].len + segment.len <= SEGMENT_ENTRIES_MAX / 2
+            {
+                self.merge(index, neighbour);
+                return;
+            }
+        }
+        let segment = &mut self.segments[index];
+        segment.resize(groups_for(segment.len));
+    }
+
+    /// The segment whose prefix differs in the last bit only, or one of its parts.
+    fn neighbour_of(&self, index: usize) -> usize {
+        let segment = &self.segments[index];
+        let prefix = (segment.prefix ^ 1) << (self.depth - segment.depth);
+        self.directory[prefix as usize] as usize
+    }
+
+    fn merge(&mut self, index: usize, neighbour: usize) {
+        let (keep, drop) = (index.min(neighbour), index.max(neighbour));
+        let mut taken = self.segments.swap_remove(drop);
+        if drop < self.segments.len() {
+            self.point_directory_at(drop);
+        }
+        let kept = &self.segments[keep];
+        let mut merged = Segment::new(
+            groups_for(kept.len + taken.len),
+            kept.depth - 1,
+            kept.prefix >> 1,
+        );
+        for groups in [&mut self.segments[keep].groups, &mut taken.groups] {
+            groups.take_entries(|entry, tag| {
+                merged.insert(entry, tag);
+            });
+        }
+        self.segments[keep] = merged;
+        self.point_directory_at(keep);
+        self.halve_directory();
+    }
+
+    /// Looks only once the directory is mostly redundant, so that this costs nothing a merge.
+    fn halve_directory(&mut self) {
+        while self.depth > 0
+            && self.segments.len() * 2 <= self.directory.len().max(2)
+            && self
+                .segments
+                .iter()
+                .all(|segment| segment.depth < self.depth)
+        {
+            self.depth -= 1;
+            self.directory = if self.depth == 0 {
+                Vec::new()
+            } else {
+                self.directory.iter().step_by(2).copied().collect()
+            };
+            self.segments.shrink_to_fit();
+        }
+    }
+}
+
+/// At least the first `depth` directory bits of an entry's hash. Only a table with more than a
+/// thousand segments has to read keys.
+fn prefix_of(entry: &Entry, depth: u32) -> u32 {
+    if depth <= DEPTH_KEPT {
+        u32::from(entry.hash_bits() >> 6) << 12
+    } else {
+        prefix(hash::of(entry.key()))
+    }
+}
+
+const SEGMENT_ENTRIES_MAX: usize = GROUPS_MAX * SLOTS;

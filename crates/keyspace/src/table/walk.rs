@@ -1,0 +1,131 @@
+//! Ways through a table: step by step beside changes, in parts, and at random.
+
+use super::groups::SLOTS;
+use super::segment::home;
+use super::{DEPTH_KEPT, DEPTH_MAX, ORDER_END, ORDER_FINE_BITS, POSITIONS, ScanPosition, Table};
+use crate::entry::Entry;
+
+impl Table {
+    /// Shows the entries of one group's worth of positions; returns where to go on.
+    ///
+    /// Whoever starts at the default position and goes on to the end sees every entry that was
+    /// there all the time at least once, whatever happens between the steps. It ends unless the
+    /// table keeps on splitting and merging a segment in less time than the segment is walked.
+    pub(crate) fn scan_step<'t>(
+        &'t self,
+        at: ScanPosition,
+        mut show: impl FnMut(&'t Entry),
+    ) -> Option<ScanPosition> {
+        if self.len == 0 {
+            return None;
+        }
+        let segment = &self.segments[self.segment_of_prefix(at.prefix)];
+        // Segments became one. If the one last seen was the last of them, those before it have been
+        // seen whole, and its position holds for all. Else nothing is known of those behind it.
+        let merged = segment.depth < u32::from(at.depth);
+        // A client may send any cursor: no depth and no prefix is taken for granted.
+        let last_of_them = || {
+            let width = DEPTH_MAX
+                .checked_sub(u32::from(at.depth))
+                .map(|bits| 1 << bits);
+            width.is_some_and(|width| at.prefix.checked_add(width) == Some(segment.end_prefix()))
+        };
+        let from = if merged && !last_of_them() {
+            0
+        } else {
+            usize::from(at.position) % POSITIONS
+        };
+        let count = segment.groups.len();
+        let group = home(from, count);
+        let end = (POSITIONS * (group + 1)).div_ceil(count);
+        segment.each_of(from..end, &mut show);
+        if end < POSITIONS {
+            let prefix = segment.first_prefix();
+            return Some(ScanPosition {
+                prefix,
+                depth: segment.depth as u8,
+                position: end as u16,
+            });
+        }
+        let next = segment.end_prefix();
+        (next < 1 << DEPTH_MAX).then_some(ScanPosition {
+            prefix: next,
+            depth: 0,
+            position: 0,
+        })
+    }
+
+    /// Entries from `from` on in the order of the hash bits that stand in the table, each with its
+    /// place in that order, and where the next ones begin: [`ORDER_END`] behind the last. All that
+    /// have a place before that are shown, in no order; about a segment of them.
+    pub(crate) fn part(&self, from: u32) -> (Vec<(u32, &Entry)>, u32) {
+        let mut entries = Vec::new();
+        if self.len == 0 {
+            return (entries, ORDER_END);
+        }
+        let first = from >> ORDER_FINE_BITS << (DEPTH_MAX - DEPTH_KEPT);
+        let mut prefix = first;
+        // Segments that are told apart by bits that the order does not have go together.
+        loop {
+            let segment = &self.segments[self.segment_of_prefix(prefix)];
+            let slots = segment.groups.iter().flat_map(|group| &group.slots);
+            let shown = slots.flatten().filter_map(|entry| {
+                let order = u32::from(entry.hash_bits());
+                (order >= from).then_some((order, entry))
+            });
+            entries.extend(shown);
+            prefix = segment.end_prefix();
+            if prefix.is_multiple_of(1 << (DEPTH_MAX - DEPTH_KEPT)) {
+                break;
+            }
+        }
+        let end = prefix >> (DEPTH_MAX - DEPTH_KEPT) << ORDER_FINE_BITS;
+        (entries, end)
+    }
+
+    /// An entry chosen by `random`, or `None` of an empty table. Fair enough for RANDOMKEY.
+    pub(crate) fn random(&self, mut random: impl FnMut() -> u64) -> Option<&Entry> {
+        if self.len == 0 {
+            return None;
+        }
+        loop {
+            let at = random();
+            let segment = if self.depth == 0 {
+                &self.segments[0]
+            } else {
+                &self.segments[self.directory[at as usize % self.directory.len()] as usize]
+            };
+            if segment.len == 0 {
+                continue;
+            }
+            let group = &segment.groups[(at >> 32) as usize % segment.groups.len()];
+            if let Some(entry) = &group.slots[(at >> 48) as usize % SLOTS] {
+                return Some(entry);
+            }
+        }
+    }
+
+    /// Shows entries, at most `count`: neighbours, from a place that `random` chooses. Of a table
+    /// that is not empty it shows one at least.
+    pub(crate) fn sample<'t>(&'t self, random: u64, count: usize, mut show: impl FnMut(&'t Entry)) {
+        let mut left = count;
+        let (first, start, turn) = (random as u32, (random >> 32) as u16, (random >> 48) as u16);
+        for number in 0..self.segments.len() {
+            let segment = &self.segments[(first as usize + number) % self.segments.len()];
+            for group in 0..segment.groups.len() {
+                let group = &segment.groups[(usize::from(start) + group) % segment.groups.len()];
+                // Entries lie anywhere: their cache misses overlap.
+                group.slots.iter().flatten().for_each(Entry::prefetch);
+                for slot in 0..SLOTS {
+                    if let Some(entry) = &group.slots[(usize::from(turn) + slot) % SLOTS] {
+                        show(entry);
+                        left -= 1;
+                        if left == 0 {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
