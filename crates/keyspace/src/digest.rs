@@ -2,6 +2,8 @@
 //!
 //! Parts whose order matters are mixed, parts in no order are exclusive-ored.
 
+use sha1::{Digest as _, Sha1};
+
 use crate::entry::Entry;
 use crate::fields::Fields;
 use crate::stream::StreamId;
@@ -94,63 +96,8 @@ impl Digest {
     }
 }
 
-/// SHA-1 of FIPS 180-4.
-pub(crate) fn sha1(message: &[u8]) -> [u8; 20] {
-    let mut state = [
-        0x6745_2301,
-        0xEFCD_AB89,
-        0x98BA_DCFE,
-        0x1032_5476,
-        0xC3D2_E1F0,
-    ];
-    let (blocks, rest) = message.as_chunks::<64>();
-    blocks.iter().for_each(|block| compress(&mut state, block));
-    // What is left, a one bit, zeros, and the length in bits: one block or two.
-    let mut tail = [0; 128];
-    tail[..rest.len()].copy_from_slice(rest);
-    tail[rest.len()] = 0x80;
-    let end = if rest.len() < 56 { 64 } else { 128 };
-    tail[end - 8..end].copy_from_slice(&(message.len() as u64 * 8).to_be_bytes());
-    let (blocks, _) = tail[..end].as_chunks::<64>();
-    blocks.iter().for_each(|block| compress(&mut state, block));
-    let mut hash = [0; 20];
-    let words = hash.as_chunks_mut::<4>().0.iter_mut();
-    words
-        .zip(state)
-        .for_each(|(bytes, word)| *bytes = word.to_be_bytes());
-    hash
-}
-
-fn compress(state: &mut [u32; 5], block: &[u8; 64]) {
-    let mut words = [0u32; 80];
-    let (bytes, _) = block.as_chunks::<4>();
-    words
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(word, bytes)| *word = u32::from_be_bytes(*bytes));
-    for at in 16..80 {
-        let mixed = words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16];
-        words[at] = mixed.rotate_left(1);
-    }
-    let [mut a, mut b, mut c, mut d, mut e] = *state;
-    for (at, word) in words.into_iter().enumerate() {
-        let (mixed, constant) = match at / 20 {
-            0 => (b & c | !b & d, 0x5A82_7999),
-            1 => (b ^ c ^ d, 0x6ED9_EBA1),
-            2 => (b & c | b & d | c & d, 0x8F1B_BCDC),
-            _ => (b ^ c ^ d, 0xCA62_C1D6u32),
-        };
-        let next = a
-            .rotate_left(5)
-            .wrapping_add(mixed)
-            .wrapping_add(e)
-            .wrapping_add(constant)
-            .wrapping_add(word);
-        (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
-    }
-    for (own, word) in state.iter_mut().zip([a, b, c, d, e]) {
-        *own = own.wrapping_add(word);
-    }
+fn sha1(message: &[u8]) -> [u8; 20] {
+    Sha1::digest(message).into()
 }
 
 #[cfg(test)]

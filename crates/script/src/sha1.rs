@@ -1,5 +1,7 @@
 //! SHA-1, by which scripts are named.
 
+use sha1::Digest;
+
 /// The digest that names a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sha1(pub [u8; 20]);
@@ -7,26 +9,7 @@ pub struct Sha1(pub [u8; 20]);
 impl Sha1 {
     /// The digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut state = INITIAL;
-        let mut blocks = bytes.chunks_exact(64);
-        for block in &mut blocks {
-            compress(&mut state, block);
-        }
-        let rest = blocks.remainder();
-        let mut last = [0; 128];
-        last[..rest.len()].copy_from_slice(rest);
-        last[rest.len()] = 0x80;
-        let length = if rest.len() < 56 { 64 } else { 128 };
-        let bits = (bytes.len() as u64).wrapping_mul(8);
-        last[length - 8..length].copy_from_slice(&bits.to_be_bytes());
-        for block in last[..length].chunks_exact(64) {
-            compress(&mut state, block);
-        }
-        let mut digest = [0; 20];
-        for (to, word) in digest.chunks_exact_mut(4).zip(state) {
-            to.copy_from_slice(&word.to_be_bytes());
-        }
-        Sha1(digest)
+        Sha1(sha1::Sha1::digest(bytes).into())
     }
 
     /// Reads 40 hexadecimal digits of either case.
@@ -50,44 +33,6 @@ impl Sha1 {
         self.0.iter().flat_map(pair).collect()
     }
 }
-
-fn compress(state: &mut [u32; 5], block: &[u8]) {
-    let mut words = [0u32; 80];
-    for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
-        *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    }
-    for at in 16..80 {
-        let mixed = words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16];
-        words[at] = mixed.rotate_left(1);
-    }
-    let [mut a, mut b, mut c, mut d, mut e] = *state;
-    for (at, word) in words.iter().enumerate() {
-        let (mixed, constant) = match at {
-            0..20 => (b & c | !b & d, 0x5A82_7999),
-            20..40 => (b ^ c ^ d, 0x6ED9_EBA1),
-            40..60 => (b & c | b & d | c & d, 0x8F1B_BCDC),
-            _ => (b ^ c ^ d, 0xCA62_C1D6u32),
-        };
-        let next = a
-            .rotate_left(5)
-            .wrapping_add(mixed)
-            .wrapping_add(e)
-            .wrapping_add(constant)
-            .wrapping_add(*word);
-        (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
-    }
-    for (to, word) in state.iter_mut().zip([a, b, c, d, e]) {
-        *to = to.wrapping_add(word);
-    }
-}
-
-const INITIAL: [u32; 5] = [
-    0x6745_2301,
-    0xEFCD_AB89,
-    0x98BA_DCFE,
-    0x1032_5476,
-    0xC3D2_E1F0,
-];
 
 #[cfg(test)]
 mod tests {
