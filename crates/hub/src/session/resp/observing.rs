@@ -69,30 +69,26 @@ impl State {
     /// A command has been executed: whoever listens to all of them is shown it.
     #[inline]
     pub(super) fn show(&self, call: &Call<'_>, command: &'static Command) {
-        if call.hub.attention.load() & Attention::MONITORED != 0 {
-            let giver = Giver::Client(&self.client.address);
-            show(
-                call.hub,
-                giver,
-                self.database,
-                command,
-                call.arguments,
-                false,
-            );
-        }
+        self.show_if(call, command, false);
     }
 
     /// Shows a script's call before what it calls.
     pub(super) fn show_script(&self, call: &Call<'_>, command: &'static Command) {
-        if call.hub.attention.load() & Attention::MONITORED != 0 {
+        self.show_if(call, command, true);
+    }
+
+    #[inline]
+    fn show_if(&self, call: &Call<'_>, command: &'static Command, is_script: bool) {
+        let hub = call.hub;
+        if hub.attention.load() & Attention::MONITORED != 0 {
             let giver = Giver::Client(&self.client.address);
             show(
-                call.hub,
+                hub,
                 giver,
                 self.database,
                 command,
                 call.arguments,
-                true,
+                is_script,
             );
         }
     }
