@@ -1,5 +1,9 @@
 //! The fuzzers' corpus, whole, cut and damaged: nothing in it panics.
 
+#[path = "../../../fuzz/run_corpus.rs"]
+mod run_corpus;
+
+use run_corpus::run;
 use tidewire_durability::fuzzing::{fuzz_log, fuzz_manifest};
 
 #[test]
@@ -10,27 +14,4 @@ fn no_manifest_panics() {
 #[test]
 fn no_log_panics() {
     assert!(run("log", fuzz_log) > 3);
-}
-
-/// Gives each file of a folder to a fuzzer's entry; how many there are.
-fn run(name: &str, fuzz: fn(&[u8])) -> usize {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/");
-    let mut files = 0;
-    for file in std::fs::read_dir(format!("{corpus}{name}")).expect("part of the repository") {
-        let data = std::fs::read(file.expect("a file").path()).expect("readable");
-        files += 1;
-        fuzz(&data);
-        for length in 0..data.len() {
-            fuzz(&data[..length]);
-        }
-        let mut damaged = data.clone();
-        for at in 0..data.len() {
-            for flip in [1, 0x20, 0xFF] {
-                damaged[at] ^= flip;
-                fuzz(&damaged);
-                damaged[at] ^= flip;
-            }
-        }
-    }
-    files
 }
