@@ -115,12 +115,12 @@ impl Exceptions {
     }
 }
 
-fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Failure> {
+pub(super) fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Failure> {
     let text = fs::read_to_string(path).map_err(|error| named(path, &error))?;
     toml::from_str(&text).map_err(|error| named(path, &error))
 }
 
-fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
+pub(super) fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
     Failure::new(format!("{}: {error}", path.display()))
 }
 

@@ -1,5 +1,6 @@
 //! What is kept of the suites: what libzmq and ours pass, and the tests that may fail.
 
+use crate::conformance::records::{named, parse};
 use crate::shell::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,15 +88,6 @@ impl Exceptions {
             .find(|one| one.suite == suite && one.test == test);
         found.map(|one| one.reason.as_str())
     }
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| named(path, &error))?;
-    toml::from_str(&text).map_err(|error| named(path, &error))
-}
-
-fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
