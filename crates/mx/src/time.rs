@@ -42,8 +42,8 @@ impl fmt::Display for FileTime {
     }
 }
 
-/// Year, month and day of a day since 1970-01-01, from 1601 on.
-fn civil_date(days: i64) -> (i64, i64, i64) {
+/// Year, month and day of a day since 1970-01-01 (Howard Hinnant's days-to-civil algorithm).
+pub fn civil_date(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidewire_mx::time::civil_date;
+
 /// Reads `500ms`, `10s`, `5m`, `1h`, or bare seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
@@ -77,24 +79,6 @@ pub(crate) fn timestamp(unix_ns: u64) -> String {
     let (year, month, day) = civil_date(days as i64);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ns:09} UTC")
-}
-
-/// Year, month and day of a day since 1970-01-01 (Howard Hinnant's days-to-civil algorithm).
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 {
-        month_index + 3
-    } else {
-        month_index - 9
-    };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
