@@ -447,7 +447,7 @@ impl State {
                     {
                         known.routing_id = hello.routing_id.clone();
                     }
-                    self.introduced(peer);
+                    self.rejoined(peer);
                 }
             }
             Mail::Resolved {

@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType as Kind, socket_with};
 
 use crate::address::Target;
-use crate::error::Error;
 use crate::monitor::Event;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
@@ -345,7 +344,7 @@ impl State {
                 key
             }
         };
-        self.begin_link(key, descriptor, true);
+        self.begin_link(key, descriptor);
     }
 
     /// The next attempt: after the interval, which doubles up to its maximum, with jitter.
@@ -423,7 +422,7 @@ impl State {
         crate::transport::tune_tcp(&descriptor, &self.options);
         self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
         let key = self.peers.insert(Peer::new(Link::None, Some(endpoint)));
-        self.begin_link(key, descriptor, false);
+        self.begin_link(key, descriptor);
     }
 
     pub(crate) fn monitor_endpoint(&mut self, endpoint: Key, event: Event, value: i32) {
@@ -471,12 +470,6 @@ pub(crate) fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
 pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
     use std::os::fd::AsRawFd;
     descriptor.as_fd().as_raw_fd()
-}
-
-impl From<Loss> for Error {
-    fn from(_: Loss) -> Error {
-        Error::ConnectionRefused
-    }
 }
 
 /// `ZMQ_RECONNECT_STOP_CONN_REFUSED`.

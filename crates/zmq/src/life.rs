@@ -21,7 +21,7 @@ use crate::state::{Last, State, Timer, Token};
 
 impl State {
     /// A transport is there: greets the peer.
-    pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, _is_ours: bool) {
+    pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd) {
         let peer_address = crate::transport::remote_address(&descriptor);
         let mut link = match self.kind.wire() {
             Some(kind) if !self.options.router_raw => {
@@ -331,7 +331,7 @@ impl State {
     }
 
     /// What a peer is told when it comes, and when it comes back.
-    fn rejoined(&mut self, key: Key) {
+    pub(crate) fn rejoined(&mut self, key: Key) {
         let is_connected = self.peers.get(key).is_some_and(|peer| match &peer.link {
             Link::None => false,
             Link::Pipe(_) => true,
@@ -454,7 +454,7 @@ impl State {
             && returns
             && peer.is_attached
         {
-            self.reconnect(origin, loss);
+            self.reconnect(origin);
             return;
         }
         // Who has ended it itself need not be told.
@@ -470,11 +470,11 @@ impl State {
                 }
                 return;
             }
-            self.reconnect(origin, loss);
+            self.reconnect(origin);
         }
     }
 
-    fn reconnect(&mut self, origin: Option<Key>, _loss: Loss) {
+    fn reconnect(&mut self, origin: Option<Key>) {
         let is_owed = self.peers.values().any(|peer| !peer.backlog.is_empty());
         if let Some(endpoint) = origin
             && (!self.is_closing || is_owed)
@@ -510,11 +510,6 @@ impl State {
         if peer.incoming.is_empty() && !peer.is_readable {
             self.peers.remove(key);
         }
-    }
-
-    /// An in-process connection that was made early has its other side now.
-    pub(crate) fn introduced(&mut self, key: Key) {
-        self.rejoined(key);
     }
 
     /// Does what is due.

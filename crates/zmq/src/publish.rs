@@ -122,11 +122,6 @@ impl State {
         }
     }
 
-    /// XPUB: a message from a subscriber that is no subscription.
-    pub(crate) fn receive_upstream(&mut self, _key: Key, frames: Frames) -> Option<Frames> {
-        Some(frames)
-    }
-
     /// XSUB: the program sends a subscription as a message.
     pub(crate) fn send_subscription(&mut self, bytes: &[u8]) {
         if let Some((&octet, topic)) = bytes.split_first() {

@@ -294,10 +294,10 @@ impl State {
     #[inline]
     fn receive_by_pattern(&mut self, key: Key, frames: Frames) -> Option<Frames> {
         match self.kind {
-            // A publisher in manual mode sends what was not asked for: XSUB takes it.
-            SocketType::Pull | SocketType::Dealer | SocketType::Pair | SocketType::Xsub => {
-                Some(frames)
-            }
+            SocketType::Pull | SocketType::Dealer | SocketType::Pair => Some(frames),
+            // From subscribers come messages that are no subscriptions; a publisher in manual
+            // mode sends what was not asked for.
+            SocketType::Xpub | SocketType::Xsub => Some(frames),
             SocketType::Sub => {
                 let topic = frames.first().as_slice();
                 let matches = self.subscriptions.covers(topic);
@@ -308,7 +308,6 @@ impl State {
                 let mut name = Message::from_slice(&peer.routing_id);
                 name.set_more(true);
                 name.set_properties(peer.identity.as_ref());
-                self.receiving_from = Some(key);
                 match frames {
                     Frames::One(message) => self.receiving.push_back(message),
                     Frames::Many(frames) => self.receiving.extend(frames),
@@ -317,7 +316,6 @@ impl State {
             }
             SocketType::Req => self.receive_reply(key, frames),
             SocketType::Rep => self.receive_request(key, frames),
-            SocketType::Xpub => self.receive_upstream(key, frames),
             SocketType::Pub | SocketType::Push => None,
         }
     }

@@ -47,8 +47,6 @@ pub(crate) struct State {
     pub(crate) readable: VecDeque<Key>,
     /// The rest of the message that the program is taking out, or one looked up early.
     pub(crate) receiving: VecDeque<Message>,
-    /// The peer of that message.
-    pub(crate) receiving_from: Option<Key>,
     /// A frame with more to come has been handed out.
     pub(crate) is_amid_receiving: bool,
     /// Peers in the order in which they are sent to.
@@ -172,7 +170,6 @@ impl State {
             now_ns: now_ns(),
             readable: VecDeque::new(),
             receiving: VecDeque::new(),
-            receiving_from: None,
             is_amid_receiving: false,
             writable: Vec::new(),
             turn: 0,
