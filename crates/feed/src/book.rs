@@ -29,7 +29,9 @@ use thiserror::Error;
 use crate::dbn::{BidAsk, MboRecord, UNDEFINED_PRICE, action, flag, side};
 use crate::wire::{Quote, Trade};
 use levels::Levels;
-use orders::{Order, Orders};
+use orders::Orders;
+
+pub(crate) use orders::Order;
 
 /// One value to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub enum Tick {
 pub const AGGRESSOR_BUY: u32 = 1;
 /// Bit of [`Trade::condition`]: the seller was the aggressor.
 pub const AGGRESSOR_SELL: u32 = 2;
+/// Bit of [`Trade::condition`]: an auction's trade.
+pub const CROSS: u32 = 4;
+/// Bit of [`Trade::condition`]: against an order that was not shown.
+pub const NOT_SHOWN: u32 = 8;
 
 /// Bounds of a book's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,12 +202,24 @@ impl Book {
             return self.replace_side(record);
         }
         let order = Order::of(record)?;
-        // The level before the order: only a level can be refused once the table has room.
         if self.orders.is_full() {
             return self.add_to_full(record);
         }
+        self.insert(record.order_id, order)
+    }
+
+    /// Adds an order.
+    ///
+    /// # Errors
+    /// [`BookError::OrdersFull`] and [`BookError::LevelsFull`]; nothing is changed.
+    #[inline]
+    pub(crate) fn insert(&mut self, order_id: u64, order: Order) -> Result<(), BookError> {
+        if self.orders.is_full() {
+            return Err(BookError::OrdersFull);
+        }
+        // The level before the order: only a level can be refused once the table has room.
         self.levels(order.is_bid).add(order.price, order.size)?;
-        if let Some(replaced) = self.orders.insert(record.order_id, order) {
+        if let Some(replaced) = self.orders.insert(order_id, order) {
             // The same number twice: the newer word stands.
             let levels = self.levels(replaced.is_bid);
             levels.remove(replaced.price, replaced.size, true);
@@ -211,13 +229,22 @@ impl Book {
 
     #[inline]
     fn cancel(&mut self, record: &MboRecord) -> Result<(), BookError> {
-        let (order, gone) = self
+        self.reduce(record.order_id, record.size).map(|_| ())
+    }
+
+    /// Takes up to `size` from an order; what was taken, with the order's price and side.
+    ///
+    /// # Errors
+    /// [`BookError::UnknownOrder`].
+    #[inline]
+    pub(crate) fn reduce(&mut self, order_id: u64, size: u32) -> Result<Order, BookError> {
+        let (taken, gone) = self
             .orders
-            .reduce(record.order_id, record.size)
+            .reduce(order_id, size)
             .ok_or(BookError::UnknownOrder)?;
-        let levels = self.levels(order.is_bid);
-        levels.remove(order.price, order.size, gone);
-        Ok(())
+        let levels = self.levels(taken.is_bid);
+        levels.remove(taken.price, taken.size, gone);
+        Ok(taken)
     }
 
     #[inline]

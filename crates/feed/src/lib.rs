@@ -54,6 +54,7 @@ pub mod client;
 pub mod dbn;
 pub mod faults;
 pub mod fuzzing;
+pub mod itch;
 pub mod journal;
 pub mod server;
 pub mod simulation;

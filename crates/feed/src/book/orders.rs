@@ -5,10 +5,11 @@ use crate::dbn::{MboRecord, UNDEFINED_PRICE, side};
 
 /// What is kept of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) price: i64,
-    pub(super) size: u32,
-    pub(super) is_bid: bool,
+pub(crate) struct Order {
+    /// Neither [`UNDEFINED_PRICE`] nor the least number, which has no negative.
+    pub(crate) price: i64,
+    pub(crate) size: u32,
+    pub(crate) is_bid: bool,
 }
 
 impl Order {

@@ -1,0 +1,177 @@
+//! Files as Nasdaq publishes them (BinaryFILE): a length of two bytes before each message.
+
+use thiserror::Error;
+
+use super::Message;
+
+/// Why a file is none, or is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The bytes end inside of a message.
+    #[error("the file ends inside of a message of {expected} bytes, after {at_hand}")]
+    Truncated {
+        /// Bytes that the message has.
+        expected: usize,
+        /// Bytes of it that are there.
+        at_hand: usize,
+    },
+}
+
+/// The first message of `bytes`, and how many bytes it took with its length; `None` if more are
+/// needed. An empty message ends a session.
+#[inline(always)]
+pub fn frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    Some((rest.get(..length)?, length + 2))
+}
+
+/// All messages of a file that is in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Frames<'a> {
+    /// Those of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What was not read: nothing, or the beginning of a message.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether the bytes ended with a whole message.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    pub fn finish(&self) -> Result<(), FrameError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let expected = self.rest.first_chunk::<2>().map_or(0, |length| {
+            usize::from(u16::from_be_bytes(*length)) + 2 // the length itself
+        });
+        Err(FrameError::Truncated {
+            expected,
+            at_hand: self.rest.len(),
+        })
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (message, used) = frame(self.rest)?;
+        self.rest = &self.rest[used..];
+        Some(message)
+    }
+}
+
+/// Whether a file that begins like this is one of ITCH: a known type behind its own length.
+pub fn looks_like_file(head: &[u8]) -> bool {
+    let Some(&[high, low, kind]) = head.first_chunk::<3>() else {
+        return false;
+    };
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    Message::KINDS
+        .iter()
+        .any(|&(known, _, expected)| (known, expected) == (kind, length))
+}
+
+/// When a day begins at the exchange (Eastern Time), ns since the UNIX epoch; `None` for no day
+/// since 1970.
+///
+/// Daylight saving is the rule since 2007: second Sunday of March to first Sunday of November.
+pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    let month_days = days(year, month + 1).checked_sub(days(year, month))?;
+    if !(1..=month_days).contains(&day) {
+        return None;
+    }
+    let midnight = days(year, month) + day - 1;
+    // Midnight of the Sunday itself is still on the time before.
+    let begins = first_sunday(year, 3) + 7;
+    let ends = first_sunday(year, 11);
+    let offset_hours = if midnight > begins && midnight <= ends {
+        4
+    } else {
+        5
+    };
+    Some((u64::from(midnight) * 24 + offset_hours) * 3_600_000_000_000)
+}
+
+/// Day of the month's first Sunday since 1970-01-01.
+fn first_sunday(year: u32, month: u32) -> u32 {
+    let first = days(year, month);
+    // 1970-01-01 was a Thursday, day 4 of a week that begins on Sunday.
+    first + (7 - (first + 4) % 7) % 7
+}
+
+/// Days from 1970-01-01 to the first of a month; month 13 is January of the next year.
+fn days(year: u32, month: u32) -> u32 {
+    let (year, month) = (year + (month - 1) / 12, (month - 1) % 12 + 1);
+    // Years that begin in March: the leap day comes last.
+    let (year, month) = if month <= 2 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5;
+    days - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_at_the_exchange() {
+        let hours = |year, month, day| {
+            let midnight = midnight_unix_ns(year, month, day).unwrap() / 1_000_000_000;
+            (midnight / 86_400, midnight % 86_400 / 3_600)
+        };
+        assert_eq!(hours(2019, 1, 30), (17_926, 5));
+        assert_eq!(hours(2024, 7, 1), (19_905, 4));
+        // Clocks change on the 10th of March and on the 3rd of November, at two.
+        assert_eq!((hours(2024, 3, 10).1, hours(2024, 3, 11).1), (5, 4));
+        assert_eq!((hours(2024, 11, 3).1, hours(2024, 11, 4).1), (4, 5));
+        assert_eq!(hours(2024, 2, 29).1, 5);
+        for (year, month, day) in [(2023, 2, 29), (2023, 13, 1), (2023, 4, 31), (1969, 1, 1)] {
+            assert_eq!(midnight_unix_ns(year, month, day), None);
+        }
+    }
+
+    #[test]
+    fn a_file_is_told_by_its_first_message() {
+        assert!(looks_like_file(&[0, 12, b'S', 0]));
+        assert!(looks_like_file(&[0, 39, b'R']));
+        assert!(!looks_like_file(&[0, 13, b'S']));
+        assert!(!looks_like_file(b"DBN"));
+        assert!(!looks_like_file(b""));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_says_so() {
+        let bytes = [0, 1, b'?', 0, 0, 0, 3, 1];
+        let mut frames = Frames::new(&bytes);
+        assert_eq!(frames.next(), Some(&b"?"[..]));
+        assert_eq!(frames.next(), Some(&b""[..]));
+        assert_eq!(frames.next(), None);
+        assert_eq!(
+            frames.finish(),
+            Err(FrameError::Truncated {
+                expected: 5,
+                at_hand: 3
+            })
+        );
+        assert_eq!(Frames::new(&[]).finish(), Ok(()));
+    }
+}

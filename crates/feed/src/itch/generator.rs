@@ -1,0 +1,631 @@
+//! Valid days of ITCH, of any size and from a seed: for benchmarks and tests.
+
+mod side;
+
+use std::collections::VecDeque;
+
+use thiserror::Error;
+
+use super::{
+    AddAttributedOrder, AddOrder, AuctionCollar, BreakerLevels, BrokenTrade, CrossTrade, DayTime,
+    Head, Imbalance, IpoQuotation, Letters, Message, OperationalHalt, OrderCancel, OrderDelete,
+    OrderExecuted, OrderExecutedAtPrice, OrderReplace, ParticipantPosition, Price, RetailInterest,
+    ShortSaleRestriction, StockDirectory, SystemEvent, Trade, TradingAction,
+};
+use side::{Resting, Side};
+
+/// What a day is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeneratorConfig {
+    /// Messages in all; at least [`GeneratorConfig::messages_min`].
+    pub messages: u64,
+    /// Securities, 1 to [`GeneratorConfig::SYMBOLS_MAX`].
+    pub symbols: u16,
+    /// Most resting orders a side of a security, 1 to [`GeneratorConfig::DEPTH_MAX`].
+    pub depth: usize,
+    /// Same seed, same day.
+    pub seed: u64,
+}
+
+impl GeneratorConfig {
+    /// Most securities: locate codes are numbers of 16 bits, and 0 is none.
+    pub const SYMBOLS_MAX: u16 = u16::MAX;
+    /// Most resting orders a side.
+    pub const DEPTH_MAX: usize = 4_096;
+
+    /// Fewest messages that a day of so many securities has.
+    pub fn messages_min(&self) -> u64 {
+        // Directory, status, restriction and position at the beginning; two messages at each of
+        // the auctions; and the moments of the day with what happens to single securities.
+        u64::from(self.symbols) * 8 + EVENTS
+    }
+}
+
+impl Default for GeneratorConfig {
+    /// A million messages of 100 securities.
+    fn default() -> Self {
+        Self {
+            messages: 1_000_000,
+            symbols: 100,
+            depth: 64,
+            seed: 1,
+        }
+    }
+}
+
+/// Why there is no such day: the caller's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GeneratorError {
+    /// Fewer messages than the day's frame takes.
+    #[error("a day of so many securities has at least {0} messages")]
+    TooFewMessages(u64),
+    /// No security.
+    #[error("1 to 65535 securities are possible")]
+    BadSymbols,
+    /// No room for an order, or more than [`GeneratorConfig::DEPTH_MAX`].
+    #[error("a depth of 1 to 4096 is possible")]
+    BadDepth,
+}
+
+/// A day's messages, one after the other.
+///
+/// The books never cross; executions take the oldest order at the best price; every order that is
+/// executed, cancelled, deleted or replaced is in the book. All types occur but `W` and `O`, which
+/// belong to days of their own.
+#[derive(Debug)]
+pub struct Generator {
+    config: GeneratorConfig,
+    random: Random,
+    securities: Vec<Security>,
+    /// Messages of moments that are written out in full.
+    script: VecDeque<Message>,
+    phase: Phase,
+    /// Messages of orders left in this phase, and in all of it.
+    left: u64,
+    total: u64,
+    given: u64,
+    time_ns: u64,
+    next_reference: u64,
+    next_match: u64,
+    last_trade: u64,
+}
+
+#[derive(Debug)]
+struct Security {
+    stock: Letters<8>,
+    locate: u16,
+    /// Where orders gather, 1 unit = 1e-4.
+    middle: u32,
+    bids: Side,
+    asks: Side,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    BeforeMarket,
+    Market,
+    AfterMarket,
+    Ended,
+}
+
+impl Generator {
+    /// A day.
+    ///
+    /// # Errors
+    /// [`GeneratorError`] for what cannot be.
+    pub fn new(config: GeneratorConfig) -> Result<Self, GeneratorError> {
+        if config.symbols == 0 {
+            return Err(GeneratorError::BadSymbols);
+        }
+        if !(1..=GeneratorConfig::DEPTH_MAX).contains(&config.depth) {
+            return Err(GeneratorError::BadDepth);
+        }
+        if config.messages < config.messages_min() {
+            return Err(GeneratorError::TooFewMessages(config.messages_min()));
+        }
+        let mut random = Random::new(config.seed);
+        let securities = (1..=config.symbols)
+            .map(|locate| Security {
+                stock: ticker(locate),
+                locate,
+                middle: (10 + random.below(490) as u32) * 10_000,
+                bids: Side::bids(config.depth),
+                asks: Side::asks(config.depth),
+            })
+            .collect();
+        let mut generator = Self {
+            config,
+            random,
+            securities,
+            script: VecDeque::new(),
+            phase: Phase::Opening,
+            left: 0,
+            total: 0,
+            given: 0,
+            time_ns: hours_ns(3, 0),
+            next_reference: 1,
+            next_match: 1,
+            last_trade: 0,
+        };
+        generator.open();
+        Ok(generator)
+    }
+
+    /// The symbol of a security, by its locate code from 1.
+    pub fn stock(&self, locate: u16) -> Option<Letters<8>> {
+        let index = usize::from(locate).checked_sub(1)?;
+        self.securities.get(index).map(|security| security.stock)
+    }
+
+    fn head(&self, locate: u16) -> Head {
+        Head {
+            locate,
+            tracking: 0,
+            time: DayTime::new(self.time_ns),
+        }
+    }
+
+    fn event(&mut self, event: u8) {
+        let head = self.head(0);
+        self.script
+            .push_back(Message::SystemEvent(SystemEvent { head, event }));
+    }
+
+    /// Runs out of a phase into the next.
+    fn next_phase(&mut self) {
+        match self.phase {
+            Phase::Opening => {
+                self.phase = Phase::BeforeMarket;
+                // One message in twenty before the market opens, as many after it closes.
+                self.total = (self.config.messages - self.config.messages_min()) / 20;
+            }
+            Phase::BeforeMarket => {
+                self.time_ns = hours_ns(9, 30);
+                self.auction(b'O', b'Q');
+                self.pause(0);
+                self.list(self.securities.len() - 1);
+                self.phase = Phase::Market;
+                let all = self.config.messages - self.config.messages_min();
+                self.total = all - all / 20 * 2;
+            }
+            Phase::Market => {
+                self.time_ns = hours_ns(16, 0);
+                self.auction(b'C', b'M');
+                self.phase = Phase::AfterMarket;
+                self.total = (self.config.messages - self.config.messages_min()) / 20;
+            }
+            Phase::AfterMarket | Phase::Ended => {
+                self.time_ns = hours_ns(20, 0);
+                self.event(b'E');
+                self.time_ns = hours_ns(20, 5);
+                self.event(b'C');
+                self.phase = Phase::Ended;
+                self.total = 0;
+            }
+        }
+        self.left = self.total;
+    }
+
+    /// The beginning of the day: who is there, and whether it trades.
+    fn open(&mut self) {
+        self.event(b'O');
+        self.time_ns += 1_000_000;
+        let level = 3_840_00_000_000_u64;
+        self.script.push_back(Message::BreakerLevels(BreakerLevels {
+            head: self.head(0),
+            level1: level / 100 * 93,
+            level2: level / 100 * 87,
+            level3: level / 100 * 80,
+        }));
+        for index in 0..self.securities.len() {
+            self.time_ns += 1_000;
+            let (stock, locate) = (self.securities[index].stock, self.securities[index].locate);
+            let head = self.head(locate);
+            self.script
+                .push_back(Message::StockDirectory(StockDirectory {
+                    head,
+                    stock,
+                    market_category: b'Q',
+                    financial_status: b'N',
+                    round_lot_size: 100,
+                    round_lots_only: b'N',
+                    issue_classification: b'C',
+                    issue_sub_type: Letters::new("Z"),
+                    authenticity: b'P',
+                    short_sale_threshold: b'N',
+                    ipo: b'N',
+                    price_band_tier: b'1',
+                    exchange_traded: b'N',
+                    leverage: 0,
+                    inverse: b'N',
+                }));
+            self.act(index, b'T', "");
+            self.script
+                .push_back(Message::ShortSaleRestriction(ShortSaleRestriction {
+                    head,
+                    stock,
+                    action: b'0',
+                }));
+            self.script
+                .push_back(Message::ParticipantPosition(ParticipantPosition {
+                    head,
+                    participant: Letters::new("MAKR"),
+                    stock,
+                    primary: b'Y',
+                    mode: b'N',
+                    state: b'A',
+                }));
+        }
+        self.time_ns = hours_ns(4, 0);
+        self.event(b'S');
+    }
+
+    /// What an auction of all securities says, and the event that goes with it.
+    fn auction(&mut self, cross: u8, event: u8) {
+        for index in 0..self.securities.len() {
+            self.imbalance(index, cross);
+        }
+        self.event(event);
+        for index in 0..self.securities.len() {
+            self.cross(index, cross);
+        }
+    }
+
+    fn imbalance(&mut self, index: usize, cross: u8) {
+        let shares = 100 * (1 + self.random.below(100));
+        let security = &self.securities[index];
+        let price = Price(security.middle);
+        self.script.push_back(Message::Imbalance(Imbalance {
+            head: self.head(security.locate),
+            paired: shares,
+            imbalance: shares / 10,
+            direction: b'B',
+            stock: security.stock,
+            far: price,
+            near: price,
+            reference_price: price,
+            cross,
+            variation: b'L',
+        }));
+    }
+
+    fn cross(&mut self, index: usize, cross: u8) {
+        let shares = 100 * self.random.below(1_000);
+        let match_number = self.take_match();
+        let security = &self.securities[index];
+        self.script.push_back(Message::CrossTrade(CrossTrade {
+            head: self.head(security.locate),
+            shares,
+            stock: security.stock,
+            price: Price(security.middle),
+            match_number,
+            cross,
+        }));
+    }
+
+    fn act(&mut self, index: usize, state: u8, reason: &str) {
+        let security = &self.securities[index];
+        self.script.push_back(Message::TradingAction(TradingAction {
+            head: self.head(security.locate),
+            stock: security.stock,
+            state,
+            reserved: b' ',
+            reason: Letters::new(reason),
+        }));
+    }
+
+    /// A volatility pause with its auction, and a halt of another market.
+    fn pause(&mut self, index: usize) {
+        self.time_ns += 1_000_000;
+        self.act(index, b'P', "LUDP");
+        let security = &self.securities[index];
+        let (head, stock, middle) = (self.head(security.locate), security.stock, security.middle);
+        self.script.push_back(Message::AuctionCollar(AuctionCollar {
+            head,
+            stock,
+            reference: Price(middle),
+            upper: Price(middle / 20 * 21),
+            lower: Price(middle / 20 * 19),
+            extensions: 0,
+        }));
+        self.imbalance(index, b'H');
+        self.cross(index, b'H');
+        self.act(index, b'T', "");
+        for action in [b'H', b'T'] {
+            self.script
+                .push_back(Message::OperationalHalt(OperationalHalt {
+                    head,
+                    stock,
+                    market: b'B',
+                    action,
+                }));
+        }
+    }
+
+    /// A new listing.
+    fn list(&mut self, index: usize) {
+        self.act(index, b'H', "IPO1");
+        let security = &self.securities[index];
+        let (head, stock, middle) = (self.head(security.locate), security.stock, security.middle);
+        self.script.push_back(Message::IpoQuotation(IpoQuotation {
+            head,
+            stock,
+            release_time_s: 9 * 3_600 + 31 * 60,
+            qualifier: b'A',
+            price: Price(middle),
+        }));
+        self.act(index, b'Q', "IPOQ");
+        self.cross(index, b'H');
+        self.act(index, b'T', "IPOE");
+    }
+
+    fn take_match(&mut self) -> u64 {
+        self.next_match += 1;
+        self.next_match - 1
+    }
+
+    fn take_reference(&mut self) -> u64 {
+        self.next_reference += 1;
+        self.next_reference - 1
+    }
+
+    /// Something about an order, at its time between the moments of the day.
+    fn order_message(&mut self) -> Message {
+        let (from_ns, until_ns) = match self.phase {
+            Phase::BeforeMarket => (hours_ns(4, 0), hours_ns(9, 30)),
+            Phase::AfterMarket => (hours_ns(16, 1), hours_ns(20, 0)),
+            _ => (hours_ns(9, 31), hours_ns(16, 0)),
+        };
+        let done = (self.total - self.left) as u128;
+        let span_ns = u128::from(until_ns - from_ns);
+        self.time_ns = from_ns + (span_ns * done / u128::from(self.total)) as u64;
+        let index = self.random.skewed(self.securities.len());
+        let locate = self.securities[index].locate;
+        let head = self.head(locate);
+        let buys = self.random.next() & 1 == 0;
+        let choice = self.random.below(1_000);
+        let security = &self.securities[index];
+        let side = if buys { &security.bids } else { &security.asks };
+        match choice {
+            _ if side.is_empty() => self.add(index, head, buys, choice % 29 == 0),
+            0..445 if !side.is_full() => self.add(index, head, buys, choice < 15),
+            445..830 => self.delete(index, head, buys),
+            830..905 => self.replace(index, head, buys),
+            905..955 => self.execute(index, head, buys, choice < 908),
+            955..980 => self.cancel(index, head, buys),
+            980..994 => self.trade_hidden(index, head),
+            994..997 => Message::RetailInterest(RetailInterest {
+                head,
+                stock: self.securities[index].stock,
+                interest: b'A',
+            }),
+            997 if self.last_trade > 0 => Message::BrokenTrade(BrokenTrade {
+                head,
+                match_number: std::mem::take(&mut self.last_trade),
+            }),
+            _ => self.delete(index, head, buys),
+        }
+    }
+
+    fn add(&mut self, index: usize, head: Head, buys: bool, attributed: bool) -> Message {
+        let resting = self.place(index, buys);
+        let security = &mut self.securities[index];
+        security.side(buys).insert(resting);
+        let (reference, shares) = (resting.reference, resting.shares);
+        let (side, stock) = (if buys { b'B' } else { b'S' }, security.stock);
+        let price = Price(resting.price);
+        if attributed {
+            let attribution = Letters::new("MAKR");
+            return Message::AddAttributedOrder(AddAttributedOrder {
+                head,
+                reference,
+                side,
+                shares,
+                stock,
+                price,
+                attribution,
+            });
+        }
+        Message::AddOrder(AddOrder {
+            head,
+            reference,
+            side,
+            shares,
+            stock,
+            price,
+        })
+    }
+
+    /// A new order that does not cross the other side.
+    fn place(&mut self, index: usize, buys: bool) -> Resting {
+        let reference = self.take_reference();
+        let bits = self.random.next();
+        // One to some ten cents away, most of them close.
+        let away = CENT * (1 + (bits as u32 & bits.rotate_right(16) as u32 & 15));
+        let shares = match bits >> 32 & 7 {
+            0 => 1 + (bits >> 40) as u32 % 99,
+            lots => 100 * lots as u32,
+        };
+        let security = &mut self.securities[index];
+        // The price wanders with the orders.
+        match bits >> 48 & 63 {
+            0 => security.middle += CENT,
+            1 => security.middle = (security.middle - CENT).max(100 * CENT),
+            _ => {}
+        }
+        let price = if buys {
+            let below = security.asks.best().map_or(u32::MAX, |best| best - CENT);
+            (security.middle - away).min(below)
+        } else {
+            let above = security.bids.best().map_or(0, |best| best + CENT);
+            (security.middle + away).max(above)
+        };
+        Resting {
+            reference,
+            price,
+            shares,
+        }
+    }
+
+    fn delete(&mut self, index: usize, head: Head, buys: bool) -> Message {
+        let at = self.random.next();
+        let gone = self.securities[index].side(buys).take(at);
+        let reference = gone.reference;
+        Message::OrderDelete(OrderDelete { head, reference })
+    }
+
+    fn replace(&mut self, index: usize, head: Head, buys: bool) -> Message {
+        let at = self.random.next();
+        let gone = self.securities[index].side(buys).take(at);
+        let resting = self.place(index, buys);
+        self.securities[index].side(buys).insert(resting);
+        Message::OrderReplace(OrderReplace {
+            head,
+            original: gone.reference,
+            reference: resting.reference,
+            shares: resting.shares,
+            price: Price(resting.price),
+        })
+    }
+
+    fn execute(&mut self, index: usize, head: Head, buys: bool, other_price: bool) -> Message {
+        let wanted = 100 * (1 + self.random.below(6) as u32);
+        let match_number = self.take_match();
+        let (reference, shares, price) = self.securities[index].side(buys).execute(wanted);
+        if other_price {
+            // Better for the resting order's owner by a cent.
+            let price = if buys { price - CENT } else { price + CENT };
+            return Message::OrderExecutedAtPrice(OrderExecutedAtPrice {
+                head,
+                reference,
+                shares,
+                match_number,
+                printable: b'Y',
+                price: Price(price),
+            });
+        }
+        Message::OrderExecuted(OrderExecuted {
+            head,
+            reference,
+            shares,
+            match_number,
+        })
+    }
+
+    fn cancel(&mut self, index: usize, head: Head, buys: bool) -> Message {
+        let at = self.random.next();
+        match self.securities[index].side(buys).reduce(at) {
+            Some((reference, shares)) => Message::OrderCancel(OrderCancel {
+                head,
+                reference,
+                shares,
+            }),
+            // A single share cannot be taken in parts.
+            None => self.delete(index, head, buys),
+        }
+    }
+
+    fn trade_hidden(&mut self, index: usize, head: Head) -> Message {
+        let match_number = self.take_match();
+        self.last_trade = match_number;
+        let shares = 100 * (1 + self.random.below(9) as u32);
+        let security = &self.securities[index];
+        let price = match (security.bids.best(), security.asks.best()) {
+            (Some(bid), Some(ask)) => bid + (ask - bid) / 2,
+            (Some(price), None) | (None, Some(price)) => price,
+            (None, None) => security.middle,
+        };
+        Message::Trade(Trade {
+            head,
+            reference: 0,
+            side: b'B',
+            shares,
+            stock: security.stock,
+            price: Price(price),
+            match_number,
+        })
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Message;
+
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            if let Some(message) = self.script.pop_front() {
+                self.given += 1;
+                return Some(message);
+            }
+            if self.left > 0 {
+                let message = self.order_message();
+                self.left -= 1;
+                self.given += 1;
+                return Some(message);
+            }
+            if self.phase == Phase::Ended {
+                return None;
+            }
+            self.next_phase();
+        }
+    }
+}
+
+impl Security {
+    fn side(&mut self, buys: bool) -> &mut Side {
+        if buys { &mut self.bids } else { &mut self.asks }
+    }
+}
+
+/// Four letters for each number: `AAAB` for 1.
+fn ticker(locate: u16) -> Letters<8> {
+    let mut letters = [b' '; 8];
+    let mut rest = locate;
+    for letter in letters[..4].iter_mut().rev() {
+        *letter = b'A' + (rest % 26) as u8;
+        rest /= 26;
+    }
+    Letters::from(letters)
+}
+
+const fn hours_ns(hour: u64, minute: u64) -> u64 {
+    (hour * 60 + minute) * 60_000_000_000
+}
+
+/// SplitMix64.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    #[inline]
+    fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// Below `limit`; the first few come most often, as few securities have most orders.
+    #[inline]
+    fn skewed(&mut self, limit: usize) -> usize {
+        let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        ((share * share * limit as f64) as usize).min(limit - 1)
+    }
+}
+
+/// 1 unit = 1e-4.
+const CENT: u32 = 100;
+/// Messages that do not depend on the number of securities: six events, the breaker's levels,
+/// seven of a pause, five of a listing.
+const EVENTS: u64 = 19;
