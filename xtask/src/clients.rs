@@ -1,4 +1,5 @@
-//! Other people's clients in their own languages, against one running server: `tests/clients`.
+//! Other people's clients in their own languages, and the job queues that are built on them,
+//! against one running server: `tests/clients`.
 
 use crate::counts::{Counts, number_before};
 use crate::server::{Kind, Server, build};
@@ -18,7 +19,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         work,
         port: server.port().to_string(),
     };
-    let languages: [(&str, &[[&str; 2]], Language); 3] = [
+    let languages: [(&str, &[[&str; 2]], Language); 4] = [
         (
             "node",
             &[["node", "--version"], ["npm", "--version"]],
@@ -30,6 +31,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
             &[["javac", "-version"], ["mvn", "--version"]],
             Run::java,
         ),
+        ("jobs", &[["python3", "--version"]], Run::jobs),
     ];
     for (name, tools, language) in languages {
         let missing = tools
@@ -60,7 +62,7 @@ struct Run {
 }
 
 impl Run {
-    /// node-redis and ioredis, as the lock file has them.
+    /// node-redis, ioredis and BullMQ, as the lock file has them.
     fn node(&self, counts: &mut Counts) -> Result<(), Failure> {
         let folder = self.copy("node")?;
         self.installed(&folder, "package-lock.json", || {
@@ -76,7 +78,7 @@ impl Run {
         counts.add(parse_tap(&output.text), &output, "node --test")
     }
 
-    /// go-redis, as `go.sum` has it.
+    /// go-redis and asynq, as `go.sum` has them.
     fn go(&self, counts: &mut Counts) -> Result<(), Failure> {
         let program = self
             .shell
@@ -88,7 +90,7 @@ impl Run {
         counts.add(parse_go(&output.text), &output, "go test")
     }
 
-    /// Jedis, as `pom.xml` has it.
+    /// Jedis, Lettuce and Redisson, as `pom.xml` has them.
     fn java(&self, counts: &mut Counts) -> Result<(), Failure> {
         let folder = self.copy("java")?;
         self.installed(&folder, "pom.xml", || {
@@ -96,18 +98,52 @@ impl Run {
             let arguments = ["--quiet", "--batch-mode", goal, "-DoutputDirectory=jars"];
             self.shell.program("mvn", arguments).folder(&folder).run()
         })?;
-        let arguments = ["-d", "classes", "-cp", "jars/*", "JedisTest.java"];
-        self.shell
-            .program("javac", arguments)
-            .folder(&folder)
-            .run()?;
+        for test in ["JedisTest", "QueueTest"] {
+            let arguments = [
+                "-d",
+                "classes",
+                "-Xlint:-options",
+                "-nowarn",
+                "-cp",
+                "jars/*",
+            ];
+            self.shell
+                .program("javac", arguments)
+                .argument(format!("{test}.java"))
+                .folder(&folder)
+                .run()?;
+            let program = self
+                .shell
+                .program("java", ["-cp", "classes:jars/*", test])
+                .folder(&folder)
+                .env("TIDEWIRE_PORT", &self.port);
+            let output: Output = program.capture()?;
+            counts.add(parse_java(&output.text), &output, test)?;
+        }
+        Ok(())
+    }
+
+    /// RQ and Celery, as `requirements.txt` has them, in an environment of their own.
+    fn jobs(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let folder = self.copy("jobs")?;
+        let python = folder.join("venv/bin/python");
+        self.installed(&folder, "requirements.txt", || {
+            let arguments = ["-m", "venv", "--clear", "venv"];
+            self.shell
+                .program("python3", arguments)
+                .folder(&folder)
+                .run()?;
+            let pip = ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"];
+            self.shell.program(&python, pip).folder(&folder).run()
+        })?;
         let program = self
             .shell
-            .program("java", ["-cp", "classes:jars/*", "JedisTest"])
+            .program(&python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .argument(format!("--timeout={JOBS_TIMEOUT_S}"))
             .folder(&folder)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("TIDEWIRE_PORT", &self.port);
-        let output: Output = program.capture()?;
-        counts.add(parse_java(&output.text), &output, "JedisTest")
+        counts.pytest(&program.capture()?)
     }
 
     /// Copies a language's sources to where they are built.
@@ -178,6 +214,8 @@ fn named(path: &Path, error: &std::io::Error) -> Failure {
 
 /// Clients of one test are on different lanes.
 const LANES: u16 = 2;
+/// A test that takes longer hangs.
+const JOBS_TIMEOUT_S: u32 = 120;
 
 #[cfg(test)]
 mod tests {
