@@ -27,7 +27,7 @@ use crate::wire::{
 };
 
 use assembly::Assembly;
-use holes::Holes;
+pub(crate) use holes::Holes;
 
 /// Snapshots on their way in at once; the oldest gives way.
 pub const ASSEMBLIES_MAX: usize = 16;
@@ -654,13 +654,8 @@ impl Client {
     }
 
     fn close_holes<S: Sink>(&mut self, sink: &mut S) {
-        while let Some(hole) = self.holes.list.front() {
-            if hole.until > self.expected {
-                break;
-            }
-            let (from, count) = (hole.from, hole.until - hole.from);
-            self.holes.list.pop_front();
-            self.recovered(from, count, sink);
+        while let Some((from, until)) = self.holes.take_closed(self.expected) {
+            self.recovered(from, until - from, sink);
         }
     }
 
@@ -703,17 +698,8 @@ impl Client {
     /// Reports everything from `expected` up to `until` lost.
     fn lose<S: Sink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
         let from = self.expected;
-        while let Some(hole) = self.holes.list.front_mut() {
-            if hole.from >= until {
-                break;
-            }
-            let recovered = (hole.from, from.min(hole.until).saturating_sub(hole.from));
-            let closed = hole.until <= until;
-            hole.from = until;
-            if closed {
-                self.holes.list.pop_front();
-            }
-            self.recovered(recovered.0, recovered.1, sink);
+        for (from, until) in self.holes.lose(from, until) {
+            self.recovered(from, until.saturating_sub(from), sink);
         }
         let count = until - from;
         self.counters.lost = self.counters.lost.saturating_add(count);

@@ -1,6 +1,9 @@
 //! Fuzz entries of this crate's decoders: plain functions that must never panic.
 
+mod exchange;
+
 pub use crate::dbn::fuzzing::fuzz_dbn_decoder;
+pub use exchange::{fuzz_capture, fuzz_itch, fuzz_mold, fuzz_soup};
 
 use crate::client::{Client, ClientConfig, NullSink, Side};
 use crate::journal::Journal;

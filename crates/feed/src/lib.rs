@@ -1,4 +1,5 @@
-//! Market data without I/O: the native feed's wire format and machines, DBN, book, simulation.
+//! Market data without I/O: the native feed's wire format and machines, DBN, ITCH, books,
+//! simulation.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -8,6 +9,11 @@
 //! | [`client`] | the receiving side: [`client::Client`]; and [`client::Publisher`] |
 //! | [`faults`] | what a bad link does to packets, on purpose |
 //! | [`dbn`] | Databento's binary encoding |
+//! | [`itch`] | ITCH 5.0: messages, files, books, generated days |
+//! | [`mold`] | MoldUDP64: numbered messages in datagrams, two lines, requests |
+//! | [`soup`] | SoupBinTCP: numbered messages over TCP |
+//! | [`sequenced`] | what those two share |
+//! | [`capture`] | pcap and pcapng files, and the datagrams in them |
 //! | [`book`] | orders in, top of book out |
 //! | [`simulation`] | a seeded market |
 //! | [`fuzzing`] | plain entries for fuzzers |
@@ -50,12 +56,16 @@
 //! ```
 
 pub mod book;
+pub mod capture;
 pub mod client;
 pub mod dbn;
 pub mod faults;
 pub mod fuzzing;
 pub mod itch;
 pub mod journal;
+pub mod mold;
+pub mod sequenced;
 pub mod server;
 pub mod simulation;
+pub mod soup;
 pub mod wire;

@@ -13,9 +13,9 @@ const RETRY_DOUBLINGS_MAX: u32 = 4;
 
 /// A range that did not come in its turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hole {
-    pub(super) from: u64,
-    pub(super) until: u64,
+pub(crate) struct Hole {
+    pub(crate) from: u64,
+    pub(crate) until: u64,
     next_request_ns: u64,
     attempts: u32,
     /// Missing sequences when it was last asked for.
@@ -24,34 +24,34 @@ pub(super) struct Hole {
 
 /// A packet's body that came too early.
 #[derive(Debug)]
-pub(super) struct EarlyPacket {
-    pub(super) until: u64,
-    pub(super) message_count: u16,
-    pub(super) body: Vec<u8>,
+pub(crate) struct EarlyPacket {
+    pub(crate) until: u64,
+    pub(crate) message_count: u16,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Holes in ascending order and the early packets, by their first sequence.
 #[derive(Debug, Default)]
-pub(super) struct Holes {
-    pub(super) list: VecDeque<Hole>,
+pub(crate) struct Holes {
+    pub(crate) list: VecDeque<Hole>,
     early: BTreeMap<u64, EarlyPacket>,
     early_bytes: usize,
 }
 
 impl Holes {
     #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty() && self.early.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.early.clear();
         self.early_bytes = 0;
     }
 
     /// Adds a hole behind all others; it is asked for at `request_ns` first.
-    pub(super) fn open(&mut self, from: u64, until: u64, request_ns: u64) {
+    pub(crate) fn open(&mut self, from: u64, until: u64, request_ns: u64) {
         let crowded = self.list.len() == HOLES_MAX;
         if let Some(last) = self.list.back_mut()
             && (crowded || (last.until == from && last.attempts == 0))
@@ -69,7 +69,7 @@ impl Holes {
     }
 
     /// Keeps an early packet; false where the limit forbids it.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         first: u64,
         until: u64,
@@ -100,7 +100,7 @@ impl Holes {
     }
 
     /// Takes the first early packet out if it is due at `expected` or earlier.
-    pub(super) fn take_due(&mut self, expected: u64) -> Option<(u64, EarlyPacket)> {
+    pub(crate) fn take_due(&mut self, expected: u64) -> Option<(u64, EarlyPacket)> {
         let entry = self.early.first_entry()?;
         if *entry.key() > expected {
             return None;
@@ -111,17 +111,17 @@ impl Holes {
     }
 
     /// First sequence of the first early packet.
-    pub(super) fn first_early(&self) -> Option<u64> {
+    pub(crate) fn first_early(&self) -> Option<u64> {
         self.early.first_key_value().map(|(&first, _)| first)
     }
 
     /// When a hole is to be asked for next.
-    pub(super) fn deadline_ns(&self) -> Option<u64> {
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
         self.list.iter().map(|hole| hole.next_request_ns).min()
     }
 
     /// Puts all requests off, because a new connection sends everything from `expected` anyway.
-    pub(super) fn postpone(&mut self, until_ns: u64) {
+    pub(crate) fn postpone(&mut self, until_ns: u64) {
         for hole in &mut self.list {
             hole.next_request_ns = until_ns;
             hole.attempts = 0;
@@ -130,7 +130,7 @@ impl Holes {
     }
 
     /// Calls `ask` with each range that is due.
-    pub(super) fn request_due(
+    pub(crate) fn request_due(
         &mut self,
         expected: u64,
         now_ns: u64,
@@ -169,11 +169,49 @@ impl Holes {
         }
     }
 
+    /// Asks for the first hole again as soon as can be: all that was asked for has come.
+    pub(crate) fn hasten(&mut self, now_ns: u64) {
+        if let Some(hole) = self.list.front_mut() {
+            hole.next_request_ns = now_ns;
+            hole.attempts = 0;
+            hole.missing = u64::MAX;
+        }
+    }
+
+    /// Takes the first hole out if all of it came.
+    pub(crate) fn take_closed(&mut self, expected: u64) -> Option<(u64, u64)> {
+        let hole = self.list.pop_front_if(|hole| hole.until <= expected)?;
+        Some((hole.from, hole.until))
+    }
+
+    /// Takes out what is missing from `expected` up to `until`, which never comes: the parts of
+    /// the holes before `expected`, which did come.
+    pub(crate) fn lose(&mut self, expected: u64, until: u64) -> Vec<(u64, u64)> {
+        let mut recovered = Vec::new();
+        while let Some(hole) = self.list.front_mut() {
+            if hole.from >= until {
+                break;
+            }
+            recovered.push((hole.from, expected.min(hole.until)));
+            hole.from = until;
+            if hole.until > until {
+                break;
+            }
+            self.list.pop_front();
+        }
+        recovered
+    }
+
     /// End of the first hole, if it was asked for in vain too often.
-    pub(super) fn given_up(&self) -> Option<u64> {
+    pub(crate) fn given_up(&self) -> Option<u64> {
+        self.given_up_after(REQUEST_ATTEMPTS_MAX)
+    }
+
+    /// End of the first hole, if it was asked for more than so many times.
+    pub(crate) fn given_up_after(&self, attempts_max: u32) -> Option<u64> {
         self.list
             .front()
-            .filter(|hole| hole.attempts > REQUEST_ATTEMPTS_MAX)
+            .filter(|hole| hole.attempts > attempts_max)
             .map(|hole| hole.until)
     }
 }

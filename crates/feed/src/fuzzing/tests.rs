@@ -47,6 +47,18 @@ fn sessions_survive_the_corpus() {
     run_corpus("feed_session", fuzz_feed_session);
 }
 
+#[test]
+fn what_exchanges_send_is_survived() {
+    run_corpus("itch", fuzz_itch);
+    run_corpus("mold", fuzz_mold);
+    run_corpus("soup", fuzz_soup);
+}
+
+#[test]
+fn recordings_are_survived() {
+    run_corpus("capture", fuzz_capture);
+}
+
 const SESSION: u32 = 1;
 
 fn data(flags: Flags, first: u64, messages: &[Message]) -> Vec<u8> {
