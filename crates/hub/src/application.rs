@@ -14,6 +14,7 @@ use crate::eviction::Room;
 use crate::exchange::Exchange;
 use crate::fanout::Fanout;
 use crate::hub::{Hub, LiveObserver, Mail};
+use crate::plant::link::PlantLink;
 use crate::publication::Publication;
 use crate::session::Session;
 use crate::session::feed::{FeedSession, Source};
@@ -34,6 +35,8 @@ pub mod port {
     pub const FEED: u16 = 4;
     /// Outgoing connections to native feeds.
     pub(crate) const SOURCE: u16 = 5;
+    /// The outgoing connection to a plant.
+    pub(crate) const PLANT: u16 = 6;
 }
 
 /// One lane's part of the hub.
@@ -47,6 +50,8 @@ pub struct HubLane {
     waiting: LaneWaiting,
     /// Feeds that this lane reads.
     sources: Vec<Source>,
+    /// The link to the plant, on the lane that has it.
+    plant: Option<PlantLink>,
     /// Feed clients of this lane, to be served when the journal grows.
     feed_clients: Vec<ConnectionId>,
     /// The journal's next sequence when the feed clients were last served.
@@ -73,7 +78,9 @@ impl HubLane {
             .filter(|(number, _)| number % lanes == lane)
             .map(|(number, endpoint)| Source::new(hub.clone(), number, endpoint.clone()))
             .collect();
+        let plant = hub.plant.clone().filter(|plant| plant.lane() == lane);
         Self {
+            plant: plant.map(|plant| PlantLink::new(hub.clone(), plant)),
             fanout: Fanout::new(hub.clone(), lane),
             pipeline: Pipeline::new(hub.renames.clone()),
             waiting: LaneWaiting::default(),
@@ -230,6 +237,46 @@ impl HubLane {
         deadline_ns
     }
 
+    fn turn_plant(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let news = self.plant.as_mut()?.turn(context);
+        self.distribute(context, news);
+        self.plant.as_ref().map(PlantLink::deadline_ns)
+    }
+
+    fn plant_received(
+        &mut self,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> usize {
+        let Some(link) = &mut self.plant else {
+            return input.len();
+        };
+        let (consumed, news) = link.received(context, id, input);
+        self.distribute(context, news);
+        consumed
+    }
+
+    /// A client's write to the plant has ended, unless somebody else has ended the wait.
+    fn plant_written(
+        &mut self,
+        context: &mut Context<Mail>,
+        client: u64,
+        token: u64,
+        result: &Result<(), String>,
+    ) {
+        let hub = self.hub.clone();
+        let waits = |session: &mut RespSession| session.awaits_plant(token);
+        let connection = self.waiting.connection(client);
+        let session = connection.and_then(|id| self.resp_session(id));
+        if session.is_some_and(waits)
+            && hub.waiting.claim(client, &hub.keyspace).is_some()
+            && let Some(session) = self.end_wait(client)
+        {
+            session.plant_written(&hub, context, result);
+        }
+    }
+
     fn turn_exchange(&mut self, context: &mut Context<Mail>) -> Option<u64> {
         let exchange = self.exchange.as_mut()?;
         let (news, deadline_ns) = exchange.turn(context.now_ns(), context.unix_ns());
@@ -377,6 +424,10 @@ impl Application for HubLane {
             let session = Session::Source(source.number());
             self.insert(id, session);
         }
+        if let Some(link) = self.plant.as_mut().filter(|p| p.connection() == Some(id)) {
+            link.connected(context, id);
+            self.insert(id, Session::Plant);
+        }
     }
 
     fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
@@ -405,6 +456,7 @@ impl Application for HubLane {
                 let number = *number;
                 self.source_received(context, id, number, input)
             }
+            Session::Plant => self.plant_received(context, id, input),
         }
     }
 
@@ -430,6 +482,10 @@ impl Application for HubLane {
     fn closed(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
         if let Some(source) = self.sources.iter_mut().find(|s| s.connection() == Some(id)) {
             let news = source.closed(context, reason);
+            self.distribute(context, news);
+        }
+        if let Some(link) = self.plant.as_mut().filter(|p| p.connection() == Some(id)) {
+            let news = link.closed(context, reason);
             self.distribute(context, news);
         }
         let Some(session) = self
@@ -462,7 +518,7 @@ impl Application for HubLane {
                 let news = session.closed(&self.hub, context.unix_ns());
                 self.distribute(context, news);
             }
-            Session::Source(_) => {}
+            Session::Source(_) | Session::Plant => {}
         }
     }
 
@@ -500,6 +556,21 @@ impl Application for HubLane {
                     session.denied(hub, context, &text);
                 }
             }
+            Mail::PlantAsked => {
+                if let Some(link) = &mut self.plant {
+                    link.take_asked(context);
+                }
+            }
+            Mail::PlantWrite(request) => {
+                if let Some(link) = &mut self.plant {
+                    link.write(context, *request);
+                }
+            }
+            Mail::PlantWritten {
+                client,
+                token,
+                result,
+            } => self.plant_written(context, client, token, &result),
             Mail::Unpaused => self.resume_postponed(context),
             Mail::Invalid {
                 connection,
@@ -550,6 +621,7 @@ impl HubLane {
         }
         let mut deadline_ns = self.turn_exchange(context);
         deadline_ns = earlier(deadline_ns, self.turn_sources(context));
+        deadline_ns = earlier(deadline_ns, self.turn_plant(context));
         self.sweep(context);
         if !self.feed_clients.is_empty() {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));

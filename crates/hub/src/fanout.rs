@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidewire_keyspace::glob;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 
-use crate::board::write_json;
 use crate::frames::{Frames, How};
 use crate::hub::{Hub, Mail};
 use crate::listeners::{Change, Listeners, Target};
@@ -19,6 +18,7 @@ use crate::outlet::{Outlet, Verdict};
 use crate::pending::PendingTopic;
 use crate::publication::{News, Origin, Publication};
 use crate::subscriptions::Kind;
+use crate::topics::{AnyTopic, TopicId};
 
 pub(crate) use crate::frames::Dialect;
 
@@ -97,19 +97,23 @@ impl Fanout {
             return Ok(());
         }
         let topics = self.matching_topics(kind, name);
-        match self.listeners.add(connection, kind, name, &topics) {
+        let ids: Vec<_> = topics.iter().map(AnyTopic::id).collect();
+        match self.listeners.add(connection, kind, name, &ids) {
             Change::None => return Ok(()),
             Change::Connection => {}
             Change::Lane => {
-                for &number in &topics {
-                    if let Some(topic) = self.hub.board.topic(number) {
-                        topic.add_interest(self.lane);
-                    }
-                }
+                topics
+                    .iter()
+                    .for_each(|topic| topic.add_interest(self.lane));
                 self.hub.subscriptions.add(self.lane, kind, name);
             }
         }
-        self.owe_current_values(connection, kind, name, &topics);
+        self.owe_current_values(connection, kind, name, &ids);
+        match kind {
+            Kind::Channel if ids.is_empty() => self.hub.want_topics(name, false),
+            Kind::Prefix if ids.is_empty() => self.hub.want_topics(name, true),
+            _ => {}
+        }
         Ok(())
     }
 
@@ -197,7 +201,7 @@ impl Fanout {
         let mut delivered = 0;
         for news in publication.news() {
             let targets = match news.origin {
-                Origin::Market(number) => self.take_route(number, news.name),
+                Origin::Topic(id) => self.take_route(id, news.name),
                 Origin::Shard => {
                     let mut targets = std::mem::take(&mut self.targets);
                     targets.clear();
@@ -216,7 +220,7 @@ impl Fanout {
                 delivered += u64::from(self.offer(context, target, &news));
             }
             match news.origin {
-                Origin::Market(number) => self.put_route(number, targets),
+                Origin::Topic(id) => self.put_route(id, targets),
                 Origin::Live | Origin::Channel | Origin::Shard => self.targets = targets,
             }
         }
@@ -272,10 +276,10 @@ impl Fanout {
     /// topic is owed the current value.
     pub(crate) fn owe_everything(&mut self, context: &mut Context<Mail>) {
         let mut owed = Vec::new();
-        for topic in self.hub.board.topics() {
-            let targets = self.take_route(topic.number, &topic.channel);
-            self.owe(&targets, &PendingTopic::Market(topic.number), &mut owed);
-            self.put_route(topic.number, targets);
+        for topic in self.hub.topics() {
+            let targets = self.take_route(topic.id(), topic.channel());
+            self.owe(&targets, &PendingTopic::Topic(topic.id()), &mut owed);
+            self.put_route(topic.id(), targets);
         }
         let mut live = Vec::new();
         let listeners = &self.listeners;
@@ -315,8 +319,8 @@ impl Fanout {
         let waiting_bytes = context.out_bytes(target.connection);
         let how = &target.how;
         let verdict = match news.origin {
-            Origin::Market(number) => {
-                let topic = || PendingTopic::Market(number);
+            Origin::Topic(id) => {
+                let topic = || PendingTopic::Topic(id);
                 outlet.admit_update(topic, how, news.version, waiting_bytes, hub)
             }
             Origin::Live => {
@@ -362,18 +366,16 @@ impl Fanout {
         let now_ns = context.now_ns();
         let mut json = std::mem::take(&mut self.json);
         json.clear();
-        let market;
+        let found;
         let (name, version): (&[u8], Option<u64>) = match topic {
-            PendingTopic::Market(number) => {
-                let board = &self.hub.board;
-                market = board.topic(*number);
-                let value = board.value(*number).filter(|value| value.updates > 0);
-                match (&market, value) {
-                    (Some(topic), Some(value)) => {
-                        write_json(&mut json, topic.symbol(), &value, true);
-                        (&topic.channel, Some(value.updates))
+            PendingTopic::Topic(id) => {
+                found = self.hub.topic(*id);
+                match &found {
+                    Some(topic) => {
+                        let version = self.hub.write_topic(topic, true, &mut json);
+                        (topic.channel(), version)
                     }
-                    _ => (&[], None),
+                    None => (&[], None),
                 }
             }
             PendingTopic::Live(name) => (name, self.hub.write_live_value(name, &mut json)),
@@ -404,30 +406,21 @@ impl Fanout {
         self.json = json;
     }
 
-    /// Market topics that a subscription reaches, by number.
-    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<u32> {
+    /// Topics of live sources that a subscription reaches.
+    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<AnyTopic> {
         if kind == Kind::Shard {
             return Vec::new();
         }
         if kind == Kind::Channel {
-            return self
-                .hub
-                .board
-                .find_channel(name)
-                .map(|topic| topic.number)
-                .into_iter()
-                .collect();
+            return self.hub.find_topic(name).into_iter().collect();
         }
         let matches = |channel: &[u8]| match kind {
             Kind::Prefix => channel.starts_with(name),
             _ => glob::matches(name, channel),
         };
-        let topics = self.hub.board.topics();
+        let mut topics = self.hub.topics();
+        topics.retain(|topic| matches(topic.channel()));
         topics
-            .iter()
-            .filter(|topic| matches(&topic.channel))
-            .map(|topic| topic.number)
-            .collect()
     }
 
     fn owe_current_values(
@@ -435,7 +428,7 @@ impl Fanout {
         connection: ConnectionId,
         kind: Kind,
         name: &[u8],
-        topics: &[u32],
+        topics: &[TopicId],
     ) {
         let mut live: Vec<Box<[u8]>> = Vec::new();
         match kind {
@@ -455,38 +448,36 @@ impl Fanout {
         let Some(outlet) = self.outlet_of(connection) else {
             return;
         };
-        for &number in topics {
-            outlet
-                .pending
-                .push((PendingTopic::Market(number), how.clone()));
+        for &id in topics {
+            outlet.pending.push((PendingTopic::Topic(id), how.clone()));
         }
         for name in live {
             outlet.pending.push((PendingTopic::Live(name), how.clone()));
         }
     }
 
-    /// The targets of a market topic's news. Where there are none, the other lanes need not send
+    /// The targets of a topic's news. Where there are none, the other lanes need not send
     /// any more of them.
-    fn take_route(&mut self, number: u32, name: &[u8]) -> Vec<Target> {
+    fn take_route(&mut self, id: TopicId, name: &[u8]) -> Vec<Target> {
         let spare = std::mem::take(&mut self.targets);
-        let targets = self.listeners.take_route(number, name, spare);
+        let targets = self.listeners.take_route(id, name, spare);
         if targets.is_empty()
-            && let Some(topic) = self.hub.board.topic(number)
+            && let Some(topic) = self.hub.topic(id)
         {
             topic.clear_interest(self.lane);
         }
         targets
     }
 
-    fn put_route(&mut self, number: u32, targets: Vec<Target>) {
-        if let Some(spare) = self.listeners.put_route(number, targets) {
+    fn put_route(&mut self, id: TopicId, targets: Vec<Target>) {
+        if let Some(spare) = self.listeners.put_route(id, targets) {
             self.targets = spare;
         }
     }
 
     fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
         let topic = match kind {
-            Kind::Channel => self.hub.board.find_channel(name).map(|topic| topic.number),
+            Kind::Channel => self.hub.find_topic(name).map(|topic| topic.id()),
             Kind::Pattern | Kind::Prefix | Kind::Shard => None,
         };
         if self.listeners.remove(connection, kind, name, topic) == Change::Lane {

@@ -15,7 +15,7 @@ use tidewire_lastvalue::LatencyTracker;
 
 use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
-use crate::board::{Board, MARKET_PREFIX, write_json_text};
+use crate::board::{Board, write_json_text};
 use crate::clients::Clients;
 use crate::durability::Durability;
 use crate::eviction::Evictions;
@@ -25,6 +25,7 @@ use crate::ingest::IngestCounters;
 use crate::memory::Usage;
 use crate::monitor::Monitors;
 use crate::parameters::Parameters;
+use crate::plant::{Plant, PlantOptions, WriteRequest};
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::rates::Rates;
@@ -70,6 +71,8 @@ pub struct HubConfig {
     pub clients_max: usize,
     /// Native feeds that the hub reads from.
     pub sources: Vec<Endpoint>,
+    /// The plant whose tags are mounted, if there is one.
+    pub plant: Option<PlantOptions>,
     /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
     pub parameters: Vec<(String, String)>,
     /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
@@ -103,6 +106,7 @@ impl Default for HubConfig {
             mailbox_bytes_max: 64 << 20,
             clients_max: 10_000,
             sources: Vec::new(),
+            plant: None,
             parameters: Vec::new(),
             redis_conf: None,
             users: Vec::new(),
@@ -127,6 +131,8 @@ pub struct Hub {
     pub keyspace: Keyspace,
     /// Market topics.
     pub board: Arc<Board>,
+    /// Plant tags, if a plant is mounted.
+    pub plant: Option<Arc<Plant>>,
     /// The hub's own feed: what it has applied, renumbered, for its feed clients.
     pub journal: Mutex<Journal>,
     /// Copy of the journal's next sequence, to see without the lock whether there is more.
@@ -266,6 +272,19 @@ pub enum Mail {
     Shown(Arc<[u8]>),
     /// There is more for the replicas of that lane.
     ReplicasAdvanced,
+    /// Clients have asked for tags that the plant was not asked for yet.
+    PlantAsked,
+    /// A client writes to a plant tag.
+    PlantWrite(Box<WriteRequest>),
+    /// How a client's write to a plant tag has ended.
+    PlantWritten {
+        /// The client's number.
+        client: u64,
+        /// Which of its writes.
+        token: u64,
+        /// The error that it gets, if it gets one.
+        result: Result<(), String>,
+    },
 }
 
 impl Hub {
@@ -281,6 +300,13 @@ impl Hub {
             ..Options::default()
         });
         keyspace.mount(board.clone());
+        let plant = config.plant.clone().map(|options| {
+            let (lanes, mailboxes) = (config.lanes, mailboxes.clone());
+            Plant::new(options, lanes, lane_bits(lanes), mailboxes)
+        });
+        if let Some(plant) = &plant {
+            keyspace.mount(plant.clone());
+        }
         let parameters = Parameters::new(&config);
         parameters.tell(&keyspace);
         let access = AccessControl::new(config.lanes);
@@ -301,6 +327,7 @@ impl Hub {
             parameters,
             keyspace,
             board,
+            plant,
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),
             subscriptions: Subscriptions::default(),
@@ -574,11 +601,6 @@ impl Hub {
     /// A number that no other source has.
     pub(crate) fn next_source_number(&self) -> u64 {
         self.source_numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Whether clients may not publish under this name because a live source does.
-    pub(crate) fn is_mounted(&self, name: &[u8]) -> bool {
-        name.starts_with(MARKET_PREFIX)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::hub::Hub;
 use crate::publication::{Origin, Publication};
 use crate::publishers::ParkedPublisher;
 use crate::symbols::SymbolMap;
+use crate::topics::TopicId;
 
 /// One source's way into the hub. Its topics are its own until it ends.
 #[derive(Debug)]
@@ -205,7 +206,7 @@ impl Batch<'_> {
         self.lanes |= interest;
         self.publication.push_with(
             &topic.channel,
-            Origin::Market(number),
+            Origin::Topic(TopicId::Market(number)),
             value.updates,
             |out| {
                 write_json(out, topic.symbol(), &value, false);
@@ -301,7 +302,7 @@ impl Batch<'_> {
         if let Some(value) = slots.slot(number).map(MarketSlot::snapshot) {
             self.publication.push_with(
                 &topic.channel,
-                Origin::Market(number),
+                Origin::Topic(TopicId::Market(number)),
                 value.updates,
                 |out| {
                     write_json(out, topic.symbol(), &value, false);

@@ -63,6 +63,10 @@ pub use parameters::Parameters;
 
 mod pending;
 
+mod plant;
+pub use plant::tags::{Tag, TagBoard};
+pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantOptions};
+
 mod publication;
 pub use publication::{News, Origin, Publication};
 
@@ -96,5 +100,8 @@ mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 
 mod symbols;
+
+mod topics;
+pub use topics::TopicId;
 
 mod waiting;

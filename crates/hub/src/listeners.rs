@@ -10,6 +10,7 @@ use tidewire_zmtp::prefixes::{Insertion, PrefixTable, Removal};
 
 use crate::frames::How;
 use crate::subscriptions::Kind;
+use crate::topics::TopicId;
 
 /// The subscriptions of one lane, by name.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(crate) struct Listeners {
     prefixes: PrefixTable<ConnectionId>,
     /// What channels, patterns and distinct prefixes are counted with.
     name_bytes: usize,
-    /// Who gets the news of a market topic, by its number; `None` until somebody asks.
-    routes: Vec<Option<Vec<Target>>>,
+    /// Who gets the news of a topic, by its number, for each source; `None` until somebody asks.
+    routes: [Vec<Option<Vec<Target>>>; 2],
     /// Sum of the lengths of `routes`.
     routed: usize,
 }
@@ -52,7 +53,7 @@ impl Listeners {
             patterns: HashMap::default(),
             prefixes: PrefixTable::new(),
             name_bytes: 0,
-            routes: Vec::new(),
+            routes: [Vec::new(), Vec::new()],
             routed: 0,
         }
     }
@@ -63,14 +64,14 @@ impl Listeners {
         self.name_bytes + pair_bytes + cost_bytes(name) > SUBSCRIPTION_BYTES_MAX
     }
 
-    /// Adds a subscription that reaches these market topics. Channels and patterns must be new to
+    /// Adds a subscription that reaches these topics. Channels and patterns must be new to
     /// the connection. A prefix is counted by the lane once, however many connections have it.
     pub(crate) fn add(
         &mut self,
         connection: ConnectionId,
         kind: Kind,
         name: &[u8],
-        topics: &[u32],
+        topics: &[TopicId],
     ) -> Change {
         let change = match kind {
             Kind::Channel | Kind::Shard => {
@@ -104,14 +105,14 @@ impl Listeners {
         change
     }
 
-    /// Takes a subscription out. Channels and patterns must have been added. `topic` is the market
-    /// topic that a channel names.
+    /// Takes a subscription out. Channels and patterns must have been added. `topic` is the one
+    /// that a channel names.
     pub(crate) fn remove(
         &mut self,
         connection: ConnectionId,
         kind: Kind,
         name: &[u8],
-        topic: Option<u32>,
+        topic: Option<TopicId>,
     ) -> Change {
         let change = match kind {
             Kind::Channel | Kind::Shard => {
@@ -200,15 +201,17 @@ impl Listeners {
             || self.patterns.keys().any(|text| glob::matches(text, name))
     }
 
-    /// The targets of a market topic, taken out so that they can be walked; give them back with
+    /// The targets of a topic, taken out so that they can be walked; give them back with
     /// [`Listeners::put_route`]. `spare` is what they are collected into if they are not known.
     pub(crate) fn take_route(
         &mut self,
-        number: u32,
+        id: TopicId,
         name: &[u8],
         mut spare: Vec<Target>,
     ) -> Vec<Target> {
-        if let Some(route) = self.routes.get_mut(number as usize).and_then(Option::take) {
+        let (source, index) = place(id);
+        let route = self.routes[source].get_mut(index);
+        if let Some(route) = route.and_then(Option::take) {
             self.routed -= route.len();
             return route;
         }
@@ -217,18 +220,19 @@ impl Listeners {
         spare
     }
 
-    /// Remembers the targets of a market topic, as long as all that is remembered has its bound;
+    /// Remembers the targets of a topic, as long as all that is remembered has its bound;
     /// otherwise they come back and are collected again with the topic's next news.
-    pub(crate) fn put_route(&mut self, number: u32, route: Vec<Target>) -> Option<Vec<Target>> {
+    pub(crate) fn put_route(&mut self, id: TopicId, route: Vec<Target>) -> Option<Vec<Target>> {
         if self.routed + route.len() > ROUTED_MAX {
             return Some(route);
         }
-        let index = number as usize;
-        if index >= self.routes.len() {
-            self.routes.resize(index + 1, None);
+        let (source, index) = place(id);
+        let routes = &mut self.routes[source];
+        if index >= routes.len() {
+            routes.resize(index + 1, None);
         }
         self.routed += route.len();
-        self.routes[index] = Some(route);
+        routes[index] = Some(route);
         None
     }
 
@@ -239,16 +243,25 @@ impl Listeners {
         }
     }
 
-    fn forget_routes(&mut self, kind: Kind, topics: &[u32]) {
+    fn forget_routes(&mut self, kind: Kind, topics: &[TopicId]) {
         if !matches!(kind, Kind::Channel | Kind::Shard) {
-            self.routes.clear();
+            self.routes.iter_mut().for_each(Vec::clear);
             self.routed = 0;
             return;
         }
-        for &number in topics {
-            let route = self.routes.get_mut(number as usize).and_then(Option::take);
+        for (source, index) in topics.iter().copied().map(place) {
+            let route = self.routes[source].get_mut(index).and_then(Option::take);
             self.routed -= route.map_or(0, |route| route.len());
         }
+    }
+}
+
+/// Where a topic's route lies.
+#[inline]
+fn place(id: TopicId) -> (usize, usize) {
+    match id {
+        TopicId::Market(number) => (0, number as usize),
+        TopicId::Tag(number) => (1, number as usize),
     }
 }
 
@@ -269,6 +282,6 @@ fn cost_bytes(name: &[u8]) -> usize {
 const SUBSCRIPTION_BYTES_MAX: usize = 1 << 30;
 /// A subscription's share of the tables beside its name.
 const SUBSCRIPTION_OVERHEAD_BYTES: usize = 192;
-/// Targets remembered for market topics: 32 MiB. A thousand subscribers to all of a hundred
+/// Targets remembered for topics: 32 MiB. A thousand subscribers to all of a hundred
 /// thousand topics would be gigabytes.
 const ROUTED_MAX: usize = 1 << 20;

@@ -124,9 +124,9 @@ impl Outlet {
         match how {
             How::Channel => match topic {
                 PendingTopic::Live(name) => self.channels.contains(name),
-                PendingTopic::Market(number) => {
-                    let topic = hub.board.topic(*number);
-                    topic.is_some_and(|topic| self.channels.contains(&topic.channel))
+                PendingTopic::Topic(id) => {
+                    let topic = hub.topic(*id);
+                    topic.is_some_and(|topic| self.channels.contains(topic.channel()))
                 }
             },
             How::Pattern(text) => self.patterns.contains(text),

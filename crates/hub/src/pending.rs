@@ -5,6 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use foldhash::fast::RandomState;
 
 use crate::frames::How;
+use crate::topics::TopicId;
 
 /// A queue without duplicates: however often a topic changes, its value is owed once.
 #[derive(Debug, Default)]
@@ -16,8 +17,8 @@ pub(crate) struct Pending {
 /// A topic by its shortest name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PendingTopic {
-    /// A market topic by number.
-    Market(u32),
+    /// A topic that a live source writes.
+    Topic(TopicId),
     /// A live key by name.
     Live(Box<[u8]>),
 }
@@ -60,13 +61,13 @@ mod tests {
     #[test]
     fn a_topic_is_owed_once_and_in_the_order_it_was_first_missed() {
         let mut pending = Pending::default();
+        let market = |number, how| (PendingTopic::Topic(TopicId::Market(number)), how);
         for number in [5, 3, 5, 5] {
-            pending.push((PendingTopic::Market(number), How::Channel));
+            pending.push(market(number, How::Channel));
         }
-        pending.push((PendingTopic::Market(5), How::Prefix));
-        assert!(pending.contains(&(PendingTopic::Market(3), How::Channel)));
+        pending.push(market(5, How::Prefix));
+        assert!(pending.contains(&market(3, How::Channel)));
         let order: Vec<_> = std::iter::from_fn(|| pending.pop()).collect();
-        let market = |number, how| (PendingTopic::Market(number), how);
         let expected = [
             market(5, How::Channel),
             market(3, How::Channel),

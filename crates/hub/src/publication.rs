@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::topics::TopicId;
+
 /// A batch of messages, each with the name it is published under.
 ///
 /// Names and small payloads lie one after another in one buffer; large payloads are held by
@@ -30,8 +32,8 @@ enum Payload {
 /// What a message stems from, which decides what a slow subscriber may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// An update of the market topic with this number: a newer one replaces it.
-    Market(u32),
+    /// An update of a topic that a live source writes: a newer one replaces it.
+    Topic(TopicId),
     /// A write to a live key: a newer one replaces it.
     Live,
     /// A plain message (PUBLISH): each counts.
@@ -98,6 +100,26 @@ impl Publication {
         });
     }
 
+    /// Adds the messages of another one, behind its own.
+    pub fn append(&mut self, other: Publication) {
+        if self.entries.is_empty() {
+            *self = other;
+            return;
+        }
+        let shift = self.bytes.len();
+        let moved = |range: Range<usize>| range.start + shift..range.end + shift;
+        self.bytes.extend_from_slice(&other.bytes);
+        self.entries
+            .extend(other.entries.into_iter().map(|entry| Entry {
+                name: moved(entry.name),
+                payload: match entry.payload {
+                    Payload::Inline(range) => Payload::Inline(moved(range)),
+                    shared => shared,
+                },
+                ..entry
+            }));
+    }
+
     /// About how much memory it takes, in bytes; does not change once it is published.
     pub fn memory_bytes(&self) -> usize {
         let shared = |entry: &Entry| match &entry.payload {
@@ -141,7 +163,7 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_went_in() {
         let mut publication = Publication::default();
-        publication.push_with(b"one", Origin::Market(3), 1, |out| {
+        publication.push_with(b"one", Origin::Topic(TopicId::Tag(3)), 1, |out| {
             out.extend_from_slice(b"first")
         });
         publication.push_with(b"two", Origin::Live, 2, |_| {});
@@ -149,8 +171,18 @@ mod tests {
             .news()
             .map(|n| (n.name, n.payload, n.origin))
             .collect();
-        let first = (&b"one"[..], &b"first"[..], Origin::Market(3));
+        let first = (&b"one"[..], &b"first"[..], Origin::Topic(TopicId::Tag(3)));
         assert_eq!(news, [first, (&b"two"[..], &b""[..], Origin::Live)]);
+    }
+
+    #[test]
+    fn publications_are_put_behind_each_other() {
+        let mut all = Publication::default();
+        for text in [&b"one"[..], &[7; SHARE_BYTES_MIN], b"three"] {
+            all.append(Publication::single(text, text, Origin::Channel));
+        }
+        assert_eq!(all.news().count(), 3);
+        assert!(all.news().all(|news| news.name == news.payload));
     }
 
     #[test]

@@ -160,6 +160,13 @@ impl LaneWaiting {
         Some(connection)
     }
 
+    /// The connection of a client that waits.
+    pub(crate) fn connection(&self, client: u64) -> Option<ConnectionId> {
+        self.by_client
+            .get(&client)
+            .map(|(connection, _)| *connection)
+    }
+
     /// A client whose time has come. It stays until it is removed, but has no deadline any more.
     pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(u64, ConnectionId)> {
         let &(deadline_ms, client) = self.deadlines.first()?;

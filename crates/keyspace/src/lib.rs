@@ -52,7 +52,7 @@ mod error;
 pub use error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
 
 mod mount;
-pub use mount::Mount;
+pub use mount::{Bare, Mount};
 
 mod propagation;
 pub use propagation::{Audience, Log, Propagation, TooOld, Unit};

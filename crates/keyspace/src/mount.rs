@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tidewire_resp::Writer;
+
 /// A live source under a key prefix of database 0. Each of its topics reads as a hash that no
 /// command changes.
 ///
@@ -15,6 +17,19 @@ pub trait Mount: Send + Sync + fmt::Debug {
 
     /// Gives the topic's fields in order; false if there is none of this name.
     fn read(&self, key: &[u8], fields: &mut dyn FnMut(&[u8], &[u8])) -> bool;
+
+    /// Appends the value that GET shows of a topic; without one every topic is of another type.
+    fn bare(&self, key: &[u8], _out: &mut Vec<u8>) -> Bare {
+        match self.contains(key) {
+            true => Bare::Other,
+            false => Bare::Missing,
+        }
+    }
+
+    /// Replies with the elements of a topic whose value is an array; false if it is none.
+    fn reply_elements(&self, _key: &[u8], _reply: &mut Writer<'_>) -> bool {
+        false
+    }
 
     /// How many topics there are.
     fn len(&self) -> usize;
@@ -30,4 +45,15 @@ pub trait Mount: Send + Sync + fmt::Debug {
 
     /// The error text for a write, such as `READONLY md: topics are live and read-only`.
     fn write_error(&self) -> &'static str;
+}
+
+/// What GET shows of a mounted topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bare {
+    /// There is no such topic, or it has no value.
+    Missing,
+    /// The text that was appended.
+    Text,
+    /// Something else than a text.
+    Other,
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
+use tidewire_resp::Writer;
+
 use crate::access::Access;
 use crate::commands::random_from;
 use crate::commands::waiting::Ready;
@@ -13,6 +15,7 @@ use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::list::List;
 use crate::locks::{Locked, SHARDS, ShardSet};
+use crate::mount::Bare;
 use crate::observer::{Event, EventClasses, Observer};
 use crate::reclaim::Cause;
 use crate::set::Members;
@@ -116,6 +119,12 @@ impl<'c, 'k> View<'c, 'k> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
             return self.read_topic(key.bytes);
         }
+        self.read_own(key)
+    }
+
+    /// The value of a key that belongs to no mount.
+    #[inline]
+    fn read_own(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
         let place = self.find_counted(key);
         let now_ms = self.now_ms;
         Some(ValueRef::at(self.entry(key, place?), now_ms))
@@ -134,7 +143,10 @@ impl<'c, 'k> View<'c, 'k> {
     /// The value of a string; an error of another type.
     #[inline]
     pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>, CommandError> {
-        match self.read(key) {
+        if self.keyspace.mount_of(self.database, key.bytes).is_some() {
+            return self.read_topic_text(key.bytes);
+        }
+        match self.read_own(key) {
             None => Ok(None),
             Some(value) => value.text().map(Some).ok_or(CommandError::WrongType),
         }
@@ -722,6 +734,26 @@ impl<'c, 'k> View<'c, 'k> {
         let mount = self.keyspace.mount_of(self.database, key)?;
         self.topic = materialise(key, &mut self.scratch, |fields| mount.read(key, fields));
         self.topic.as_ref().map(ValueRef::new)
+    }
+
+    #[cold]
+    fn read_topic_text(&mut self, key: &[u8]) -> Result<Option<Text<'_>>, CommandError> {
+        let Some(mount) = self.keyspace.mount_of(self.database, key) else {
+            return Ok(None);
+        };
+        self.scratch.clear();
+        match mount.bare(key, &mut self.scratch) {
+            Bare::Missing => Ok(None),
+            Bare::Text => Ok(Some(Text::bytes(&self.scratch))),
+            Bare::Other => Err(CommandError::WrongType),
+        }
+    }
+
+    /// Replies with the elements of a mounted topic whose value is an array; false if it is none.
+    #[cold]
+    pub(crate) fn reply_elements(&self, key: Key<'_>, reply: &mut Writer<'_>) -> bool {
+        let mount = self.keyspace.mount_of(self.database, key.bytes);
+        mount.is_some_and(|mount| mount.reply_elements(key.bytes, reply))
     }
 }
 

@@ -1,10 +1,11 @@
-//! The last-value cache of market data, and the instruments that watch it.
+//! The last-value cache of market data and plant tags, and the instruments that watch it.
 //!
 //! One [`MarketSlot`] holds the newest state of one symbol: quote, last trade and the session's
 //! figures, in two cache lines. It has one writer and any number of readers. A reader never makes
 //! the writer wait: it copies, checks that nothing changed meanwhile, and tries again if it did (a
 //! *seqlock*). All words are atomics, so there is no data race in the language's memory model; the
-//! protocol is modelled under loom in `tests/loom.rs`. The crate has no `unsafe`.
+//! protocol is modelled under loom in `tests/loom.rs`. The crate has no `unsafe`. A [`TagSlot`] is the
+//! same for a plant tag, whose value may be of any type and length.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,6 +39,9 @@ mod value;
 pub use value::{
     FLAG_HALTED, FLAG_STALE, MarketValue, PRICE_UNDEFINED, Quote, Stamp, TopOfBook, Trade,
 };
+
+mod tag;
+pub use tag::{TAG_INLINE_BYTES, TagBytes, TagSlot, TagStamp, TagValue};
 
 mod latency;
 pub use latency::{LATENCY_MAX_NS, LatencyRecorder, LatencyStatistics, LatencyTracker};

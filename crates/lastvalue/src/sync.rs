@@ -1,7 +1,11 @@
 //! The atomics of the slots: those of `std`, or loom's model of them under `--cfg loom`.
 
 #[cfg(loom)]
+pub(crate) use loom::sync::Mutex;
+#[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::Mutex;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 

@@ -8,7 +8,9 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use tidewire_lastvalue::{ClaimError, MarketSlot, PRICE_UNDEFINED, Quote, Stamp, Trade};
+use tidewire_lastvalue::{
+    ClaimError, MarketSlot, PRICE_UNDEFINED, Quote, Stamp, TagSlot, TagStamp, Trade,
+};
 
 /// A quote whose words all say `n`, so that a copy of two updates mixed shows.
 fn quote(n: u32) -> Quote {
@@ -122,5 +124,57 @@ fn the_claim_lets_one_writer_in() {
         assert!(wins >= 1);
         assert_eq!(slot.updates(), wins);
         assert_eq!(slot.owner(), None);
+    });
+}
+
+/// A tag whose words all say `n`; of a long value where `n` is even.
+fn store_tag(slot: &TagSlot, n: u8) {
+    let stamp = TagStamp {
+        stale: false,
+        quality: n.into(),
+        status: n.into(),
+        source_time: n.into(),
+        receive_time_ns: n.into(),
+        sequence: n.into(),
+    };
+    let bytes = [n; 40];
+    let length = if n.is_multiple_of(2) { 40 } else { 9 };
+    slot.store(n, &bytes[..length], stamp);
+}
+
+fn check_tag(slot: &TagSlot) {
+    if let Some(value) = slot.try_snapshot() {
+        let n = value.kind;
+        assert_eq!(
+            (value.sequence, value.receive_time_ns),
+            (n.into(), n.into())
+        );
+        assert_eq!((value.status, value.quality), (n.into(), n.into()));
+        assert!(value.bytes.as_slice().iter().all(|&byte| byte == n));
+    }
+}
+
+#[test]
+fn a_reader_of_a_tag_never_sees_a_torn_update_short_or_long() {
+    model(|| {
+        let slot = Arc::new(TagSlot::new());
+        let written = Arc::clone(&slot);
+        let writer = thread::spawn(move || (1..=2).for_each(|n| store_tag(&written, n)));
+        check_tag(&slot);
+        writer.join().expect("the writer does not panic");
+        check_tag(&slot);
+    });
+}
+
+#[test]
+fn two_writers_of_a_tag_exclude_each_other() {
+    model(|| {
+        let slot = Arc::new(TagSlot::new());
+        let written = Arc::clone(&slot);
+        let writer = thread::spawn(move || store_tag(&written, 1));
+        store_tag(&slot, 2);
+        writer.join().expect("the writer does not panic");
+        assert_eq!(slot.updates(), 2);
+        check_tag(&slot);
     });
 }

@@ -7,6 +7,7 @@ pub use elements::{Element, Elements, ElementsIter, Texts, TextsIter};
 pub use text::Text;
 
 use crate::cursor::{Input, Output};
+use crate::encode::Encode;
 use crate::error::EncodeError;
 use crate::profile;
 use crate::time::FileTime;
@@ -57,6 +58,18 @@ impl<'a> Value<'a> {
     /// A text.
     pub const fn text(text: &'a str) -> Self {
         Self::String(Text::new(text))
+    }
+
+    /// The value that stands for itself alone, such as one that was kept: its kind and the bytes
+    /// that [`Encode`] wrote. What does not fit its kind is [`Value::Raw`].
+    #[inline]
+    pub fn from_wire(kind: u8, bytes: &'a [u8]) -> Self {
+        let mut input = Input::new(bytes);
+        let value = Self::decode(kind, &mut input);
+        if input.len() == 0 {
+            return value;
+        }
+        Self::Raw { kind, bytes }
     }
 
     /// The byte that says on the wire what it is.
@@ -155,10 +168,12 @@ impl<'a> Value<'a> {
             _ => None,
         }
     }
+}
 
-    /// Bytes of it, without its kind.
+/// The value alone, without its kind: see [`Value::from_wire`].
+impl Encode for Value<'_> {
     #[inline]
-    pub(crate) fn encoded_len(&self) -> Result<usize, EncodeError> {
+    fn encoded_len(&self) -> Result<usize, EncodeError> {
         match self {
             Self::None => Ok(0),
             Self::Boolean(_) => Ok(1),
@@ -176,7 +191,7 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub(crate) fn put(&self, out: &mut Output<'_>) {
+    fn put(&self, out: &mut Output<'_>) {
         match self {
             Self::None => {}
             Self::Boolean(value) => out.put([boolean_byte(*value)]),

@@ -9,6 +9,7 @@ use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
 use crate::options::ServeOptions;
+use crate::plant::{self, PlantTable};
 
 /// What the hub runs with.
 #[derive(Clone, Debug)]
@@ -42,6 +43,7 @@ struct File {
     pin: Option<bool>,
     live_prefix: Option<Vec<String>>,
     dir: Option<String>,
+    mx: PlantTable,
     limits: Limits,
     parameters: BTreeMap<String, String>,
 }
@@ -105,6 +107,7 @@ impl Config {
             renames: conf.renames,
             lanes,
             sources: source,
+            plant: plant::options(&options.plant, &file.mx, &place)?,
             pinned: pin,
             ..HubConfig::default()
         };

@@ -7,6 +7,7 @@ mod decode;
 mod demo;
 mod failure;
 mod options;
+mod plant;
 mod replay;
 mod server;
 mod simulate;

@@ -12,6 +12,7 @@ use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
 use crate::bench::Rival;
+use crate::plant::PlantArguments;
 use crate::units::{parse_count, parse_duration};
 
 /// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
@@ -83,6 +84,9 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) source: Vec<Endpoint>,
+    /// A plant.
+    #[command(flatten)]
+    pub(crate) plant: PlantArguments,
     /// Event loops, 1 to 64 [default: one a core].
     #[arg(long, value_name = "N", env = "TIDEWIRE_LANES",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -166,6 +170,9 @@ pub(crate) struct SimulateMxOptions {
     /// trouble=0.1%,delay-duration=2s.
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<Faults>,
+    /// Write the names of all tags to a file, for serve --mx-tags.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) names: Option<PathBuf>,
     /// Let whole arrays be read without [], which the platform does not.
     #[arg(long)]
     pub(crate) bulk_arrays: bool,

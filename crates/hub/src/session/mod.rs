@@ -15,6 +15,8 @@ pub(crate) enum Session {
     Feed(Box<feed::FeedSession>),
     /// A connection to a native feed that the hub reads: the source with this number.
     Source(usize),
+    /// The connection to the plant.
+    Plant,
 }
 
 impl Session {

@@ -16,7 +16,10 @@ type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn get(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
-    reply_text(call, key)
+    match reply_text(call, key) {
+        Err(CommandError::WrongType) if call.view.reply_elements(key, call.reply) => Ok(()),
+        ended => ended,
+    }
 }
 
 pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
@@ -146,9 +149,15 @@ pub(super) fn mget(call: &mut Call<'_, '_, '_>) -> Result {
     call.reply.array(call.arguments.len() - 1);
     for at in call.rest(1) {
         let key = call.key(at);
-        match call.view.read(key).and_then(|value| value.text()) {
-            Some(text) => call.reply.bulk(text.as_bytes()),
-            None => call.reply.null(),
+        let is_other = match call.view.read_text(key) {
+            Ok(Some(text)) => {
+                call.reply.bulk(text.as_bytes());
+                continue;
+            }
+            other => other.is_err(),
+        };
+        if !is_other || !call.view.reply_elements(key, call.reply) {
+            call.reply.null();
         }
     }
     Ok(())

@@ -21,6 +21,11 @@ pub(crate) fn run(options: &SimulateMxOptions) -> Result<(), Failure> {
     let mut server = Server::new(listener, plant_config(options))
         .map_err(|error| Failure::running(format!("cannot serve: {error}")))?;
     let tags = server.plant.tags();
+    if let Some(path) = &options.names {
+        let names: Vec<_> = tags.all_names().collect();
+        std::fs::write(path, names.join("\n") + "\n")
+            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+    }
     println!(
         "plant: {} tags such as {} on {}, seed {}",
         grouped(tags.len() as u64),

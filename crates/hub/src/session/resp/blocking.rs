@@ -39,6 +39,8 @@ pub(super) enum TimeoutReply {
     Ok,
     /// The integer 0, or an array of so many.
     Zeros(Option<usize>),
+    /// Nobody knows what became of this write to the plant.
+    PlantWrite(u64),
 }
 
 impl RespSession {
@@ -178,7 +180,7 @@ impl State {
     }
 
     /// Notes how long the command took that has waited; the wait itself does not count.
-    fn note_waited(&mut self, hub: &Hub) {
+    pub(super) fn note_waited(&mut self, hub: &Hub) {
         if let Some((request, ns)) = self.waiting_request.take()
             && let Some(command) = self.last_command
         {
@@ -275,7 +277,7 @@ impl State {
         }
     }
 
-    fn begin_wait(
+    pub(super) fn begin_wait(
         &mut self,
         call: &mut Call<'_>,
         block: Block,
@@ -290,7 +292,7 @@ impl State {
         call.context.hold(self.id);
     }
 
-    fn end_wait(
+    pub(super) fn end_wait(
         &mut self,
         context: &mut Context<Mail>,
         reply: impl FnOnce(&mut Self, &mut Context<Mail>),
@@ -388,6 +390,7 @@ impl TimeoutReply {
         match self {
             TimeoutReply::Replicas(offset) => reply.integer(hub.replication.acked(offset) as i64),
             TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::PlantWrite(_) => reply.error(super::plant::UNBLOCKED),
             TimeoutReply::Ok => reply.ok(),
             TimeoutReply::Zeros(count) => {
                 if let Some(count) = count {

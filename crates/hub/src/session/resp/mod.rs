@@ -15,6 +15,7 @@ pub(crate) use parameters::REDIS_VERSION;
 
 mod persistence;
 mod pipeline;
+mod plant;
 mod pubsub;
 mod replication;
 mod scripting;
@@ -48,6 +49,7 @@ use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use observing::Stopwatch;
 use pipeline::Gathered;
+use plant::PLANT_REFUSAL;
 use replication::{ReplicaSession, Told};
 use scripting::ScriptCommand;
 use transaction::Transaction;
@@ -94,6 +96,8 @@ struct State {
     waiting_request: Option<(ArgumentList, u64)>,
     /// Counts commands, to look at one in a few.
     sampled: u32,
+    /// Counts writes to plant tags.
+    plant_writes: u64,
 }
 
 /// CLIENT REPLY.
@@ -170,6 +174,7 @@ impl RespSession {
                 waiting_request: None,
                 // Clients that come at once do not all look at the same of their commands.
                 sampled: id.index() as u32,
+                plant_writes: 0,
             },
         }
     }
@@ -481,6 +486,9 @@ impl State {
             out.buffer().truncate(start);
         }
         if let Outcome::Failed(error) = outcome {
+            if error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
+                return;
+            }
             let lane = call.context.lane();
             call.hub.note_failure(lane, command, &error.to_string());
         }
@@ -529,6 +537,9 @@ impl State {
             self.wait_until_freed(call);
         }
         if let Outcome::Failed(error) = outcome {
+            if error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
+                return;
+            }
             let lane = call.context.lane();
             hub.note_failure(lane, command, &error.to_string());
         }

@@ -1,0 +1,137 @@
+//! Names that clients have asked for, until the plant has said whether it has them.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+/// Names that are on their way to the plant, and those that it does not have.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    state: Mutex<State>,
+    pending_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_name: HashMap<Box<str>, Answer, RandomState>,
+    /// What the link has still to take.
+    queue: Vec<Box<str>>,
+    /// Names that were refused, in that order; one that was asked for again stands here twice.
+    refused: VecDeque<Box<str>>,
+    pending: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Pending,
+    /// At this time, ns since the UNIX epoch.
+    Refused(u64),
+}
+
+impl Asked {
+    pub(crate) fn new(pending_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            pending_max,
+        }
+    }
+
+    /// Asks for a name. True if the link is to be told: it has nothing else to take.
+    pub(crate) fn add(&self, name: &str, unix_ns: u64) -> bool {
+        let mut state = self.state.lock();
+        match state.by_name.get(name) {
+            Some(Answer::Pending) => return false,
+            Some(Answer::Refused(at_ns)) if unix_ns.saturating_sub(*at_ns) < ASK_AGAIN_NS => {
+                return false;
+            }
+            _ => {}
+        }
+        if state.pending >= self.pending_max {
+            return false;
+        }
+        state.pending += 1;
+        state.by_name.insert(name.into(), Answer::Pending);
+        state.queue.push(name.into());
+        state.queue.len() == 1
+    }
+
+    /// Takes the names that the link has not taken yet.
+    pub(crate) fn take(&self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.state.lock().queue)
+    }
+
+    /// Whether the plant has said lately that it does not have it.
+    pub(crate) fn is_refused(&self, name: &str) -> bool {
+        matches!(
+            self.state.lock().by_name.get(name),
+            Some(Answer::Refused(_))
+        )
+    }
+
+    /// The plant has it.
+    pub(crate) fn granted(&self, name: &str) {
+        let mut state = self.state.lock();
+        if state.by_name.remove(name) == Some(Answer::Pending) {
+            state.pending -= 1;
+        }
+    }
+
+    /// The plant does not have it: for a while it is not asked again.
+    pub(crate) fn refused(&self, name: &str, unix_ns: u64) {
+        let mut state = self.state.lock();
+        let refused = Answer::Refused(unix_ns);
+        if state.by_name.insert(name.into(), refused) == Some(Answer::Pending) {
+            state.pending -= 1;
+        }
+        state.refused.push_back(name.into());
+        while state.refused.len() > REFUSED_MAX {
+            if let Some(oldest) = state.refused.pop_front()
+                && matches!(state.by_name.get(&oldest), Some(Answer::Refused(_)))
+            {
+                state.by_name.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// How soon a name that was refused is asked for again: somebody may have deployed it.
+const ASK_AGAIN_NS: u64 = 5_000_000_000;
+/// Refused names that are remembered.
+const REFUSED_MAX: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_asked_for_once_and_again_some_time_after_it_was_refused() {
+        let asked = Asked::new(2);
+        assert!(asked.add("A.a", 0), "the link is told");
+        assert!(!asked.add("A.a", 0) && !asked.add("A.b", 0), "it knows");
+        assert!(!asked.add("A.c", 0), "too many");
+        let names: Vec<_> = asked.take().into_iter().map(String::from).collect();
+        assert_eq!(names, ["A.a", "A.b"]);
+        asked.refused("A.a", 0);
+        asked.granted("A.b");
+        assert!(!asked.add("A.a", ASK_AGAIN_NS - 1));
+        assert!(asked.add("A.a", ASK_AGAIN_NS));
+    }
+
+    #[test]
+    fn refused_names_take_only_so_much_memory() {
+        let asked = Asked::new(10);
+        for number in 0..2 * REFUSED_MAX {
+            let name = format!("A.{number}");
+            asked.add(&name, 0);
+            asked.take();
+            asked.refused(&name, 0);
+        }
+        let state = asked.state.lock();
+        assert_eq!(
+            (state.by_name.len(), state.refused.len()),
+            (REFUSED_MAX, REFUSED_MAX)
+        );
+        assert_eq!(state.pending, 0);
+    }
+}

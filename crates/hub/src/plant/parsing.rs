@@ -1,0 +1,329 @@
+//! Text of a client as a value of a tag's type.
+
+use std::fmt;
+
+use tidewire_mx::time::FileTime;
+use tidewire_mx::value::{DataType, Elements, Texts, Value};
+
+/// A value that was read from text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Parsed {
+    Boolean(bool),
+    Int32(i32),
+    Float32(f32),
+    Float64(f64),
+    String(String),
+    DateTime(FileTime),
+    Booleans(Vec<bool>),
+    Int32s(Vec<i32>),
+    Float32s(Vec<f32>),
+    Float64s(Vec<f64>),
+    Strings(Vec<String>),
+    DateTimes(Vec<FileTime>),
+}
+
+/// Why text is no value of a type: the client's fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ParseError {
+    /// Attributes of this type cannot be written.
+    NotWritable(DataType, bool),
+    /// The text, or its beginning, is no value of the type.
+    Invalid(DataType, bool, String),
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotWritable(data_type, is_array) => {
+                let array = if *is_array { "[]" } else { "" };
+                let name = data_type.name();
+                write!(f, "an attribute of type {name}{array} cannot be written")
+            }
+            Self::Invalid(data_type, is_array, text) => {
+                let expected = expected(*data_type);
+                match is_array {
+                    true => write!(f, "a JSON array is expected, each element {expected}")?,
+                    false => write!(f, "{expected} is expected")?,
+                }
+                write!(f, ", not '{text}'")
+            }
+        }
+    }
+}
+
+impl Parsed {
+    /// Reads `text` as a value for an attribute of this type.
+    pub(crate) fn read(
+        data_type: DataType,
+        is_array: bool,
+        text: &[u8],
+    ) -> Result<Self, ParseError> {
+        if data_type.wire_kind(is_array).is_none() {
+            return Err(ParseError::NotWritable(data_type, is_array));
+        }
+        let invalid = || ParseError::Invalid(data_type, is_array, excerpt(text));
+        let text = std::str::from_utf8(text).map_err(|_| invalid())?;
+        let parsed = match is_array {
+            true => elements(text).and_then(|all| array(data_type, &all)),
+            false => scalar(data_type, text),
+        };
+        parsed.ok_or_else(invalid)
+    }
+
+    /// Gives the value as the codec takes it.
+    pub(crate) fn with<R>(&self, give: impl FnOnce(Value<'_>) -> R) -> R {
+        match self {
+            Self::Boolean(value) => give(Value::Boolean(*value)),
+            Self::Int32(value) => give(Value::Int32(*value)),
+            Self::Float32(value) => give(Value::Float32(*value)),
+            Self::Float64(value) => give(Value::Float64(*value)),
+            Self::String(text) => give(Value::text(text)),
+            Self::DateTime(time) => give(Value::DateTime(*time)),
+            Self::Booleans(all) => give(Value::BooleanArray(Elements::new(all))),
+            Self::Int32s(all) => give(Value::Int32Array(Elements::new(all))),
+            Self::Float32s(all) => give(Value::Float32Array(Elements::new(all))),
+            Self::Float64s(all) => give(Value::Float64Array(Elements::new(all))),
+            Self::Strings(all) => {
+                let texts: Vec<&str> = all.iter().map(String::as_str).collect();
+                give(Value::StringArray(Texts::new(&texts)))
+            }
+            Self::DateTimes(all) => give(Value::DateTimeArray(Elements::new(all))),
+        }
+    }
+}
+
+fn expected(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Boolean => "true, false, 1 or 0",
+        DataType::Integer => "a whole number of 32 bits",
+        DataType::ElapsedTime => "a whole number of ms, of 32 bits",
+        DataType::Float => "a number of single precision",
+        DataType::Double => "a number",
+        DataType::Time => "a time such as 2026-11-22T06:30:00Z",
+        _ => "a text of UTF-8",
+    }
+}
+
+fn scalar(data_type: DataType, text: &str) -> Option<Parsed> {
+    Some(match data_type {
+        DataType::Boolean => Parsed::Boolean(boolean(text)?),
+        DataType::Integer | DataType::ElapsedTime => Parsed::Int32(text.parse().ok()?),
+        DataType::Float => Parsed::Float32(single(text)?),
+        DataType::Double => Parsed::Float64(double(text)?),
+        DataType::String | DataType::InternationalizedString => Parsed::String(text.to_owned()),
+        DataType::Time => Parsed::DateTime(text.parse().ok()?),
+        _ => return None,
+    })
+}
+
+fn array(data_type: DataType, all: &[Item<'_>]) -> Option<Parsed> {
+    Some(match data_type {
+        DataType::Boolean => Parsed::Booleans(each(all, |item| boolean(item.bare()?))?),
+        DataType::Integer => Parsed::Int32s(each(all, |item| item.bare()?.parse().ok())?),
+        DataType::Float => Parsed::Float32s(each(all, |item| single(item.bare()?))?),
+        DataType::Double => Parsed::Float64s(each(all, |item| double(item.bare()?))?),
+        DataType::String => Parsed::Strings(each(all, |item| item.quoted().map(str::to_owned))?),
+        DataType::Time => Parsed::DateTimes(each(all, |item| item.quoted()?.parse().ok())?),
+        _ => return None,
+    })
+}
+
+fn each<T>(all: &[Item<'_>], read: impl Fn(&Item<'_>) -> Option<T>) -> Option<Vec<T>> {
+    all.iter().map(read).collect()
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        text if text.eq_ignore_ascii_case("true") => Some(true),
+        text if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+/// A plant has no use for infinity, nor for what is no number.
+fn double(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|value| value.is_finite())
+}
+
+fn single(text: &str) -> Option<f32> {
+    text.parse::<f32>().ok().filter(|value| value.is_finite())
+}
+
+/// An element of a JSON array.
+#[derive(Debug, PartialEq)]
+enum Item<'a> {
+    Bare(&'a str),
+    Quoted(String),
+}
+
+impl<'a> Item<'a> {
+    fn bare(&self) -> Option<&'a str> {
+        match self {
+            Self::Bare(text) => Some(text),
+            Self::Quoted(_) => None,
+        }
+    }
+
+    fn quoted(&self) -> Option<&str> {
+        match self {
+            Self::Quoted(text) => Some(text),
+            Self::Bare(_) => None,
+        }
+    }
+}
+
+/// The elements of a JSON array of texts, numbers and truth values.
+fn elements(text: &str) -> Option<Vec<Item<'_>>> {
+    let mut rest = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
+    let mut all = Vec::new();
+    if rest.is_empty() {
+        return Some(all);
+    }
+    loop {
+        if all.len() > usize::from(u16::MAX) {
+            return None;
+        }
+        let (item, after) = match rest.strip_prefix('"') {
+            Some(body) => {
+                let (text, after) = quoted(body)?;
+                (Item::Quoted(text), after.trim_start())
+            }
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (Item::Bare(rest[..end].trim()), &rest[end..])
+            }
+        };
+        all.push(item);
+        match after.strip_prefix(',') {
+            Some(after) => rest = after.trim_start(),
+            None if after.is_empty() => return Some(all),
+            None => return None,
+        }
+    }
+}
+
+/// The text up to the closing quotation mark, and what follows.
+fn quoted(body: &str) -> Option<(String, &str)> {
+    let mut text = String::new();
+    let mut rest = body;
+    loop {
+        let special = rest.find(['"', '\\'])?;
+        text.push_str(&rest[..special]);
+        let is_end = rest.as_bytes()[special] == b'"';
+        rest = &rest[special + 1..];
+        if is_end {
+            return Some((text, rest));
+        }
+        let (character, after) = escaped(rest)?;
+        text.push(character);
+        rest = after;
+    }
+}
+
+fn escaped(rest: &str) -> Option<(char, &str)> {
+    let character = match rest.chars().next()? {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'u' => return unicode(rest),
+        other @ ('"' | '\\' | '/') => other,
+        _ => return None,
+    };
+    Some((character, &rest[1..]))
+}
+
+/// `uXXXX`, or two of them that are one character.
+fn unicode(rest: &str) -> Option<(char, &str)> {
+    let unit = |text: &str| u16::from_str_radix(text.get(1..5)?, 16).ok();
+    let first = unit(rest)?;
+    let after = rest.get(5..)?;
+    let second = after
+        .strip_prefix('\\')
+        .filter(|next| next.starts_with('u'));
+    if let (0xD800..0xDC00, Some(next)) = (first, second) {
+        let character = char::decode_utf16([first, unit(next)?]).next()?.ok()?;
+        return Some((character, next.get(5..)?));
+    }
+    Some((char::from_u32(first.into())?, after))
+}
+
+fn excerpt(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(EXCERPT_BYTES)]);
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// So much of a wrong text is shown.
+const EXCERPT_BYTES: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataType::{Boolean, Double, Enum, Float, Integer, String as Str, Time};
+
+    fn read(data_type: DataType, is_array: bool, text: &str) -> Option<Parsed> {
+        Parsed::read(data_type, is_array, text.as_bytes()).ok()
+    }
+
+    #[test]
+    fn scalars_are_read_as_their_type_or_not_at_all() {
+        assert_eq!(read(Boolean, false, "TRUE"), Some(Parsed::Boolean(true)));
+        assert_eq!(read(Boolean, false, "0"), Some(Parsed::Boolean(false)));
+        assert_eq!(read(Boolean, false, "2"), None);
+        assert_eq!(read(Integer, false, "-7"), Some(Parsed::Int32(-7)));
+        assert_eq!(read(Integer, false, "2147483648"), None);
+        assert_eq!(read(Integer, false, "5.0"), None);
+        assert_eq!(read(Float, false, "1e3"), Some(Parsed::Float32(1e3)));
+        assert_eq!(read(Float, false, "1e39"), None);
+        assert_eq!(read(Double, false, "1e39"), Some(Parsed::Float64(1e39)));
+        for text in ["nan", "inf", "", " 5", "5 "] {
+            assert_eq!(read(Double, false, text), None, "{text}");
+        }
+        assert_eq!(read(Str, false, " x"), Some(Parsed::String(" x".into())));
+        assert!(read(Time, false, "2026-11-22T06:30:00Z").is_some());
+        assert_eq!(read(Time, false, "yesterday"), None);
+        let error = Parsed::read(Enum, false, b"1").unwrap_err();
+        assert!(error.to_string().contains("type Enum cannot be written"));
+        let error = Parsed::read(Double, true, b"[1,\xFF]").unwrap_err();
+        assert!(error.to_string().contains("a JSON array is expected"));
+    }
+
+    #[test]
+    fn arrays_are_read_as_json() {
+        let numbers = Parsed::Float64s(vec![1.0, -2.5]);
+        assert_eq!(read(Double, true, " [ 1 , -2.5 ] "), Some(numbers));
+        assert_eq!(read(Integer, true, "[]"), Some(Parsed::Int32s(vec![])));
+        let texts = ["a,\"]", "\u{1F4A7}\n", ""].map(str::to_owned).to_vec();
+        let json = r#"["a,\"]", "\ud83d\udca7\n" ,""]"#;
+        assert_eq!(read(Str, true, json), Some(Parsed::Strings(texts)));
+        for json in [
+            "1",
+            "[1",
+            "[1,]",
+            "[,1]",
+            "[\"1\"]",
+            "[1]]",
+            "[[1]]",
+            "[1 2]",
+            "[\"\\ud83d\"]",
+            "[\"\\x\"]",
+            "[\"a\" \"b\"]",
+            "[\"\\u12",
+            "[\"\\ud83d\\u00\"]",
+        ] {
+            assert_eq!(read(Integer, true, json), None, "{json}");
+            assert_eq!(
+                read(Str, true, json).filter(|_| json != "[\"1\"]"),
+                None,
+                "{json}"
+            );
+        }
+        let many = format!("[{}1]", "1,".repeat(70_000));
+        assert_eq!(read(Integer, true, &many), None);
+    }
+}
