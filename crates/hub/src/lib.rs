@@ -65,7 +65,7 @@ mod pending;
 
 mod plant;
 pub use plant::tags::{Tag, TagBoard};
-pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantOptions};
+pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantOptions, WriteRequest};
 
 mod publication;
 pub use publication::{News, Origin, Publication};

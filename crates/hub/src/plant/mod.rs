@@ -30,7 +30,7 @@ use crate::hub::Mail;
 use asked::Asked;
 use tags::{TagBoard, value_of};
 
-pub(crate) use writing::WriteRequest;
+pub use writing::WriteRequest;
 
 /// Prefix of plant tags among the keys.
 pub const PLANT_PREFIX: &[u8] = b"mx:";

@@ -11,7 +11,7 @@ use crate::hub::Mail;
 
 /// A client's wish to write to a tag.
 #[derive(Debug)]
-pub(crate) struct WriteRequest {
+pub struct WriteRequest {
     pub(crate) requester: Requester,
     /// Without the prefix.
     pub(crate) name: Box<str>,
