@@ -1,6 +1,8 @@
 //! What is counted, as Prometheus reads it. Written by a thread that is no lane: it reads
 //! counters, and takes locks only that the lanes hold for moments.
 
+mod plant;
+
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +20,7 @@ pub fn metrics(hub: &Hub) -> String {
     keys(hub, &mut page);
     messages(hub, &mut page);
     feed(hub, &mut page);
+    plant::plant(hub, &mut page);
     page.0
 }
 

@@ -4,8 +4,8 @@
 //! figures, in two cache lines. It has one writer and any number of readers. A reader never makes
 //! the writer wait: it copies, checks that nothing changed meanwhile, and tries again if it did (a
 //! *seqlock*). All words are atomics, so there is no data race in the language's memory model; the
-//! protocol is modelled under loom in `tests/loom.rs`. The crate has no `unsafe`. A [`TagSlot`] is the
-//! same for a plant tag, whose value may be of any type and length.
+//! protocol is modelled under loom in `tests/loom.rs`. The crate has no `unsafe`. A [`TagSlot`] is
+//! the same for a plant tag, whose value may be of any type and length.
 //!
 //! ```
 //! use std::sync::Arc;

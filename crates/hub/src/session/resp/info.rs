@@ -81,6 +81,7 @@ const SECTIONS: &[Section] = &[
     section("Lanes", true, hub::lanes),
     section("Topics", true, hub::topics),
     section("Feed", true, hub::feed),
+    section("Plant", true, hub::plant),
 ];
 
 fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {

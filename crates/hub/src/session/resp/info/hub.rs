@@ -1,5 +1,7 @@
 //! The sections that Redis does not have.
 
+use std::sync::atomic::Ordering;
+
 use super::{line, read};
 use crate::hub::Hub;
 
@@ -55,4 +57,31 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_latency_p50_ns", latency.p50_ns);
     line(out, "feed_latency_p99_ns", latency.p99_ns);
     line(out, "feed_latency_p999_ns", latency.p999_ns);
+}
+
+/// Nothing without a plant.
+pub(super) fn plant(hub: &Hub, _: u64, out: &mut String) {
+    let Some(plant) = &hub.plant else { return };
+    let counters = &plant.counters;
+    let connected = counters.connected.load(Ordering::Relaxed);
+    line(out, "plant_address", &plant.options.endpoint);
+    line(out, "plant_connected", u8::from(connected));
+    line(out, "plant_links", read(&counters.links));
+    line(out, "plant_tags", plant.board.len());
+    line(out, "plant_live_tags", read(&counters.live_tags));
+    line(out, "plant_updates", read(&counters.updates));
+    line(out, "plant_stale_marks", read(&counters.stale_marks));
+    line(out, "plant_refreshes", read(&counters.refreshes));
+    line(out, "plant_refused_names", read(&counters.refused_names));
+    line(out, "plant_unreadable", read(&counters.unreadable));
+    line(out, "plant_sequence", plant.board.sequence());
+    line(out, "plant_writes_ok", read(&counters.writes_ok));
+    line(out, "plant_writes_refused", read(&counters.writes_refused));
+    line(out, "plant_writes_unknown", read(&counters.writes_unknown));
+    line(
+        out,
+        "plant_writes_not_sent",
+        read(&counters.writes_not_sent),
+    );
+    line(out, "plant_writes_waiting", read(&counters.writes_waiting));
 }
