@@ -157,13 +157,17 @@ class Hub(Program):
         self._clients = []
         self._context = zmq.Context()
         for _ in range(5):
-            self.resp_port, self.pub_port, self.pull_port, self.feed_port = free_ports(4)
+            self.resp_port, self.pub_port, self.pull_port, self.feed_port, self.router_port = (
+                free_ports(5)
+            )
             addresses = [
                 "--resp", f"127.0.0.1:{self.resp_port}",
                 "--zmq-pub", f"tcp://127.0.0.1:{self.pub_port}",
                 "--zmq-pull", f"tcp://127.0.0.1:{self.pull_port}",
                 "--feed", f"127.0.0.1:{self.feed_port}",
             ]
+            if "--zmq-router" not in arguments:
+                addresses += ["--zmq-router", f"tcp://127.0.0.1:{self.router_port}"]
             super().__init__(folder, "serve", *addresses, *arguments, env=env)
             if self._is_ready():
                 return
@@ -227,8 +231,9 @@ class Hub(Program):
         for name, value in options.items():
             setattr(one, name, value)
         monitor = one.get_monitor_socket() if monitored else None
-        pushes = kind == zmq.PUSH
-        one.connect(f"tcp://127.0.0.1:{port or (self.pull_port if pushes else self.pub_port)}")
+        asks = kind in (zmq.REQ, zmq.DEALER)
+        own = self.pull_port if kind == zmq.PUSH else self.router_port if asks else self.pub_port
+        one.connect(f"tcp://127.0.0.1:{port or own}")
         for prefix in prefixes:
             one.subscribe(prefix)
         return monitor or one

@@ -16,6 +16,9 @@ from feed_client import Definition, Quote, Trade, messages_of, packets_of
 from support import BINARY, STOP_TIME_MAX_S, environment, eventually, free_ports, wait_for_values
 
 
+PORT_OPTIONS = ["--resp", "--zmq-pub", "--zmq-pull", "--feed", "--zmq-router"]
+
+
 def fails(start, code, *words, arguments, env=None):
     """Asserts one line of words on the standard error, and the code."""
     program = start(*arguments, env=env)
@@ -35,9 +38,9 @@ def taken():
         yield listener.getsockname()[1]
 
 
-@pytest.mark.parametrize("option", ["--resp", "--zmq-pub", "--zmq-pull", "--feed"])
+@pytest.mark.parametrize("option", PORT_OPTIONS)
 def test_a_port_in_use_is_named(start, taken, option):
-    ports = dict(zip(["--resp", "--zmq-pub", "--zmq-pull", "--feed"], free_ports(4)))
+    ports = dict(zip(PORT_OPTIONS, free_ports(5)))
     ports[option] = taken
     arguments = [f"{name}=127.0.0.1:{port}" for name, port in ports.items()]
     fails(start, 2, option, f"127.0.0.1:{taken}", "in use", arguments=["serve", *arguments])
@@ -139,17 +142,18 @@ def test_the_file_gives_way_to_the_environment_and_that_to_the_command_line(star
 
 
 def test_addresses_too_come_from_file_and_environment(start, tmp_path):
-    resp, pub, pull, feed = free_ports(4)
+    resp, pub, pull, feed, router = free_ports(5)
     path = tmp_path / "hub.toml"
     path.write_text(
         f"resp = '127.0.0.1:1'\nzmq-pub = 'tcp://127.0.0.1:{pub}'\n"
         f"zmq-pull = '127.0.0.1:{pull}'\nfeed = '127.0.0.1:1'\n"
+        f"zmq-router = 'tcp://127.0.0.1:{router}'\n"
     )
     start(
         "serve", "--config", path, "--feed", f"127.0.0.1:{feed}", "--log", "info",
         env={"TIDEWIRE_RESP": f"127.0.0.1:{resp}", "TIDEWIRE_FEED": "127.0.0.1:2"},
     )
-    for port in (resp, pub, pull, feed):
+    for port in (resp, pub, pull, feed, router):
         connect_soon(port)
 
 
@@ -171,8 +175,8 @@ def test_pinned_lanes_run(start_hub):
 
 def test_a_unix_socket_serves_redis_clients(start, tmp_path):
     path = tmp_path / "hub.sock"
-    ports = free_ports(3)
-    names = ["--zmq-pub", "--zmq-pull", "--feed"]
+    ports = free_ports(4)
+    names = PORT_OPTIONS[1:]
     others = [f"{name}=127.0.0.1:{port}" for name, port in zip(names, ports)]
     program = start("serve", "--resp", f"ipc://{path}", *others)
     eventually(path.exists, "the socket")
@@ -272,8 +276,8 @@ def number(pattern, text):
 
 
 def test_demo_takes_a_free_port_where_one_is_taken_and_says_so(start):
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
-    names = ["--resp", "--zmq-pub", "--zmq-pull", "--feed"]
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in PORT_OPTIONS]
+    names = PORT_OPTIONS
     ports = [listener.getsockname()[1] for listener in listeners]
     options = [f"{name}=127.0.0.1:{port}" for name, port in zip(names, ports)]
     program = start("demo", "--no-tui", "--for", "20s", *options)

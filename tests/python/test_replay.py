@@ -259,11 +259,11 @@ def test_a_port_of_another_protocol_is_not_taken_for_a_feed(hub, start, second, 
 
 
 def test_a_demo_plays_a_file(start, second):
-    resp, pub, pull, feed = free_ports(4)
+    resp, pub, pull, feed, router = free_ports(5)
     program = start(
         "demo", "--no-tui", "--replay", second, "--for", "2s", "--resp", f"127.0.0.1:{resp}",
         "--zmq-pub", f"127.0.0.1:{pub}", "--zmq-pull", f"127.0.0.1:{pull}",
-        "--feed", f"127.0.0.1:{feed}",
+        "--feed", f"127.0.0.1:{feed}", "--zmq-router", f"127.0.0.1:{router}",
     )
     assert program.wait(30) == 0, program.stderr
     report = Report(program.stdout)

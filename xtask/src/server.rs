@@ -190,7 +190,7 @@ fn answers(port: u16) -> bool {
 }
 
 /// Other faces take any port.
-const TIDEWIRE_OPTIONS: [&str; 13] = [
+const TIDEWIRE_OPTIONS: [&str; 15] = [
     "serve",
     "--set",
     "enable-debug-command=yes",
@@ -201,6 +201,8 @@ const TIDEWIRE_OPTIONS: [&str; 13] = [
     "--zmq-pub",
     "tcp://127.0.0.1:0",
     "--zmq-pull",
+    "tcp://127.0.0.1:0",
+    "--zmq-router",
     "tcp://127.0.0.1:0",
     "--feed",
     "127.0.0.1:0",

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use tidewire_keyspace::SHARDS;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
-use tidewire_zmtp::SocketType;
 use tracing::debug;
 
 use crate::attention::Attention;
@@ -19,7 +18,7 @@ use crate::publication::Publication;
 use crate::session::Session;
 use crate::session::feed::{FeedSession, Source};
 use crate::session::resp::{Pipeline, RespSession};
-use crate::session::zmq::ZmqSession;
+use crate::session::zmq::{Port, ZmqSession};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 
@@ -33,6 +32,8 @@ pub mod port {
     pub const ZMQ_PULL: u16 = 3;
     /// Native feed clients and publishers.
     pub const FEED: u16 = 4;
+    /// ZeroMQ peers that ask for values.
+    pub const ZMQ_ROUTER: u16 = 6;
     /// Outgoing connections to native feeds.
     pub(crate) const SOURCE: u16 = 5;
     /// The outgoing connection to a plant.
@@ -396,15 +397,14 @@ impl Application for HubLane {
         let now_ns = context.now_ns();
         let session = match port {
             port::RESP => return self.sessions.accept_resp(&self.hub, context, id, peer),
-            port::ZMQ_PUBLISH | port::ZMQ_PULL => {
-                let socket_type = if port == port::ZMQ_PULL {
-                    SocketType::Pull
-                } else {
-                    SocketType::Xpub
+            port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
+                let port = match port {
+                    port::ZMQ_PUBLISH => Port::Publish,
+                    port::ZMQ_PULL => Port::Pull,
+                    _ => Port::Router,
                 };
-                let kind = usize::from(port == port::ZMQ_PULL);
-                self.hub.zmq_peers[kind].fetch_add(1, Ordering::Relaxed);
-                let mut session = ZmqSession::new(id, socket_type, &self.hub, now_ns);
+                self.hub.zmq_peers[port as usize].fetch_add(1, Ordering::Relaxed);
+                let mut session = ZmqSession::new(id, port, peer.to_string(), &self.hub, now_ns);
                 session.flush(context);
                 Session::Zmq(Box::new(session))
             }
@@ -507,8 +507,7 @@ impl Application for HubLane {
                 self.hub.clients.disconnect(session.client().id);
             }
             Session::Zmq(session) => {
-                let kind = usize::from(session.pulls());
-                self.hub.zmq_peers[kind].fetch_sub(1, Ordering::Relaxed);
+                self.hub.zmq_peers[session.port() as usize].fetch_sub(1, Ordering::Relaxed);
                 self.fanout.remove(id);
             }
             Session::Feed(session) => {
@@ -594,8 +593,12 @@ impl Application for HubLane {
             Mail::UsersChanged => {
                 let generation = hub.access.generation();
                 for session in self.sessions.by_index.iter_mut().flatten() {
-                    if let Session::Resp(session) = session {
-                        session.users_changed(hub, &self.fanout, context);
+                    match session {
+                        Session::Resp(session) => {
+                            session.users_changed(hub, &self.fanout, context);
+                        }
+                        Session::Zmq(session) => session.users_changed(hub, context),
+                        Session::Feed(_) | Session::Source(_) => {}
                     }
                 }
                 hub.access.set_looked(self.lane, generation);

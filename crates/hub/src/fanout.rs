@@ -8,10 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tidewire_keyspace::glob;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tidewire_zmtp::Connection;
 
-use crate::frames::{Frames, How};
+use crate::frames::{Frames, How, write_sealed};
 use crate::hub::{Hub, Mail};
 use crate::listeners::{Change, Listeners, Target};
 use crate::outlet::{Outlet, Verdict};
@@ -115,6 +117,13 @@ impl Fanout {
             _ => {}
         }
         Ok(())
+    }
+
+    /// What is sent to a subscriber is encrypted by its connection from now on.
+    pub(crate) fn seal(&mut self, id: ConnectionId, connection: &Arc<Mutex<Connection>>) {
+        if let Some(outlet) = self.outlet_of(id) {
+            outlet.seal.get_or_insert_with(|| connection.clone());
+        }
     }
 
     /// Ends a subscription, if there is one.
@@ -352,7 +361,10 @@ impl Fanout {
         let Some(out) = context.out(target.connection) else {
             return false;
         };
-        self.frames.write(out, outlet.dialect, how, news);
+        match &outlet.seal {
+            None => self.frames.write(out, outlet.dialect, how, news),
+            Some(connection) => write_sealed(&mut connection.lock(), out, news),
+        }
         true
     }
 
@@ -400,7 +412,10 @@ impl Fanout {
                 version,
             };
             self.frames.begin();
-            self.frames.write(out, outlet.dialect, how, &news);
+            match &outlet.seal {
+                None => self.frames.write(out, outlet.dialect, how, &news),
+                Some(connection) => write_sealed(&mut connection.lock(), out, &news),
+            }
             self.hub.fanout.delivered.fetch_add(1, Ordering::Relaxed);
         }
         self.json = json;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidewire_lane::Outbox;
-use tidewire_zmtp::{encode_frame, frame_header};
+use tidewire_zmtp::{Connection, encode_frame, frame_header};
 
 use crate::decimal::write_unsigned;
 use crate::publication::News;
@@ -98,6 +98,13 @@ impl Frames {
             }
         }
     }
+}
+
+/// Writes `news` to a subscriber whose connection encrypts: for each of them anew.
+#[cold]
+pub(crate) fn write_sealed(connection: &mut Connection, out: &mut Outbox, news: &News<'_>) {
+    connection.encode_message_frame(out.buffer(), news.name, true);
+    connection.encode_message_frame(out.buffer(), news.payload, false);
 }
 
 fn write_channel_head(out: &mut Vec<u8>, word: &str, news: &News<'_>) {

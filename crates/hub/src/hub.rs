@@ -12,6 +12,7 @@ use tidewire_keyspace::{
 };
 use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
+use tidewire_resp::number::DoubleText;
 
 use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
@@ -39,6 +40,7 @@ use crate::statistics::Statistics;
 use crate::subscriptions::Subscriptions;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
+use crate::zmq_security::ZmqSecurity;
 
 /// Limits and switches of a hub. Every queue has its bound here.
 #[derive(Clone, Debug)]
@@ -83,6 +85,8 @@ pub struct HubConfig {
     pub renames: Vec<(String, String)>,
     /// Whether lanes are pinned to cores, for INFO.
     pub pinned: bool,
+    /// What ZeroMQ peers must prove.
+    pub zmq_security: ZmqSecurity,
     /// Faults in what feed clients are sent, for testing them.
     pub faults: Option<FaultPlan>,
     /// Seed of the faults.
@@ -112,6 +116,7 @@ impl Default for HubConfig {
             users: Vec::new(),
             renames: Vec::new(),
             pinned: false,
+            zmq_security: ZmqSecurity::Null,
             faults: None,
             fault_seed: 1,
         }
@@ -198,8 +203,10 @@ pub struct Hub {
     pub(crate) slow_events: SlowEvents,
     /// How long the most that a client's replies took is remembered.
     pub(crate) reply_peak_ns: AtomicU64,
-    /// ZeroMQ peers of our PUB and of our PULL socket.
-    pub(crate) zmq_peers: [AtomicU64; 2],
+    /// ZeroMQ peers of our PUB, of our PULL and of our ROUTER socket.
+    pub(crate) zmq_peers: [AtomicU64; 3],
+    /// Requests that the ROUTER socket has answered, and those of them that it has refused.
+    pub(crate) zmq_requests: [AtomicU64; 2],
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
@@ -362,6 +369,7 @@ impl Hub {
             slow_events: SlowEvents::default(),
             reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
             zmq_peers: Default::default(),
+            zmq_requests: Default::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
@@ -623,7 +631,9 @@ impl Observer for LiveObserver<'_> {
         let mut publication = Publication::default();
         // Under the key's lock: so versions of one key grow in the order of its writes.
         let version = self.0.live_version.fetch_add(1, Ordering::AcqRel) + 1;
-        publication.push_with(key, Origin::Live, version, |out| write_value(value, out));
+        publication.push_with(key, Origin::Live, version, |out| {
+            write_value(value, out);
+        });
         self.0.send_news(route.lanes, &Arc::new(publication));
     }
 
@@ -664,8 +674,9 @@ impl Observer for LiveObserver<'_> {
 }
 
 /// A live key's value as it is published: a string as it is, a hash as a JSON object of its fields,
-/// a list or a set as a JSON array.
-fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
+/// a list or a set as a JSON array, a sorted set as one of pairs of member and score. False of a
+/// stream, which has no such form.
+pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
     if let Some(text) = value.text() {
         out.extend_from_slice(text.as_bytes());
     } else if let Some(fields) = value.fields() {
@@ -688,7 +699,24 @@ fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
             write_json_text(out, item.as_bytes());
         }
         out.push(b']');
+    } else if let Some(scores) = value.scored() {
+        out.push(b'[');
+        for (number, (member, score)) in scores.iter().enumerate() {
+            out.extend_from_slice(if number > 0 { b",[" } else { b"[" });
+            write_json_text(out, member.as_bytes());
+            out.push(b',');
+            let score = DoubleText::new(score);
+            match score.as_bytes() {
+                text @ (b"inf" | b"-inf") => write_json_text(out, text),
+                text => out.extend_from_slice(text),
+            }
+            out.push(b']');
+        }
+        out.push(b']');
+    } else {
+        return false;
     }
+    true
 }
 
 /// Wall-clock time, ns since the UNIX epoch.

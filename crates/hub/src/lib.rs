@@ -105,3 +105,8 @@ mod topics;
 pub use topics::TopicId;
 
 mod waiting;
+
+pub mod fuzzing;
+
+mod zmq_security;
+pub use zmq_security::{CurvePorts, ZmqSecurity};

@@ -234,7 +234,7 @@ fn clients(hub: &Hub, page: &mut Page) {
         "gauge",
         "ZeroMQ peers by the kind of our socket.",
     );
-    for (socket, peers) in ["pub", "pull"].iter().zip(&hub.zmq_peers) {
+    for (socket, peers) in ["pub", "pull", "router"].iter().zip(&hub.zmq_peers) {
         page.value("zeromq_peers", &[("socket", socket)], load(peers));
     }
     let tracked = &hub.keyspace;

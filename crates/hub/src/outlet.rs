@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
+use tidewire_zmtp::Connection;
 
 use crate::frames::{Dialect, How};
 use crate::hub::Hub;
@@ -16,6 +18,8 @@ use crate::pending::{Pending, PendingTopic};
 pub(crate) struct Outlet {
     pub(crate) connection: ConnectionId,
     pub(crate) dialect: Dialect,
+    /// Of a ZeroMQ peer whose connection encrypts: what does it.
+    pub(crate) seal: Option<Arc<Mutex<Connection>>>,
     pub(crate) channels: HashSet<Box<[u8]>, RandomState>,
     pub(crate) shard_channels: HashSet<Box<[u8]>, RandomState>,
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
@@ -46,6 +50,7 @@ impl Outlet {
         Self {
             connection,
             dialect,
+            seal: None,
             channels: HashSet::default(),
             shard_channels: HashSet::default(),
             patterns: HashSet::default(),

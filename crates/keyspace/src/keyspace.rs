@@ -421,6 +421,20 @@ impl Keyspace {
         }
     }
 
+    /// Shows the value of a key of database 0, whatever it is; false if there is none. It is no
+    /// access, and changes nothing. `show` runs under the shard's lock.
+    pub fn value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {
+        let mut locked = Locked::one(self, shard_of(hash::of(key)));
+        let mut observer = crate::observer::NullObserver;
+        let mut view = View::new(self, &mut locked, 0, now_ms, &mut observer);
+        let key = view.key(key);
+        let value = view.peek(key);
+        if let Some((value, _)) = value {
+            show(value);
+        }
+        value.is_some()
+    }
+
     /// Shows the value of every live topic of database 0 whose name `wanted` accepts, mounted
     /// ones last. `show` runs under one shard's lock at a time.
     pub fn for_each_live(

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tidewire_hub::{HubConfig, Parameters, RedisConf};
+use tidewire_hub::{HubConfig, Parameters, RedisConf, ZmqSecurity};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
-use crate::options::ServeOptions;
+use crate::options::{ServeOptions, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
 /// What the hub runs with.
@@ -21,6 +21,7 @@ pub(crate) struct Config {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) zmq_pub: Endpoint,
     pub(crate) zmq_pull: Endpoint,
+    pub(crate) zmq_router: Endpoint,
     pub(crate) feed: Endpoint,
     /// Where metrics are told, if anywhere.
     pub(crate) admin: Option<Endpoint>,
@@ -36,6 +37,10 @@ struct File {
     resp: Option<String>,
     zmq_pub: Option<String>,
     zmq_pull: Option<String>,
+    zmq_router: Option<String>,
+    zmq_mechanism: Option<ZmqMechanism>,
+    zmq_curve_key: Option<PathBuf>,
+    zmq_curve_clients: Option<PathBuf>,
     feed: Option<String>,
     admin: Option<String>,
     source: Vec<String>,
@@ -109,6 +114,7 @@ impl Config {
             sources: source,
             plant: plant::options(&options.plant, &file.mx, &place)?,
             pinned: pin,
+            zmq_security: zmq_security(&file, options)?,
             ..HubConfig::default()
         };
         if !options.live_prefix.is_empty() {
@@ -147,6 +153,12 @@ impl Config {
                 "zmq-pull",
                 file.zmq_pull.as_ref(),
                 "127.0.0.1:5557",
+            )?,
+            zmq_router: endpoint(
+                &options.zmq_router,
+                "zmq-router",
+                file.zmq_router.as_ref(),
+                "127.0.0.1:5558",
             )?,
             feed: endpoint(&options.feed, "feed", file.feed.as_ref(), "127.0.0.1:9876")?,
             admin,
@@ -236,6 +248,44 @@ fn parameters(
         Ok((name, value))
     };
     pairs.into_iter().map(check).collect()
+}
+
+/// What ZeroMQ peers must prove.
+fn zmq_security(file: &File, options: &ServeOptions) -> Result<ZmqSecurity, Failure> {
+    let key = options
+        .zmq_curve_key
+        .as_ref()
+        .or(file.zmq_curve_key.as_ref());
+    let clients = options.zmq_curve_clients.as_ref();
+    let clients = clients.or(file.zmq_curve_clients.as_ref());
+    match options.zmq_mechanism.or(file.zmq_mechanism) {
+        Some(ZmqMechanism::Curve) => {
+            let key = key.ok_or_else(|| {
+                Failure::usage("--zmq-mechanism curve needs --zmq-curve-key FILE (see curve-keys)")
+            })?;
+            let secret = read_text(key, "--zmq-curve-key")?;
+            let listed = clients.map(|path| read_text(path, "--zmq-curve-clients"));
+            let listed = listed.transpose()?;
+            ZmqSecurity::curve(&secret, listed.as_deref()).map_err(|error| {
+                let place = match (error.starts_with("line"), clients) {
+                    (true, Some(clients)) => clients,
+                    _ => key,
+                };
+                Failure::usage(format!("{}: {error}", place.display()))
+            })
+        }
+        _ if key.is_some() || clients.is_some() => Err(Failure::usage(
+            "--zmq-curve-key and --zmq-curve-clients need --zmq-mechanism curve",
+        )),
+        Some(ZmqMechanism::Plain) => Ok(ZmqSecurity::Plain),
+        Some(ZmqMechanism::Null) | None => Ok(ZmqSecurity::Null),
+    }
+}
+
+fn read_text(path: &Path, option: &str) -> Result<String, Failure> {
+    let place = path.display();
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("{option}: cannot read {place}: {error}")))
 }
 
 fn read_file(path: &Path) -> Result<File, Failure> {

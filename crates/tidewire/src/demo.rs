@@ -31,6 +31,7 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
         &config.resp,
         &config.zmq_pub,
         &config.zmq_pull,
+        &config.zmq_router,
         &config.feed,
     ];
     let lines = introduction(&addresses, wanted);
@@ -157,14 +158,21 @@ impl Feed {
 }
 
 /// The addresses, and what to type in another terminal.
-fn introduction(addresses: &Addresses, wanted: [&Endpoint; 4]) -> Vec<String> {
+fn introduction(addresses: &Addresses, wanted: [&Endpoint; 5]) -> Vec<String> {
     let stands = [
         &addresses.resp,
         &addresses.zmq_pub,
         &addresses.zmq_pull,
+        &addresses.zmq_router,
         &addresses.feed,
     ];
-    let names = ["Redis", "ZeroMQ publish", "ZeroMQ ingest", "native feed"];
+    let names = [
+        "Redis",
+        "ZeroMQ publish",
+        "ZeroMQ ingest",
+        "ZeroMQ requests",
+        "native feed",
+    ];
     let mut lines = vec!["tidewire demo: a hub, and a simulated exchange that feeds it".to_owned()];
     for ((name, stands), wanted) in names.iter().zip(stands).zip(wanted) {
         let free_one_wanted = wanted.tcp().is_some_and(|address| address.port() == 0);

@@ -3,6 +3,7 @@
 mod admin;
 mod bench;
 mod config;
+mod curve_keys;
 mod decode;
 mod demo;
 mod failure;
@@ -44,6 +45,7 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::Serve(options) => server::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Decode(options) => decode::run(&options),
+        Command::CurveKeys => curve_keys::run(),
         Command::Replay(options) => replay::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),

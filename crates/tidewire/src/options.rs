@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
 use tidewire_lane::Endpoint;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Simulate(SimulateOptions),
     /// Show messages as annotated fields.
     Decode(DecodeOptions),
+    /// Make a pair of keys for ZeroMQ's CURVE.
+    CurveKeys,
     /// Play a DBN file into a running hub.
     Replay(ReplayOptions),
     /// Run hub and simulated exchange, and watch them: the place to begin.
@@ -70,6 +73,20 @@ pub(crate) struct ServeOptions {
     /// ZeroMQ pushers [default: tcp://127.0.0.1:5557].
     #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_PULL")]
     pub(crate) zmq_pull: Option<Endpoint>,
+    /// ZeroMQ peers that ask for values, REQ and DEALER [default: tcp://127.0.0.1:5558].
+    #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_ROUTER")]
+    pub(crate) zmq_router: Option<Endpoint>,
+    /// What ZeroMQ peers must prove: plain asks for the name and password of a user, curve for
+    /// keys [default: null].
+    #[arg(long, value_name = "NAME", value_enum, env = "TIDEWIRE_ZMQ_MECHANISM")]
+    pub(crate) zmq_mechanism: Option<ZmqMechanism>,
+    /// With curve: a file with the secret key of the ZeroMQ ports (see curve-keys).
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_ZMQ_CURVE_KEY")]
+    pub(crate) zmq_curve_key: Option<PathBuf>,
+    /// With curve: a file with a line PUBLIC-KEY USER for each client [default: every client is
+    /// the user default].
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_ZMQ_CURVE_CLIENTS")]
+    pub(crate) zmq_curve_clients: Option<PathBuf>,
     /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
     pub(crate) feed: Option<Endpoint>,
@@ -114,6 +131,18 @@ pub(crate) struct ServeOptions {
     /// --save 60 1.
     #[arg(last = true, value_name = "DIRECTIVE", allow_hyphen_values = true)]
     pub(crate) directives: Vec<String>,
+}
+
+/// What ZeroMQ peers must prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ZmqMechanism {
+    /// Nothing.
+    Null,
+    /// Name and password of a user, in clear text.
+    Plain,
+    /// Keys; traffic is encrypted.
+    Curve,
 }
 
 /// Options of `simulate`.

@@ -38,6 +38,7 @@ pub(crate) struct Listeners {
     resp_more: Vec<Listener>,
     zmq_pub: Listener,
     zmq_pull: Listener,
+    zmq_router: Listener,
     feed: Listener,
     admin: Option<Admin>,
 }
@@ -48,6 +49,7 @@ pub(crate) struct Addresses {
     pub(crate) resp: Endpoint,
     pub(crate) zmq_pub: Endpoint,
     pub(crate) zmq_pull: Endpoint,
+    pub(crate) zmq_router: Endpoint,
     pub(crate) feed: Endpoint,
 }
 
@@ -83,6 +85,7 @@ impl Listeners {
                 .collect::<Result<_, _>>()?,
             zmq_pub: bind(&config.zmq_pub, port::ZMQ_PUBLISH, "--zmq-pub")?,
             zmq_pull: bind(&config.zmq_pull, port::ZMQ_PULL, "--zmq-pull")?,
+            zmq_router: bind(&config.zmq_router, port::ZMQ_ROUTER, "--zmq-router")?,
             feed: bind(&config.feed, port::FEED, "--feed")?,
             admin: config.admin.as_ref().map(Admin::bind).transpose()?,
         })
@@ -93,6 +96,7 @@ impl Listeners {
             resp: self.resp.endpoint().clone(),
             zmq_pub: self.zmq_pub.endpoint().clone(),
             zmq_pull: self.zmq_pull.endpoint().clone(),
+            zmq_router: self.zmq_router.endpoint().clone(),
             feed: self.feed.endpoint().clone(),
         }
     }
@@ -116,7 +120,8 @@ impl Server {
             resp_more,
             zmq_pub: b,
             zmq_pull: c,
-            feed: d,
+            zmq_router: d,
+            feed: e,
             admin,
         } = listeners;
         let cores = if config.pin {
@@ -128,7 +133,7 @@ impl Server {
             config.hub.clone(),
             cores,
             "lane",
-            [a, b, c, d].into_iter().chain(resp_more).collect(),
+            [a, b, c, d, e].into_iter().chain(resp_more).collect(),
             Some(&resp),
             |_| None,
         )?;

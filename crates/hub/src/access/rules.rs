@@ -1,6 +1,6 @@
 //! What a user may do, and how it is told to: modifiers such as `on`, `>password` and `~key:*`.
 
-use tidewire_keyspace::Command;
+use tidewire_keyspace::{Command, lookup};
 use tidewire_resp::Arguments;
 
 use super::selector::{Access, Selector};
@@ -152,6 +152,16 @@ impl Rules {
     pub(super) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         let mut selectors = self.selectors.iter();
         selectors.any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
+    /// Whether all channels may be listened to whose names begin so.
+    pub(crate) fn allows_prefix(&self, prefix: &[u8]) -> bool {
+        let command = lookup(b"psubscribe");
+        let mut selectors = self.selectors.iter();
+        selectors.any(|selector| {
+            let may_listen = command.is_some_and(|command| selector.allows_command(command, None));
+            may_listen && selector.allows_prefix(prefix)
+        })
     }
 
     /// Whether every channel is still allowed that `other` allows, as far as the patterns tell.

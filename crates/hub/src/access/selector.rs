@@ -262,6 +262,19 @@ impl Selector {
         self.all_channels || self.channels.iter().any(|own| allows(own))
     }
 
+    /// Whether all channels whose names begin so may be used: a pattern must be a text that they
+    /// begin with, and `*`.
+    pub(super) fn allows_prefix(&self, prefix: &[u8]) -> bool {
+        let covers = |own: &[u8]| match own {
+            [text @ .., b'*'] => {
+                let is_plain = !text.iter().any(|byte| b"*?[\\".contains(byte));
+                is_plain && prefix.starts_with(text)
+            }
+            _ => false,
+        };
+        self.all_channels || self.channels.iter().any(|own| covers(own))
+    }
+
     /// Its commands as modifiers.
     pub(super) fn describe_commands(&self) -> String {
         let mut text = String::from(if self.from_all { "+@all" } else { "-@all" });

@@ -75,6 +75,8 @@ impl ServerProcess {
             .arg(format!("tcp://{}", addresses.zmq_pub))
             .arg("--zmq-pull")
             .arg(format!("tcp://{}", addresses.zmq_pull))
+            .arg("--zmq-router")
+            .arg("tcp://127.0.0.1:0")
             .arg("--feed")
             .arg(addresses.feed.to_string())
             .args(more);

@@ -34,6 +34,9 @@ pub(super) fn topics(hub: &Hub, _: u64, out: &mut String) {
         "zmq_rejected_messages",
         read(&hub.ingest.push_rejected),
     );
+    let [answered, refused] = &hub.zmq_requests;
+    line(out, "zmq_answered_requests", read(answered));
+    line(out, "zmq_refused_requests", read(refused));
 }
 
 pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
