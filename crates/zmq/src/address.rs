@@ -14,6 +14,8 @@ pub(crate) enum Address {
     /// What follows `ipc://`.
     Ipc(String),
     Inproc(String),
+    /// What follows `ws://`: host and port, and the path, which begins with `/`.
+    WebSocket(String, String),
 }
 
 impl Address {
@@ -26,6 +28,15 @@ impl Address {
             "tcp" => Ok(Address::Tcp(rest.to_owned())),
             "ipc" => Ok(Address::Ipc(rest.to_owned())),
             "inproc" => Ok(Address::Inproc(rest.to_owned())),
+            "ws" => {
+                let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                let path = if path.is_empty() { "/" } else { path };
+                let is_visible = path.bytes().all(|byte| byte.is_ascii_graphic());
+                match !host.is_empty() && is_visible && path.len() <= WS_PATH_BYTES_MAX {
+                    true => Ok(Address::WebSocket(host.to_owned(), path.to_owned())),
+                    false => Err(Error::InvalidArgument),
+                }
+            }
             _ => Err(Error::UnknownTransport),
         }
     }
@@ -145,6 +156,8 @@ fn interface_index(name: &str) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// Far above what servers take in a request's first line.
+const WS_PATH_BYTES_MAX: usize = 2_048;
 /// What `sockaddr_un` holds, its closing zero left out.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
@@ -159,6 +172,11 @@ mod tests {
             Address::parse("inproc://a"),
             Ok(Address::Inproc("a".to_owned()))
         );
+        let ws = |host: &str, path: &str| Ok(Address::WebSocket(host.into(), path.into()));
+        assert_eq!(Address::parse("ws://a:1"), ws("a:1", "/"));
+        assert_eq!(Address::parse("ws://a:1/b/c?d"), ws("a:1", "/b/c?d"));
+        assert_eq!(Address::parse("ws:///b"), Err(Error::InvalidArgument));
+        assert_eq!(Address::parse("ws://a:1/b c"), Err(Error::InvalidArgument));
         assert_eq!(Address::parse("tcp"), Err(Error::InvalidArgument));
         assert_eq!(Address::parse("tcp://"), Err(Error::InvalidArgument));
         assert_eq!(Address::parse("pigeon://a"), Err(Error::UnknownTransport));

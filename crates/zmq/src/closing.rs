@@ -33,6 +33,27 @@ impl State {
         }
     }
 
+    /// A connection has come in whose handshake begins: where they are limited, the oldest one
+    /// makes room.
+    pub(crate) fn limit_handshakes(&mut self, key: Key) {
+        let most = self.options.handshakes_max as usize;
+        self.handshakes.push_back(key);
+        if self.handshakes.len() <= most {
+            return;
+        }
+        let peers = &self.peers;
+        self.handshakes.retain(|&key| {
+            let peer = peers.get(key);
+            peer.is_some_and(|peer| !peer.is_gone && peer.identity.is_none())
+        });
+        while self.handshakes.len() > most
+            && let Some(oldest) = self.handshakes.pop_front()
+        {
+            self.report_peer(oldest, Event::HandshakeFailedNoDetail, ETIMEDOUT);
+            self.lose(oldest, Loss::ByUs);
+        }
+    }
+
     /// Whether nothing is left to be sent.
     pub(crate) fn is_over(&mut self) -> bool {
         for key in self.peers.keys() {
@@ -143,3 +164,6 @@ fn remove_path(path: &std::path::Path) {
         let _ = std::fs::remove_file(path);
     }
 }
+
+/// What is told of a handshake that took too long.
+const ETIMEDOUT: u64 = 110;

@@ -344,7 +344,7 @@ impl State {
                 key
             }
         };
-        self.begin_link(key, descriptor);
+        self.begin_link(key, descriptor, true);
     }
 
     /// The next attempt: after the interval, which doubles up to its maximum, with jitter.
@@ -422,7 +422,10 @@ impl State {
         crate::transport::tune_tcp(&descriptor, &self.options);
         self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
         let key = self.peers.insert(Peer::new(Link::None, Some(endpoint)));
-        self.begin_link(key, descriptor);
+        self.begin_link(key, descriptor, false);
+        if self.options.handshakes_max > 0 {
+            self.limit_handshakes(key);
+        }
     }
 
     pub(crate) fn monitor_endpoint(&mut self, endpoint: Key, event: Event, value: i32) {

@@ -26,6 +26,8 @@ pub use error::Error;
 mod kind;
 pub use kind::SocketType;
 
+mod last_value;
+
 mod life;
 mod link;
 mod mail;
@@ -43,6 +45,7 @@ pub use observe::PeerStatus;
 
 mod option_table;
 mod options;
+pub mod own_options;
 mod peer;
 mod pipe;
 

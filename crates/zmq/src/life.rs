@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustix::event::epoll;
 use tidewire_zmtp::curve::{Keypair, SecretKey};
+use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{self as zmtp, Connection, status_code};
 
 use crate::endpoint::{Loss, Phase};
@@ -21,14 +22,10 @@ use crate::state::{Last, State, Timer, Token};
 
 impl State {
     /// A transport is there: greets the peer.
-    pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd) {
+    pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, is_ours: bool) {
         let peer_address = crate::transport::remote_address(&descriptor);
-        let mut link = match self.kind.wire() {
-            Some(kind) if !self.options.router_raw => {
-                let config = self.wire_config(kind);
-                StreamLink::zmtp(descriptor, Connection::new(config, self.now_ns))
-            }
-            _ => StreamLink::raw(descriptor),
+        let Some(mut link) = self.new_link(key, descriptor, is_ours) else {
+            return self.lose(key, Loss::ByUs);
         };
         link.peer_address = peer_address.map_or(String::new(), |address| address.ip().to_string());
         link.interest = Interest {
@@ -51,6 +48,39 @@ impl State {
             return self.raw_ready(key);
         }
         self.flush(key);
+    }
+
+    /// What is spoken with a new peer; `None`: there is no way to begin.
+    fn new_link(&self, key: Key, descriptor: OwnedFd, is_ours: bool) -> Option<StreamLink> {
+        let kind = self.kind.wire().filter(|_| !self.options.router_raw);
+        let Some(kind) = kind else {
+            return Some(StreamLink::raw(descriptor));
+        };
+        let mut config = self.wire_config(kind);
+        let Some(place) = self.websocket_place(key) else {
+            let connection = Connection::new(config, self.now_ns);
+            return Some(StreamLink::zmtp(descriptor, connection));
+        };
+        config.websocket = true;
+        let websocket = match is_ours {
+            false => WebSocket::server(&config),
+            true => {
+                let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+                let path = if path.is_empty() { "/" } else { path };
+                // What stands before it says where to connect from.
+                let host = host.rsplit(';').next().unwrap_or(host);
+                WebSocket::client(host, path, &config).ok()?
+            }
+        };
+        let connection = Connection::new(config, self.now_ns);
+        Some(StreamLink::websocket(descriptor, connection, websocket))
+    }
+
+    /// Host, port and path of the endpoint that a peer came by, if that is one of WebSocket.
+    fn websocket_place(&self, key: Key) -> Option<String> {
+        let origin = self.peers.get(key)?.origin?;
+        let place = self.endpoints.get(origin)?.name.strip_prefix("ws://")?;
+        Some(place.to_owned())
     }
 
     fn wire_config(&self, kind: zmtp::SocketType) -> zmtp::Config {
@@ -428,7 +458,8 @@ impl State {
         peer.zap = None;
         let link = std::mem::replace(&mut peer.link, Link::None);
         let had_link = match link {
-            Link::Stream(link) => {
+            Link::Stream(mut link) => {
+                link.say_goodbye();
                 self.unwatch_descriptor(&*link);
                 self.writes_watched -= usize::from(link.interest.write);
                 let descriptor = link.raw_descriptor();
@@ -502,8 +533,7 @@ impl State {
         };
         peer.is_gone = true;
         peer.is_attached = false;
-        peer.backlog.clear();
-        peer.backlog_messages = 0;
+        peer.clear_backlog();
         if self.routes.get(&peer.routing_id) == Some(&key) {
             self.routes.remove(&peer.routing_id);
         }

@@ -22,6 +22,8 @@ pub(crate) enum Event {
     HandshakeSucceeded = 0x1000,
     HandshakeFailedProtocol = 0x2000,
     HandshakeFailedAuth = 0x4000,
+    /// Our own: above all that libzmq's masks for everything name.
+    DropsBegin = crate::own_options::EVENT_DROPS_BEGIN,
 }
 
 /// Where a socket's events go.

@@ -1,8 +1,11 @@
 //! What a program can know of its peers.
 
 use crate::error::Error;
+use crate::monitor::Event;
 use crate::peer::Link;
+use crate::slab::Key;
 use crate::socket::Socket;
+use crate::state::State;
 
 /// One peer, as [`Socket::peers`] found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct PeerStatus {
     pub is_connected: bool,
     /// Messages handed over that are not yet with the kernel or the other socket.
     pub queued: u64,
+    /// Bytes of them, where they wait for a connection.
+    pub queued_bytes: u64,
     /// Messages handed over for it since it is known.
     pub sent: u64,
     /// Messages taken from it.
@@ -67,6 +72,7 @@ impl Socket {
                     Link::None => false,
                 },
                 queued: peer.pending_messages() as u64,
+                queued_bytes: peer.pending_bytes() as u64,
                 sent: peer.counters.sent,
                 received: peer.counters.received,
                 dropped: peer.counters.dropped,
@@ -75,3 +81,29 @@ impl Socket {
             .collect())
     }
 }
+
+impl State {
+    /// Tells that messages to a peer are being dropped: once for a row of drops that lie close
+    /// together.
+    #[cold]
+    pub(crate) fn report_drop(&mut self, key: Key) {
+        let now_ns = crate::clock::now_ns();
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let before_ns = std::mem::replace(&mut peer.dropped_ns, now_ns.max(1));
+        if before_ns != 0 && now_ns.saturating_sub(before_ns) < DROPS_APART_NS {
+            return;
+        }
+        let (descriptor, remote) = match &peer.link {
+            Link::Stream(link) => (link.raw_descriptor() as u64, link.peer_address.clone()),
+            Link::Pipe(_) | Link::None => (0, String::new()),
+        };
+        let origin = peer.origin.and_then(|origin| self.endpoints.get(origin));
+        let local = origin.map_or(String::new(), |endpoint| endpoint.name.clone());
+        self.report(Event::DropsBegin, descriptor, &local, &remote);
+    }
+}
+
+/// Drops further apart than this are no row.
+const DROPS_APART_NS: u64 = 1_000_000_000;

@@ -4,7 +4,9 @@ use tidewire_zmtp::z85;
 
 use crate::error::Error;
 use crate::kind::SocketType;
+use crate::last_value::LastValues;
 use crate::options::{Mechanism, Options};
+use crate::own_options as own;
 use crate::peer::Link;
 use crate::state::State;
 
@@ -58,6 +60,10 @@ impl State {
             }
             _ => self.set_int(number, i32::from_ne_bytes(exact(value)?))?,
         }
+        if number == own::LAST_VALUES {
+            let topics_max = self.options.last_values_max as usize;
+            self.last_values = (topics_max > 0).then(|| LastValues::new(topics_max));
+        }
         if matches!(number, SNDHWM | RCVHWM) {
             self.change_pipe_marks();
         }
@@ -97,7 +103,8 @@ impl State {
             | XPUB_NODROP
             | XPUB_MANUAL
             | XPUB_WELCOME_MSG
-            | XPUB_MANUAL_LAST_VALUE => kind.is_publisher(),
+            | XPUB_MANUAL_LAST_VALUE
+            | own::LAST_VALUES => kind.is_publisher(),
             XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber(),
             INVERT_MATCHING => kind.is_publisher() || kind.is_subscriber(),
             ONLY_FIRST_SUBSCRIBE => kind.is_publisher() || kind.is_subscriber(),
@@ -122,6 +129,7 @@ impl State {
             match subscribes {
                 true => {
                     self.subscribers.insert(topic, last);
+                    self.send_last_values(last, topic);
                 }
                 false => {
                     self.subscribers.remove_pair(topic, last);
@@ -369,6 +377,10 @@ fn int_option(options: &mut Options, number: i32) -> Option<Int<'_>> {
         IN_BATCH_SIZE => Int::Number(&mut options.in_batch_bytes, 1..=i32::MAX),
         OUT_BATCH_SIZE => Int::Number(&mut options.out_batch_bytes, 1..=i32::MAX),
         BUSY_POLL => Int::Number(&mut options.busy_poll, any),
+        own::SNDHWM_BYTES => Int::Number(&mut options.send_high_water_bytes, from_zero),
+        own::RCVHWM_BYTES => Int::Number(&mut options.receive_high_water_bytes, from_zero),
+        own::HANDSHAKES_MAX => Int::Number(&mut options.handshakes_max, from_zero),
+        own::LAST_VALUES => Int::Number(&mut options.last_values_max, from_zero),
         IPV6 => Int::Switch(&mut options.ipv6),
         IMMEDIATE => Int::Switch(&mut options.immediate),
         CONFLATE => Int::Switch(&mut options.conflate),

@@ -17,6 +17,13 @@ pub(crate) struct Options {
     pub(crate) message_bytes_max: i64,
     pub(crate) send_high_water: i32,
     pub(crate) receive_high_water: i32,
+    /// Bytes; 0: no limit.
+    pub(crate) send_high_water_bytes: i32,
+    pub(crate) receive_high_water_bytes: i32,
+    /// Handshakes of incoming connections under way; 0: no limit.
+    pub(crate) handshakes_max: i32,
+    /// Topics whose last message is kept; 0: none.
+    pub(crate) last_values_max: i32,
     pub(crate) multicast_hops: i32,
     pub(crate) multicast_packet_bytes: i32,
     pub(crate) receive_timeout_ms: i32,
@@ -115,6 +122,10 @@ impl Default for Options {
             message_bytes_max: -1,
             send_high_water: 1000,
             receive_high_water: 1000,
+            send_high_water_bytes: 0,
+            receive_high_water_bytes: 0,
+            handshakes_max: 0,
+            last_values_max: 0,
             multicast_hops: 1,
             multicast_packet_bytes: 1500,
             receive_timeout_ms: -1,

@@ -21,8 +21,11 @@ pub(crate) struct Peer {
     /// Handed over while the connection could not take it: whole messages, frame by frame.
     pub(crate) backlog: VecDeque<Message>,
     pub(crate) backlog_messages: usize,
+    pub(crate) backlog_bytes: usize,
     /// Received, and waiting for the program.
     pub(crate) incoming: VecDeque<Frames>,
+    /// Bytes of what has come in since `incoming` was last empty.
+    pub(crate) incoming_bytes: usize,
     pub(crate) counters: Counters,
     /// It is in the queue of those that may have something to read.
     pub(crate) is_readable: bool,
@@ -35,6 +38,8 @@ pub(crate) struct Peer {
     /// What ZAP is being asked about it.
     pub(crate) zap: Option<crate::zap::Inquiry>,
     pub(crate) identity: Option<Arc<Properties>>,
+    /// When a message to it was last dropped, where somebody wants to know; 0: never.
+    pub(crate) dropped_ns: u64,
 }
 
 /// How a peer is reached.
@@ -64,7 +69,9 @@ impl Peer {
             is_attached: false,
             backlog: VecDeque::new(),
             backlog_messages: 0,
+            backlog_bytes: 0,
             incoming: VecDeque::new(),
+            incoming_bytes: 0,
             counters: Counters::default(),
             is_readable: false,
             is_dirty: false,
@@ -72,6 +79,7 @@ impl Peer {
             is_gone: false,
             zap: None,
             identity: None,
+            dropped_ns: 0,
         }
     }
 
@@ -83,6 +91,23 @@ impl Peer {
                 Link::Pipe(pipe) => pipe.pending(),
                 Link::None => 0,
             }
+    }
+
+    /// Bytes that have been handed over and are not with the kernel; what is on its way to a
+    /// socket of this process is not counted.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.backlog_bytes
+            + match &self.link {
+                Link::Stream(link) => link.pending_bytes(),
+                Link::Pipe(_) | Link::None => 0,
+            }
+    }
+
+    /// Forgets what waits for a connection.
+    pub(crate) fn clear_backlog(&mut self) {
+        self.backlog.clear();
+        self.backlog_messages = 0;
+        self.backlog_bytes = 0;
     }
 
     /// Whether everything handed over has left this process, or reached the other socket.

@@ -83,6 +83,7 @@ impl State {
         {
             self.manual.push(Some(key), 1, topic);
         }
+        self.send_last_values(key, topic);
     }
 
     /// PUB and XPUB: a peer wants them no more.

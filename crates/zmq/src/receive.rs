@@ -142,6 +142,7 @@ impl State {
             if let Some(frames) = peer.incoming.pop_front() {
                 peer.counters.received += 1;
                 if peer.incoming.is_empty() {
+                    peer.incoming_bytes = 0;
                     self.resume_reading(key);
                 }
                 return Some(frames);
@@ -186,11 +187,15 @@ impl State {
             mark if mark > 0 && !self.options.conflate => mark as usize,
             _ => usize::MAX,
         };
+        let bytes_max = match self.options.receive_high_water_bytes {
+            limit if limit > 0 && !self.options.conflate => limit as usize,
+            _ => usize::MAX,
+        };
         loop {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;
             };
-            if peer.incoming.len() >= high_water {
+            if peer.incoming.len() >= high_water || peer.incoming_bytes >= bytes_max {
                 return self.watch(key, |interest| interest.read = false);
             }
             let inbound = match &mut peer.link {
@@ -211,6 +216,7 @@ impl State {
                         peer.counters.conflated += peer.incoming.len() as u64;
                         peer.incoming.clear();
                     }
+                    peer.incoming_bytes += frames.bytes();
                     peer.incoming.push_back(frames);
                     self.mark_readable(key);
                 }

@@ -189,7 +189,11 @@ impl State {
         let key = self.exchange.peer.take();
         Ok(match key {
             Some(key) if self.can_write(key) => Target::Peer(key),
-            _ => Target::Nobody,
+            Some(key) => {
+                self.count_drop(key);
+                Target::Nobody
+            }
+            None => Target::Nobody,
         })
     }
 
@@ -220,6 +224,9 @@ impl State {
 
     /// Sends one message to everybody in `matched`.
     fn publish(&mut self, head: &mut Vec<Message>, mut last: Last<'_>) {
+        if let Some(values) = &mut self.last_values {
+            values.remember(head, &mut last);
+        }
         let matched = std::mem::take(&mut self.matched);
         let count = matched.len();
         for (index, &key) in matched.iter().enumerate() {
@@ -246,9 +253,12 @@ impl State {
         self.matched = matched;
     }
 
-    fn count_drop(&mut self, key: Key) {
+    pub(crate) fn count_drop(&mut self, key: Key) {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.counters.dropped += 1;
+            if self.monitor.is_some() {
+                self.report_drop(key);
+            }
         }
     }
 

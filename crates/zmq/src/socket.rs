@@ -498,6 +498,13 @@ impl State {
                     .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
                 (descriptor, name, None)
             }
+            Address::WebSocket(text, path) => {
+                let address = address::listen_address(&text, self.options.ipv6)?;
+                let (descriptor, name) = crate::transport::listen_tcp(address, &self.options)
+                    .inspect_err(|&error| self.report_bind_failure(endpoint, error))?;
+                let place = name.trim_start_matches("tcp://");
+                (descriptor, format!("ws://{place}{path}"), None)
+            }
             Address::Ipc(path) => crate::transport::listen_unix(&path, &self.options)
                 .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
             Address::Inproc(_) => return self.bind_inproc(endpoint),
@@ -536,7 +543,10 @@ impl State {
 
     fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
         let remote = match address {
-            Address::Tcp(text) => Remote::Tcp(address::Target::parse(&text)?),
+            // Both by TCP; the endpoint's name tells what is spoken there.
+            Address::Tcp(text) | Address::WebSocket(text, _) => {
+                Remote::Tcp(address::Target::parse(&text)?)
+            }
             Address::Ipc(path) => {
                 address::unix_address(&path)?;
                 Remote::Ipc(path)

@@ -15,6 +15,7 @@ use crate::clock::now_ns;
 use crate::context::ContextInner;
 use crate::endpoint::Endpoint;
 use crate::kind::SocketType;
+use crate::last_value::LastValues;
 use crate::link::Interest;
 use crate::message::Message;
 use crate::monitor::Monitor;
@@ -63,6 +64,10 @@ pub(crate) struct State {
     pub(crate) subscribers: PrefixTable<Key>,
     pub(crate) manual: crate::publish::Manual,
     pub(crate) matched: Vec<Key>,
+    /// PUB and XPUB: the last message of each topic, where they are kept for new subscribers.
+    pub(crate) last_values: Option<Box<LastValues>>,
+    /// Peers whose handshake is not done, the oldest first, where they are limited.
+    pub(crate) handshakes: VecDeque<Key>,
 
     /// Peers with output that is held back for a larger write.
     pub(crate) dirty: Vec<Key>,
@@ -184,6 +189,8 @@ impl State {
             subscribers: PrefixTable::new(),
             manual: crate::publish::Manual::default(),
             matched: Vec::new(),
+            last_values: None,
+            handshakes: VecDeque::new(),
             dirty: Vec::new(),
             burst: Burst::default(),
             broken: Vec::new(),
@@ -213,6 +220,9 @@ impl State {
     pub(crate) fn can_write(&mut self, key: Key) -> bool {
         let high_water = self.options.send_high_water as usize;
         let conflates = self.options.conflate;
+        if self.options.send_high_water_bytes > 0 && !self.has_room_in_bytes(key) {
+            return false;
+        }
         let Some(peer) = self.peers.get_mut(key) else {
             return false;
         };
@@ -234,6 +244,20 @@ impl State {
         self.peers
             .get(key)
             .is_some_and(|peer| peer.pending_messages() < high_water)
+    }
+
+    /// Whether fewer bytes wait for a peer than may, where they are limited.
+    #[cold]
+    fn has_room_in_bytes(&mut self, key: Key) -> bool {
+        let limit = self.options.send_high_water_bytes as usize;
+        let is_within =
+            |state: &State| (state.peers.get(key)).is_some_and(|peer| peer.pending_bytes() < limit);
+        if self.options.conflate || is_within(self) {
+            return true;
+        }
+        // Perhaps the kernel has room again.
+        self.flush(key);
+        is_within(self)
     }
 
     /// Sends a message to a peer: `head`, each with more to follow, then `last`.
@@ -272,11 +296,16 @@ impl State {
             Link::Stream(_) | Link::None => {
                 if self.options.conflate {
                     peer.counters.conflated += peer.backlog_messages as u64;
-                    peer.backlog.clear();
-                    peer.backlog_messages = 0;
+                    peer.clear_backlog();
                 }
-                peer.backlog.extend(head);
+                let Peer {
+                    backlog,
+                    backlog_bytes,
+                    ..
+                } = peer;
+                backlog.extend(head.inspect(|frame| *backlog_bytes += frame.len()));
                 let last = last.into_message();
+                peer.backlog_bytes += last.len();
                 self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
                 peer.backlog.push_back(last);
                 peer.backlog_messages += 1;
@@ -376,6 +405,7 @@ impl State {
                 && let Some(frame) = peer.backlog.pop_front()
             {
                 peer.backlog_messages -= usize::from(!frame.more());
+                peer.backlog_bytes -= frame.len();
                 link.push(frame);
             }
         }

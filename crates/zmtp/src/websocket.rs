@@ -126,6 +126,11 @@ impl WebSocket {
         &mut self.outgoing
     }
 
+    /// How many bytes are [`outgoing`](Self::outgoing).
+    pub fn outgoing_bytes(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// Whether the upgrade is done.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)

@@ -83,9 +83,21 @@ impl Input {
             self.start = 0;
         }
         if needed > self.buffer.len() {
-            // At most a short frame or a command, both within the limits of the machine.
-            self.buffer.resize(needed.next_power_of_two(), 0);
+            // A short frame or a command; of an encrypted body, which comes whole, the claimed
+            // length is believed only so far: what really comes makes the buffer grow.
+            let believed = needed.min((2 * self.buffer.len()).max(BELIEVED_BYTES));
+            self.buffer.resize(believed.next_power_of_two(), 0);
         }
+    }
+
+    /// Adds what came by another way than the descriptor.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.want(bytes.len() + self.end - self.start);
+        while self.buffer.len() - self.end < bytes.len() {
+            self.make_room();
+        }
+        self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
     }
 
     pub(crate) fn begin_long_body(&mut self, length: u64, more: bool) {

@@ -2,10 +2,12 @@
 
 mod input;
 mod output;
+mod websocket;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event};
 
 use crate::message::{Message, Properties};
@@ -13,12 +15,15 @@ use crate::message::{Message, Properties};
 pub(crate) use input::Fill;
 use input::{Input, LongBody};
 use output::Output;
+use websocket::WebSocketFilter;
 
 /// A connection over TCP or a Unix socket.
 #[derive(Debug)]
 pub(crate) struct StreamLink {
     descriptor: OwnedFd,
     wire: Wire,
+    /// What the bytes go through on their way, over ws.
+    filter: Option<Box<WebSocketFilter>>,
     input: Input,
     /// Frames of a message whose last one is not here yet.
     partial: Vec<Message>,
@@ -91,6 +96,17 @@ impl StreamLink {
         StreamLink::of(descriptor, Wire::Zmtp(Box::new(connection)))
     }
 
+    /// ZMTP behind a WebSocket.
+    pub(crate) fn websocket(
+        descriptor: OwnedFd,
+        connection: Connection,
+        websocket: WebSocket,
+    ) -> StreamLink {
+        let mut link = StreamLink::zmtp(descriptor, connection);
+        link.filter = Some(Box::new(WebSocketFilter::new(websocket)));
+        link
+    }
+
     pub(crate) fn raw(descriptor: OwnedFd) -> StreamLink {
         StreamLink::of(descriptor, Wire::Raw)
     }
@@ -99,6 +115,7 @@ impl StreamLink {
         StreamLink {
             descriptor,
             wire,
+            filter: None,
             input: Input::new(),
             partial: Vec::new(),
             output: Output::new(),
@@ -132,7 +149,10 @@ impl StreamLink {
 
     /// Reads once what the kernel has, straight into a long message where one has begun.
     pub(crate) fn fill(&mut self) -> Fill {
-        let fill = self.input.fill(&self.descriptor);
+        let fill = match &mut self.filter {
+            None => self.input.fill(&self.descriptor),
+            Some(filter) => filter.fill(&self.descriptor, &mut self.input),
+        };
         match fill {
             Fill::Closed | Fill::Failed(_) => self.is_at_end = true,
             Fill::Some | Fill::All | Fill::WouldBlock => {}
@@ -154,6 +174,22 @@ impl StreamLink {
     /// Goes on over the bytes received until something has come of them.
     #[inline]
     pub(crate) fn decode(&mut self, now_ns: u64) -> Inbound {
+        let inbound = self.decode_zmtp(now_ns);
+        match &mut self.filter {
+            Some(filter) if matches!(inbound, Inbound::Nothing) => match filter.take_broken() {
+                None => Inbound::Nothing,
+                Some(WireError::Closed) => {
+                    self.is_at_end = true;
+                    Inbound::Nothing
+                }
+                Some(error) => Inbound::Broken(error),
+            },
+            _ => inbound,
+        }
+    }
+
+    #[inline]
+    fn decode_zmtp(&mut self, now_ns: u64) -> Inbound {
         let Wire::Zmtp(machine) = &mut self.wire else {
             return match self.input.take_all() {
                 Some(message) => self.stamped(message, false),
@@ -233,6 +269,12 @@ impl StreamLink {
     /// far as the kernel takes them.
     pub(crate) fn push_slice(&mut self, bytes: &[u8], more: bool) -> std::io::Result<()> {
         let result = match &mut self.wire {
+            Wire::Zmtp(machine) if self.filter.is_some() => {
+                let mut message = Message::from_slice(bytes);
+                message.set_more(more);
+                self.output.push_frame(machine, message);
+                Ok(())
+            }
             Wire::Zmtp(machine) => self
                 .output
                 .push_slice(machine, &self.descriptor, bytes, more),
@@ -260,7 +302,11 @@ impl StreamLink {
     /// Bytes not yet with the kernel.
     #[inline]
     pub(crate) fn pending_bytes(&self) -> usize {
-        self.output.pending_bytes()
+        let filtered = match &self.filter {
+            None => 0,
+            Some(filter) => filter.pending_bytes(),
+        };
+        self.output.pending_bytes() + filtered
     }
 
     /// Puts what the machine itself has to say behind the output: before anything that the peer
@@ -277,7 +323,17 @@ impl StreamLink {
     #[inline]
     pub(crate) fn flush(&mut self) -> std::io::Result<bool> {
         self.push_outgoing();
-        self.output.flush(&self.descriptor)
+        match &mut self.filter {
+            None => self.output.flush(&self.descriptor),
+            Some(filter) => filter.flush(&mut self.output, &self.descriptor),
+        }
+    }
+
+    /// Says goodbye where the transport has a word for it.
+    pub(crate) fn say_goodbye(&mut self) {
+        if let Some(filter) = &mut self.filter {
+            filter.close(&self.descriptor);
+        }
     }
 }
 
@@ -292,6 +348,14 @@ impl Frames {
         match self {
             Frames::One(message) => message,
             Frames::Many(frames) => &frames[0],
+        }
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Frames::One(message) => message.len(),
+            Frames::Many(frames) => frames.iter().map(Message::len).sum(),
         }
     }
 

@@ -120,6 +120,21 @@ impl Output {
         self.append(|out| out.append(outgoing));
     }
 
+    /// Hands all of it to somebody who will write it in another form.
+    pub(crate) fn pour(&mut self, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        take(&self.bytes[self.head..])?;
+        self.bytes.clear();
+        self.head = 0;
+        self.rest_bytes = 0;
+        for segment in self.rest.drain(..) {
+            match segment {
+                Segment::Bytes(bytes) => take(&bytes)?,
+                Segment::Body(message, offset) => take(&message.as_slice()[offset..])?,
+            }
+        }
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn flush(&mut self, descriptor: &OwnedFd) -> io::Result<bool> {
         while self.pending_bytes() > 0 {
