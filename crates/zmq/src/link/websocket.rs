@@ -47,13 +47,20 @@ impl WebSocketFilter {
             Err(Errno::INTR) => return Fill::Some,
             Err(error) => return Fill::Failed(error),
         };
-        match self.websocket.receive(&self.received, &mut self.zmtp) {
-            Ok(consumed) => drop(self.received.drain(..consumed)),
-            Err(error) => {
-                self.received.clear();
-                self.broken = Some(error);
+        let mut consumed = 0;
+        // Behind the answer to an upgrade there may be frames, which are taken next.
+        while consumed < self.received.len() {
+            let rest = &self.received[consumed..];
+            match self.websocket.receive(rest, &mut self.zmtp) {
+                Ok(0) => break,
+                Ok(count) => consumed += count,
+                Err(error) => {
+                    consumed = self.received.len();
+                    self.broken = Some(error);
+                }
             }
         }
+        self.received.drain(..consumed);
         input.append(&self.zmtp);
         self.zmtp.clear();
         // A PONG, or the answer to an upgrade: if the kernel is full, the next flush takes it.
