@@ -598,7 +598,7 @@ impl Application for HubLane {
                             session.users_changed(hub, &self.fanout, context);
                         }
                         Session::Zmq(session) => session.users_changed(hub, context),
-                        Session::Feed(_) | Session::Source(_) => {}
+                        _ => {}
                     }
                 }
                 hub.access.set_looked(self.lane, generation);
