@@ -70,6 +70,9 @@ pub(crate) unsafe extern "C" fn zmq_setsockopt(
     status(|| {
         // SAFETY: the same.
         let socket = unsafe { socket(handle) }?;
+        if size == 0 && !value.is_null() && UNSET_BY_NULL.contains(&option) {
+            return Err(Errno(EINVAL));
+        }
         // SAFETY: they are there, says the caller. Null is nothing, whatever the size says.
         let value = unsafe { text::bytes(value, if value.is_null() { 0 } else { size }) }?;
         Ok(socket.set_option(option, value)?)
@@ -194,3 +197,6 @@ unsafe fn at_endpoint(
 }
 
 const USE_DESCRIPTOR: c_int = 89;
+/// Options that null unsets, while a text without a character is a mistake: the accept filter,
+/// the proxy, the device.
+const UNSET_BY_NULL: [c_int; 3] = [38, 68, 92];

@@ -125,6 +125,11 @@ impl State {
     /// Sends what a peer is still owed, as far as it goes without waiting, and lets it go.
     pub(crate) fn finish_peer(&mut self, key: Key) {
         self.flush(key);
+        if let Some(peer) = self.peers.get_mut(key) {
+            // What it sent and nobody took goes with the endpoint, whether it was decoded already
+            // or not.
+            peer.incoming.clear();
+        }
         let is_flushed = self
             .peers
             .get(key)

@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::kind::SocketType;
 use crate::mail::Mail;
 use crate::peer::{Link, Peer};
+use crate::polled::Polled;
 use crate::reactor::Reactor;
 use crate::signal::Signal;
 use crate::state::{State, Token};
@@ -31,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) context: Arc<ContextInner>,
     pub(crate) signal: Arc<Signal>,
     epoll: Arc<OwnedFd>,
+    /// There once the program has asked for a descriptor to poll.
+    polled: OnceLock<Polled>,
     pub(crate) reactor: Arc<Reactor>,
     state: Mutex<State>,
     is_closed: AtomicBool,
@@ -102,6 +105,7 @@ impl Core {
             context,
             signal,
             epoll,
+            polled: OnceLock::new(),
             reactor,
             state: Mutex::new(state),
             is_closed: AtomicBool::new(false),
@@ -185,6 +189,9 @@ impl Core {
     ) -> Result<usize, Error> {
         state.end_streak();
         state.flush_dirty();
+        if !ahead && let Some(polled) = self.polled.get() {
+            polled.lower();
+        }
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
         let found = if wait == Wait::Not {
             if state.descriptors == 0 && !self.signal.is_raised() {
@@ -224,6 +231,44 @@ impl Core {
         Ok(count)
     }
 
+    /// A publisher that has not sent for a moment learns first who has subscribed since: what
+    /// reached the machine before the message is then heeded.
+    #[inline]
+    pub(crate) fn look_before_publishing(&self, state: &mut State) {
+        if state.sending.is_open() || state.burst.is_on || state.descriptors == 0 {
+            return;
+        }
+        let now_ns = now_ns();
+        if now_ns.saturating_sub(state.looked_ns) > UNLOOKED_NS {
+            state.looked_ns = now_ns;
+            self.look(state);
+        }
+    }
+
+    /// Takes in what the network has at this moment.
+    #[cold]
+    fn look(&self, state: &mut State) {
+        let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let Ok((events, _)) = epoll::wait(&*self.epoll, &mut space[..], Some(&zero)) else {
+            return;
+        };
+        if events.is_empty() {
+            return;
+        }
+        state.now_ns = now_ns();
+        state.reads_left = READS_MAX;
+        for event in events.iter() {
+            state.handle(event.flags, Token::from_bits(event.data.u64()), false);
+        }
+        if !state.broken.is_empty() {
+            state.bury_broken();
+        }
+    }
+
     /// From here on this thread is the one that is woken.
     pub(crate) fn begin_wait(&self, state: &mut State) {
         state.waiters += 1;
@@ -246,9 +291,23 @@ impl Core {
         state.visit();
     }
 
-    /// What pollers wait for.
+    /// What pollers of this library wait for, who say so before.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+
+    /// What programs wait for by themselves.
+    pub(crate) fn polled_descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        let mut state = self.enter()?;
+        if let Some(polled) = self.polled.get() {
+            return Ok(polled.as_fd());
+        }
+        let polled = Polled::new(self.epoll.as_fd())?;
+        if state.can_receive() {
+            polled.raise();
+        }
+        self.signal.listen();
+        Ok(self.polled.get_or_init(|| polled).as_fd())
     }
 
     /// The background thread's turn: something has happened, or time has passed.
@@ -271,17 +330,22 @@ impl Core {
             return self.finish(state);
         }
         state.scheduled_ns = u64::MAX;
-        if state.is_polled && state.waiters == 0 && (state.can_receive() || state.can_send()) {
-            // The program looks at the descriptor: it must find it ready.
-            self.signal.raise();
-            state.has_visited = true;
-            state.is_watched = true;
-            return self.leave(&mut state);
+        if let Some(polled) = self.polled.get()
+            && self.has_news(&mut state)
+        {
+            polled.raise();
         }
         self.wake_waiters(&state);
         self.wake_tasks(&mut state);
         state.has_visited = false;
         self.leave(&mut state);
+    }
+
+    /// Whether a program that polls the descriptor must find it readable.
+    fn has_news(&self, state: &mut State) -> bool {
+        self.context.is_terminated()
+            || state.can_receive()
+            || (!state.is_told_writable && state.can_send())
     }
 
     /// Whoever waits must look again: what it waits for may have been done for it.
@@ -536,6 +600,8 @@ impl State {
 
 /// Reads on from one peer before the others are looked at again.
 const READS_MAX: u32 = 32;
+/// A publisher that sends without a pause looks at the network no more often than this.
+const UNLOOKED_NS: u64 = 20_000;
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;
 /// The background thread leaves a socket after so many rounds, that others have their turn.

@@ -378,7 +378,7 @@ impl State {
     }
 
     /// Gives an endpoint up for good, and with it the peer that it led to.
-    fn stop_connecting(&mut self, endpoint: Key) {
+    pub(crate) fn stop_connecting(&mut self, endpoint: Key) {
         let peer = self
             .connecter(endpoint)
             .and_then(|connecter| connecter.peer.take());

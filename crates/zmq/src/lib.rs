@@ -50,6 +50,7 @@ mod peer;
 mod pipe;
 
 mod poll;
+mod polled;
 pub use poll::{PollItem, PollTarget, poll};
 
 mod proxy;

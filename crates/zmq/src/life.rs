@@ -197,7 +197,7 @@ impl State {
                 if let Some(code) = status_code(&reason) {
                     self.report_peer(key, Event::HandshakeFailedAuth, u64::from(code));
                 }
-                self.lose(key, Loss::Protocol);
+                self.refused(key);
             }
             Inbound::Broken(error) => {
                 let is_ready = self
@@ -212,6 +212,19 @@ impl State {
                 self.lose(key, Loss::Protocol);
             }
             Inbound::Message(_) | Inbound::Nothing => {}
+        }
+    }
+
+    /// The peer does not let us in, and would not the next time: the RFC forbids to come back
+    /// with the same credentials.
+    fn refused(&mut self, key: Key) {
+        let origin = self.peers.get(key).and_then(|peer| peer.origin);
+        let is_ours = origin.and_then(|origin| self.connecter(origin)).is_some();
+        self.lose(key, Loss::Protocol);
+        if let Some(endpoint) = origin
+            && is_ours
+        {
+            self.stop_connecting(endpoint);
         }
     }
 

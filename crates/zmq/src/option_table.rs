@@ -280,6 +280,10 @@ impl State {
         match int_option(&mut self.options, number) {
             Some(Int::Number(place, range)) if range.contains(&value) => *place = value,
             Some(Int::Switch(place)) if matches!(value, 0 | 1) => *place = value != 0,
+            // These are for systems and transports that are not here.
+            Some(Int::Switch(place)) if matches!(number, MULTICAST_LOOP | LOOPBACK_FASTPATH) => {
+                *place = value != 0;
+            }
             // Patterns take any number for yes.
             Some(Int::Switch(place)) if value > 0 && is_lenient(number) => *place = true,
             _ => return Err(Error::InvalidArgument),
@@ -400,6 +404,8 @@ fn int_option(options: &mut Options, number: i32) -> Option<Int<'_>> {
         XSUB_VERBOSE_UNSUBSCRIBE => Int::Switch(&mut options.xsub_verbose_unsubscribe),
         ONLY_FIRST_SUBSCRIBE => Int::Switch(&mut options.only_first_subscribe),
         INVERT_MATCHING => Int::Switch(&mut options.invert_matching),
+        MULTICAST_LOOP => Int::Switch(&mut options.multicast_loop),
+        LOOPBACK_FASTPATH => Int::Switch(&mut options.loopback_fastpath),
         _ => return None,
     })
 }
@@ -485,6 +491,8 @@ const MAXMSGSIZE: i32 = 22;
 const SNDHWM: i32 = 23;
 const RCVHWM: i32 = 24;
 const MULTICAST_HOPS: i32 = 25;
+const MULTICAST_LOOP: i32 = 96;
+const LOOPBACK_FASTPATH: i32 = 94;
 const RCVTIMEO: i32 = 27;
 const SNDTIMEO: i32 = 28;
 const IPV4ONLY: i32 = 31;

@@ -25,6 +25,8 @@ pub(crate) struct Options {
     /// Topics whose last message is kept; 0: none.
     pub(crate) last_values_max: i32,
     pub(crate) multicast_hops: i32,
+    pub(crate) multicast_loop: bool,
+    pub(crate) loopback_fastpath: bool,
     pub(crate) multicast_packet_bytes: i32,
     pub(crate) receive_timeout_ms: i32,
     pub(crate) send_timeout_ms: i32,
@@ -127,6 +129,8 @@ impl Default for Options {
             handshakes_max: 0,
             last_values_max: 0,
             multicast_hops: 1,
+            multicast_loop: true,
+            loopback_fastpath: false,
             multicast_packet_bytes: 1500,
             receive_timeout_ms: -1,
             send_timeout_ms: -1,

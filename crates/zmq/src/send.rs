@@ -10,10 +10,17 @@ use crate::state::{Last, State};
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     /// Its first frame is here, its last is not.
-    pub(crate) is_open: bool,
+    is_open: bool,
     target: Target,
     /// What goes before the frame that comes next.
     frames: Vec<Message>,
+}
+
+impl Sending {
+    /// Whether the rest of a message is awaited.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

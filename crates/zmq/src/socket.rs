@@ -145,6 +145,9 @@ impl Socket {
     #[inline]
     pub fn send(&self, message: &mut Message, flags: SendFlags) -> Result<(), Error> {
         let mut state = self.core().enter()?;
+        if self.core().kind.is_publisher() {
+            self.core().look_before_publishing(&mut state);
+        }
         match state.send_frame(Last::Message(message), flags.more) {
             Ok(()) => {
                 *message = Message::new();
@@ -166,6 +169,9 @@ impl Socket {
     #[inline]
     pub fn send_bytes(&self, bytes: &[u8], flags: SendFlags) -> Result<(), Error> {
         let mut state = self.core().enter()?;
+        if self.core().kind.is_publisher() {
+            self.core().look_before_publishing(&mut state);
+        }
         match state.send_frame(Last::Slice(bytes), flags.more) {
             Ok(()) => {
                 self.sent(state, flags);
@@ -219,6 +225,7 @@ impl Socket {
                     return Err(error);
                 }
                 NotSent::Full if !is_first && wait.is_over() => {
+                    state.is_told_writable = false;
                     self.core().leave(&mut state);
                     return Err(Error::Again);
                 }
@@ -361,6 +368,7 @@ impl Socket {
         }
         self.drive(&mut state, Wait::Not)?;
         let events = state.events();
+        state.is_told_writable = events.writable;
         self.core().leave(&mut state);
         Ok(events)
     }
@@ -391,13 +399,7 @@ impl Socket {
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
-        let mut state = self.core().enter()?;
-        if !state.is_polled {
-            state.is_polled = true;
-            self.core().signal.listen();
-        }
-        drop(state);
-        Ok(self.core().descriptor())
+        self.core().polled_descriptor()
     }
 
     /// Tells what happens to the socket on a PAIR socket bound to `endpoint`; `None` ends it.

@@ -83,12 +83,14 @@ pub(crate) struct State {
     /// Calls that have driven the input.
     pub(crate) visits: u64,
     pub(crate) seen_visits: u64,
+    /// When a publisher has last looked for subscriptions.
+    pub(crate) looked_ns: u64,
     /// Threads that wait for this socket's epoll.
     pub(crate) waiters: u32,
     /// The last call has driven the input, so that the next one probably will.
     pub(crate) has_visited: bool,
-    /// The program polls the descriptor itself.
-    pub(crate) is_polled: bool,
+    /// The program has been told that it can send, and has not failed to since.
+    pub(crate) is_told_writable: bool,
     /// The background thread writes what a burst holds back.
     pub(crate) is_bursting: bool,
     /// The earliest time at which the background thread will look in.
@@ -199,9 +201,10 @@ impl State {
             is_watched: false,
             visits: 0,
             seen_visits: 0,
+            looked_ns: 0,
             waiters: 0,
             has_visited: false,
-            is_polled: false,
+            is_told_writable: false,
             is_bursting: false,
             scheduled_ns: u64::MAX,
             descriptors: 0,

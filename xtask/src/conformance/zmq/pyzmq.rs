@@ -23,6 +23,8 @@ impl Copied {
             fs::remove_dir_all(&folder).map_err(failed)?;
         }
         crate::conformance::suite::copy_folder(&source.join("tests"), &folder).map_err(failed)?;
+        // It says that coroutines are tests too.
+        fs::copy(source.join(SETTINGS), folder.join(SETTINGS)).map_err(failed)?;
         let environment = scratch.join("venv");
         let python = environment.join("bin/python");
         if !shell.program(&python, ["-c", "import zmq"]).succeeds() {
@@ -119,6 +121,7 @@ fn parse(text: &str) -> BTreeMap<String, Case> {
     cases
 }
 
+const SETTINGS: &str = "pytest.ini";
 const REQUIREMENTS: &str = "tests/conformance/pyzmq-requirements.txt";
 /// Both build programs of their own, against the sources.
 const NOT_RUN: [&str; 2] = ["test_mypy.py", "test_cython.py"];
