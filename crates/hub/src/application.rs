@@ -64,6 +64,8 @@ pub struct HubLane {
     /// A client may have left something unread.
     has_unread: bool,
     exchange: Option<Exchange>,
+    /// Turns taken, to time one in a few.
+    turns: u32,
     /// The journal's next sequence when other lanes were last told of it.
     feed_announced: u64,
     /// The shard whose tracked keys are next looked through for clients that have left.
@@ -94,6 +96,7 @@ impl HubLane {
             timed_sessions: 0,
             has_unread: false,
             exchange: None,
+            turns: 0,
             feed_announced: 0,
             tracking_sweep: 0,
             hub,
@@ -184,6 +187,7 @@ impl HubLane {
         self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
         if self.lane == 0 {
             self.hub.usage.look();
+            self.hub.follow_resident();
         }
         if self.lane == 0 && self.hub.durability.wants_ticks(&self.hub) {
             self.hub.durability.tick(&self.hub);
@@ -530,6 +534,9 @@ impl Application for HubLane {
             }
             // Being woken is all: `turn` looks at the journal, the stream, and what was left out.
             Mail::FeedAdvanced | Mail::Lagging | Mail::ReplicasAdvanced => {}
+            Mail::Listen { made, addresses } => {
+                context.change_listeners(port::RESP, &addresses, made);
+            }
             Mail::CutOff(id) => context.cut_off(id, CloseReason::Requested),
             Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
             Mail::Served {
@@ -607,8 +614,18 @@ impl Application for HubLane {
     }
 
     fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
+        self.turns = self.turns.wrapping_add(1);
+        let started = is_timed.then(Instant::now);
         let deadline_ns = self.turn_parts(context);
         self.hub.durability.log.before_replies(&self.hub);
+        let commands = std::mem::take(&mut self.sessions.turn_commands);
+        let turns = &self.hub.turns[self.lane];
+        turns.note_commands(commands);
+        if let Some(started) = started {
+            self.sessions.times_turn = false;
+            turns.note_upkeep(started.elapsed());
+        }
         deadline_ns
     }
 }
@@ -639,7 +656,8 @@ impl HubLane {
             || self.hub.parameters.limits_clients()
             || !self.sessions.replicas.is_empty()
             || self.lane == 0 && self.hub.replication.is_swept(&self.hub)
-            || self.lane == 0 && self.hub.durability.wants_ticks(&self.hub);
+            || self.lane == 0 && self.hub.durability.wants_ticks(&self.hub)
+            || self.lane == 0 && self.hub.parameters.limits_memory();
         if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
@@ -670,6 +688,8 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
+/// Of so many turns the upkeep of one is timed.
+const TURNS_A_TIMING: u32 = 64;
 /// How often sessions' deadlines are looked at.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.

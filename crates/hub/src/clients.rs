@@ -254,7 +254,9 @@ impl Client {
         let buffers = buffers
             .into_iter()
             .map(|bytes| bytes.load(Ordering::Relaxed));
-        CLIENT_BYTES + of(&self.watched, WATCHED_BYTES) + subscriptions + buffers.sum::<u64>()
+        let prefixes = self.tracking.prefix_bytes();
+        let watched = of(&self.watched, WATCHED_BYTES);
+        CLIENT_BYTES + watched + prefixes + subscriptions + buffers.sum::<u64>()
     }
 
     /// Notes whether its command has not ended.

@@ -8,7 +8,7 @@ use tidewire_keyspace::{Evicted, EvictionOrder, EvictionRules, Evictor};
 use tidewire_lane::{CloseReason, Context};
 
 use crate::hub::{Hub, LiveObserver, Mail, unix_ms, unix_ns};
-use crate::memory::used_bytes;
+use crate::memory::{resident_bytes, used_bytes};
 
 /// What is left of the memory that the process may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,27 @@ impl Hub {
         Room::Clearing
     }
 
+    /// The system gives more memory than is held, because freed blocks lie between others. Where
+    /// keys may give way, and `maxmemory-counts-resident` is on, so many of them do that the
+    /// process takes little more from the system than `maxmemory`: those who limit memory mean
+    /// that. To be called a few times a second.
+    pub(crate) fn follow_resident(&self) {
+        let parameters = &self.parameters;
+        let bytes_max = parameters.number("maxmemory");
+        let counts = parameters.is_on("maxmemory-counts-resident")
+            && bytes_max >= RESIDENT_BYTES_MIN
+            && parameters.eviction.lock().is_some();
+        let wanted = match counts {
+            false => 0,
+            // Nothing gives way: less would be kept for no use.
+            true if parameters.memory_is_full.load(Ordering::Relaxed) => 0,
+            true => reserve_for(resident_bytes(), used_bytes(), bytes_max),
+        };
+        if wanted != parameters.memory_reserve.load(Ordering::Relaxed) {
+            parameters.reserve_memory(bytes_max, wanted);
+        }
+    }
+
     /// `maxmemory-clients`: cuts off those clients who hold most, if all together hold too much.
     #[inline]
     pub(crate) fn evict_clients(&self, context: &mut Context<Mail>) {
@@ -154,6 +175,15 @@ impl Hub {
         }
         self.evictions.note(room);
     }
+}
+
+/// What to keep free of `maxmemory`, up to a tenth, so that the system gives 2 % more at most. What
+/// lies unused grows as keys give way, so that this goes on until new values find their place there.
+fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {
+    let unused = resident.saturating_sub(used);
+    let step = bytes_max / 1_000;
+    let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 10);
+    excess - excess % step
 }
 
 /// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.
@@ -200,6 +230,9 @@ pub(crate) fn time_max_ns(tenacity: u64) -> u64 {
     }
 }
 
+/// With less than this the program itself is a part of what the system gives that no key can
+/// make up for.
+const RESIDENT_BYTES_MIN: u64 = 128 << 20;
 /// Keys that go between two looks at the clock.
 const KEYS_A_LOOK: u64 = 16;
 /// How long to wait for what is being freed in the background.
@@ -220,6 +253,18 @@ mod tests {
                 .expiring_only
         );
         assert_eq!(rules_of(b"noeviction", 5), None);
+    }
+
+    #[test]
+    fn what_lies_unused_between_keys_is_kept_free() {
+        let limit = 1_000_000;
+        let reserve = |resident, used| reserve_for(resident, used, limit);
+        assert_eq!(reserve(500_000, 490_000), 0);
+        assert_eq!(reserve(1_020_000, 1_000_000), 0);
+        assert_eq!(reserve(570_500, 500_000), 50_000);
+        assert_eq!(reserve(1_020_000, 950_000), 50_000);
+        assert_eq!(reserve(1_500_000, 800_000), 100_000);
+        assert_eq!(reserve(1, 1_000_000), 0);
     }
 
     #[test]

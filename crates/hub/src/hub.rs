@@ -1,5 +1,6 @@
 //! What all lanes share.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,7 +11,7 @@ use tidewire_feed::journal::Journal;
 use tidewire_keyspace::{
     Audience, Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
 };
-use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Mailboxes};
+use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Listener, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 use tidewire_resp::number::DoubleText;
 
@@ -23,13 +24,14 @@ use crate::eviction::Evictions;
 use crate::fanout::FanoutCounters;
 use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
+use crate::listening::Listening;
 use crate::memory::Usage;
 use crate::monitor::Monitors;
 use crate::parameters::Parameters;
 use crate::plant::{Plant, PlantOptions, WriteRequest};
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
-use crate::rates::Rates;
+use crate::rates::{Rates, Turns};
 use crate::renames::Renames;
 use crate::replication::Replication;
 use crate::scripting::Scripting;
@@ -182,11 +184,15 @@ pub struct Hub {
     pub(crate) replication: Replication,
     /// What outlives the process.
     pub durability: Durability,
+    /// Where Redis clients connect.
+    pub(crate) listening: Listening,
     /// How full memory has been.
     pub(crate) usage: Usage,
     pub(crate) evictions: Evictions,
     /// What commands have done.
     pub(crate) statistics: Statistics,
+    /// What the lanes' turns were like.
+    pub(crate) turns: Vec<Turns>,
     /// Who looks at every command.
     pub(crate) attention: Attention,
     /// Client-side caching.
@@ -292,6 +298,13 @@ pub enum Mail {
         /// The error that it gets, if it gets one.
         result: Result<(), String>,
     },
+    /// Redis clients connect elsewhere from now on: to what was made, and to what stays.
+    Listen {
+        /// New ones.
+        made: Vec<Listener>,
+        /// Where there is to be a listener.
+        addresses: Vec<SocketAddr>,
+    },
 }
 
 impl Hub {
@@ -357,9 +370,11 @@ impl Hub {
             scripting: Scripting::new(config.lanes),
             replication,
             durability: Durability::default(),
+            listening: Listening::default(),
             usage: Usage::new(),
             evictions: Evictions::new(config.lanes),
             statistics: Statistics::new(config.lanes),
+            turns: (0..config.lanes).map(|_| Turns::default()).collect(),
             attention: Attention::default(),
             tracking: Tracking::default(),
             monitors: Monitors::default(),
@@ -525,7 +540,12 @@ impl Hub {
 
     /// CONFIG RESETSTAT.
     pub(crate) fn reset_statistics(&self) {
-        for counter in [&self.commands, &self.command_errors] {
+        for counter in [
+            &self.commands,
+            &self.command_errors,
+            &self.query_cut_off,
+            &self.fanout.cut_off,
+        ] {
             counter.store(0, Ordering::Relaxed);
         }
         self.access.reset_refusals();
@@ -548,7 +568,14 @@ impl Hub {
     #[cold]
     pub(crate) fn note_error(&self, text: &str) {
         self.command_errors.fetch_add(1, Ordering::Relaxed);
-        self.statistics.note_error(text);
+        if let Some(words) = self.statistics.note_error(text) {
+            tracing::warn!(
+                "Errorstats stopped adding new errors because their number has reached its limit, \
+                 which may be misuse of error_reply in scripts: see INFO errorstats; CONFIG \
+                 RESETSTAT counts them again"
+            );
+            tracing::warn!("Current errors code list: {}", words.join(", "));
+        }
     }
 
     /// Users have changed. Clients that wait with a command that they may run no more get their

@@ -47,6 +47,9 @@ pub use ingest::IngestCounters;
 
 mod listeners;
 
+mod listening;
+pub use listening::BindAddress;
+
 mod memory;
 
 mod metrics;

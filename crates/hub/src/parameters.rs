@@ -37,8 +37,11 @@ pub struct Parameters {
     pub(crate) query_bytes_max: AtomicU64,
     /// `proto-max-bulk-len`.
     pub(crate) bulk_bytes_max: AtomicU64,
-    /// `maxmemory`; 0 is none.
+    /// `maxmemory`, less what is kept in reserve; 0 is none.
     pub(crate) memory_bytes_max: AtomicU64,
+    /// What is kept free because the system gives more than is held; see
+    /// [`Hub::follow_resident`](crate::Hub::follow_resident).
+    pub(crate) memory_reserve: AtomicU64,
     /// Which keys give way: `maxmemory-policy` and `maxmemory-samples`.
     pub(crate) eviction: Mutex<Option<EvictionRules>>,
     /// `maxmemory-clients` in bytes; 0 is none.
@@ -142,6 +145,7 @@ impl Parameters {
             query_bytes_max: AtomicU64::default(),
             bulk_bytes_max: AtomicU64::default(),
             memory_bytes_max: AtomicU64::default(),
+            memory_reserve: AtomicU64::default(),
             eviction: Mutex::default(),
             clients_bytes_max: AtomicU64::default(),
             eviction_ns_max: AtomicU64::default(),
@@ -218,6 +222,15 @@ impl Parameters {
         String::from_utf8_lossy(&value.unwrap_or_default()).into_owned()
     }
 
+    /// The values of those that CONFIG SET names, with their names.
+    pub(crate) fn texts(&self, pairs: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let one = |(name, _): &(&[u8], &[u8])| {
+            let text = self.text(&String::from_utf8_lossy(name));
+            (name.to_vec(), text.into_bytes())
+        };
+        pairs.iter().map(one).collect()
+    }
+
     /// One value that is a number; 0 for any other.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or(0)
@@ -229,6 +242,13 @@ impl Parameters {
             "yes" => true,
             "local" => is_local,
             _ => false,
+        }
+    }
+
+    /// Notes what a parameter is without a word of the user's, as the start has shown.
+    pub(crate) fn note_started(&self, name: &str, value: &str) {
+        if let Some(number) = number_of(name) {
+            self.values.lock()[number] = value.into();
         }
     }
 
@@ -289,6 +309,11 @@ impl Parameters {
             || limit.soft_bytes != 0
     }
 
+    /// Whether there is a `maxmemory`.
+    pub(crate) fn limits_memory(&self) -> bool {
+        self.memory_bytes_max.load(Ordering::Relaxed) != 0
+    }
+
     /// What a client of a class may leave unread.
     #[inline]
     pub(crate) fn output_limit(&self, class: ClientClass) -> OutputLimit {
@@ -310,8 +335,7 @@ impl Parameters {
         self.query_bytes_max.store(query, Ordering::Relaxed);
         let bulk = number("proto-max-bulk-len");
         self.bulk_bytes_max.store(bulk, Ordering::Relaxed);
-        self.memory_bytes_max
-            .store(number("maxmemory"), Ordering::Relaxed);
+        self.reserve_memory(number("maxmemory"), 0);
         let clients = String::from_utf8_lossy(value_in(values, "maxmemory-clients"));
         let clients_bytes_max = clients_bytes_max(&clients, number("maxmemory"));
         self.clients_bytes_max
@@ -345,6 +369,18 @@ impl Parameters {
                 own.store(part, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Lets so much of `maxmemory` be held at most, and keeps the rest of it free.
+    pub(crate) fn reserve_memory(&self, bytes_max: u64, reserve: u64) {
+        self.memory_reserve.store(reserve, Ordering::Relaxed);
+        let held_max = bytes_max - reserve;
+        self.memory_bytes_max.store(held_max, Ordering::Relaxed);
+    }
+
+    /// Whether a switch is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.text(name) == "yes"
     }
 
     fn apply_slowness(&self, values: &[Vec<u8>]) {
@@ -447,7 +483,12 @@ fn given(config: &HubConfig) -> Vec<(&'static str, Vec<u8>)> {
     } else {
         "no"
     };
+    let bind = match config.redis_conf.is_some() {
+        true => "* -::*",
+        false => "127.0.0.1",
+    };
     vec![
+        ("bind", bind.into()),
         ("protected-mode", protects.into()),
         ("client-output-buffer-limit", limits.text().into()),
         ("dir", directory.display().to_string().into()),
@@ -466,14 +507,15 @@ fn number_in(values: &[Vec<u8>], name: &str) -> u64 {
     text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// The error of CONFIG SET where a value is right and what it asks for fails.
+pub(crate) fn failed_text(name: &[u8], reason: &str) -> String {
+    let name = String::from_utf8_lossy(name);
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+}
+
 fn unknown_text(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name).replace(['\r', '\n'], " ");
     format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
-}
-
-fn failed_text(name: &[u8], reason: &str) -> String {
-    let name = String::from_utf8_lossy(name);
-    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
 }
 
 /// Whether a parameter's value is not shown to those who look on.

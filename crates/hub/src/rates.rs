@@ -2,6 +2,8 @@
 //! while the first lane has something to do.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -32,6 +34,42 @@ pub(crate) struct Rate {
     pub(crate) turns: f64,
     /// µs of one turn.
     pub(crate) turn_us: f64,
+}
+
+/// What the turns of one lane were like. The lane alone writes.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// Of the turns whose upkeep was timed, all together.
+    upkeep_ns: AtomicU64,
+    commands_max: AtomicU64,
+}
+
+impl Turns {
+    /// So many commands were executed in one turn.
+    #[inline]
+    pub(crate) fn note_commands(&self, commands: u64) {
+        if commands > self.commands_max.load(Ordering::Relaxed) {
+            self.commands_max.store(commands, Ordering::Relaxed);
+        }
+    }
+
+    /// The upkeep of a turn took this long.
+    pub(crate) fn note_upkeep(&self, time: Duration) {
+        // Short ones are not lost by rounding: each counts as a microsecond at least.
+        let ns = (time.as_nanos() as u64).max(1_000);
+        let sum = self.upkeep_ns.load(Ordering::Relaxed) + ns;
+        self.upkeep_ns.store(sum, Ordering::Relaxed);
+    }
+
+    /// Of the turns that were timed, all together, µs.
+    pub(crate) fn upkeep_us(&self) -> u64 {
+        self.upkeep_ns.load(Ordering::Relaxed) / 1_000
+    }
+
+    /// The most commands in one turn.
+    pub(crate) fn commands_max(&self) -> u64 {
+        self.commands_max.load(Ordering::Relaxed)
+    }
 }
 
 impl Rates {

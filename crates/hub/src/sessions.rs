@@ -21,6 +21,10 @@ pub(crate) struct Sessions {
     pub(crate) replicas: LaneReplicas,
     /// Where Redis clients connect to, for CLIENT LIST.
     pub(crate) resp_address: String,
+    /// Commands executed in this turn.
+    pub(crate) turn_commands: u64,
+    /// How long the rest of this turn takes is asked for.
+    pub(crate) times_turn: bool,
     /// Connections of other protocols that were accepted during a long call.
     late: Vec<(ConnectionId, u16, Peer)>,
 }
@@ -31,6 +35,8 @@ impl Sessions {
             by_index: Vec::new(),
             replicas: LaneReplicas::default(),
             resp_address,
+            turn_commands: 0,
+            times_turn: false,
             late: Vec::new(),
         }
     }
@@ -68,7 +74,10 @@ impl Sessions {
         id: ConnectionId,
         peer: &Peer,
     ) {
-        let local = self.resp_address.clone();
+        let local = match context.local_address(id) {
+            Some(address) => address.to_string(),
+            None => self.resp_address.clone(),
+        };
         let (lane, unix_ns) = (context.lane(), context.unix_ns());
         let user = hub.access.default_user().clone();
         let client = hub

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{Command, commands};
@@ -11,7 +11,15 @@ use tidewire_keyspace::{Command, commands};
 #[derive(Debug)]
 pub(crate) struct Statistics {
     lanes: Vec<LaneStatistics>,
-    errors: Mutex<BTreeMap<String, u64>>,
+    errors: Mutex<Errors>,
+}
+
+/// Error replies by their first word.
+#[derive(Debug, Default)]
+struct Errors {
+    counts: BTreeMap<String, u64>,
+    /// There were too many distinct ones, so many: no more are counted until the next reset.
+    forgotten: u64,
 }
 
 /// The counters of one lane: a table of commands with open addressing. Only the lane writes, so
@@ -26,8 +34,8 @@ pub(crate) struct LaneStatistics {
 pub(crate) struct Slot {
     /// Address of the command; 0 while the slot is free.
     command: AtomicUsize,
-    /// Its time may grow with the data: every call is timed.
-    may_be_slow: AtomicBool,
+    /// Which of its calls are timed: [`SAMPLED`], [`NEXT`] or [`EVERY`].
+    timing: AtomicU8,
     calls: AtomicU64,
     rejected: AtomicU64,
     failed: AtomicU64,
@@ -66,26 +74,41 @@ impl Statistics {
         self.lanes[lane].slot(command)
     }
 
-    /// Counts an error reply by its first word.
+    /// Counts an error reply by its first word. Too many distinct ones are no errors that anybody
+    /// expects, but a script's or a client's own texts: then all are forgotten, and those to come
+    /// are not counted until the next reset. Returns what was forgotten, to be told.
     #[cold]
-    pub(crate) fn note_error(&self, text: &str) {
+    pub(crate) fn note_error(&self, text: &str) -> Option<Vec<String>> {
         let word = text.split(' ').next().unwrap_or_default();
         let mut errors = self.errors.lock();
-        if let Some(count) = errors.get_mut(word) {
-            *count += 1;
-        } else if errors.len() < ERRORS_MAX {
-            // Texts may be a client's own, as those of DEBUG ERROR.
-            errors.insert(word.chars().take(ERROR_CHARS_MAX).collect(), 1);
+        if errors.forgotten > 0 {
+            return None;
         }
+        if let Some(count) = errors.counts.get_mut(word) {
+            *count += 1;
+            return None;
+        }
+        if errors.counts.len() < ERRORS_MAX {
+            let word = word.chars().take(ERROR_CHARS_MAX).collect();
+            errors.counts.insert(word, 1);
+            return None;
+        }
+        let counts = std::mem::take(&mut errors.counts);
+        errors.counts.insert(ERRORS_OFF.to_owned(), 1);
+        errors.forgotten = counts.len() as u64;
+        Some(counts.into_keys().collect())
     }
 
     /// Error replies by their first word.
     pub(crate) fn errors(&self) -> Vec<(String, u64)> {
         let errors = self.errors.lock();
-        errors
-            .iter()
-            .map(|(word, count)| (word.clone(), *count))
-            .collect()
+        let counts = errors.counts.iter();
+        counts.map(|(word, count)| (word.clone(), *count)).collect()
+    }
+
+    /// Distinct errors that have been forgotten because there were too many.
+    pub(crate) fn forgotten_errors(&self) -> u64 {
+        self.errors.lock().forgotten
     }
 
     /// Commands that have been called or refused, by their full names.
@@ -118,13 +141,23 @@ impl Statistics {
         commands.iter().map(|(_, counts)| us(counts)).sum()
     }
 
+    /// Times have not been kept until now, and are from now on: of every command the next call is
+    /// timed, so that there is something to show.
+    pub(crate) fn time_next(&self) {
+        for slot in self.lanes.iter().flat_map(|lane| &lane.slots) {
+            let _ =
+                slot.timing
+                    .compare_exchange(SAMPLED, NEXT, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// Sets everything to zero. What a lane counts at this moment may survive.
     pub(crate) fn reset(&self) {
         self.lanes
             .iter()
             .flat_map(|lane| &lane.slots)
             .for_each(Slot::reset);
-        self.errors.lock().clear();
+        *self.errors.lock() = Errors::default();
     }
 }
 
@@ -142,7 +175,8 @@ impl LaneStatistics {
             }
             if found == 0 {
                 let is_brief = command.has_flag("fast") || BRIEF.contains(&command.full_name);
-                slot.may_be_slow.store(!is_brief, Ordering::Relaxed);
+                let timing = if is_brief { SAMPLED } else { EVERY };
+                slot.timing.store(timing, Ordering::Relaxed);
                 slot.command.store(address, Ordering::Release);
                 return slot;
             }
@@ -156,7 +190,7 @@ impl Slot {
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
         let calls = self.calls.load(Ordering::Relaxed);
-        calls.is_multiple_of(TIMED_EVERY) || self.may_be_slow.load(Ordering::Relaxed)
+        calls.is_multiple_of(TIMED_EVERY) || self.timing.load(Ordering::Relaxed) != SAMPLED
     }
 
     /// Counts a call.
@@ -188,6 +222,9 @@ impl Slot {
         raise(&self.timed_ns, ns);
         if !tracks {
             return;
+        }
+        if self.timing.load(Ordering::Relaxed) == NEXT {
+            self.timing.store(SAMPLED, Ordering::Relaxed);
         }
         let histogram = self
             .histogram
@@ -246,6 +283,11 @@ impl CommandCounts {
             0 => 0.0,
             timed => self.timed_ns as f64 / timed as f64 / 1_000.0,
         }
+    }
+
+    /// Whether it is known how many calls took how long.
+    pub(crate) fn has_percentiles(&self) -> bool {
+        self.histogram.iter().any(|count| *count > 0)
     }
 
     /// Microseconds that a part of the calls stays below.
@@ -318,6 +360,12 @@ fn bucket_end_ns(bucket: usize) -> u64 {
 
 /// A table of so many places is at most half full of commands and subcommands.
 const SLOTS: usize = 1024;
+/// One call in a few is timed.
+const SAMPLED: u8 = 0;
+/// The next call is timed, and then one in a few.
+const NEXT: u8 = 1;
+/// Its time may grow with the data: every call is timed.
+const EVERY: u8 = 2;
 /// Looking at the clock twice costs a tenth of a fast command.
 const TIMED_EVERY: u64 = 16;
 /// Commands without the flag `fast` whose time does not grow with the data either.
@@ -327,6 +375,8 @@ const BUCKETS: usize = 144;
 /// Distinct first words of errors, as Redis has it.
 const ERRORS_MAX: usize = 128;
 const ERROR_CHARS_MAX: usize = 64;
+/// What stands for all errors once there are too many.
+const ERRORS_OFF: &str = "ERRORSTATS_DISABLED";
 
 #[cfg(test)]
 mod tests {
@@ -391,9 +441,35 @@ mod tests {
     #[test]
     fn words_of_errors_are_bounded() {
         let statistics = Statistics::new(1);
-        (0..1_000).for_each(|number| statistics.note_error(&format!("E{number} text")));
-        statistics.note_error("E7");
-        assert_eq!(statistics.errors().len(), ERRORS_MAX);
+        let note = |number: usize| statistics.note_error(&format!("E{number} text"));
+        assert!(
+            (0..ERRORS_MAX)
+                .chain([7])
+                .all(|number| note(number).is_none())
+        );
         assert!(statistics.errors().contains(&("E7".to_owned(), 2)));
+        let told: Vec<_> = (0..1_000).filter_map(note).collect();
+        assert_eq!((told.len(), told[0].len()), (1, ERRORS_MAX));
+        assert_eq!(statistics.errors(), [(ERRORS_OFF.to_owned(), 1)]);
+        statistics.reset();
+        assert!(note(7).is_none());
+        assert_eq!(statistics.errors().len(), 1);
+    }
+
+    #[test]
+    fn a_command_is_timed_at_its_next_call_once_times_are_kept() {
+        let statistics = Statistics::new(1);
+        let get = lookup(b"get").unwrap();
+        let slot = statistics.of(0, get);
+        slot.called();
+        assert!(!slot.is_timed());
+        statistics.time_next();
+        assert!(slot.is_timed());
+        slot.took(1_000, true);
+        assert!(!slot.is_timed());
+        assert!(statistics.commands()[0].1.has_percentiles());
+        statistics.reset();
+        slot.called();
+        assert!(!statistics.commands()[0].1.has_percentiles());
     }
 }

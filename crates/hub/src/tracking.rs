@@ -9,7 +9,7 @@
 //! [`Keyspace::set_tracking`]: tidewire_keyspace::Keyspace::set_tracking
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -45,7 +45,10 @@ pub struct ClientTracking {
     flags: AtomicU32,
     /// The client that is told instead; 0: itself.
     redirect: AtomicU64,
-    prefixes: Mutex<Vec<Box<[u8]>>>,
+    /// None is the beginning of another.
+    prefixes: Mutex<BTreeSet<Box<[u8]>>>,
+    /// What they take.
+    prefix_bytes: AtomicU64,
 }
 
 /// What a client is told not to use any more.
@@ -120,7 +123,24 @@ impl ClientTracking {
 
     /// The prefixes that it hears of.
     pub(crate) fn prefixes(&self) -> Vec<Box<[u8]>> {
-        self.prefixes.lock().clone()
+        self.prefixes.lock().iter().cloned().collect()
+    }
+
+    /// What its prefixes take, bytes.
+    pub(crate) fn prefix_bytes(&self) -> u64 {
+        self.prefix_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A prefix of its own under which there are keys that are also under `prefix`.
+    pub(crate) fn overlapping(&self, prefix: &[u8]) -> Option<Box<[u8]>> {
+        let prefixes = self.prefixes.lock();
+        let up_to = (Bound::Unbounded, Bound::Included(prefix));
+        let shorter = prefixes.range::<[u8], _>(up_to).next_back();
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let longer = prefixes.range::<[u8], _>(from).next();
+        let shorter = shorter.filter(|known| prefix.starts_with(known));
+        let longer = longer.filter(|known| known.starts_with(prefix));
+        shorter.or(longer).cloned()
     }
 
     /// Whether what it reads with its next command is tracked.
@@ -166,10 +186,11 @@ impl Tracking {
                 let clients = registry.prefixes.entry(Box::from(*prefix)).or_default();
                 if !clients.contains(&client.id) {
                     clients.push(client.id);
-                    own.prefixes.lock().push(Box::from(*prefix));
+                    own.prefixes.lock().insert(Box::from(*prefix));
+                    let bytes = prefix.len() as u64 + PREFIX_BYTES;
+                    own.prefix_bytes.fetch_add(bytes, Ordering::Relaxed);
                 }
             }
-            own.prefixes.lock().sort_unstable();
         }
         registry.tell(&hub.keyspace, &hub.attention);
     }
@@ -194,6 +215,7 @@ impl Tracking {
                 }
             }
         }
+        own.prefix_bytes.store(0, Ordering::Relaxed);
         own.clear(ON | BROKEN | BCAST | OPTIN | OPTOUT | CACHING | NOLOOP);
         registry.tell(&hub.keyspace, &hub.attention);
     }
@@ -468,6 +490,8 @@ fn array_of<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
 
 /// CLIENT TRACKING is on.
 pub(crate) const ON: u32 = 1;
+/// What one prefix of one client takes beside its bytes.
+const PREFIX_BYTES: u64 = 128;
 /// It hears of prefixes, not of what it has read.
 pub(crate) const BCAST: u32 = 1 << 1;
 /// Only what follows CLIENT CACHING YES is tracked.
@@ -485,3 +509,35 @@ pub(crate) const BROKEN: u32 = 1 << 6;
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 /// Keys that are named in one turn; above it, all keys count as changed.
 const CHANGED_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_overlap_if_one_begins_the_other() {
+        let own = ClientTracking::default();
+        for prefix in ["ab", "b:1", "b:2"] {
+            own.prefixes.lock().insert(prefix.as_bytes().into());
+        }
+        let overlapping = |prefix: &str| own.overlapping(prefix.as_bytes());
+        for (prefix, other) in [
+            ("ab", "ab"),
+            ("abc", "ab"),
+            ("a", "ab"),
+            ("b", "b:1"),
+            ("", "ab"),
+        ] {
+            assert_eq!(
+                overlapping(prefix).as_deref(),
+                Some(other.as_bytes()),
+                "{prefix}"
+            );
+        }
+        assert!(
+            ["aa", "b:3", "c", "ac"]
+                .iter()
+                .all(|prefix| overlapping(prefix).is_none())
+        );
+    }
+}

@@ -15,6 +15,7 @@ use crate::connection::{Closing, Connection, ConnectionId};
 use crate::endpoint::Listener;
 use crate::mailbox::Mailboxes;
 use crate::outbox::Outbox;
+use crate::traffic::TOKEN_LISTENERS;
 
 /// The lane as its application sees it: connections, clock, mailboxes.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub struct LaneCounters {
     pub turns: AtomicU64,
     /// Nanoseconds spent outside the wait for events.
     pub busy_ns: AtomicU64,
+    /// The longest turn, without its wait, ns.
+    pub busy_ns_max: AtomicU64,
     /// Receive calls that brought bytes.
     pub reads: AtomicU64,
     /// Bytes received.
@@ -219,6 +222,38 @@ impl<M> Context<M> {
             Err(error) => return Err(error.into()),
         }
         Ok(self.insert(Connection::new(socket, port, true))?)
+    }
+
+    /// Our own address of a TCP connection.
+    pub fn local_address(&self, id: ConnectionId) -> Option<SocketAddr> {
+        let socket = &self.connection(id)?.socket;
+        rustix::net::getsockname(socket).ok()?.try_into().ok()
+    }
+
+    /// Takes out the TCP listeners with a tag that listen at none of these addresses, and adds
+    /// others. Of the first lane alone: it is the one that listens.
+    pub fn change_listeners(&mut self, tag: u16, kept: &[SocketAddr], added: Vec<Listener>) {
+        for listener in &self.listeners {
+            let _ = epoll::delete(&self.epoll, &listener.socket);
+        }
+        self.listeners.retain(|listener| {
+            let address = listener.endpoint().tcp();
+            listener.tag() != tag || address.is_none_or(|address| kept.contains(&address))
+        });
+        self.listeners.extend(added);
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let token = EventData::new_u64(TOKEN_LISTENERS + number as u64);
+            if let Err(error) = epoll::add(&self.epoll, &listener.socket, token, WATCH_READ) {
+                tracing::warn!(%error, "cannot watch a listener");
+            }
+        }
+    }
+
+    pub(crate) fn watch_listeners(&self, flags: EventFlags) {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let token = EventData::new_u64(TOKEN_LISTENERS + number as u64);
+            let _ = epoll::modify(&self.epoll, &listener.socket, token, flags);
+        }
     }
 
     pub(crate) fn insert(

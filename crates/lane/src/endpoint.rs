@@ -1,12 +1,14 @@
 //! Where a lane listens.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -115,12 +117,21 @@ impl Listener {
     /// TCP port 0 takes a free one: [`Listener::endpoint`] tells which. A Unix socket left behind
     /// by a process that has ended is taken over.
     pub fn bind(endpoint: &Endpoint, port: u16) -> Result<Self, ListenError> {
+        Self::bind_with(endpoint, port, false)
+    }
+
+    /// As [`Listener::bind`], but `[::]` takes no IPv4 beside it.
+    pub fn bind_alone(endpoint: &Endpoint, port: u16) -> Result<Self, ListenError> {
+        Self::bind_with(endpoint, port, true)
+    }
+
+    fn bind_with(endpoint: &Endpoint, port: u16, is_alone: bool) -> Result<Self, ListenError> {
         let failed = |error: Errno| ListenError {
             endpoint: endpoint.clone(),
             error,
         };
         let socket = match endpoint {
-            Endpoint::Tcp(address) => bind_tcp(*address),
+            Endpoint::Tcp(address) => bind_tcp(*address, is_alone),
             Endpoint::Ipc(path) => bind_ipc(path),
         }
         .map_err(failed)?;
@@ -143,6 +154,79 @@ impl Listener {
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
+
+    /// The tag that its connections carry.
+    pub fn tag(&self) -> u16 {
+        self.port
+    }
+
+    /// What stops it from elsewhere; `None` for a Unix socket.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn handle(&self) -> std::io::Result<Option<ListenerHandle>> {
+        let handle = |address| {
+            Ok(ListenerHandle {
+                socket: self.socket.try_clone()?,
+                address,
+            })
+        };
+        self.endpoint.tcp().map(handle).transpose()
+    }
+}
+
+/// Stops a listener that its lane holds.
+#[derive(Debug)]
+pub struct ListenerHandle {
+    socket: OwnedFd,
+    address: SocketAddr,
+}
+
+impl ListenerHandle {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Nobody can connect any more: from now on, and before the lane hears of it. Whoever has
+    /// connected stays.
+    pub fn stop(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+/// Connects to `address` from an address of this machine, and waits for that long at most.
+///
+/// # Errors
+/// There is no such address here, nobody listens there, or the time is over.
+pub fn connect_from(
+    source: IpAddr,
+    address: SocketAddr,
+    timeout: Duration,
+) -> std::io::Result<TcpStream> {
+    let family = if source.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
+            let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
+            if rustix::event::poll(&mut polled, Some(&timeout))? == 0 {
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
+            sockopt::socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 impl Drop for Listener {
@@ -153,7 +237,7 @@ impl Drop for Listener {
     }
 }
 
-fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+fn bind_tcp(address: SocketAddr, is_alone: bool) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
@@ -163,6 +247,9 @@ fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     // A restart must not wait for the last run's connections to leave TIME_WAIT.
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    if is_alone && address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
     rustix::net::bind(&socket, &address)?;
     Ok(socket)
 }
@@ -201,6 +288,19 @@ impl ListenError {
     /// Whether somebody else listens there.
     pub fn is_in_use(&self) -> bool {
         self.error == Errno::ADDRINUSE
+    }
+
+    /// Whether the machine does not have the address.
+    pub fn is_missing(&self) -> bool {
+        self.error == Errno::ADDRNOTAVAIL
+    }
+
+    /// Whether the machine does not speak the protocol, such as IPv6.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(
+            self.error,
+            Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT | Errno::PFNOSUPPORT | Errno::NOPROTOOPT
+        )
     }
 }
 
@@ -258,6 +358,24 @@ mod tests {
             first.endpoint()
         );
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn a_stopped_listener_leaves_its_address_to_the_next() {
+        let first = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 7).unwrap();
+        let address = first.endpoint().tcp().unwrap();
+        let handle = first.handle().unwrap().unwrap();
+        assert_eq!((handle.address(), first.tag()), (address, 7));
+        let source = "127.0.0.2".parse().unwrap();
+        let connected = connect_from(source, address, Duration::from_secs(5)).unwrap();
+        assert_eq!(connected.local_addr().unwrap().ip(), source);
+        handle.stop();
+        TcpStream::connect(address).unwrap_err();
+        let everywhere = format!("*:{}", address.port()).parse().unwrap();
+        let second = Listener::bind_alone(&everywhere, 7).unwrap();
+        TcpStream::connect(address).unwrap();
+        drop((first, second));
+        connect_from(source, address, Duration::from_secs(5)).unwrap_err();
     }
 
     #[test]

@@ -100,9 +100,11 @@ impl<A: Application> Lane<A> {
             }
             let counters = &self.context.counters;
             counters.turns.fetch_add(1, Ordering::Relaxed);
-            counters
-                .busy_ns
-                .fetch_add(monotonic_ns() - started_ns, Ordering::Relaxed);
+            let busy_ns = monotonic_ns() - started_ns;
+            counters.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
+            if busy_ns > counters.busy_ns_max.load(Ordering::Relaxed) {
+                counters.busy_ns_max.store(busy_ns, Ordering::Relaxed);
+            }
         }
         self.close_all();
         self.application
@@ -168,7 +170,7 @@ impl<A: Application> Lane<A> {
             .is_some_and(|time_ns| time_ns <= self.context.now_ns)
         {
             self.context.accept_again_ns = None;
-            self.traffic().watch_listeners(WATCH_READ);
+            self.context.watch_listeners(WATCH_READ);
         }
     }
 

@@ -20,7 +20,7 @@ mod traffic;
 pub use application::{Application, CloseReason};
 pub use connection::{ConnectionId, Peer};
 pub use context::{Context, LaneCounters};
-pub use endpoint::{Endpoint, EndpointError, ListenError, Listener};
+pub use endpoint::{Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from};
 pub use event_loop::Lane;
 pub use lanes::{LaneConfig, Lanes};
 pub use mailbox::{Mailbox, Mailboxes};

@@ -64,18 +64,22 @@ impl<A: Application> Traffic<'_, A> {
     fn accept(&mut self, number: usize) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for _ in 0..ACCEPTS_A_TURN {
-            let listener = &self.context.listeners[number];
+            // An event of this turn may be of a listener that another event has ended.
+            let Some(listener) = self.context.listeners.get(number) else {
+                return;
+            };
             match rustix::net::acceptfrom_with(&listener.socket, flags) {
                 Ok((socket, address)) => {
                     let port = listener.port;
                     self.deal(socket, address, port);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::AGAIN) => return,
+                // Nobody has come, or it was stopped and is taken out soon.
+                Err(Errno::AGAIN | Errno::INVAL) => return,
                 Err(error) => {
                     // Out of descriptors: those who wait are served once others have left.
                     warn!(%error, "cannot accept a connection");
-                    self.watch_listeners(EventFlags::empty());
+                    self.context.watch_listeners(EventFlags::empty());
                     self.context.accept_again_ns = Some(self.context.now_ns + ACCEPT_PAUSE_NS);
                     return;
                 }
@@ -247,13 +251,6 @@ impl<A: Application> Traffic<'_, A> {
         counters
             .written_bytes
             .fetch_add(count.bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn watch_listeners(&self, flags: EventFlags) {
-        for (number, listener) in self.context.listeners.iter().enumerate() {
-            let token = EventData::new_u64(TOKEN_LISTENERS + number as u64);
-            let _ = epoll::modify(&self.context.epoll, &listener.socket, token, flags);
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tidewire_hub::{HubConfig, Parameters, RedisConf, ZmqSecurity};
+use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -15,8 +15,10 @@ use crate::plant::{self, PlantTable};
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) resp: Endpoint,
-    /// Where else Redis clients may connect: further addresses of `bind`, and `unixsocket`.
-    pub(crate) resp_more: Vec<Endpoint>,
+    /// Where a redis.conf lets Redis clients connect.
+    pub(crate) resp_places: Vec<RespPlace>,
+    /// There, and not at `resp`.
+    pub(crate) has_resp_places_alone: bool,
     /// `dir` of a redis.conf.
     pub(crate) directory: Option<PathBuf>,
     pub(crate) zmq_pub: Endpoint,
@@ -28,6 +30,13 @@ pub(crate) struct Config {
     pub(crate) pin: bool,
     /// Limits and the number of lanes.
     pub(crate) hub: HubConfig,
+}
+
+/// A place that a redis.conf names.
+#[derive(Clone, Debug)]
+pub(crate) enum RespPlace {
+    Bind(BindAddress),
+    Socket(Endpoint),
 }
 
 /// The file. Names are those of the options; limits stand only here.
@@ -105,7 +114,8 @@ impl Config {
         let pin = options.pin || file.pin.unwrap_or(false);
         let conf = options.redis_conf.as_deref();
         let conf = RedisConf::read(conf, &options.directives).map_err(Failure::usage)?;
-        let mut resp_more = endpoints(&conf)?;
+        let resp_places = resp_places(&conf)?;
+        let says_place = conf.path.is_some() || !resp_places.is_empty();
         let mut hub = HubConfig {
             redis_conf: conf.path,
             users: conf.users,
@@ -134,13 +144,11 @@ impl Config {
                 .push(("save".to_owned(), SAVE_POINTS.to_owned()));
         }
         hub.parameters.extend(parameters(&file, options, &place)?);
-        let resp = match resp_more.is_empty() || options.resp.is_some() {
-            true => endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?,
-            false => resp_more.remove(0),
-        };
+        let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
         Ok(Self {
             resp,
-            resp_more,
+            resp_places,
+            has_resp_places_alone: says_place && options.resp.is_none(),
             directory: conf.directory,
             zmq_pub: endpoint(
                 &options.zmq_pub,
@@ -190,33 +198,21 @@ impl Limits {
 }
 
 /// Where a redis.conf lets clients connect, if it says so.
-fn endpoints(conf: &RedisConf) -> Result<Vec<Endpoint>, Failure> {
-    let mut endpoints = Vec::new();
-    if conf.port.is_some() || !conf.bind.is_empty() {
-        let port = conf.port.unwrap_or(6379);
-        let local = ["127.0.0.1".to_owned()];
-        let addresses = if conf.bind.is_empty() {
-            &local[..]
-        } else {
-            &conf.bind
-        };
-        for address in addresses {
-            let text = match address.as_str() {
-                "*" => format!("0.0.0.0:{port}"),
-                address if address.contains(':') => format!("[{address}]:{port}"),
-                address => format!("{address}:{port}"),
-            };
-            endpoints.push(parse_endpoint(&text, "redis.conf", "bind")?);
-        }
+fn resp_places(conf: &RedisConf) -> Result<Vec<RespPlace>, Failure> {
+    let mut places = Vec::new();
+    // With port 0 there is the socket alone.
+    let is_socket_alone = conf.port == Some(0) && conf.unix_socket.is_some();
+    if (conf.port.is_some() || conf.bind.is_some()) && !is_socket_alone {
+        let bind = conf.bind.as_deref().unwrap_or("127.0.0.1");
+        let addresses = BindAddress::of(bind, conf.port.unwrap_or(6379));
+        let unknown = |host: String| Failure::usage(format!("redis.conf: bind: no host '{host}'"));
+        let addresses = addresses.map_err(unknown)?;
+        places.extend(addresses.into_iter().map(RespPlace::Bind));
     }
     if let Some(path) = &conf.unix_socket {
-        endpoints.push(Endpoint::Ipc(path.clone()));
+        places.push(RespPlace::Socket(Endpoint::Ipc(path.clone())));
     }
-    // With port 0 there is the socket alone.
-    if conf.port == Some(0) && conf.unix_socket.is_some() {
-        endpoints.drain(..endpoints.len() - 1);
-    }
-    Ok(endpoints)
+    Ok(places)
 }
 
 /// The parameters of the file, then those of the command line, each checked.
@@ -243,6 +239,10 @@ fn parameters(
         pairs.push(("--set", name.to_owned(), value.to_owned()));
     }
     let check = |(place, name, value): (&str, String, String)| {
+        if ["bind", "port"].contains(&name.as_str()) {
+            let text = format!("{place}: {name}: --resp says where Redis clients connect");
+            return Err(Failure::usage(text));
+        }
         Parameters::check(&name, &value)
             .map_err(|error| Failure::usage(format!("{place}: {name} = '{value}': {error}")))?;
         Ok((name, value))

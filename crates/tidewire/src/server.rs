@@ -9,7 +9,7 @@ use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tracing::info;
 
 use crate::admin::Admin;
-use crate::config::Config;
+use crate::config::{Config, RespPlace};
 use crate::failure::Failure;
 use crate::options::ServeOptions;
 use crate::stop::Stop;
@@ -34,8 +34,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
 /// Sockets that listen.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    resp: Listener,
-    resp_more: Vec<Listener>,
+    /// At least one.
+    resp: Vec<Listener>,
     zmq_pub: Listener,
     zmq_pull: Listener,
     zmq_router: Listener,
@@ -76,13 +76,25 @@ impl Listeners {
         let bind = |endpoint, port, option: &str| {
             bind(endpoint, port).map_err(|error| Failure::usage(format!("{option}: {error}")))
         };
+        let mut resp = Vec::new();
+        if !config.has_resp_places_alone {
+            resp.push(bind(&config.resp, port::RESP, "--resp")?);
+        }
+        for place in &config.resp_places {
+            let made = match place {
+                RespPlace::Socket(endpoint) => bind(endpoint, port::RESP, "unixsocket").map(Some),
+                RespPlace::Bind(address) => address
+                    .listen()
+                    .map_err(|error| Failure::usage(format!("bind: {error}"))),
+            };
+            resp.extend(made?);
+        }
+        if resp.is_empty() {
+            let text = "redis.conf: configured to not listen anywhere: bind, port, unixsocket";
+            return Err(Failure::usage(text.to_owned()));
+        }
         Ok(Self {
-            resp: bind(&config.resp, port::RESP, "--resp")?,
-            resp_more: config
-                .resp_more
-                .iter()
-                .map(|endpoint| bind(endpoint, port::RESP, "redis.conf"))
-                .collect::<Result<_, _>>()?,
+            resp,
             zmq_pub: bind(&config.zmq_pub, port::ZMQ_PUBLISH, "--zmq-pub")?,
             zmq_pull: bind(&config.zmq_pull, port::ZMQ_PULL, "--zmq-pull")?,
             zmq_router: bind(&config.zmq_router, port::ZMQ_ROUTER, "--zmq-router")?,
@@ -93,7 +105,7 @@ impl Listeners {
 
     pub(crate) fn addresses(&self) -> Addresses {
         Addresses {
-            resp: self.resp.endpoint().clone(),
+            resp: self.resp[0].endpoint().clone(),
             zmq_pub: self.zmq_pub.endpoint().clone(),
             zmq_pull: self.zmq_pull.endpoint().clone(),
             zmq_router: self.zmq_router.endpoint().clone(),
@@ -117,7 +129,6 @@ impl Server {
         let resp = addresses.resp.clone();
         let Listeners {
             resp: a,
-            resp_more,
             zmq_pub: b,
             zmq_pull: c,
             zmq_router: d,
@@ -133,7 +144,7 @@ impl Server {
             config.hub.clone(),
             cores,
             "lane",
-            [a, b, c, d, e].into_iter().chain(resp_more).collect(),
+            a.into_iter().chain([b, c, d, e]).collect(),
             Some(&resp),
             |_| None,
         )?;
@@ -192,7 +203,12 @@ pub(crate) fn start_hub(
     let connections_max = config.clients_max + CONNECTIONS_RESERVED;
     let mailboxes = Lanes::mailboxes(config.lanes).map_err(failed)?;
     let hub = Hub::new(config, mailboxes.clone());
+    if hub.parameters.is_on("disable-thp") {
+        // Only a wish: where the system cannot do it, it goes on as it is.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
     hub.load_users().map_err(Failure::usage)?;
+    hub.listens(&listeners).map_err(failed)?;
     Durability::load_in_background(&hub).map_err(failed)?;
     let mut exchange = exchange(&hub);
     let lane_config = LaneConfig {

@@ -1,4 +1,5 @@
-//! All parameters of Redis's open-source core, and this server's own `live-prefixes`.
+//! All parameters of Redis's open-source core, and this server's own: `live-prefixes` and
+//! `maxmemory-counts-resident`.
 
 use super::kinds::Kind;
 
@@ -69,7 +70,7 @@ pub(super) static TABLE: &[Parameter] = &[
     memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "67108864"),
     number("auto-aof-rewrite-percentage", 0, INT_MAX, "100"),
     text("bgsave-cpulist", "").alias("bgsave_cpulist").fixed(),
-    text("bind", "127.0.0.1").only_default(REFUSED_ADDRESS),
+    text("bind", "127.0.0.1"),
     text("bind-source-addr", ""),
     text("bio-cpulist", "").alias("bio_cpulist").fixed(),
     number("busy-reply-threshold", 0, LONG_MAX, "5000").alias("lua-time-limit"),
@@ -111,7 +112,7 @@ pub(super) static TABLE: &[Parameter] = &[
     number("databases", 1, INT_MAX, "16").fixed(),
     special("dbfilename", Kind::FileName, "dump.rdb").protected(),
     special("dir", Kind::Directory, "").protected(),
-    switch("disable-thp", "yes").fixed(),
+    switch("disable-thp", "no").fixed(),
     switch("dynamic-hz", "yes"),
     choice("enable-debug-command", &["no", "yes", "local"], "no").fixed(),
     choice("enable-module-command", &["no", "yes", "local"], "no").fixed(),
@@ -164,6 +165,7 @@ pub(super) static TABLE: &[Parameter] = &[
     number("maxclients", 1, UINT_MAX, "10000"),
     memory("maxmemory", 0, ULONG_MAX, "0"),
     memory_or_percent("maxmemory-clients", -100, LONG_MAX, "0"),
+    switch("maxmemory-counts-resident", "yes"),
     number("maxmemory-eviction-tenacity", 0, 100, "10"),
     choice(
         "maxmemory-policy",
@@ -191,7 +193,7 @@ pub(super) static TABLE: &[Parameter] = &[
     ),
     special("oom-score-adj-values", Kind::ScoreAdjustments, "0 200 800"),
     text("pidfile", "").fixed(),
-    number("port", 0, 65535, "6379").only_default(REFUSED_PORT),
+    number("port", 0, 65535, "6379"),
     text("proc-title-template", "{title} {listen-addr} {server-mode}"),
     choice(
         "propagation-error-behavior",
@@ -391,9 +393,7 @@ const UINT_MAX: i128 = u32::MAX as i128;
 const LONG_MAX: i128 = i64::MAX as i128;
 const ULONG_MAX: i128 = u64::MAX as i128;
 
-const REFUSED_ADDRESS: &str = "Failed to bind to specified addresses.";
-const REFUSED_PORT: &str = "Unable to listen on this port. Check server logs.";
-const REFUSED_TLS_PORT: &str = REFUSED_PORT;
+const REFUSED_TLS_PORT: &str = "Unable to listen on this port. Check server logs.";
 const REFUSED_LIVE_PREFIXES: &str = "live prefixes are given when the server starts";
 const REFUSED_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const REFUSED_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a \

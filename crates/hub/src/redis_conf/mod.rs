@@ -25,8 +25,8 @@ pub struct RedisConf {
     pub renames: Vec<(String, String)>,
     /// `port`.
     pub port: Option<u16>,
-    /// `bind`, without those that may be missing (`-::1`) and `*`.
-    pub bind: Vec<String>,
+    /// `bind`: addresses between blanks, see [`crate::BindAddress`].
+    pub bind: Option<String>,
     /// `unixsocket`.
     pub unix_socket: Option<PathBuf>,
     /// `dir`.
@@ -96,9 +96,9 @@ impl RedisConf {
                 Ok(())
             }
             ("bind", _) => {
-                let is_address = |text: &&String| !text.starts_with('-') && !text.is_empty();
-                self.bind = texts.iter().filter(is_address).cloned().collect();
-                self.set("bind", &texts)
+                self.set("bind", &texts)?;
+                self.bind = Some(texts.join(" "));
+                Ok(())
             }
             ("unixsocket", [path]) => {
                 self.unix_socket = (!path.is_empty()).then(|| path.into());
@@ -219,9 +219,7 @@ impl RedisConf {
                 self.set(name, &values)?;
             }
         }
-        if self.bind.is_empty() {
-            self.bind.push("*".to_owned());
-        }
+        self.bind.get_or_insert_with(|| "* -::*".to_owned());
         Ok(())
     }
 

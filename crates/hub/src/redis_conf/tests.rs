@@ -50,7 +50,7 @@ fn a_file_is_read_as_redis_reads_it() {
     }
     assert_eq!(
         (conf.port, conf.bind),
-        (Some(7001), vec!["127.0.0.1".to_owned()])
+        (Some(7001), Some("127.0.0.1 -::1".to_owned()))
     );
     assert_eq!(
         conf.users,
@@ -112,13 +112,13 @@ fn options_are_told_from_values_as_redis_does() {
     assert_eq!(value(&conf, "proc-title-template"), Some("--mine--"));
     assert_eq!(conf.port, Some(7002));
     // Nothing is taken as said that only a file's silence means.
-    assert!(conf.bind.is_empty() && value(&conf, "bind").is_none());
+    assert!(conf.bind.is_none() && value(&conf, "bind").is_none());
     let error = read(&[], &["--port", "--loglevel", "verbose"]).unwrap_err();
     assert!(
         error.contains("'port \"--loglevel\" \"verbose\"'"),
         "{error}"
     );
     let silent = read(&[("a.conf", "")], &[]).unwrap();
-    assert_eq!(silent.bind, ["*"]);
+    assert_eq!(silent.bind.as_deref(), Some("* -::*"));
     assert_eq!(value(&silent, "save"), Some("3600 1 300 100 60 10000"));
 }

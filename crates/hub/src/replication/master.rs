@@ -174,7 +174,12 @@ impl Link<'_> {
         let timeout = Duration::from_secs(self.hub.parameters.number("repl-timeout").max(1));
         let mut addresses = (&*self.master.host, self.master.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
-        let socket = TcpStream::connect_timeout(&address, timeout.min(CONNECT_TIME_MAX))?;
+        let timeout = timeout.min(CONNECT_TIME_MAX);
+        let source = self.hub.parameters.text("bind-source-addr").parse();
+        let socket = match source {
+            Ok(source) => tidewire_lane::connect_from(source, address, timeout)?,
+            Err(_) => TcpStream::connect_timeout(&address, timeout)?,
+        };
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(ACKNOWLEDGE_EVERY))?;
         *self.master.socket.lock() = Some(socket.try_clone()?);
@@ -194,7 +199,10 @@ impl Link<'_> {
                 true => self.ask(socket, &["AUTH", &password])?,
                 false => self.ask(socket, &["AUTH", &user, &password])?,
             };
-            expect_ok(&answer)?;
+            if !answer.starts_with('+') {
+                warn!("Unable to AUTH to MASTER: {answer}");
+                return Err(unexpected(&answer));
+            }
         }
         self.ask(socket, &["PING"])?;
         let port = parameters.number("port").to_string();

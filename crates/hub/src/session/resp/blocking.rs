@@ -79,7 +79,10 @@ impl RespSession {
 
     /// CLIENT UNBLOCK with ERROR.
     pub(crate) fn unblocked_with_error(&mut self, hub: &Hub, context: &mut Context<Mail>) {
-        hub.note_error("UNBLOCKED");
+        match self.state.last_command {
+            Some(command) => hub.note_failure(context.lane(), command, "UNBLOCKED"),
+            None => hub.note_error("UNBLOCKED"),
+        }
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| {
                 reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");

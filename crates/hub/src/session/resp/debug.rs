@@ -85,6 +85,10 @@ impl State {
     /// How long the most that a client's replies took is remembered.
     fn debug_reply_buffer(&self, call: &mut Call<'_>) {
         let value = &call.arguments[3];
+        if call.arguments[2].eq_ignore_ascii_case(b"resizing") {
+            // Replies have no buffer of a fixed size that could keep it.
+            return self.debug_done(call);
+        }
         let peak_ns = match tidewire_resp::number::parse_integer(value) {
             _ if !call.arguments[2].eq_ignore_ascii_case(b"peak-reset-time") => None,
             Some(ms @ 0..) => Some((ms as u64).saturating_mul(1_000_000)),

@@ -16,6 +16,7 @@ use crate::hub::Hub;
 
 impl State {
     pub(super) fn info(&self, call: &mut Call<'_>) {
+        call.sessions.times_turn = true;
         let asked: Vec<String> = call
             .arguments
             .tail(1)
@@ -27,7 +28,11 @@ impl State {
         let default = all || asked.is_empty() || is_asked(&["default"]);
         let mut text = String::new();
         for section in SECTIONS {
-            let wanted = if section.by_default { default } else { all };
+            let wanted = match section.shown {
+                Shown::Default => default,
+                Shown::WithAll => all,
+                Shown::Never => false,
+            };
             if wanted || is_asked(&[section.name.to_lowercase().as_str()]) {
                 if !text.is_empty() {
                     text += "\r\n";
@@ -43,10 +48,17 @@ impl State {
     }
 }
 
+/// When a section is shown beside those that are asked for by name.
+#[derive(Clone, Copy)]
+enum Shown {
+    Default,
+    WithAll,
+    Never,
+}
+
 struct Section {
     name: &'static str,
-    /// Shown unless other sections are asked for.
-    by_default: bool,
+    shown: Shown,
     write: fn(&Hub, u64, &mut String),
 }
 
@@ -55,11 +67,11 @@ const fn section(
     by_default: bool,
     write: fn(&Hub, u64, &mut String),
 ) -> Section {
-    Section {
-        name,
-        by_default,
-        write,
-    }
+    let shown = match by_default {
+        true => Shown::Default,
+        false => Shown::WithAll,
+    };
+    Section { name, shown, write }
 }
 
 const SECTIONS: &[Section] = &[
@@ -82,6 +94,11 @@ const SECTIONS: &[Section] = &[
     section("Topics", true, hub::topics),
     section("Feed", true, hub::feed),
     section("Plant", true, hub::plant),
+    Section {
+        name: "Debug",
+        shown: Shown::Never,
+        write: rest::debug,
+    },
 ];
 
 fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {

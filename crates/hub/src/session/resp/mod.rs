@@ -198,6 +198,10 @@ impl RespSession {
         if input.len() > LONG_INPUT_BYTES && self.is_too_much(hub, context, input.len()) {
             return input.len();
         }
+        if input.len() as u64 > hub.parameters.query_bytes_max.load(Ordering::Relaxed) {
+            self.state.end_for_length(hub, context);
+            return input.len();
+        }
         let limit = self.state.output_limit(hub);
         let pause_bytes = OUTPUT_PAUSE_BYTES.min(limit);
         let mut consumed = 0;
@@ -259,9 +263,7 @@ impl RespSession {
                     break;
                 }
                 Gathered::Partial(_) => {
-                    hub.query_cut_off.fetch_add(1, Ordering::Relaxed);
-                    self.state
-                        .end(context, "ERR Protocol error: the request is too long");
+                    self.state.end_for_length(hub, context);
                 }
                 Gathered::Broken(error) => {
                     self.state
@@ -271,6 +273,7 @@ impl RespSession {
         }
         if commands > 0 {
             hub.commands.fetch_add(commands, Ordering::Relaxed);
+            sessions.turn_commands += commands;
             let client = &self.state.client;
             client.commands.fetch_add(commands, Ordering::Relaxed);
             client
@@ -609,6 +612,19 @@ impl State {
                 None => self.run_server(call, command),
             },
         }
+    }
+
+    /// It has sent more at once than `client-query-buffer-limit` allows. It gets no word of it, as
+    /// with Redis: it is still writing, and a client that reads an error takes it for a reply.
+    #[cold]
+    fn end_for_length(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        hub.query_cut_off.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            client = self.client.id,
+            "its request is too long: it is cut off"
+        );
+        context.close(self.id, CloseReason::Requested);
+        self.closing = true;
     }
 
     /// Ends the connection with an error.

@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 
 use super::{Call, State};
 use crate::access::replace_file;
+use crate::durability::LOADING_TEXT;
 use crate::hub::{Hub, Mail};
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, failed_text};
 use crate::redis_conf::{Directive, Line, rewrite};
 
 /// The Redis release whose behaviour clients may expect.
@@ -32,16 +33,36 @@ impl State {
         };
         let pairs: Vec<_> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
         let hub = call.hub;
+        let names = |known: &[&str]| {
+            let is = |name: &[u8]| {
+                known
+                    .iter()
+                    .any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+            };
+            pairs.iter().any(|(name, _)| is(name))
+        };
+        if hub.durability.is_loading() && names(NOT_WHILE_LOADING) {
+            return self.refuse(call, LOADING_TEXT);
+        }
+        let before = names(&LISTENING).then(|| hub.parameters.texts(&pairs));
         match hub
             .parameters
             .set(&hub.keyspace, &pairs, self.client.is_local())
         {
             Ok(()) => {
+                if let Some(before) = before
+                    && let Err(text) = follow_listening(hub, &before)
+                {
+                    return self.refuse(call, &text);
+                }
                 let is_password =
                     |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"requirepass");
                 if let Some((_, password)) = pairs.iter().rfind(is_password) {
                     hub.access.set_default_password(password);
                     hub.tell_users_changed(call.context.lane());
+                }
+                if names(&["latency-tracking"]) {
+                    hub.statistics.time_next();
                 }
                 if let Err(text) = hub.durability.follow_parameters(hub) {
                     return self.refuse(call, &text);
@@ -89,6 +110,27 @@ impl State {
     }
 }
 
+/// Listens where `bind` and `port` say now; if that fails, everything is as it was before.
+fn follow_listening(hub: &Hub, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let [bind, port] = LISTENING.map(|name| hub.parameters.text(name));
+    let Err(reason) = hub.listen_anew(&bind, port.parse().unwrap_or(0)) else {
+        return Ok(());
+    };
+    tracing::warn!(bind, port, reason, "Redis clients connect as before");
+    let is_port = before
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case(b"port"));
+    let pairs: Vec<(&[u8], &[u8])> = before
+        .iter()
+        .map(|(name, old)| (&name[..], &old[..]))
+        .collect();
+    hub.parameters.set(&hub.keyspace, &pairs, true)?;
+    Err(match is_port {
+        true => failed_text(b"port", "Unable to listen on this port. Check server logs."),
+        false => failed_text(b"bind", "Failed to bind to specified addresses."),
+    })
+}
+
 /// What a redis.conf has to say for the server to start as it is.
 fn directives(hub: &Hub) -> Vec<Directive> {
     let mut directives = hub.parameters.directives();
@@ -106,6 +148,11 @@ fn directives(hub: &Hub) -> Vec<Directive> {
     });
     directives
 }
+
+/// What says where Redis clients connect.
+const LISTENING: [&str; 2] = ["bind", "port"];
+/// What must not change under a load that goes on.
+const NOT_WHILE_LOADING: &[&str] = &["dir", "repl-diskless-load"];
 
 pub(super) const CONFIG_HELP: &[&str] = &[
     "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -198,12 +198,11 @@ impl State {
     fn check_prefixes(&self, options: &Options<'_>) -> Result<(), String> {
         let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ");
-        let existing = self.client.tracking.prefixes();
         for (number, prefix) in options.prefixes.iter().enumerate() {
-            let known = existing.iter().find(|known| overlap(known, prefix));
+            let known = self.client.tracking.overlapping(prefix);
             let later = &options.prefixes[number + 1..];
             let (which, other) = match known {
-                Some(known) => ("an existing prefix", text(known)),
+                Some(known) => ("an existing prefix", text(&known)),
                 None => match later.iter().find(|other| overlap(other, prefix)) {
                     Some(other) => ("another provided prefix", text(other)),
                     None => continue,

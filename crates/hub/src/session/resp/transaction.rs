@@ -117,6 +117,7 @@ impl State {
 
     /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
     pub(super) fn refuse_for_now(&mut self, call: &mut Call<'_>, command: &Command, text: &str) {
+        call.note_rejected();
         if command.name == "exec" {
             self.drop_transaction(call.hub);
             let text = format!("EXECABORT Transaction discarded because of: {text}");
@@ -206,7 +207,10 @@ impl State {
         let start = call.context.out(self.id).map(|out| out.buffer().len());
         self.send(call.context, |reply| reply.array(transaction.queued.len()));
         self.is_executing = true;
+        let refusals = self.refusals.get();
         let locked = self.run_queued(call, &transaction, shards, locked);
+        // They are of the commands that were queued: EXEC itself has not failed.
+        self.refusals.set(refusals);
         self.is_executing = false;
         // By the clock as it is now: the commands may have taken their time, and what a client
         // waits for may be over.

@@ -98,6 +98,11 @@ pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
         "maxmemory_policy",
         hub.parameters.text("maxmemory-policy"),
     );
+    line(
+        out,
+        "maxmemory_reserve",
+        read(&hub.parameters.memory_reserve),
+    );
     let excess = held.resident as i64 - held.used as i64;
     line(out, "allocator_frag_ratio", format!("{:.2}", held.ratio()));
     line(out, "allocator_frag_bytes", excess.max(0));
@@ -124,7 +129,8 @@ pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
     line(out, "active_defrag_running", 0);
     let (pending, freed) = hub.keyspace.lazily_freed();
     line(out, "lazyfree_pending_objects", pending);
-    line(out, "lazyfreed_objects", freed);
+    let forgotten = hub.statistics.forgotten_errors();
+    line(out, "lazyfreed_objects", freed + forgotten);
 }
 
 /// How many values of each type have how many bytes or parts. Walks all keys, so that it is only

@@ -246,7 +246,7 @@ pub(super) fn latency_statistics(hub: &Hub, _: u64, out: &mut String) {
     let percentiles = hub.parameters.text("latency-tracking-info-percentiles");
     let percentiles: Vec<&str> = percentiles.split(' ').collect();
     for (name, counts) in hub.statistics.commands() {
-        if counts.calls == 0 {
+        if !counts.has_percentiles() {
             continue;
         }
         let part = |percentile: &&str| {

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use super::read;
 use crate::hub::Hub;
 use crate::memory::resident_bytes;
-use crate::rates::Moment;
+use crate::rates::{Moment, Turns};
 
 /// Adds the fields of a section that are not there yet.
 pub(super) fn fill(hub: &Hub, section: &str, out: &mut String) {
@@ -43,7 +43,16 @@ fn server(hub: &Hub, rest: &mut Rest<'_>) {
     rest.add("gcc_version", "0.0.0");
     rest.add("process_supervised", "no");
     let port = hub.parameters.number("port");
-    rest.add("listener0", format!("name=tcp,bind=*,port={port}"));
+    let hosts: Vec<String> = hub
+        .parameters
+        .text("bind")
+        .split(' ')
+        .map(|host| format!(",bind={host}"))
+        .collect();
+    rest.add(
+        "listener0",
+        format!("name=tcp{},port={port}", hosts.concat()),
+    );
 }
 
 fn memory(rest: &mut Rest<'_>) {
@@ -69,10 +78,12 @@ fn stats(hub: &Hub, rest: &mut Rest<'_>) {
     rest.add("eventloop_duration_sum", now.busy_ns / 1_000);
     rest.add("eventloop_duration_cmd_sum", hub.statistics.microseconds());
     let rate = hub.rates.rate(now);
-    let turns = format!("{:.0}", rate.turns);
+    // A hub that nobody talks to takes less than one turn a second: a part counts as a whole.
+    let turns = format!("{:.0}", rate.turns.ceil());
     rest.add("instantaneous_eventloop_cycles_per_sec", turns);
-    let micros = format!("{:.0}", rate.turn_us);
+    let micros = format!("{:.0}", rate.turn_us.ceil());
     rest.add("instantaneous_eventloop_duration_usec", micros);
+    hub.rates.note(now);
     rest.add("instantaneous_input_repl_kbps", "0.00");
     rest.add("instantaneous_output_repl_kbps", "0.00");
     rest.zeros(STATS);
@@ -81,6 +92,19 @@ fn stats(hub: &Hub, rest: &mut Rest<'_>) {
 fn cpu(rest: &mut Rest<'_>) {
     rest.add("used_cpu_sys_main_thread", "0.000000");
     rest.add("used_cpu_user_main_thread", "0.000000");
+}
+
+/// How long the lanes' upkeep takes: what they do between executing commands and sending replies.
+pub(super) fn debug(hub: &Hub, _: u64, out: &mut String) {
+    let upkeep_us: u64 = hub.turns.iter().map(Turns::upkeep_us).sum();
+    let commands_max = hub.turns.iter().map(Turns::commands_max).max();
+    let busy_ns_max = hub.lanes.iter().map(|lane| read(&lane.busy_ns_max)).max();
+    super::line(out, "eventloop_duration_aof_sum", 0);
+    super::line(out, "eventloop_duration_cron_sum", upkeep_us);
+    let busy_us_max = busy_ns_max.unwrap_or(0) / 1_000;
+    super::line(out, "eventloop_duration_max", busy_us_max);
+    let commands_max = commands_max.unwrap_or(0);
+    super::line(out, "eventloop_cmd_per_cycle_max", commands_max);
 }
 
 /// What each lane has done, as Redis tells it of its threads.
