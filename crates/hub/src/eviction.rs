@@ -177,9 +177,10 @@ impl Hub {
     }
 }
 
-/// What to keep free of `maxmemory`, up to a tenth, so that the system gives 2 % more at most. What
-/// What to keep free of `maxmemory`, up to a tenth, so that the system gives 2 % more at most. What lies
-/// unused grows as keys give way, so that this goes on until new values find their place there.
+/// What to keep free of `maxmemory`, up to a tenth, so that the system gives 2 % more at most.
+/// What lies unused grows as keys give way, so that this goes on until new values find their place
+/// there.
+fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {
     let unused = resident.saturating_sub(used);
     let step = bytes_max / 1_000;
     let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 10);
