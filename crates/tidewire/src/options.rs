@@ -434,6 +434,10 @@ pub(crate) enum BenchSubject {
     Resp,
     /// Commands of every data type beside rivals.
     Types,
+    /// PUBLISH to 100 subscribers beside rivals.
+    Publish,
+    /// Resident bytes a key of several kinds beside rivals.
+    Memory,
     /// How late keys expire among a million that have a deadline, beside rivals.
     Expiry,
     /// ZeroMQ sockets beside a libzmq.

@@ -21,7 +21,20 @@ use crate::options::BenchOptions;
 pub(super) struct Case {
     pub(super) name: String,
     pub(super) requests: Requests,
+    pub(super) connections: usize,
     pub(super) pace: Pace,
+}
+
+impl Case {
+    /// With the usual number of connections.
+    pub(super) fn new(name: String, requests: Requests, pace: Pace) -> Self {
+        Self {
+            name,
+            requests,
+            connections: CONNECTIONS,
+            pace,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +45,8 @@ pub(super) enum Pace {
     Rate(NonZeroU64),
 }
 
-/// Measures cases on all servers, prints, and keeps the raw run. `fill` makes a server ready.
+/// Measures cases on all servers, prints, and keeps the raw run. `fill` makes a server ready; `more`
+/// are the cases that depend on what the others have shown.
 pub(super) fn run(
     options: &BenchOptions,
     setting: &Setting,
@@ -40,20 +54,15 @@ pub(super) fn run(
     (subject, json): (&str, Place<'_>),
     fill: impl Fn(SocketAddr) -> io::Result<()>,
     cases: &[Case],
+    more: impl FnOnce(&Run) -> Vec<Case>,
 ) -> Result<(), Failure> {
-    let mut rivals = options.rival.clone();
-    if rivals.is_empty() {
-        rivals.extend(Rival::installed());
-    }
+    let rivals = Rival::chosen(options);
     let contest =
         Contest::start(options, &rivals, cores, fill).map_err(failed("cannot start a server"))?;
     let mut run = Run {
         setting: setting.clone(),
         servers: contest.names(),
-        rivals: rivals
-            .iter()
-            .map(|rival| format!("{} {}", rival.name, rival.version()))
-            .collect(),
+        rivals: rivals.iter().map(Rival::named).collect(),
         cores,
         connections: CONNECTIONS,
         keys: KEYS,
@@ -64,6 +73,11 @@ pub(super) fn run(
     for case in cases {
         contest
             .measure(case, &mut run.samples)
+            .map_err(failed(&case.name))?;
+    }
+    for case in more(&run) {
+        contest
+            .measure(&case, &mut run.samples)
             .map_err(failed(&case.name))?;
     }
     println!(
@@ -176,11 +190,11 @@ impl Contest {
         let load_clock = ProcessorClock::of_this_thread();
         let mut run: Box<dyn FnMut(Duration) -> io::Result<Outcome>> = match case.pace {
             Pace::Pipeline(depth) => {
-                let mut load = Load::start(subject.address, requests, CONNECTIONS, depth)?;
+                let mut load = Load::start(subject.address, requests, case.connections, depth)?;
                 Box::new(move |duration| load.run(duration))
             }
             Pace::Rate(rate) => {
-                let mut load = OpenLoop::start(subject.address, requests, CONNECTIONS, rate)?;
+                let mut load = OpenLoop::start(subject.address, requests, case.connections, rate)?;
                 Box::new(move |duration| load.run(duration))
             }
         };

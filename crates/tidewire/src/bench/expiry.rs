@@ -42,10 +42,7 @@ pub(crate) fn run(
     cores: Cores,
     json: Place<'_>,
 ) -> Result<(), Failure> {
-    let mut rivals = options.rival.clone();
-    if rivals.is_empty() {
-        rivals.extend(Rival::installed());
-    }
+    let rivals = Rival::chosen(options);
     let failed = failed("expiry");
     let mut run = Run {
         setting: setting.clone(),

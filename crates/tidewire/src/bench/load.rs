@@ -1,7 +1,8 @@
 //! Load on a RESP server: one thread, one epoll, requests formatted beforehand.
 //!
 //! Every reply is compared with the one expected, byte for byte, so a server that answers wrongly
-//! is not measured. The comparison is the whole cost of reading a reply.
+//! is not measured. The comparison is the whole cost of reading a reply. Only of replies that
+//! change from one to the next (a count, an identifier) the kind alone is looked at.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +19,18 @@ pub(crate) struct Requests {
     bytes: Vec<u8>,
     length: usize,
     count: usize,
-    reply: Vec<u8>,
+    reply: Reply,
+}
+
+/// What each request is answered.
+#[derive(Clone, Debug)]
+enum Reply {
+    Exact(Vec<u8>),
+    /// So many lines, the first of which begins with this byte.
+    Lines {
+        first: u8,
+        count: usize,
+    },
 }
 
 impl Requests {
@@ -42,13 +54,22 @@ impl Requests {
     /// Any request over random numbers below [`KEYS`], always of the same length, and the reply
     /// that each gets.
     pub(crate) fn of(reply: &[u8], request: impl Fn(u64) -> Vec<u8>) -> Self {
+        Self::answered(Reply::Exact(reply.to_vec()), request)
+    }
+
+    /// The same where the replies differ: each is so many lines, and begins with this byte.
+    pub(crate) fn of_lines(first: u8, count: usize, request: impl Fn(u64) -> Vec<u8>) -> Self {
+        Self::answered(Reply::Lines { first, count }, request)
+    }
+
+    fn answered(reply: Reply, request: impl Fn(u64) -> Vec<u8>) -> Self {
         let mut bytes = Vec::new();
         random_numbers().for_each(|number| bytes.extend_from_slice(&request(number)));
         Self {
             length: bytes.len() / REQUESTS,
             bytes,
             count: REQUESTS,
-            reply: reply.to_vec(),
+            reply,
         }
     }
 
@@ -67,7 +88,7 @@ impl Requests {
             length: bytes.len() / count,
             bytes,
             count,
-            reply: reply.to_vec(),
+            reply: Reply::Exact(reply.to_vec()),
         }
     }
 
@@ -76,9 +97,12 @@ impl Requests {
         self.length
     }
 
-    /// Bytes of one reply.
+    /// Bytes of one reply, where all are the same.
     pub(crate) fn reply_length(&self) -> usize {
-        self.reply.len()
+        match &self.reply {
+            Reply::Exact(reply) => reply.len(),
+            Reply::Lines { .. } => 0,
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -90,14 +114,17 @@ impl Requests {
         &self.bytes[first * self.length..][..count * self.length]
     }
 
-    /// So many replies.
+    /// So many replies, where all are the same.
     pub(crate) fn replies(&self, count: usize) -> Vec<u8> {
-        self.reply.repeat(count)
+        match &self.reply {
+            Reply::Exact(reply) => reply.repeat(count),
+            Reply::Lines { .. } => Vec::new(),
+        }
     }
 
     /// The same requests, to a server that answers `+OK` to everything.
     pub(crate) fn answered_ok(mut self) -> Self {
-        self.reply = b"+OK\r\n".to_vec();
+        self.reply = Reply::Exact(b"+OK\r\n".to_vec());
         self
     }
 }
@@ -147,8 +174,10 @@ struct Connection {
     stream: TcpStream,
     /// Number of the request to send next.
     next: usize,
-    /// Bytes of the replies to the requests under way.
+    /// Bytes, or lines, of the replies to the requests under way.
     received: usize,
+    /// The last byte received was within a line.
+    in_line: bool,
     sent: Instant,
 }
 
@@ -184,6 +213,7 @@ impl<'a> Load<'a> {
                 stream,
                 next: (requests.count() / connections * number) / pipeline * pipeline,
                 received: 0,
+                in_line: false,
                 sent: Instant::now(),
             });
             load.send(number, Instant::now())?;
@@ -217,12 +247,20 @@ impl<'a> Load<'a> {
         let now = Instant::now();
         let replies = &self.buffer[..count];
         let before = connection.received;
-        check(replies, &self.expected[before..])?;
-        connection.received += count;
-        let length = self.requests.reply_length();
-        let answered = connection.received / length - before / length;
+        let a_reply = match self.requests.reply {
+            Reply::Exact(ref reply) => {
+                check(replies, &self.expected[before..])?;
+                connection.received += count;
+                reply.len()
+            }
+            Reply::Lines { first, count } => {
+                connection.count_lines(replies, first, count)?;
+                count
+            }
+        };
+        let answered = connection.received / a_reply - before / a_reply;
         outcome.record(now.duration_since(connection.sent), answered as u64);
-        if connection.received == self.expected.len() {
+        if connection.received == a_reply * self.pipeline {
             self.send(index, now)?;
         }
         Ok(now)
@@ -239,6 +277,32 @@ impl<'a> Load<'a> {
         connection.sent = now;
         // Nothing is under way on this connection: the socket takes it whole.
         connection.stream.write_all(bytes)
+    }
+}
+
+impl Connection {
+    /// Replies of so many lines, each of which begins with `first`.
+    fn count_lines(&mut self, mut replies: &[u8], first: u8, lines: usize) -> io::Result<()> {
+        if replies.is_empty() {
+            check(replies, b"")?;
+        }
+        while let Some(&byte) = replies.first() {
+            if !self.in_line && self.received.is_multiple_of(lines) && byte != first {
+                check(replies, &[first])?;
+            }
+            match replies.iter().position(|&byte| byte == b'\n') {
+                Some(end) => {
+                    self.received += 1;
+                    self.in_line = false;
+                    replies = &replies[end + 1..];
+                }
+                None => {
+                    self.in_line = true;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

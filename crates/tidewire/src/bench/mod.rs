@@ -8,9 +8,11 @@ mod eviction;
 mod expiry;
 mod feed;
 mod load;
+mod memory;
 mod mx;
 mod open_loop;
 mod processor_time;
+mod publish;
 mod report;
 mod resp;
 mod samples;
@@ -59,6 +61,12 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
     if asked(BenchSubject::Types) {
         types::run(options, &setting, cores, json)?;
+    }
+    if asked(BenchSubject::Publish) {
+        publish::run(options, &setting, cores, json)?;
+    }
+    if asked(BenchSubject::Memory) {
+        memory::run(options, &setting, cores, json)?;
     }
     // Beside a library that not every machine has.
     if options.subject == BenchSubject::Zmq {

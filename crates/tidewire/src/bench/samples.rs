@@ -129,6 +129,7 @@ impl Run {
             "server CPU an operation",
             "p50",
             "p99",
+            "p99.9",
         ]);
         for rival in self.servers.iter().filter(|s| *s != OURS && *s != FLOOR) {
             for case in self.cases() {
@@ -144,10 +145,16 @@ impl Run {
                     ratio(|s| s.processor_ns_an_operation),
                     ratio(|s| s.p50_ns as f64),
                     ratio(|s| s.p99_ns as f64),
+                    ratio(|s| s.p999_ns as f64),
                 ]);
             }
         }
         table
+    }
+
+    /// Requests answered by a server in a case.
+    pub(crate) fn operations_a_second(&self, case: &str, server: &str) -> Spread {
+        self.spread(case, server, |sample| sample.operations_a_second)
     }
 
     /// How much others were in the way: shares of the time in which server and load waited.

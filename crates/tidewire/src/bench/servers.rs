@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use crate::options::BenchOptions;
+
 use super::processor_time::{Cores, ProcessorClock};
 
 /// A server to compare with: `redis=/usr/bin/redis-server`.
@@ -41,6 +43,19 @@ impl Rival {
             name: "redis".to_owned(),
             path,
         })
+    }
+
+    /// Those asked for; if none is, the installed one.
+    pub(crate) fn chosen(options: &BenchOptions) -> Vec<Self> {
+        if options.rival.is_empty() {
+            return Self::installed().into_iter().collect();
+        }
+        options.rival.clone()
+    }
+
+    /// Its name and version.
+    pub(crate) fn named(&self) -> String {
+        format!("{} {}", self.name, self.version())
     }
 
     /// What it says of its version, such as `7.0.15`.
@@ -132,6 +147,20 @@ impl ServerProcess {
 
     pub(crate) fn clock(&self) -> ProcessorClock {
         ProcessorClock::Process(self.child.id())
+    }
+
+    /// What of it is in memory.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kibibytes = kibibytes.and_then(|text| text.trim().parse::<u64>().ok());
+        kibibytes
+            .map(|kibibytes| kibibytes << 10)
+            .ok_or_else(|| io::Error::other("the server has ended"))
     }
 
     fn wait_for(&self, address: SocketAddr) -> io::Result<()> {

@@ -1,5 +1,5 @@
 //! Commands of every data type at pipeline depth 16: our server, rivals and the echo floor, in
-//! turn. Each command is one whose reply is always the same, so that every reply is compared.
+//! turn. Nearly all of the commands are such whose reply is always the same, so that it is compared.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,17 +19,22 @@ pub(crate) fn run(
     cores: Cores,
     json: Place<'_>,
 ) -> Result<(), Failure> {
-    contest::run(options, setting, cores, ("types", json), prepare, &cases())
+    contest::run(
+        options,
+        setting,
+        cores,
+        ("types", json),
+        prepare,
+        &cases(),
+        |_| Vec::new(),
+    )
 }
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, reply: &[u8], request: &dyn Fn(u64) -> String| {
-        cases.push(Case {
-            name: format!("{name} P={DEPTH}"),
-            requests: Requests::of(reply, |number| encode(&request(number))),
-            pace: Pace::Pipeline(DEPTH),
-        });
+        let requests = Requests::of(reply, |number| encode(&request(number)));
+        cases.push(at_depth(name, requests));
     };
     let value = bulk("abcdefghijklmnop");
     case("INCRBY", b":0\r\n", &|n| format!("INCRBY number:{n:012} 0"));
@@ -84,7 +89,27 @@ fn cases() -> Vec<Case> {
     case("XRANGE of 10", ten.as_bytes(), &|_| {
         "XRANGE stream - + COUNT 10".to_owned()
     });
+    cases.extend(growing());
     cases
+}
+
+/// Commands that make something grow, and say how far it has.
+fn growing() -> [Case; 4] {
+    let numbers = |request: &dyn Fn(u64) -> String| {
+        Requests::of_lines(b':', 1, |number| encode(&request(number)))
+    };
+    let identifiers = Requests::of_lines(b'$', 2, |_| encode("XADD log * field abcdefghijklmnop"));
+    [
+        at_depth("INCR", numbers(&|n| format!("INCR counter:{n:012}"))),
+        at_depth("LPUSH", numbers(&|_| "LPUSH queue abcdefghijklmnop".into())),
+        at_depth("RPUSH", numbers(&|_| "RPUSH log:0 abcdefghijklmnop".into())),
+        at_depth("XADD", identifiers),
+    ]
+}
+
+fn at_depth(name: &str, requests: Requests) -> Case {
+    let name = format!("{name} P={DEPTH}");
+    Case::new(name, requests, Pace::Pipeline(DEPTH))
 }
 
 /// Fills every collection with as many elements as there are keys.

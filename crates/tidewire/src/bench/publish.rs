@@ -1,0 +1,227 @@
+//! PUBLISH to 100 subscribers: our server and rivals in turn; the figure is a delivered message's.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::processor_time::{Cores, ProcessorClock};
+use super::report::{Setting, Spread, Table, write_run};
+use super::samples::OURS;
+use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
+use super::{Place, failed};
+use crate::failure::Failure;
+use crate::options::BenchOptions;
+
+/// A run as it is kept.
+#[derive(Debug, Serialize)]
+struct Run {
+    setting: Setting,
+    rivals: Vec<String>,
+    cores: Cores,
+    subscribers: usize,
+    payload_bytes: usize,
+    samples: Vec<Sample>,
+}
+
+/// One server, one round.
+#[derive(Debug, Serialize)]
+struct Sample {
+    /// Messages published before all subscribers are read.
+    published_at_once: usize,
+    server: String,
+    round: usize,
+    deliveries: u64,
+    deliveries_a_second: f64,
+    /// The server's, user and kernel.
+    processor_ns_a_delivery: f64,
+}
+
+struct Server {
+    name: String,
+    address: SocketAddr,
+    clock: ProcessorClock,
+    _process: ServerProcess,
+}
+
+/// Measures, prints, and keeps the raw run.
+pub(crate) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    cores: Cores,
+    json: Place<'_>,
+) -> Result<(), Failure> {
+    let failed = failed("publish");
+    let rivals = Rival::chosen(options);
+    let servers = start(&rivals, cores).map_err(&failed)?;
+    let mut run = Run {
+        setting: setting.clone(),
+        rivals: rivals.iter().map(Rival::named).collect(),
+        cores,
+        subscribers: SUBSCRIBERS,
+        payload_bytes: PAYLOAD.len(),
+        samples: Vec::new(),
+    };
+    let _core = cores.enter_load().map_err(&failed)?;
+    let duration = Duration::from_secs_f64(options.seconds);
+    for at_once in AT_ONCE {
+        for round in 0..options.pairs {
+            for turn in 0..servers.len() {
+                let server = &servers[(round + turn) % servers.len()];
+                let sample = measure(server, at_once, round, duration).map_err(&failed)?;
+                run.samples.push(sample);
+            }
+        }
+    }
+    println!(
+        "\nPUBLISH of {} bytes to {SUBSCRIBERS} subscribers, {} rounds of {} s; rivals: {}\n",
+        PAYLOAD.len(),
+        options.pairs,
+        options.seconds,
+        run.rivals.join(", ")
+    );
+    print!("{}", table(&run, &rivals).text());
+    write_run(&run, setting, "publish", json)
+}
+
+fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
+    let addresses = HubAddresses::free()?;
+    let hub = ServerProcess::hub(&addresses, &[], cores)?;
+    let mut servers = vec![Server {
+        name: OURS.to_owned(),
+        address: addresses.resp,
+        clock: hub.clock(),
+        _process: hub,
+    }];
+    for rival in rivals {
+        let [address] = free_addresses()?;
+        let process = ServerProcess::rival(rival, address, cores)?;
+        servers.push(Server {
+            name: rival.name.clone(),
+            address,
+            clock: process.clock(),
+            _process: process,
+        });
+    }
+    Ok(servers)
+}
+
+fn table(run: &Run, rivals: &[Rival]) -> Table {
+    let mut table = Table::new(&[
+        "published at once",
+        "server",
+        "k deliveries/s",
+        "server CPU ns a delivery",
+        "CPU, tidewire ÷",
+    ]);
+    for at_once in AT_ONCE {
+        let figures = |server: &str, figure: fn(&Sample) -> f64| {
+            let samples = run.samples.iter();
+            let own = samples.filter(|s| s.published_at_once == at_once && s.server == server);
+            let mut own: Vec<&Sample> = own.collect();
+            own.sort_by_key(|sample| sample.round);
+            own.into_iter().map(figure).collect::<Vec<f64>>()
+        };
+        let names = std::iter::once(OURS).chain(rivals.iter().map(|r| r.name.as_str()));
+        for name in names {
+            let cost: fn(&Sample) -> f64 = |sample| sample.processor_ns_a_delivery;
+            let ratios = figures(OURS, cost).into_iter().zip(figures(name, cost));
+            let ratio = Spread::of(ratios.map(|(ours, theirs)| ours / theirs));
+            table.push(vec![
+                at_once.to_string(),
+                name.to_owned(),
+                Spread::of(figures(name, |s| s.deliveries_a_second / 1e3)).text(0),
+                Spread::of(figures(name, cost)).text(0),
+                match name {
+                    OURS => String::new(),
+                    _ => ratio.text(2),
+                },
+            ]);
+        }
+    }
+    table
+}
+
+fn measure(
+    server: &Server,
+    at_once: usize,
+    round: usize,
+    duration: Duration,
+) -> io::Result<Sample> {
+    let mut publisher = connect(server.address)?;
+    let mut request = Vec::new();
+    for _ in 0..at_once {
+        tidewire_resp::write_request(&mut request, &["PUBLISH", CHANNEL, PAYLOAD]);
+    }
+    let answer = format!(":{SUBSCRIBERS}\r\n").repeat(at_once);
+    let message = format!(
+        "*3\r\n$7\r\nmessage\r\n${}\r\n{CHANNEL}\r\n${}\r\n{PAYLOAD}\r\n",
+        CHANNEL.len(),
+        PAYLOAD.len()
+    );
+    let messages = message.repeat(at_once);
+    let mut subscribers = Vec::with_capacity(SUBSCRIBERS);
+    for _ in 0..SUBSCRIBERS {
+        let mut subscriber = connect(server.address)?;
+        let mut subscribe = Vec::new();
+        tidewire_resp::write_request(&mut subscribe, &["SUBSCRIBE", CHANNEL]);
+        subscriber.write_all(&subscribe)?;
+        let confirmed = format!(
+            "*3\r\n$9\r\nsubscribe\r\n${}\r\n{CHANNEL}\r\n:1\r\n",
+            CHANNEL.len()
+        );
+        expect(&mut subscriber, confirmed.as_bytes())?;
+        subscribers.push(subscriber);
+    }
+    let mut publish = |deliveries: &mut u64| -> io::Result<()> {
+        publisher.write_all(&request)?;
+        expect(&mut publisher, answer.as_bytes())?;
+        for subscriber in &mut subscribers {
+            expect(subscriber, messages.as_bytes())?;
+        }
+        *deliveries += (at_once * SUBSCRIBERS) as u64;
+        Ok(())
+    };
+    let mut deliveries = 0;
+    for _ in 0..WARM_UP_ROUNDS {
+        publish(&mut deliveries)?;
+    }
+    deliveries = 0;
+    let before = server.clock.read()?;
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        publish(&mut deliveries)?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let used_ns = server.clock.read()?.since(before).used_ns;
+    Ok(Sample {
+        published_at_once: at_once,
+        server: server.name.clone(),
+        round,
+        deliveries,
+        deliveries_a_second: deliveries as f64 / seconds,
+        processor_ns_a_delivery: used_ns as f64 / deliveries as f64,
+    })
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Reads exactly these bytes.
+fn expect(stream: &mut TcpStream, expected: &[u8]) -> io::Result<()> {
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received)?;
+    super::load::check(&received, expected)
+}
+
+const SUBSCRIBERS: usize = 100;
+const AT_ONCE: [usize; 2] = [1, 16];
+const CHANNEL: &str = "prices";
+const PAYLOAD: &str = "abcdefghijklmnopqrstuvwxyz012345";
+const WARM_UP_ROUNDS: usize = 20;
+const PATIENCE: Duration = Duration::from_secs(10);
