@@ -451,8 +451,10 @@ pub(crate) enum BenchSubject {
     Mx,
     /// Generation, decoding, and the way from a source to a subscriber.
     Feed,
-    /// All of them.
+    /// All of them, and then the report.
     All,
+    /// Nothing: writes docs/PERFORMANCE.md from the raw runs that are there.
+    Report,
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

@@ -64,7 +64,7 @@ pub(crate) fn run(
         setting: setting.clone(),
         figures,
     };
-    write_run(&run, setting, "cache", json)
+    write_run(&run, setting, "cache", json, &[&table])
 }
 
 #[derive(Debug, Serialize)]

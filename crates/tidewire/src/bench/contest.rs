@@ -87,11 +87,10 @@ pub(super) fn run(
         options.seconds,
         run.rivals.join(", ")
     );
-    print!("{}", run.table().text());
-    println!();
-    print!("{}", run.ratios().text());
+    let (table, ratios) = (run.table(), run.ratios());
+    print!("{}\n{}", ratios.text(), table.text());
     println!("\n{}", run.disturbance());
-    write_run(&run, setting, subject, json)
+    write_run(&run, setting, subject, json, &[&ratios, &table])
 }
 
 /// A server under measurement.

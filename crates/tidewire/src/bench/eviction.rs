@@ -86,8 +86,9 @@ pub(crate) fn run(
             })
             .collect(),
     };
-    print!("\n{}", table(&run, &outcome).text());
-    write_run(&run, setting, "eviction", json)?;
+    let table = table(&run, &outcome);
+    print!("\n{}", table.text());
+    write_run(&run, setting, "eviction", json, &[&table])?;
     let limit = MAXMEMORY_BYTES as f64;
     let part = |bytes: u64| bytes as f64 / limit - 1.0;
     let most = part(run.used_bytes_max.max(run.resident_bytes_max));

@@ -79,9 +79,10 @@ pub(crate) fn run(
         SPREAD.as_millis(),
         PATIENCE.as_secs()
     );
-    print!("{}", table(&run, &servers).text());
+    let table = table(&run, &servers);
+    print!("{}", table.text());
     drop(processes);
-    write_run(&run, setting, "expiry", json)
+    write_run(&run, setting, "expiry", json, &[&table])
 }
 
 fn table(run: &Run, servers: &[(String, SocketAddr)]) -> Table {

@@ -44,15 +44,15 @@ pub(crate) fn run(
     println!("\nThe feed's work, 100 symbols\n");
     print!("{}", table.text());
     let way = way::measure(options, cores).map_err(failed("from source to subscriber"))?;
-    println!();
-    print!("{}", way::table(&way).text());
+    let way_table = way::table(&way);
+    print!("\n{}", way_table.text());
     let run = Run {
         setting: setting.clone(),
         cores,
         figures,
         way,
     };
-    write_run(&run, setting, "feed", json)
+    write_run(&run, setting, "feed", json, &[&table, &way_table])
 }
 
 #[derive(Debug, Serialize)]

@@ -76,8 +76,9 @@ pub(crate) fn run(
         "\nresident bytes a key; rivals: {}\n",
         run.rivals.join(", ")
     );
-    print!("{}", table(&run, &rivals).text());
-    write_run(&run, setting, "memory", json)
+    let table = table(&run, &rivals);
+    print!("{}", table.text());
+    write_run(&run, setting, "memory", json, &[&table])
 }
 
 fn table(run: &Run, rivals: &[Rival]) -> Table {

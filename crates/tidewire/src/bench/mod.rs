@@ -11,6 +11,8 @@ mod load;
 mod memory;
 mod mx;
 mod open_loop;
+mod page;
+mod plot;
 mod processor_time;
 mod publish;
 mod report;
@@ -36,6 +38,9 @@ use report::Setting;
 /// Measures what was asked for, and prints it.
 pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let setting = Setting::look();
+    if options.subject == BenchSubject::Report {
+        return page::write();
+    }
     if options.subject == BenchSubject::Mx {
         return mx::run(options, &setting, options.json.as_deref());
     }
@@ -77,6 +82,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
     if asked(BenchSubject::Expiry) {
         expiry::run(options, &setting, cores, json)?;
+    }
+    if options.subject == BenchSubject::All && Path::new(report::RUNS).is_dir() {
+        page::write()?;
     }
     Ok(())
 }

@@ -28,14 +28,14 @@ struct Run {
 /// One server, one round.
 #[derive(Debug, Serialize)]
 struct Sample {
-    /// Messages published before all subscribers are read.
-    published_at_once: usize,
+    /// Such as `16 at once`: so many are published before all subscribers are read.
+    case: String,
     server: String,
     round: usize,
     deliveries: u64,
     deliveries_a_second: f64,
-    /// The server's, user and kernel.
-    processor_ns_a_delivery: f64,
+    /// The server's, user and kernel; an operation is the delivery to one subscriber.
+    processor_ns_an_operation: f64,
 }
 
 struct Server {
@@ -81,8 +81,9 @@ pub(crate) fn run(
         options.seconds,
         run.rivals.join(", ")
     );
-    print!("{}", table(&run, &rivals).text());
-    write_run(&run, setting, "publish", json)
+    let table = table(&run, &rivals);
+    print!("{}", table.text());
+    write_run(&run, setting, "publish", json, &[&table])
 }
 
 fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
@@ -109,27 +110,28 @@ fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
 
 fn table(run: &Run, rivals: &[Rival]) -> Table {
     let mut table = Table::new(&[
-        "published at once",
+        "published",
         "server",
         "k deliveries/s",
         "server CPU ns a delivery",
         "CPU, tidewire ÷",
     ]);
     for at_once in AT_ONCE {
+        let case = case(at_once);
         let figures = |server: &str, figure: fn(&Sample) -> f64| {
             let samples = run.samples.iter();
-            let own = samples.filter(|s| s.published_at_once == at_once && s.server == server);
+            let own = samples.filter(|s| s.case == case && s.server == server);
             let mut own: Vec<&Sample> = own.collect();
             own.sort_by_key(|sample| sample.round);
             own.into_iter().map(figure).collect::<Vec<f64>>()
         };
         let names = std::iter::once(OURS).chain(rivals.iter().map(|r| r.name.as_str()));
         for name in names {
-            let cost: fn(&Sample) -> f64 = |sample| sample.processor_ns_a_delivery;
+            let cost: fn(&Sample) -> f64 = |sample| sample.processor_ns_an_operation;
             let ratios = figures(OURS, cost).into_iter().zip(figures(name, cost));
             let ratio = Spread::of(ratios.map(|(ours, theirs)| ours / theirs));
             table.push(vec![
-                at_once.to_string(),
+                case.clone(),
                 name.to_owned(),
                 Spread::of(figures(name, |s| s.deliveries_a_second / 1e3)).text(0),
                 Spread::of(figures(name, cost)).text(0),
@@ -196,12 +198,12 @@ fn measure(
     let seconds = start.elapsed().as_secs_f64();
     let used_ns = server.clock.read()?.since(before).used_ns;
     Ok(Sample {
-        published_at_once: at_once,
+        case: case(at_once),
         server: server.name.clone(),
         round,
         deliveries,
         deliveries_a_second: deliveries as f64 / seconds,
-        processor_ns_a_delivery: used_ns as f64 / deliveries as f64,
+        processor_ns_an_operation: used_ns as f64 / deliveries as f64,
     })
 }
 
@@ -210,6 +212,10 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
+}
+
+fn case(at_once: usize) -> String {
+    format!("{at_once} at once")
 }
 
 /// Reads exactly these bytes.

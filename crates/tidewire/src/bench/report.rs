@@ -146,7 +146,7 @@ impl Table {
     }
 }
 
-/// Writes a run where it was asked for; otherwise into `bench/runs` of the checkout, if the
+/// Writes a run and its tables where it was asked for; otherwise into `bench/runs` of the checkout, if the
 /// command is given in one.
 ///
 /// # Errors
@@ -156,6 +156,7 @@ pub(crate) fn write_run(
     setting: &Setting,
     kind: &str,
     asked: Option<&Path>,
+    tables: &[&Table],
 ) -> Result<(), Failure> {
     let path = match asked {
         Some(path) => path.to_owned(),
@@ -165,7 +166,12 @@ pub(crate) fn write_run(
         }
         None => return Ok(()),
     };
-    write_json(run, &path)?;
+    let mut run = serde_json::to_value(run).map_err(|error| Failure::running(error.to_string()))?;
+    if let Some(members) = run.as_object_mut() {
+        let texts: Vec<String> = tables.iter().map(|table| table.text()).collect();
+        members.insert(TABLES.to_owned(), texts.into());
+    }
+    write_json(&run, &path)?;
     if path != Path::new(STANDARD_OUTPUT) {
         println!("\nraw run: {}", path.display());
     }
@@ -228,7 +234,10 @@ fn commit() -> String {
     }
 }
 
-const RUNS: &str = "bench/runs";
+/// Where raw runs are kept, from the root of the checkout.
+pub(crate) const RUNS: &str = "bench/runs";
+/// What a raw run's tables are called in it.
+pub(crate) const TABLES: &str = "tables";
 const STANDARD_OUTPUT: &str = "-";
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) fn run(
         setting: setting.clone(),
         report,
     };
-    write_run(&run, setting, kind, json)
+    write_run(&run, setting, kind, json, &[&table])
 }
 
 #[derive(Debug, Serialize)]
