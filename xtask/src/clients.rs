@@ -17,9 +17,10 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         shell: Shell::new(shell.root()),
         tests: shell.root().join("tests/clients"),
         work,
+        binary,
         port: server.port().to_string(),
     };
-    let languages: [(&str, &[[&str; 2]], Language); 4] = [
+    let languages: [(&str, &[[&str; 2]], Language); 5] = [
         (
             "node",
             &[["node", "--version"], ["npm", "--version"]],
@@ -32,6 +33,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
             Run::java,
         ),
         ("jobs", &[["python3", "--version"]], Run::jobs),
+        ("databento", &[["python3", "--version"]], Run::databento),
     ];
     for (name, tools, language) in languages {
         let missing = tools
@@ -57,6 +59,8 @@ struct Run {
     tests: PathBuf,
     /// Where clients are installed and tests are built.
     work: PathBuf,
+    /// The program, for tests that start it themselves.
+    binary: PathBuf,
     /// The server's.
     port: String,
 }
@@ -125,7 +129,16 @@ impl Run {
 
     /// RQ and Celery, as `requirements.txt` has them, in an environment of their own.
     fn jobs(&self, counts: &mut Counts) -> Result<(), Failure> {
-        let folder = self.copy("jobs")?;
+        self.python("jobs", counts)
+    }
+
+    /// Databento's live client, likewise.
+    fn databento(&self, counts: &mut Counts) -> Result<(), Failure> {
+        self.python("databento", counts)
+    }
+
+    fn python(&self, language: &str, counts: &mut Counts) -> Result<(), Failure> {
+        let folder = self.copy(language)?;
         let python = folder.join("venv/bin/python");
         self.installed(&folder, "requirements.txt", || {
             let arguments = ["-m", "venv", "--clear", "venv"];
@@ -142,6 +155,7 @@ impl Run {
             .argument(format!("--timeout={JOBS_TIMEOUT_S}"))
             .folder(&folder)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("TIDEWIRE_BINARY", &self.binary)
             .env("TIDEWIRE_PORT", &self.port);
         counts.pytest(&program.capture()?)
     }

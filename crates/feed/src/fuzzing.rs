@@ -6,7 +6,9 @@ pub use crate::dbn::fuzzing::fuzz_dbn_decoder;
 pub use exchange::{fuzz_capture, fuzz_itch, fuzz_mold, fuzz_soup};
 
 use crate::client::{Client, ClientConfig, NullSink, Side};
+use crate::databento::{Names, Request, next_line};
 use crate::journal::Journal;
+use crate::recording::{Decoder, Event};
 use crate::server::{EmptyBoard, Session, SessionConfig};
 use crate::wire::{Flags, HEADER_LENGTH, Header, PacketError, checksum, decode_packet};
 
@@ -38,6 +40,50 @@ fn read_packets(data: &[u8]) {
 pub fn fuzz_feed_client(data: &[u8]) {
     run_client(data);
     run_client(&with_right_checksums(data));
+}
+
+/// What a client of the Databento gateway says, line by line.
+pub fn fuzz_databento_request(data: &[u8]) {
+    let mut rest = data;
+    while let Ok(Some(line)) = next_line(rest) {
+        match Request::parse(line.text) {
+            Ok(Request::Subscribe(subscription)) => {
+                if let Ok(names) = Names::parse(&subscription) {
+                    assert!(names.len() <= line.text.len());
+                    let _ = names.find(line.text, 1);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+        rest = &rest[line.length..];
+    }
+}
+
+/// Reads a recording, and the packets in its blocks.
+pub fn fuzz_recording(data: &[u8]) {
+    let mut decoder = Decoder::new();
+    let mut rest = data;
+    loop {
+        let before = rest.len();
+        match decoder.decode(&mut rest) {
+            Ok(Event::File { .. }) => {}
+            Ok(Event::Block(block)) => {
+                let (messages, _) = (block.messages().count(), block.numbers());
+                // Messages are of 16 bytes at least, and what is broken is said once.
+                assert!(messages <= 1 + block.body.len() / 16);
+            }
+            Ok(Event::NeedMore(missing)) => {
+                assert!(missing > 0);
+                break;
+            }
+            Err(error) => return assert!(!error.to_string().is_empty()),
+        }
+        assert!(rest.len() < before, "every event takes bytes");
+    }
+    let ended = decoder.finish(rest);
+    assert_eq!(ended.is_ok(), rest.is_empty() && !data.is_empty());
+    assert_eq!(decoder.position() as usize, data.len() - rest.len());
 }
 
 /// A server session that receives arbitrary bytes, as they are and with right checksums.

@@ -14,7 +14,9 @@
 //! | [`soup`] | SoupBinTCP: numbered messages over TCP |
 //! | [`sequenced`] | what those two share |
 //! | [`capture`] | pcap and pcapng files, and the datagrams in them |
+//! | [`databento`] | Databento's live protocol, the gateway's side |
 //! | [`book`] | orders in, top of book out |
+//! | [`recording`] | files of a stream, block by block (`docs/recording.md`) |
 //! | [`simulation`] | a seeded market |
 //! | [`fuzzing`] | plain entries for fuzzers |
 //!
@@ -58,12 +60,14 @@
 pub mod book;
 pub mod capture;
 pub mod client;
+pub mod databento;
 pub mod dbn;
 pub mod faults;
 pub mod fuzzing;
 pub mod itch;
 pub mod journal;
 pub mod mold;
+pub mod recording;
 pub mod sequenced;
 pub mod server;
 pub mod simulation;

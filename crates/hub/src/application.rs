@@ -16,6 +16,7 @@ use crate::hub::{Hub, LiveObserver, Mail};
 use crate::plant::link::PlantLink;
 use crate::publication::Publication;
 use crate::session::Session;
+use crate::session::databento::DatabentoSession;
 use crate::session::feed::{FeedSession, Source};
 use crate::session::resp::{Pipeline, RespSession};
 use crate::session::zmq::{Port, ZmqSession};
@@ -38,6 +39,8 @@ pub mod port {
     pub(crate) const SOURCE: u16 = 5;
     /// The outgoing connection to a plant.
     pub(crate) const PLANT: u16 = 6;
+    /// Clients of the Databento gateway.
+    pub const DATABENTO: u16 = 7;
 }
 
 /// One lane's part of the hub.
@@ -167,7 +170,10 @@ impl HubLane {
         }
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
-            if let Some(Some(Session::Feed(session))) = self.sessions.by_index.get_mut(id.index()) {
+            let session = self.sessions.by_index.get_mut(id.index());
+            if let Some(Some(Session::Databento(session))) = session {
+                session.produce(&self.hub, context);
+            } else if let Some(Some(Session::Feed(session))) = session {
                 let resume_ns = session.resume_ns(&self.hub, context);
                 if grown || resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
                     session.produce(&self.hub, context);
@@ -225,6 +231,7 @@ impl HubLane {
             match session {
                 Session::Zmq(session) if session.is_due(now_ns) => session.timeout(context),
                 Session::Feed(session) => news.push(session.timeout(&self.hub, context)),
+                Session::Databento(session) => session.timeout(&self.hub, context),
                 _ => {}
             }
         }
@@ -417,6 +424,14 @@ impl Application for HubLane {
                 self.hub.set_feed_lane(self.lane, true);
                 Session::Feed(Box::new(FeedSession::new(id, self.hub.clone(), now_ns)))
             }
+            port::DATABENTO => {
+                let Some(session) = DatabentoSession::new(&self.hub, context, id) else {
+                    return;
+                };
+                self.feed_clients.push(id);
+                self.hub.set_feed_lane(self.lane, true);
+                Session::Databento(Box::new(session))
+            }
             _ => return context.close(id, CloseReason::Requested),
         };
         self.insert(id, session);
@@ -456,6 +471,7 @@ impl Application for HubLane {
                 self.distribute(context, news);
                 consumed
             }
+            Session::Databento(session) => session.received(&self.hub, context, input),
             Session::Source(number) => {
                 let number = *number;
                 self.source_received(context, id, number, input)
@@ -467,6 +483,7 @@ impl Application for HubLane {
     fn drained(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
         match self.sessions.by_index.get_mut(id.index()) {
             Some(Some(Session::Feed(session))) => session.produce(&self.hub, context),
+            Some(Some(Session::Databento(session))) => session.drained(&self.hub, context),
             Some(Some(Session::Resp(_) | Session::Zmq(_))) => {
                 self.fanout.pump(context, id);
                 self.sessions.replicas.drained(&self.hub, context, id);
@@ -520,6 +537,12 @@ impl Application for HubLane {
                     .set_feed_lane(self.lane, !self.feed_clients.is_empty());
                 let news = session.closed(&self.hub, context.unix_ns());
                 self.distribute(context, news);
+            }
+            Session::Databento(session) => {
+                self.feed_clients.retain(|&other| other != id);
+                self.hub
+                    .set_feed_lane(self.lane, !self.feed_clients.is_empty());
+                session.closed(&self.hub);
             }
             Session::Source(_) | Session::Plant => {}
         }

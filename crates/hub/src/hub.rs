@@ -32,9 +32,11 @@ use crate::plant::{Plant, PlantOptions, WriteRequest};
 use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::rates::{Rates, Turns};
+use crate::recording::RecordingCounters;
 use crate::renames::Renames;
 use crate::replication::Replication;
 use crate::scripting::Scripting;
+use crate::session::databento::DatabentoCounters;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
@@ -93,6 +95,8 @@ pub struct HubConfig {
     pub faults: Option<FaultPlan>,
     /// Seed of the faults.
     pub fault_seed: u64,
+    /// The key that clients of the Databento gateway must know; without one nobody gets in.
+    pub databento_key: Option<String>,
 }
 
 impl Default for HubConfig {
@@ -121,6 +125,7 @@ impl Default for HubConfig {
             zmq_security: ZmqSecurity::Null,
             faults: None,
             fault_seed: 1,
+            databento_key: None,
         }
     }
 }
@@ -150,6 +155,8 @@ pub struct Hub {
     pub fanout: FanoutCounters,
     /// What ingest has done.
     pub ingest: IngestCounters,
+    /// What recording has done.
+    pub recording: RecordingCounters,
     /// Source time to last-value cache.
     pub latency: LatencyTracker,
     /// Redis clients.
@@ -162,6 +169,8 @@ pub struct Hub {
     pub commands: AtomicU64,
     /// Redis commands that ended with an error.
     pub command_errors: AtomicU64,
+    /// What the Databento gateway has done.
+    pub(crate) databento: DatabentoCounters,
     /// Redis clients that have watched keys.
     pub(crate) watching_clients: AtomicU64,
     /// Redis clients whose command has not ended.
@@ -353,6 +362,8 @@ impl Hub {
             subscriptions: Subscriptions::default(),
             fanout: FanoutCounters::default(),
             ingest: IngestCounters::default(),
+            recording: RecordingCounters::default(),
+            databento: DatabentoCounters::default(),
             latency: LatencyTracker::new(),
             clients: Clients::default(),
             lanes: (0..config.lanes).map(|_| Arc::default()).collect(),

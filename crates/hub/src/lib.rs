@@ -75,6 +75,9 @@ pub use publication::{News, Origin, Publication};
 
 mod publishers;
 
+mod recording;
+pub use recording::{Recorder, RecordingCounters};
+
 mod redis_conf;
 pub use redis_conf::RedisConf;
 

@@ -25,9 +25,13 @@ pub(crate) struct Config {
     pub(crate) zmq_pull: Endpoint,
     pub(crate) zmq_router: Endpoint,
     pub(crate) feed: Endpoint,
+    /// Databento's live clients, if they are served.
+    pub(crate) databento: Option<Endpoint>,
     /// Where metrics are told, if anywhere.
     pub(crate) admin: Option<Endpoint>,
     pub(crate) pin: bool,
+    /// Where the stream of market data is recorded, if anywhere.
+    pub(crate) record: Option<PathBuf>,
     /// Limits and the number of lanes.
     pub(crate) hub: HubConfig,
 }
@@ -51,8 +55,11 @@ struct File {
     zmq_curve_key: Option<PathBuf>,
     zmq_curve_clients: Option<PathBuf>,
     feed: Option<String>,
+    databento: Option<String>,
+    databento_key: Option<String>,
     admin: Option<String>,
     source: Vec<String>,
+    record: Option<PathBuf>,
     lanes: Option<u16>,
     pin: Option<bool>,
     live_prefix: Option<Vec<String>>,
@@ -97,6 +104,20 @@ impl Config {
             (None, None) => None,
             (given, text) => Some(endpoint(given, "admin", text.as_ref(), "")?),
         };
+        let databento = match (&options.databento, &file.databento) {
+            (None, None) => None,
+            (given, text) => Some(endpoint(given, "databento", text.as_ref(), "")?),
+        };
+        let databento_key = options
+            .databento_key
+            .clone()
+            .or(file.databento_key.clone())
+            .filter(|key| !key.is_empty());
+        if databento.is_some() && databento_key.is_none() {
+            return Err(Failure::usage(
+                "--databento: --databento-key is missing: the key that clients must know",
+            ));
+        }
         let mut source = options.source.clone();
         if source.is_empty() {
             source = file
@@ -123,6 +144,7 @@ impl Config {
             lanes,
             sources: source,
             plant: plant::options(&options.plant, &file.mx, &place)?,
+            databento_key,
             pinned: pin,
             zmq_security: zmq_security(&file, options)?,
             ..HubConfig::default()
@@ -169,8 +191,10 @@ impl Config {
                 "127.0.0.1:5558",
             )?,
             feed: endpoint(&options.feed, "feed", file.feed.as_ref(), "127.0.0.1:9876")?,
+            databento,
             admin,
             pin,
+            record: options.record.clone().or(file.record),
             hub,
         })
     }

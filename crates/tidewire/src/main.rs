@@ -15,6 +15,7 @@ mod simulate;
 mod stop;
 mod table;
 mod units;
+mod watch;
 
 use std::io::IsTerminal;
 
@@ -47,6 +48,7 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::Decode(options) => decode::run(&options),
         Command::CurveKeys => curve_keys::run(),
         Command::Replay(options) => replay::run(&options),
+        Command::Watch(options) => watch::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),
     }

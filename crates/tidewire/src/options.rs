@@ -8,13 +8,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
-use tidewire_lane::Endpoint;
+use tidewire_lane::{Endpoint, EndpointError};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
 use crate::bench::Rival;
 use crate::plant::PlantArguments;
 use crate::units::{parse_count, parse_duration};
+use crate::watch::SortColumn;
 
 /// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
 /// ZeroMQ and a native feed.
@@ -46,8 +47,10 @@ pub(crate) enum Command {
     Decode(DecodeOptions),
     /// Make a pair of keys for ZeroMQ's CURVE.
     CurveKeys,
-    /// Play a DBN file into a running hub.
+    /// Play a recording or a DBN file into a running hub.
     Replay(ReplayOptions),
+    /// Show the latest values of a running hub in the terminal, or as JSON.
+    Watch(WatchOptions),
     /// Run hub and simulated exchange, and watch them: the place to begin.
     Demo(DemoOptions),
     /// Measure the hub, beside rivals and beside what the machine allows.
@@ -90,6 +93,17 @@ pub(crate) struct ServeOptions {
     /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
     pub(crate) feed: Option<Endpoint>,
+    /// Databento's live clients; needs --databento-key [default: none].
+    #[arg(long, value_name = "ADDR", env = "TIDEWIRE_DATABENTO")]
+    pub(crate) databento: Option<Endpoint>,
+    /// The API key that Databento's clients must know.
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "TIDEWIRE_DATABENTO_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) databento_key: Option<String>,
     /// Metrics for Prometheus over HTTP, at /metrics [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN")]
     pub(crate) admin: Option<Endpoint>,
@@ -104,6 +118,9 @@ pub(crate) struct ServeOptions {
     /// A plant.
     #[command(flatten)]
     pub(crate) plant: PlantArguments,
+    /// Record the stream of market data into this file, behind what it holds already.
+    #[arg(long, value_name = "FILE", env = "TIDEWIRE_RECORD")]
+    pub(crate) record: Option<PathBuf>,
     /// Event loops, 1 to 64 [default: one a core].
     #[arg(long, value_name = "N", env = "TIDEWIRE_LANES",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -316,7 +333,7 @@ impl From<MarketChoice> for MarketKind {
 /// Options of `replay`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// A DBN file, plain or compressed with zstd.
+    /// A recording of `serve --record`, or a DBN file, plain or compressed with zstd.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The feed port of the hub.
@@ -346,6 +363,66 @@ fn parse_speed(text: &str) -> Result<Speed, String> {
     match text.parse::<f64>() {
         Ok(times) if times > 0.0 && times.is_finite() => Ok(Speed::Times(times)),
         _ => Err("a number above 0, or max, is expected".to_owned()),
+    }
+}
+
+/// Options of `watch`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WatchOptions {
+    /// Symbols: names, or patterns with * and ? [default: all].
+    #[arg(value_name = "PATTERN")]
+    pub(crate) pattern: Vec<String>,
+    /// The feed port of the hub, or of an exchange.
+    #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
+    pub(crate) from: Endpoint,
+    /// The Redis port of the hub, to ask for its own figures; or none. A password is taken from
+    /// REDISCLI_AUTH.
+    #[arg(long, value_name = "RESP_ADDR|none", default_value = "127.0.0.1:6379")]
+    pub(crate) info: InfoSource,
+    /// The name that goes with the password [default: default].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Look once, print, and end.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON: one document with --once, otherwise a line for each look.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How long a look of --once or --json lasts: figures a second are of this time.
+    #[arg(long = "for", value_name = "DURATION", default_value = "1s",
+          value_parser = parse_duration)]
+    pub(crate) duration: Duration,
+    /// How long --once and --json wait for the hub.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub(crate) patience: Duration,
+    /// Rows that --once and --json print at most.
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    pub(crate) rows: usize,
+    /// What to sort by.
+    #[arg(long, value_name = "COLUMN", value_enum, default_value = "updates")]
+    pub(crate) sort: SortColumn,
+    /// The least first.
+    #[arg(long)]
+    pub(crate) ascending: bool,
+}
+
+/// Where a hub's own figures are asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum InfoSource {
+    /// Nowhere.
+    Nowhere,
+    /// At this Redis port.
+    At(Endpoint),
+}
+
+impl std::str::FromStr for InfoSource {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::Nowhere),
+            address => address.parse().map(Self::At),
+        }
     }
 }
 

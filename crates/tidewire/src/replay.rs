@@ -1,6 +1,7 @@
-//! `replay`: a DBN file played into a running hub.
+//! `replay`: a recording or a DBN file played into a running hub.
 
 mod link;
+mod recording;
 
 use std::fmt::Write;
 use std::fs::File;
@@ -40,6 +41,9 @@ pub(crate) fn play(
     repeat: bool,
     stop: &Stop,
 ) -> Result<String, Failure> {
+    if recording::is_recording(file) {
+        return recording::play(file, to, speed, repeat, stop);
+    }
     // Before the hub is bothered: a file that cannot be read is the likelier mistake.
     check(file)?;
     let mut player = Player {
@@ -60,6 +64,9 @@ pub(crate) fn play(
 
 /// Whether `file` can be played at all.
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
+    if recording::is_recording(file) {
+        return Ok(());
+    }
     open(file).map(|_| ())
 }
 

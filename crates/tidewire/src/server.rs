@@ -1,10 +1,11 @@
 //! `serve`: the hub's listeners and lanes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, port};
+use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tracing::info;
 
@@ -17,7 +18,9 @@ use crate::stop::Stop;
 /// Runs a hub until it is told to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let config = Config::new(options)?;
+    let mut config = Config::new(options)?;
+    // Named from where the program was started, whatever `dir` says.
+    config.record = config.record.map(absolute);
     if let Some(directory) = &config.directory {
         std::env::set_current_dir(directory)
             .map_err(|error| Failure::usage(format!("dir '{}': {error}", directory.display())))?;
@@ -40,6 +43,7 @@ pub(crate) struct Listeners {
     zmq_pull: Listener,
     zmq_router: Listener,
     feed: Listener,
+    databento: Option<Listener>,
     admin: Option<Admin>,
 }
 
@@ -99,6 +103,11 @@ impl Listeners {
             zmq_pull: bind(&config.zmq_pull, port::ZMQ_PULL, "--zmq-pull")?,
             zmq_router: bind(&config.zmq_router, port::ZMQ_ROUTER, "--zmq-router")?,
             feed: bind(&config.feed, port::FEED, "--feed")?,
+            databento: config
+                .databento
+                .as_ref()
+                .map(|endpoint| bind(endpoint, port::DATABENTO, "--databento"))
+                .transpose()?,
             admin: config.admin.as_ref().map(Admin::bind).transpose()?,
         })
     }
@@ -120,6 +129,7 @@ pub(crate) struct Server {
     pub(crate) hub: Arc<Hub>,
     pub(crate) addresses: Addresses,
     lanes: Lanes<Mail>,
+    recorder: Option<Recorder>,
 }
 
 impl Server {
@@ -133,6 +143,7 @@ impl Server {
             zmq_pull: c,
             zmq_router: d,
             feed: e,
+            databento,
             admin,
         } = listeners;
         let cores = if config.pin {
@@ -144,14 +155,20 @@ impl Server {
             config.hub.clone(),
             cores,
             "lane",
-            a.into_iter().chain([b, c, d, e]).collect(),
+            a.into_iter().chain([b, c, d, e]).chain(databento).collect(),
             Some(&resp),
             |_| None,
         )?;
         if let Some(admin) = admin {
             admin.start(hub.clone())?;
         }
+        let record = config.record.as_ref();
+        let recorder = record.map(|path| {
+            Recorder::start(&hub, path)
+                .map_err(|error| Failure::usage(format!("--record: {}: {error}", path.display())))
+        });
         Ok(Self {
+            recorder: recorder.transpose()?,
             hub,
             addresses,
             lanes,
@@ -179,7 +196,12 @@ impl Server {
     /// Ends the lanes, closes every connection, and saves what is to be saved.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let hub = self.hub.clone();
-        self.stop();
+        self.lanes.stop();
+        if let Some(recorder) = self.recorder {
+            recorder
+                .finish()
+                .map_err(|error| Failure::running(format!("--record: {error}")))?;
+        }
         hub.durability.finish(&hub).map_err(Failure::running)
     }
 
@@ -187,6 +209,11 @@ impl Server {
     pub(crate) fn stop(self) {
         self.lanes.stop();
     }
+}
+
+/// A path that means the same from every folder.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Starts a hub on its lanes; `exchange` may give the first lane an exchange.

@@ -59,6 +59,16 @@ fn recordings_are_survived() {
     run_corpus("capture", fuzz_capture);
 }
 
+#[test]
+fn requests_to_the_databento_gateway_never_panic() {
+    run_corpus("databento_request", fuzz_databento_request);
+}
+
+#[test]
+fn recordings_of_the_corpus_never_panic() {
+    run_corpus("recording", fuzz_recording);
+}
+
 const SESSION: u32 = 1;
 
 fn data(flags: Flags, first: u64, messages: &[Message]) -> Vec<u8> {
@@ -333,6 +343,51 @@ fn session_files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+fn recording_files() -> Vec<(&'static str, Vec<u8>)> {
+    use crate::recording::{BlockKind, begin_block, end_block, write_file_header, write_numbers};
+    let head = |numbers: &[u64]| {
+        let mut file = Vec::new();
+        write_file_header(1, &mut file);
+        write_numbers(BlockKind::Begin, SESSION, 2, numbers, &mut file);
+        file
+    };
+    let with = |kind, body: &[u8]| {
+        let mut file = head(&[1]);
+        let start = begin_block(&mut file);
+        file.extend_from_slice(body);
+        end_block(kind, SESSION, 3, start, &mut file);
+        file
+    };
+    let trade = Message::Trade(Trade::default());
+    let stream = data(Flags::NONE, 1, &[trade, Message::Quote(Quote::default())]);
+    let record = Message::LastValue(LastValue::new(1));
+    let mut gap = with(BlockKind::Stream, &stream);
+    write_numbers(BlockKind::Gap, SESSION, 4, &[3, 9], &mut gap);
+    write_numbers(BlockKind::End, SESSION, 5, &[9, 6], &mut gap);
+    let mut empty = Vec::new();
+    write_file_header(1, &mut empty);
+    vec![
+        ("empty", empty),
+        ("begun", head(&[1])),
+        ("stream", with(BlockKind::Stream, &stream)),
+        (
+            "snapshot",
+            with(BlockKind::Snapshot, &data(Flags::SNAPSHOT, 0, &[record])),
+        ),
+        ("gap_and_end", gap),
+        ("short_numbers", head(&[])),
+        (
+            "no_packets",
+            with(BlockKind::Stream, b"what is no packet at all"),
+        ),
+        (
+            "half_a_packet",
+            with(BlockKind::Stream, &stream[..stream.len() - 1]),
+        ),
+        ("unknown_kind", with(BlockKind::Unknown(99), &stream)),
+    ]
+}
+
 /// With TIDEWIRE_WRITE_CORPUS set it writes the files anew, as after a change of the layout.
 #[test]
 fn the_corpus_is_what_the_layout_says() {
@@ -341,6 +396,7 @@ fn the_corpus_is_what_the_layout_says() {
         ("feed_packet", packet_files()),
         ("feed_client", client_files()),
         ("feed_session", session_files()),
+        ("recording", recording_files()),
     ] {
         for (name, bytes) in files {
             let path = folder(decoder).join(name);

@@ -1,5 +1,6 @@
 //! One session type a protocol.
 
+pub(crate) mod databento;
 pub(crate) mod feed;
 pub(crate) mod resp;
 pub(crate) mod zmq;
@@ -13,6 +14,8 @@ pub(crate) enum Session {
     Zmq(Box<zmq::ZmqSession>),
     /// A client of the hub's native feed, or a publisher into it.
     Feed(Box<feed::FeedSession>),
+    /// A client of the Databento gateway.
+    Databento(Box<databento::DatabentoSession>),
     /// A connection to a native feed that the hub reads: the source with this number.
     Source(usize),
     /// The connection to the plant.
@@ -22,6 +25,9 @@ pub(crate) enum Session {
 impl Session {
     /// Whether the session has deadlines of its own: of a handshake, of heartbeats.
     pub(crate) fn is_timed(&self) -> bool {
-        matches!(self, Session::Zmq(_) | Session::Feed(_))
+        matches!(
+            self,
+            Session::Zmq(_) | Session::Feed(_) | Session::Databento(_)
+        )
     }
 }

@@ -57,6 +57,18 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_next_sequence", next);
     line(out, "feed_oldest_sequence", oldest);
     line(out, "feed_window_messages", capacity);
+    let recording = &hub.recording;
+    let enabled = recording.enabled.load(std::sync::atomic::Ordering::Relaxed);
+    line(out, "recording", u8::from(enabled));
+    line(out, "recording_messages", read(&recording.messages));
+    line(out, "recording_bytes", read(&recording.bytes));
+    line(out, "recording_lost_messages", read(&recording.lost));
+    line(out, "recording_errors", read(&recording.errors));
+    let databento = &hub.databento;
+    line(out, "databento_clients", read(&databento.clients));
+    line(out, "databento_records", read(&databento.records));
+    line(out, "databento_skipped_messages", read(&databento.skipped));
+    line(out, "databento_refused_clients", read(&databento.refused));
     line(out, "feed_latency_p50_ns", latency.p50_ns);
     line(out, "feed_latency_p99_ns", latency.p99_ns);
     line(out, "feed_latency_p999_ns", latency.p999_ns);

@@ -1,0 +1,29 @@
+//! Databento's live protocol, the gateway's side: lines of text until the session starts, then DBN.
+//!
+//! ```text
+//!  gateway                               client
+//!  lsg_version=…                   ──▶
+//!  cram=CHALLENGE                  ──▶
+//!                                  ◀──   auth=SHA256(CHALLENGE|KEY)-KEY'S END|dataset=…|ts_out=0…
+//!  success=1|session_id=7          ──▶
+//!                                  ◀──   schema=trades|stype_in=raw_symbol|symbols=A,B|…
+//!                                  ◀──   start_session=0
+//!  DBN metadata, then records      ──▶
+//! ```
+//!
+//! * [`Request::parse`] reads a client's line.
+//! * [`RecordWriter`] writes metadata and records, version 3.
+//! * [`Names`] says which symbols a subscription means.
+//!
+//! `docs/databento.md` says what a hub makes of its own messages.
+
+mod record;
+mod request;
+mod symbology;
+
+pub use record::{BestPrices, Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
+pub use request::{
+    Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Schema, Subscription, SymbolType,
+    next_line,
+};
+pub use symbology::{NAMES_MAX, Names, NamesError};

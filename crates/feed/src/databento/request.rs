@@ -1,0 +1,340 @@
+//! What clients say, line by line.
+
+use std::fmt;
+
+/// Longest line: five hundred symbols, as Databento's clients batch them, have room twice over.
+pub const LINE_LENGTH_MAX: usize = 64 * 1024;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request<'a> {
+    /// The answer to the challenge, with the session's settings.
+    Authenticate(Authentication<'a>),
+    /// One subscription.
+    Subscribe(Subscription<'a>),
+    /// The records may come.
+    Start,
+}
+
+/// The answer to the challenge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authentication<'a> {
+    /// The digest in hexadecimal digits, a hyphen, and the last characters of the key.
+    pub response: &'a str,
+    /// The dataset that the client wants.
+    pub dataset: &'a str,
+    /// Each record is to carry its time of sending.
+    pub ts_out: bool,
+    /// `none`, or what the records are to be compressed with.
+    pub compression: &'a str,
+    /// `dbn`, or another encoding.
+    pub encoding: &'a str,
+    /// Seconds of silence after which a heartbeat is wanted.
+    pub heartbeat_interval_s: Option<u32>,
+    /// When it falls behind, records are to be skipped, not only warned of.
+    pub skips: bool,
+    /// What the client calls itself.
+    pub client: &'a str,
+}
+
+/// One subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subscription<'a> {
+    /// Which records.
+    pub schema: Schema,
+    /// What the symbols are.
+    pub symbol_type: SymbolType,
+    /// Symbols, separated by commas; `ALL_SYMBOLS` for all.
+    pub symbols: &'a str,
+    /// From when on, ns since the UNIX epoch; 0 for as early as possible.
+    pub start_ns: Option<u64>,
+    /// The current value first.
+    pub snapshot: bool,
+    /// The client's number of the subscription.
+    pub id: Option<u32>,
+}
+
+/// Schemas that are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// Each change of the best prices, and each trade.
+    Mbp1,
+    /// Each trade with the best prices before it.
+    Tbbo,
+    /// Each trade.
+    Trades,
+    /// The best prices and the last trade, once a second.
+    Bbo1s,
+    /// What instruments there are.
+    Definition,
+    /// Whether they trade.
+    Status,
+}
+
+/// What a symbol stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolType {
+    /// The symbol's own name.
+    RawSymbol,
+    /// All instruments of a root: `ES.FUT`.
+    Parent,
+    /// The instrument's number.
+    InstrumentId,
+}
+
+/// What is wrong with a line. The words are for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Longer than [`LINE_LENGTH_MAX`].
+    TooLong,
+    /// No UTF-8.
+    NotText,
+    /// Neither an authentication, nor a subscription, nor a start.
+    Unknown,
+    /// A field that must be there is not.
+    Missing(&'static str),
+    /// A field says what cannot be.
+    Bad(&'static str),
+    /// A schema of Databento's that is not served.
+    Schema,
+    /// A symbology of Databento's that is not served.
+    SymbolType,
+    /// Both `start` and `snapshot`.
+    StartAndSnapshot,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(formatter, "a line has more than {LINE_LENGTH_MAX} bytes"),
+            Self::NotText => formatter.write_str("a line is no UTF-8"),
+            Self::Unknown => formatter.write_str("unknown request"),
+            Self::Missing(field) => write!(formatter, "the field '{field}' is missing"),
+            Self::Bad(field) => write!(formatter, "the field '{field}' has an impossible value"),
+            Self::Schema => formatter.write_str(
+                "schema not served: mbp-1, tbbo, trades, bbo-1s, definition and status are",
+            ),
+            Self::SymbolType => {
+                formatter.write_str("stype_in not served: raw_symbol, parent and instrument_id are")
+            }
+            Self::StartAndSnapshot => formatter.write_str("start and snapshot exclude each other"),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// The next line of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Without its end.
+    pub text: &'a str,
+    /// Bytes of it with its end.
+    pub length: usize,
+}
+
+/// The first line of `input`, or nothing while it is not whole.
+pub fn next_line(input: &[u8]) -> Result<Option<Line<'_>>, RequestError> {
+    let seen = &input[..input.len().min(LINE_LENGTH_MAX + 1)];
+    let Some(end) = seen.iter().position(|&byte| byte == b'\n') else {
+        return match input.len() > LINE_LENGTH_MAX {
+            true => Err(RequestError::TooLong),
+            false => Ok(None),
+        };
+    };
+    let text = std::str::from_utf8(&input[..end]).map_err(|_| RequestError::NotText)?;
+    Ok(Some(Line {
+        text: text.trim_end_matches('\r'),
+        length: end + 1,
+    }))
+}
+
+impl<'a> Request<'a> {
+    /// Reads one line. Fields that are not known are ignored, as newer clients may send them.
+    pub fn parse(line: &'a str) -> Result<Self, RequestError> {
+        let fields = Fields { line };
+        if fields.find("start_session").is_some() {
+            return Ok(Self::Start);
+        }
+        if let Some(response) = fields.find("auth") {
+            return fields.authentication(response).map(Self::Authenticate);
+        }
+        if fields.find("schema").is_some() || fields.find("symbols").is_some() {
+            return fields.subscription().map(Self::Subscribe);
+        }
+        Err(RequestError::Unknown)
+    }
+}
+
+impl Schema {
+    /// Reads Databento's name.
+    pub fn parse(name: &str) -> Result<Self, RequestError> {
+        Ok(match name {
+            "mbp-1" => Self::Mbp1,
+            "tbbo" => Self::Tbbo,
+            "trades" => Self::Trades,
+            "bbo-1s" => Self::Bbo1s,
+            "definition" => Self::Definition,
+            "status" => Self::Status,
+            _ => return Err(RequestError::Schema),
+        })
+    }
+
+    /// Databento's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mbp1 => "mbp-1",
+            Self::Tbbo => "tbbo",
+            Self::Trades => "trades",
+            Self::Bbo1s => "bbo-1s",
+            Self::Definition => "definition",
+            Self::Status => "status",
+        }
+    }
+
+    /// A bit of its own.
+    pub fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl SymbolType {
+    /// Databento's number of the symbology.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::InstrumentId => 0,
+            Self::RawSymbol => 1,
+            Self::Parent => 4,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Fields<'a> {
+    line: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    /// The value of a field; empty where it is named without one.
+    fn find(&self, wanted: &str) -> Option<&'a str> {
+        self.line.split('|').find_map(|field| {
+            let (name, value) = field.split_once('=').unwrap_or((field, ""));
+            (name == wanted).then_some(value)
+        })
+    }
+
+    fn need(&self, name: &'static str) -> Result<&'a str, RequestError> {
+        match self.find(name) {
+            Some(value) if !value.is_empty() => Ok(value),
+            _ => Err(RequestError::Missing(name)),
+        }
+    }
+
+    fn flag(&self, name: &'static str) -> Result<bool, RequestError> {
+        match self.find(name) {
+            None | Some("" | "0" | "false" | "False") => Ok(false),
+            Some("1" | "true" | "True") => Ok(true),
+            Some(_) => Err(RequestError::Bad(name)),
+        }
+    }
+
+    fn number<N: std::str::FromStr>(&self, name: &'static str) -> Result<Option<N>, RequestError> {
+        match self.find(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| RequestError::Bad(name)),
+        }
+    }
+
+    fn authentication(&self, response: &'a str) -> Result<Authentication<'a>, RequestError> {
+        Ok(Authentication {
+            response,
+            dataset: self.need("dataset")?,
+            ts_out: self.flag("ts_out")?,
+            compression: self.find("compression").unwrap_or("none"),
+            encoding: self.find("encoding").unwrap_or("dbn"),
+            heartbeat_interval_s: self.number("heartbeat_interval_s")?,
+            skips: self.find("slow_reader_behavior") == Some("skip"),
+            client: self.find("client").unwrap_or(""),
+        })
+    }
+
+    fn subscription(&self) -> Result<Subscription<'a>, RequestError> {
+        let subscription = Subscription {
+            schema: Schema::parse(self.need("schema")?)?,
+            symbol_type: match self.find("stype_in") {
+                None | Some("" | "raw_symbol") => SymbolType::RawSymbol,
+                Some("parent") => SymbolType::Parent,
+                Some("instrument_id") => SymbolType::InstrumentId,
+                Some(_) => return Err(RequestError::SymbolType),
+            },
+            symbols: self.need("symbols")?,
+            start_ns: self.number("start")?,
+            snapshot: self.flag("snapshot")?,
+            id: self.number("id")?,
+        };
+        match subscription.snapshot && subscription.start_ns.is_some() {
+            true => Err(RequestError::StartAndSnapshot),
+            false => Ok(subscription),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clients_of_databento_are_understood() {
+        let python = "auth=ab12-99999|dataset=GLBX.MDP3|encoding=dbn|ts_out=0|compression=none|\
+            heartbeat_interval_s=30|client=Python 0.87.0";
+        let Ok(Request::Authenticate(authentication)) = Request::parse(python) else {
+            panic!("no authentication");
+        };
+        assert_eq!(authentication.response, "ab12-99999");
+        assert_eq!(authentication.heartbeat_interval_s, Some(30));
+        assert!(!authentication.ts_out && !authentication.skips);
+        let line = "schema=trades|stype_in=raw_symbol|symbols=A,B|start=5|snapshot=0|is_last=1";
+        let Ok(Request::Subscribe(subscription)) = Request::parse(line) else {
+            panic!("no subscription");
+        };
+        assert_eq!(subscription.start_ns, Some(5));
+        assert_eq!(
+            (subscription.schema, subscription.symbols),
+            (Schema::Trades, "A,B")
+        );
+        // Python's, and Rust's.
+        assert_eq!(Request::parse("start_session=0"), Ok(Request::Start));
+        assert_eq!(Request::parse("start_session"), Ok(Request::Start));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_words() {
+        let error = |line: &str| Request::parse(line).unwrap_err();
+        assert_eq!(error("hello"), RequestError::Unknown);
+        assert_eq!(error("auth=x"), RequestError::Missing("dataset"));
+        assert_eq!(error("schema=mbo|symbols=A"), RequestError::Schema);
+        assert_eq!(
+            error("schema=trades|symbols="),
+            RequestError::Missing("symbols")
+        );
+        let both = "schema=mbp-1|symbols=A|start=1|snapshot=1";
+        assert_eq!(error(both), RequestError::StartAndSnapshot);
+        let far = "schema=mbp-1|symbols=A|start=99999999999999999999";
+        assert_eq!(error(far), RequestError::Bad("start"));
+        let continuous = "schema=mbp-1|stype_in=continuous|symbols=ES.c.0";
+        assert_eq!(error(continuous), RequestError::SymbolType);
+    }
+
+    #[test]
+    fn a_line_has_an_end_or_a_limit() {
+        let line = next_line(b"cram=1\r\nrest").unwrap().unwrap();
+        assert_eq!((line.text, line.length), ("cram=1", 8));
+        assert_eq!(next_line(b"half"), Ok(None));
+        assert_eq!(next_line(&[0xff, b'\n']), Err(RequestError::NotText));
+        let long = vec![b'a'; LINE_LENGTH_MAX + 1];
+        assert_eq!(next_line(&long), Err(RequestError::TooLong));
+        assert_eq!(next_line(&long[1..]), Ok(None));
+    }
+}

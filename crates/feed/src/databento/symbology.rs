@@ -1,0 +1,234 @@
+//! Which symbols a subscription means.
+
+use std::collections::HashSet;
+
+use super::{Subscription, SymbolType};
+
+/// Symbols of all subscriptions of a schema.
+pub const NAMES_MAX: usize = 100_000;
+
+/// What one subscription asks for, kept for symbols that appear later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Every symbol.
+    all: bool,
+    names: HashSet<Box<str>>,
+    parents: Vec<Parent>,
+    ids: HashSet<u32>,
+}
+
+/// All instruments of a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parent {
+    root: Box<str>,
+    /// As the client wrote it.
+    text: Box<str>,
+    class: Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Futures,
+    Options,
+    Spot,
+}
+
+/// Why a subscription's symbols cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NamesError {
+    /// More than [`NAMES_MAX`].
+    #[error("more than {NAMES_MAX} symbols")]
+    TooMany,
+    /// No root and class.
+    #[error("a parent symbol is ROOT.FUT, ROOT.OPT or ROOT.SPOT")]
+    NoParent,
+    /// No number.
+    #[error("an instrument id is a number")]
+    NoId,
+    /// Longer than symbols can be.
+    #[error("a symbol has more than {NAME_LENGTH_MAX} bytes")]
+    TooLong,
+}
+
+impl Names {
+    /// Reads a subscription's symbols.
+    pub fn parse(subscription: &Subscription<'_>) -> Result<Self, NamesError> {
+        let mut names = Self::default();
+        for text in subscription.symbols.split(',') {
+            let text = text.trim();
+            if text.is_empty() {
+                continue;
+            }
+            if text == ALL_SYMBOLS {
+                names.all = true;
+                continue;
+            }
+            if names.len() == NAMES_MAX {
+                return Err(NamesError::TooMany);
+            }
+            if text.len() > NAME_LENGTH_MAX {
+                return Err(NamesError::TooLong);
+            }
+            match subscription.symbol_type {
+                SymbolType::RawSymbol => drop(names.names.insert(text.into())),
+                SymbolType::Parent => names.parents.push(Parent::parse(text)?),
+                SymbolType::InstrumentId => {
+                    names
+                        .ids
+                        .insert(text.parse().map_err(|_| NamesError::NoId)?);
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Symbols named.
+    pub fn len(&self) -> usize {
+        self.names.len() + self.parents.len() + self.ids.len()
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        !self.all && self.len() == 0
+    }
+
+    /// By what the client asked for the symbol `name` with the number `id`, if it did.
+    pub fn find<'a>(&'a self, name: &'a str, id: u32) -> Option<&'a str> {
+        if self.all || self.names.contains(name) || self.ids.contains(&id) {
+            return Some(name);
+        }
+        let parent = self.parents.iter().find(|parent| parent.holds(name))?;
+        Some(&parent.text)
+    }
+
+    /// Names that `is_known` does not know, a few of them, and how many there are.
+    pub fn unknown(&self, is_known: impl Fn(&str) -> bool) -> (Vec<&str>, usize) {
+        let unknown = self.names.iter().filter(|name| !is_known(name));
+        let count = unknown.clone().count();
+        let mut some: Vec<&str> = unknown.map(|name| &**name).collect();
+        some.sort_unstable();
+        some.truncate(NAMED_MAX);
+        (some, count)
+    }
+}
+
+impl Parent {
+    fn parse(text: &str) -> Result<Self, NamesError> {
+        let (root, class) = text.rsplit_once('.').ok_or(NamesError::NoParent)?;
+        let class = match class {
+            "FUT" => Class::Futures,
+            "OPT" => Class::Options,
+            "SPOT" => Class::Spot,
+            _ => return Err(NamesError::NoParent),
+        };
+        match root.is_empty() {
+            true => Err(NamesError::NoParent),
+            false => Ok(Self {
+                root: root.into(),
+                text: text.into(),
+                class,
+            }),
+        }
+    }
+
+    /// By the form of the name, as CME writes them: `ESH4`, `ESH4-ESM4`, `ESH4 C4800`.
+    fn holds(&self, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(&*self.root) else {
+            return false;
+        };
+        match self.class {
+            Class::Spot => rest.is_empty(),
+            Class::Futures => {
+                let (first, second) = match rest.split_once('-') {
+                    Some((first, second)) => (first, Some(second)),
+                    None => (rest, None),
+                };
+                let is_leg = |name: &str| name.strip_prefix(&*self.root).is_some_and(is_expiry);
+                is_expiry(first) && second.is_none_or(is_leg)
+            }
+            Class::Options => rest.split_once(' ').is_some_and(|(expiry, strike)| {
+                is_expiry(expiry) && strike.starts_with(['C', 'P'])
+            }),
+        }
+    }
+}
+
+/// A month's letter and one or two digits of a year.
+fn is_expiry(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_month = bytes.first().is_some_and(|month| MONTHS.contains(month));
+    is_month && matches!(bytes.len(), 2 | 3) && bytes[1..].iter().all(u8::is_ascii_digit)
+}
+
+const ALL_SYMBOLS: &str = "ALL_SYMBOLS";
+/// Longest name of a symbol, as on the native wire.
+const NAME_LENGTH_MAX: usize = 72;
+const MONTHS: &[u8] = b"FGHJKMNQUVXZ";
+/// Unknown symbols named in one error.
+const NAMED_MAX: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::databento::Schema;
+
+    fn names(symbol_type: SymbolType, symbols: &str) -> Result<Names, NamesError> {
+        Names::parse(&Subscription {
+            schema: Schema::Trades,
+            symbol_type,
+            symbols,
+            start_ns: None,
+            snapshot: false,
+            id: None,
+        })
+    }
+
+    #[test]
+    fn symbols_are_found_by_name_number_and_root() {
+        let raw = names(SymbolType::RawSymbol, "A, B,,").unwrap();
+        assert_eq!(
+            (raw.find("A", 9), raw.find("C", 9), raw.len()),
+            (Some("A"), None, 2)
+        );
+        assert_eq!(raw.unknown(|name| name == "A"), (vec!["B"], 1));
+        let ids = names(SymbolType::InstrumentId, "7").unwrap();
+        assert_eq!((ids.find("X", 7), ids.find("7", 8)), (Some("X"), None));
+        let all = names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap();
+        assert_eq!(all.find("X", 0), Some("X"));
+        let parent = names(SymbolType::Parent, "ES.FUT").unwrap();
+        for (name, found) in [
+            ("ESH4", true),
+            ("ESZ24", true),
+            ("ESH4-ESM4", true),
+            ("ESH4 C4800", false),
+            ("ESH", false),
+            ("MESH4", false),
+            ("ESTX", false),
+            ("ES", false),
+        ] {
+            assert_eq!(parent.find(name, 0).is_some(), found, "{name}");
+        }
+        assert_eq!(parent.find("ESH4", 0), Some("ES.FUT"));
+        let options = names(SymbolType::Parent, "ES.OPT,BTC.SPOT").unwrap();
+        assert_eq!(options.find("ESH4 C4800", 0), Some("ES.OPT"));
+        assert_eq!(options.find("BTC", 0), Some("BTC.SPOT"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_symbol_is_refused() {
+        assert_eq!(names(SymbolType::Parent, "ES"), Err(NamesError::NoParent));
+        assert_eq!(names(SymbolType::Parent, ".FUT"), Err(NamesError::NoParent));
+        assert_eq!(names(SymbolType::InstrumentId, "x"), Err(NamesError::NoId));
+        let long = "A".repeat(73);
+        assert_eq!(
+            names(SymbolType::RawSymbol, &long),
+            Err(NamesError::TooLong)
+        );
+        let many: Vec<String> = (0..=NAMES_MAX).map(|n| n.to_string()).collect();
+        assert_eq!(
+            names(SymbolType::RawSymbol, &many.join(",")),
+            Err(NamesError::TooMany)
+        );
+    }
+}

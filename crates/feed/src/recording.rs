@@ -1,0 +1,466 @@
+//! Recordings of a stream: blocks of native packets, each with its time and a checksum.
+//!
+//! ```text
+//!  file header   0 "TWRECORD"  8 version  10 –  12 length = 32  16 created  24 –  28 crc
+//!  block header  0 "TWBK"  4 kind  8 length  12 session  16 recorded  24 crc of body  28 crc
+//!  body          by kind; for stream and snapshot: native packets, one behind the other
+//! ```
+//!
+//! A file only grows, block by block: what a crash leaves is a valid file and a torn block at its
+//! end, which [`Decoder`] tells apart from damage. `docs/recording.md` has every byte.
+
+use std::fmt;
+
+use crate::wire::{Message, PacketError, decode_packet};
+
+/// Bytes of the file's header.
+pub const FILE_HEADER_LENGTH: usize = 32;
+/// Bytes of a block's header.
+pub const BLOCK_HEADER_LENGTH: usize = 32;
+/// Longest body of a block.
+pub const BLOCK_BODY_LENGTH_MAX: usize = 4 << 20;
+/// The one version of the format.
+pub const RECORDING_VERSION: u16 = 1;
+/// What every recording begins with.
+pub const MAGIC: &[u8; 8] = b"TWRECORD";
+
+const BLOCK_MAGIC: &[u8; 4] = b"TWBK";
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockKind {
+    /// A recorder has begun; the body is the first sequence that it will write.
+    Begin,
+    /// Packets of the stream.
+    Stream,
+    /// Definitions and last values, for whoever begins here.
+    Snapshot,
+    /// Sequences that are not in the recording: the first, and one past the last.
+    Gap,
+    /// The recorder has ended cleanly: the next sequence, and how many are missing in all.
+    End,
+    /// Of a later version: stepped over.
+    Unknown(u32),
+}
+
+impl BlockKind {
+    fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Begin,
+            2 => Self::Stream,
+            3 => Self::Snapshot,
+            4 => Self::Gap,
+            5 => Self::End,
+            other => Self::Unknown(other),
+        }
+    }
+
+    fn number(self) -> u32 {
+        match self {
+            Self::Begin => 1,
+            Self::Stream => 2,
+            Self::Snapshot => 3,
+            Self::Gap => 4,
+            Self::End => 5,
+            Self::Unknown(number) => number,
+        }
+    }
+}
+
+/// One block, borrowed from the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// What it is.
+    pub kind: BlockKind,
+    /// The stream's session.
+    pub session: u32,
+    /// When it was written, ns since the UNIX epoch, by the recorder's clock.
+    pub recorded_ns: u64,
+    /// The body, whose checksum is right.
+    pub body: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// The messages of a stream or snapshot block with their sequences; in a snapshot the
+    /// sequence is the position. Anything else has none.
+    pub fn messages(&self) -> Messages<'a> {
+        let has_packets = matches!(self.kind, BlockKind::Stream | BlockKind::Snapshot);
+        Messages {
+            packets: if has_packets { self.body } else { &[] },
+            messages: None,
+            sequence: 0,
+        }
+    }
+
+    /// The two numbers of a gap or end block, and the one of a begin block with 0 behind it.
+    pub fn numbers(&self) -> (u64, u64) {
+        let number = |at: usize| {
+            let bytes = self.body.get(at..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        (number(0), number(8))
+    }
+}
+
+/// See [`Block::messages`].
+#[derive(Debug)]
+pub struct Messages<'a> {
+    packets: &'a [u8],
+    messages: Option<crate::wire::Messages<'a>>,
+    sequence: u64,
+}
+
+impl Iterator for Messages<'_> {
+    type Item = Result<(u64, Message), PacketsBroken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(messages) = &mut self.messages {
+                match messages.next() {
+                    Some(Ok(message)) => {
+                        let sequence = self.sequence;
+                        self.sequence = sequence.saturating_add(message.sequence_count());
+                        return Some(Ok((sequence, message)));
+                    }
+                    Some(Err(_)) => return self.broken(),
+                    None => self.messages = None,
+                }
+            }
+            if self.packets.is_empty() {
+                return None;
+            }
+            match decode_packet(self.packets) {
+                Ok(Some((packet, length))) => {
+                    self.packets = &self.packets[length..];
+                    self.sequence = packet.header.first_sequence;
+                    self.messages = Some(packet.messages());
+                }
+                Ok(None) | Err(_) => return self.broken(),
+            }
+        }
+    }
+}
+
+impl Messages<'_> {
+    /// Says it once, and ends.
+    fn broken(&mut self) -> Option<Result<(u64, Message), PacketsBroken>> {
+        (self.packets, self.messages) = (&[], None);
+        Some(Err(PacketsBroken))
+    }
+}
+
+/// A block whose checksum is right holds something else than packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a block holds what are no packets of the native feed")]
+pub struct PacketsBroken;
+
+/// Begins a file.
+pub fn write_file_header(created_ns: u64, out: &mut Vec<u8>) {
+    let mut header = [0; FILE_HEADER_LENGTH];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..10].copy_from_slice(&RECORDING_VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&(FILE_HEADER_LENGTH as u32).to_le_bytes());
+    header[16..24].copy_from_slice(&created_ns.to_le_bytes());
+    let checksum = crc32c::crc32c(&header[..28]);
+    header[28..].copy_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&header);
+}
+
+/// Leaves room for a block's header; the body is appended behind it, then [`end_block`] is called
+/// with what this returns.
+pub fn begin_block(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.resize(start + BLOCK_HEADER_LENGTH, 0);
+    start
+}
+
+/// Writes the header of the block that began at `start`.
+///
+/// # Panics
+///
+/// If the body is longer than [`BLOCK_BODY_LENGTH_MAX`].
+pub fn end_block(kind: BlockKind, session: u32, recorded_ns: u64, start: usize, out: &mut [u8]) {
+    let (head, body) = out[start..].split_at_mut(BLOCK_HEADER_LENGTH);
+    assert!(body.len() <= BLOCK_BODY_LENGTH_MAX, "a block is too long");
+    head[..4].copy_from_slice(BLOCK_MAGIC);
+    head[4..8].copy_from_slice(&kind.number().to_le_bytes());
+    head[8..12].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    head[12..16].copy_from_slice(&session.to_le_bytes());
+    head[16..24].copy_from_slice(&recorded_ns.to_le_bytes());
+    head[24..28].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    let checksum = crc32c::crc32c(&head[..28]);
+    head[28..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Appends a block whose body is one or two numbers.
+pub fn write_numbers(
+    kind: BlockKind,
+    session: u32,
+    recorded_ns: u64,
+    numbers: &[u64],
+    out: &mut Vec<u8>,
+) {
+    let start = begin_block(out);
+    for number in numbers {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    end_block(kind, session, recorded_ns, start, out);
+}
+
+/// What a decoder has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The file's header: when it was created, ns since the UNIX epoch.
+    File {
+        /// See above.
+        created_ns: u64,
+    },
+    /// A block.
+    Block(Block<'a>),
+    /// So many more bytes are needed at least.
+    NeedMore(usize),
+}
+
+/// Reads a recording: bytes in, blocks out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decoder {
+    position: u64,
+}
+
+impl Decoder {
+    /// At the beginning of a file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of whole blocks, and of the header, up to now: the length of the valid prefix.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Takes the next block from the front of `input`. After an error nothing more can be read.
+    pub fn decode<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, RecordingError> {
+        let at = self.position;
+        if at == 0 {
+            return self.file_header(input);
+        }
+        let Some(head) = input.first_chunk::<BLOCK_HEADER_LENGTH>() else {
+            return Ok(Event::NeedMore(BLOCK_HEADER_LENGTH - input.len()));
+        };
+        if head[..4] != *BLOCK_MAGIC || crc32c::crc32c(&head[..28]) != u32_at(head, 28) {
+            return Err(RecordingError::BadHeader { at });
+        }
+        let length = u32_at(head, 8) as usize;
+        if length > BLOCK_BODY_LENGTH_MAX {
+            return Err(RecordingError::TooLong { at });
+        }
+        let whole = BLOCK_HEADER_LENGTH + length;
+        let Some((block, rest)) = input.split_at_checked(whole) else {
+            return Ok(Event::NeedMore(whole - input.len()));
+        };
+        let body = &block[BLOCK_HEADER_LENGTH..];
+        if crc32c::crc32c(body) != u32_at(head, 24) {
+            return Err(RecordingError::BadChecksum { at });
+        }
+        *input = rest;
+        self.position += whole as u64;
+        Ok(Event::Block(Block {
+            kind: BlockKind::from_number(u32_at(head, 4)),
+            session: u32_at(head, 12),
+            recorded_ns: u64_at(head, 16),
+            body,
+        }))
+    }
+
+    /// The input has ended with `rest` left over.
+    pub fn finish(&self, rest: &[u8]) -> Result<(), RecordingError> {
+        match (self.position, rest.len()) {
+            (0, 0) => Err(RecordingError::Empty),
+            (_, 0) => Ok(()),
+            (at, _) => Err(RecordingError::Truncated { at }),
+        }
+    }
+
+    fn file_header<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, RecordingError> {
+        let known = input.len().min(MAGIC.len());
+        if input[..known] != MAGIC[..known] {
+            return Err(RecordingError::NotARecording);
+        }
+        let Some(head) = input.first_chunk::<FILE_HEADER_LENGTH>() else {
+            return Ok(Event::NeedMore(FILE_HEADER_LENGTH - input.len()));
+        };
+        let version = u16::from_le_bytes([head[8], head[9]]);
+        if version != RECORDING_VERSION {
+            return Err(RecordingError::Version(version));
+        }
+        if crc32c::crc32c(&head[..28]) != u32_at(head, 28)
+            || u32_at(head, 12) as usize != FILE_HEADER_LENGTH
+        {
+            return Err(RecordingError::BadHeader { at: 0 });
+        }
+        *input = &input[FILE_HEADER_LENGTH..];
+        self.position = FILE_HEADER_LENGTH as u64;
+        Ok(Event::File {
+            created_ns: u64_at(head, 16),
+        })
+    }
+}
+
+/// What is wrong with a recording. `at` is the offset of the block, and the length of the valid
+/// prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// Nothing is in it.
+    Empty,
+    /// It begins otherwise.
+    NotARecording,
+    /// A version that is not known.
+    Version(u16),
+    /// What stands there is no header.
+    BadHeader {
+        /// Offset.
+        at: u64,
+    },
+    /// A block claims to be longer than blocks may be.
+    TooLong {
+        /// Offset.
+        at: u64,
+    },
+    /// A block is not what was written.
+    BadChecksum {
+        /// Offset.
+        at: u64,
+    },
+    /// The last block is not whole.
+    Truncated {
+        /// Offset.
+        at: u64,
+    },
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => formatter.write_str("the recording is empty"),
+            Self::NotARecording => formatter.write_str("it is no recording"),
+            Self::Version(version) => write!(
+                formatter,
+                "version {version} of recordings is not known (1 is)"
+            ),
+            Self::BadHeader { at } => write!(formatter, "damaged: no block begins at byte {at}"),
+            Self::TooLong { at } => {
+                write!(formatter, "damaged: the block at byte {at} is too long")
+            }
+            Self::BadChecksum { at } => write!(
+                formatter,
+                "damaged: the block at byte {at} has a wrong checksum"
+            ),
+            Self::Truncated { at } => {
+                write!(formatter, "truncated: the block at byte {at} is not whole")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecordingError {}
+
+impl From<PacketError> for PacketsBroken {
+    fn from(_: PacketError) -> Self {
+        Self
+    }
+}
+
+fn u32_at(bytes: &[u8; 32], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}
+
+fn u64_at(bytes: &[u8; 32], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Flags, PacketWriter, Trade};
+
+    /// A file with a begin block, two trades from sequence 7 on, a gap and an end.
+    fn file() -> Vec<u8> {
+        let mut file = Vec::new();
+        write_file_header(5, &mut file);
+        write_numbers(BlockKind::Begin, 9, 10, &[7], &mut file);
+        let start = begin_block(&mut file);
+        let mut writer = PacketWriter::new(&mut file, 9, Flags::NONE, 7, 65_544);
+        for price in [1, 2] {
+            writer.push(&Message::Trade(Trade {
+                price,
+                ..Trade::default()
+            }));
+        }
+        assert_eq!(writer.finish(), 9);
+        end_block(BlockKind::Stream, 9, 11, start, &mut file);
+        write_numbers(BlockKind::Gap, 9, 12, &[9, 20], &mut file);
+        write_numbers(BlockKind::End, 9, 13, &[20, 11], &mut file);
+        file
+    }
+
+    /// The blocks' kinds and numbers, the messages' sequences, and how it ended.
+    fn read(bytes: &[u8]) -> (Vec<BlockKind>, Vec<u64>, u64, Result<(), RecordingError>) {
+        let mut decoder = Decoder::new();
+        let (mut rest, mut kinds, mut sequences) = (bytes, Vec::new(), Vec::new());
+        loop {
+            match decoder.decode(&mut rest) {
+                Ok(Event::File { created_ns }) => assert_eq!(created_ns, 5),
+                Ok(Event::Block(block)) => {
+                    kinds.push(block.kind);
+                    sequences.extend(block.messages().map(|message| message.unwrap().0));
+                }
+                Ok(Event::NeedMore(_)) => {
+                    let ended = decoder.finish(rest);
+                    return (kinds, sequences, decoder.position(), ended);
+                }
+                Err(error) => return (kinds, sequences, decoder.position(), Err(error)),
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let file = file();
+        let (kinds, sequences, position, ended) = read(&file);
+        use BlockKind::{Begin, End, Gap, Stream};
+        assert_eq!(kinds, [Begin, Stream, Gap, End]);
+        assert_eq!((sequences, ended), (vec![7, 8], Ok(())));
+        assert_eq!(position, file.len() as u64);
+    }
+
+    #[test]
+    fn every_truncation_keeps_the_blocks_before_it() {
+        let file = file();
+        let mut before = 0;
+        for length in 0..file.len() {
+            let (kinds, _, position, ended) = read(&file[..length]);
+            assert!(kinds.len() >= before && position as usize <= length);
+            before = kinds.len();
+            // A file that ends between two blocks is whole as far as anybody can tell.
+            assert_eq!(ended.is_ok(), length > 0 && position as usize == length);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let file = file();
+        for bit in 0..file.len() * 8 {
+            let mut damaged = file.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let (_, _, position, ended) = read(&damaged);
+            assert!(ended.is_err(), "bit {bit}");
+            assert!(position as usize <= bit / 8, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which symbols and schemas one client has asked for.
+
+use tidewire_feed::databento::{Names, Schema, Subscription};
+
+use crate::board::{Board, Topic};
+
+/// All subscriptions of a client, worked out for each topic of the board.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    subscriptions: Vec<Wanted>,
+    /// By topic number.
+    topics: Vec<Chosen>,
+    /// By schema: the earliest time that a replay of it was asked from, ns since the UNIX epoch.
+    starts_ns: [Option<u64>; 6],
+}
+
+/// What is wanted of one topic: a bit for each schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) schemas: u8,
+    /// Those of them that were asked for from an earlier time on.
+    pub(super) replayed: u8,
+    /// Those of them that begin with the current value.
+    pub(super) snapshots: u8,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    names: Names,
+    symbol_type: u8,
+    chosen: Chosen,
+}
+
+impl Selection {
+    /// Adds a subscription.
+    pub(super) fn add(&mut self, board: &Board, wanted: &Subscription<'_>, names: Names) {
+        let bit = wanted.schema.bit();
+        if let Some(start_ns) = wanted.start_ns {
+            let earliest = &mut self.starts_ns[wanted.schema as usize];
+            *earliest = Some(earliest.map_or(start_ns, |other| other.min(start_ns)));
+        }
+        let wanted = Wanted {
+            names,
+            symbol_type: wanted.symbol_type.number(),
+            chosen: Chosen {
+                schemas: bit,
+                replayed: if wanted.start_ns.is_some() { bit } else { 0 },
+                snapshots: if wanted.snapshot { bit } else { 0 },
+            },
+        };
+        self.look(board);
+        for topic in board.topics().iter().take(self.topics.len()) {
+            if find(&wanted, topic).is_some() {
+                self.topics[topic.number as usize].add(wanted.chosen);
+            }
+        }
+        self.subscriptions.push(wanted);
+    }
+
+    /// Subscriptions so far.
+    pub(super) fn len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Looks at the topics that have come since the last time; returns how many are known.
+    pub(super) fn look(&mut self, board: &Board) -> usize {
+        if self.topics.len() == board.slots().len() {
+            return self.topics.len();
+        }
+        for number in self.topics.len()..board.slots().len() {
+            // A slot may stand a moment before its topic does.
+            let Some(topic) = board.topic(number as u32) else {
+                break;
+            };
+            let mut chosen = Chosen::default();
+            for wanted in &self.subscriptions {
+                if find(wanted, &topic).is_some() {
+                    chosen.add(wanted.chosen);
+                }
+            }
+            self.topics.push(chosen);
+        }
+        self.topics.len()
+    }
+
+    /// What is wanted of a topic.
+    #[inline]
+    pub(super) fn of(&self, number: u32) -> Chosen {
+        self.topics
+            .get(number as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Whether any of these schemas is wanted of any topic.
+    pub(super) fn wants(&self, schemas: u8) -> bool {
+        let mut wanted = self.subscriptions.iter();
+        wanted.any(|wanted| wanted.chosen.schemas & schemas != 0)
+    }
+
+    /// The symbology and the words by which a topic was asked for.
+    pub(super) fn asked<'a>(&'a self, topic: &'a Topic) -> Option<(u8, &'a str)> {
+        let mut wanted = self.subscriptions.iter();
+        wanted.find_map(|wanted| Some((wanted.symbol_type, find(wanted, topic)?)))
+    }
+
+    /// The earliest time of all replays that were asked for.
+    pub(super) fn start_ns(&self) -> Option<u64> {
+        self.starts_ns.iter().flatten().min().copied()
+    }
+
+    /// Of these replayed schemas, those that reach back to `time_ns`.
+    pub(super) fn reaching(&self, schemas: u8, time_ns: u64) -> u8 {
+        SCHEMAS.iter().fold(0, |reaching, &schema| {
+            let reaches = self.starts_ns[schema as usize].is_some_and(|start| start <= time_ns);
+            reaching | if reaches { schemas & schema.bit() } else { 0 }
+        })
+    }
+}
+
+impl Chosen {
+    fn add(&mut self, other: Self) {
+        self.schemas |= other.schemas;
+        self.replayed |= other.replayed;
+        self.snapshots |= other.snapshots;
+    }
+}
+
+fn find<'a>(wanted: &'a Wanted, topic: &'a Topic) -> Option<&'a str> {
+    let name = std::str::from_utf8(topic.symbol()).ok()?;
+    wanted.names.find(name, instrument_id(topic.number))
+}
+
+/// A topic's number for clients: 0 means "no instrument" in DBN.
+pub(super) fn instrument_id(number: u32) -> u32 {
+    number + 1
+}
+
+const SCHEMAS: [Schema; 6] = [
+    Schema::Mbp1,
+    Schema::Tbbo,
+    Schema::Trades,
+    Schema::Bbo1s,
+    Schema::Definition,
+    Schema::Status,
+];

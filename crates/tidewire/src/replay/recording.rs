@@ -1,0 +1,398 @@
+//! A recording (`serve --record`) played into a running hub.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
+use tidewire_feed::wire::Message;
+use tidewire_lane::Endpoint;
+
+use super::link::Link;
+use crate::failure::Failure;
+use crate::options::Speed;
+use crate::stop::Stop;
+use crate::units::{grouped, timestamp};
+
+/// Whether `file` says that it is a recording.
+pub(super) fn is_recording(file: &Path) -> bool {
+    let mut magic = Vec::new();
+    let opened = File::open(file);
+    let read = opened.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut magic));
+    read.is_ok() && magic == MAGIC
+}
+
+/// Plays `file` into the hub at `to`, and returns the report to print. A file that is damaged or
+/// truncated is played as far as it is valid; that, too, is reported, before the error.
+pub(super) fn play(
+    file: &Path,
+    to: &Endpoint,
+    speed: Speed,
+    repeat: bool,
+    stop: &Stop,
+) -> Result<String, Failure> {
+    let mut player = Player {
+        link: Link::connect(to)?,
+        speed,
+        stop,
+        clock: Clock::default(),
+        newest: HashMap::new(),
+        account: Account::default(),
+    };
+    let mut fault = player.play_once(file)?;
+    let mut rounds = 1;
+    while repeat && fault.is_none() && !stop.is_asked() {
+        player.account = Account::default();
+        fault = player.play_once(file)?;
+        rounds += 1;
+    }
+    let published = player.link.published();
+    let acknowledged = player.link.finish()?;
+    let report = player
+        .account
+        .describe(file, rounds, published, acknowledged);
+    match fault {
+        None => Ok(report),
+        Some(fault) => {
+            print!("{report}");
+            Err(Failure::running(format!("{}: {fault}", file.display())))
+        }
+    }
+}
+
+/// A recording on its way into a hub.
+struct Player<'a> {
+    link: Link,
+    speed: Speed,
+    stop: &'a Stop,
+    clock: Clock,
+    /// By symbol: the sequence up to which a snapshot has told everything.
+    newest: HashMap<u32, u64>,
+    account: Account,
+}
+
+impl Player<'_> {
+    /// Returns what is wrong with the file behind what was played.
+    fn play_once(&mut self, path: &Path) -> Result<Option<String>, Failure> {
+        let place = path.display();
+        let failed =
+            |error: std::io::Error| Failure::usage(format!("cannot read {place}: {error}"));
+        let mut file = File::open(path).map_err(failed)?;
+        let (mut decoder, mut input) = (Decoder::new(), Vec::new());
+        self.clock = Clock::default();
+        loop {
+            let mut rest = &input[..];
+            loop {
+                let fault = match decoder.decode(&mut rest) {
+                    Ok(Event::NeedMore(_)) => break,
+                    Ok(Event::File { .. }) => None,
+                    Ok(Event::Block(block)) => self.block(&block)?,
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(fault) = fault {
+                    return Ok(Some(said(&fault, decoder.position())));
+                }
+                if self.stop.is_asked() {
+                    return Ok(None);
+                }
+            }
+            let used = input.len() - rest.len();
+            input.drain(..used);
+            let chunk = Read::by_ref(&mut file)
+                .take(READ_BYTES)
+                .read_to_end(&mut input);
+            if chunk.map_err(failed)? == 0 {
+                let ended = decoder.finish(&input);
+                return Ok(ended
+                    .err()
+                    .map(|error| said(&error.to_string(), decoder.position())));
+            }
+        }
+    }
+
+    fn block(&mut self, block: &Block<'_>) -> Result<Option<String>, Failure> {
+        let (one, other) = block.numbers();
+        self.account.blocks += 1;
+        match block.kind {
+            BlockKind::Begin => {
+                self.account.sessions += 1;
+                self.newest.clear();
+                // Nothing was recorded in between: that time is left out.
+                self.clock.skip_to(block.recorded_ns);
+            }
+            BlockKind::Stream => return self.stream(block),
+            BlockKind::Snapshot => return self.snapshot(block),
+            BlockKind::Gap => {
+                self.account.gaps += 1;
+                self.account.missing += other.saturating_sub(one);
+            }
+            BlockKind::End => self.account.ends += 1,
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn stream(&mut self, block: &Block<'_>) -> Result<Option<String>, Failure> {
+        let count = block.messages().count() as u64;
+        let span = self.clock.span(block.recorded_ns);
+        self.account.note_time(block.recorded_ns);
+        for (number, message) in block.messages().enumerate() {
+            let (sequence, message) = match message {
+                Ok(pair) => pair,
+                Err(error) => return Ok(Some(error.to_string())),
+            };
+            if self.stop.is_asked() {
+                return Ok(None);
+            }
+            self.wait_until(span.due(number as u64, count, self.speed))?;
+            self.account.note_sequence(sequence);
+            let symbol = message.symbol().unwrap_or(u32::MAX);
+            let is_old = self
+                .newest
+                .get(&symbol)
+                .is_some_and(|&newest| sequence <= newest);
+            if is_old && !matches!(message, Message::Definition(_)) {
+                self.account.known += 1;
+                continue;
+            }
+            self.publish(&message)?;
+        }
+        Ok(None)
+    }
+
+    fn snapshot(&mut self, block: &Block<'_>) -> Result<Option<String>, Failure> {
+        for message in block.messages() {
+            let (_, message) = match message {
+                Ok(pair) => pair,
+                Err(error) => return Ok(Some(error.to_string())),
+            };
+            if let Message::LastValue(value) = &message {
+                self.newest.insert(value.symbol, value.sequence);
+            }
+            self.account.snapshot += 1;
+            self.publish(&message)?;
+        }
+        Ok(None)
+    }
+
+    fn publish(&mut self, message: &Message) -> Result<(), Failure> {
+        match message {
+            // What no stream holds does not belong to one.
+            Message::Trade(_)
+            | Message::Quote(_)
+            | Message::Definition(_)
+            | Message::Status(_)
+            | Message::LastValue(_) => self.link.publish(message),
+            _ => {
+                self.account.unknown += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Serves the connection until the time comes.
+    fn wait_until(&mut self, due: Option<Instant>) -> Result<(), Failure> {
+        let Some(due) = due else { return Ok(()) };
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stop.is_asked() {
+                return Ok(());
+            }
+            self.link.serve(left.min(Duration::from_millis(50)))?;
+        }
+    }
+}
+
+fn said(fault: &str, position: u64) -> String {
+    let position = grouped(position);
+    format!("{fault}; what stands before, {position} bytes, was played")
+}
+
+/// From the recorder's clock to this one's.
+#[derive(Debug, Default)]
+struct Clock {
+    /// When playing began, and the recorded time that this stands for.
+    begin: Option<(Instant, u64)>,
+    /// Recorded time of the last block, ns since the UNIX epoch.
+    latest_ns: u64,
+}
+
+/// The time in which the messages of a block came.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    begin: Instant,
+    /// Nanoseconds after `begin`, at the recorder's pace.
+    from_ns: u64,
+    until_ns: u64,
+}
+
+impl Clock {
+    fn skip_to(&mut self, recorded_ns: u64) {
+        if let Some((_, epoch_ns)) = &mut self.begin {
+            *epoch_ns = epoch_ns.saturating_add(recorded_ns.saturating_sub(self.latest_ns));
+        }
+        self.latest_ns = recorded_ns;
+    }
+
+    fn span(&mut self, recorded_ns: u64) -> Span {
+        let (begin, epoch_ns) = *self
+            .begin
+            .get_or_insert_with(|| (Instant::now(), recorded_ns));
+        // A recorder looks every few milliseconds: what came before that was written before.
+        let latest_ns = self
+            .latest_ns
+            .max(recorded_ns.saturating_sub(SPREAD_NS_MAX));
+        self.latest_ns = recorded_ns;
+        Span {
+            begin,
+            from_ns: latest_ns.saturating_sub(epoch_ns),
+            until_ns: recorded_ns.saturating_sub(epoch_ns),
+        }
+    }
+}
+
+impl Span {
+    /// When message `number` of `count` is played; none for at once.
+    fn due(&self, number: u64, count: u64, speed: Speed) -> Option<Instant> {
+        let Speed::Times(times) = speed else {
+            return None;
+        };
+        let width_ns = self.until_ns.saturating_sub(self.from_ns) as f64;
+        let share = (number + 1) as f64 / count.max(1) as f64;
+        let elapsed_ns = (self.from_ns as f64 + width_ns * share) / times;
+        Some(self.begin + Duration::from_nanos(elapsed_ns as u64))
+    }
+}
+
+/// What was found in the file.
+#[derive(Debug, Default)]
+struct Account {
+    blocks: u64,
+    sessions: u64,
+    ends: u64,
+    gaps: u64,
+    missing: u64,
+    /// Messages of the stream.
+    messages: u64,
+    first_sequence: u64,
+    last_sequence: u64,
+    /// Messages that the snapshot before them had told already.
+    known: u64,
+    snapshot: u64,
+    unknown: u64,
+    times_ns: Option<(u64, u64)>,
+}
+
+impl Account {
+    fn note_sequence(&mut self, sequence: u64) {
+        if self.messages == 0 {
+            self.first_sequence = sequence;
+        }
+        self.messages += 1;
+        self.last_sequence = sequence;
+    }
+
+    fn note_time(&mut self, recorded_ns: u64) {
+        let (first_ns, _) = self.times_ns.unwrap_or((recorded_ns, 0));
+        self.times_ns = Some((first_ns, recorded_ns));
+    }
+
+    fn describe(
+        &self,
+        file: &Path,
+        rounds: u64,
+        published: u64,
+        (next_sequence, applied): (u64, u64),
+    ) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<10} {value}");
+        };
+        line("file", file.display().to_string());
+        let (messages, sessions) = (grouped(self.messages), self.sessions);
+        let mut range = format!(
+            "{messages} messages, sequences {} to {}",
+            grouped(self.first_sequence),
+            grouped(self.last_sequence)
+        );
+        if sessions > 1 {
+            range.push_str(&format!(", of {sessions} runs of the hub"));
+        }
+        line("recorded", range);
+        let (missing, gaps) = (grouped(self.missing), self.gaps);
+        line("missing", format!("{missing} messages in {gaps} gaps"));
+        if self.snapshot > 0 {
+            let known = grouped(self.known);
+            let records = grouped(self.snapshot);
+            line(
+                "snapshots",
+                format!("{records} records; {known} messages of the stream were in them"),
+            );
+        }
+        if self.unknown > 0 {
+            line(
+                "not played",
+                format!("{} of unknown type", grouped(self.unknown)),
+            );
+        }
+        if let Some((first_ns, last_ns)) = self.times_ns {
+            line("from", timestamp(first_ns));
+            line("to", timestamp(last_ns));
+        }
+        let clean = match self.ends == self.sessions {
+            true => "cleanly",
+            false => "without its last word: the hub was ended, or has not ended yet",
+        };
+        line("ends", clean.to_owned());
+        line("published", format!("{} messages", grouped(published)));
+        if rounds > 1 {
+            line(
+                "rounds",
+                format!("{rounds}; the figures above are of the last"),
+            );
+        }
+        line(
+            "hub",
+            format!(
+                "has sequences 1 to {}, {} messages applied",
+                grouped(next_sequence.saturating_sub(1)),
+                grouped(applied)
+            ),
+        );
+        text
+    }
+}
+
+const READ_BYTES: u64 = 1 << 20;
+const SPREAD_NS_MAX: u64 = 5_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_played_at_the_recorders_pace_without_the_time_it_was_off() {
+        let mut clock = Clock::default();
+        clock.skip_to(1_000);
+        let first = clock.span(2_000_000);
+        let begin = first.begin;
+        let at = |span: Span, number, times| {
+            let due = span.due(number, 2, Speed::Times(times)).unwrap();
+            due.duration_since(begin).as_nanos() as u64
+        };
+        assert_eq!(at(first, 1, 1.0), 0, "the first block is played at once");
+        let second = clock.span(6_000_000);
+        assert_eq!(
+            (at(second, 0, 1.0), at(second, 1, 1.0)),
+            (2_000_000, 4_000_000)
+        );
+        assert_eq!(at(second, 1, 10.0), 400_000);
+        clock.skip_to(3_600_000_000_000);
+        let third = clock.span(3_600_001_000_000);
+        assert_eq!(at(third, 1, 1.0), 5_000_000, "an hour's pause is left out");
+        assert!(third.due(0, 1, Speed::Max).is_none());
+    }
+}

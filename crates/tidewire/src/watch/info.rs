@@ -1,0 +1,231 @@
+//! What the hub says of itself: INFO, asked for over the Redis protocol on a thread of its own.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::options::InfoSource;
+use crate::stop::Stop;
+
+/// The latest INFO of a hub.
+pub(super) struct InfoReader {
+    latest: Mutex<Latest>,
+}
+
+#[derive(Debug, Default)]
+struct Latest {
+    figures: Option<Figures>,
+    /// Why there are none.
+    reason: String,
+    /// Messages applied and when, at the last two looks: the hub's rate.
+    applied: Option<(u64, Instant)>,
+    rate: f64,
+}
+
+/// A hub's own figures. See docs/OPERATIONS.md for what each means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) version: String,
+    pub(super) uptime_s: u64,
+    pub(super) redis_clients: u64,
+    pub(super) sources: u64,
+    pub(super) topics: u64,
+    pub(super) applied: u64,
+    pub(super) gaps: u64,
+    pub(super) recovered: u64,
+    pub(super) lost: u64,
+    pub(super) delivered: u64,
+    pub(super) conflated: u64,
+    pub(super) dropped: u64,
+    pub(super) cut_off: u64,
+    pub(super) latency_ns: [u64; 3],
+}
+
+impl InfoReader {
+    /// Begins to ask, until told to `stop`.
+    pub(super) fn start(source: &InfoSource, user: Option<&str>, stop: &Stop) -> Arc<Self> {
+        let reader = Arc::new(Self {
+            latest: Mutex::default(),
+        });
+        let address = match source {
+            InfoSource::Nowhere => {
+                reader.latest().reason = "not asked for".to_owned();
+                return reader;
+            }
+            InfoSource::At(endpoint) => endpoint.clone(),
+        };
+        let password = std::env::var("REDISCLI_AUTH").ok();
+        let login = password.map(|password| (user.unwrap_or("default").to_owned(), password));
+        let (own, stop) = (reader.clone(), stop.clone());
+        let asking = move || {
+            while !stop.is_asked() {
+                let asked = address
+                    .tcp()
+                    .ok_or_else(|| "a TCP address is expected".to_owned())
+                    .and_then(|address| own.ask(address, login.as_ref(), &stop));
+                if let Err(reason) = asked {
+                    let mut latest = own.latest();
+                    (latest.figures, latest.applied, latest.rate) = (None, None, 0.0);
+                    latest.reason = reason;
+                }
+                std::thread::sleep(INTERVAL);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(asking) {
+            reader.latest().reason = error.to_string();
+        }
+        reader
+    }
+
+    /// The latest figures and messages applied a second, or why there are none.
+    pub(super) fn figures(&self) -> Result<(Figures, f64), String> {
+        let latest = self.latest();
+        match &latest.figures {
+            Some(figures) => Ok((figures.clone(), latest.rate)),
+            None if latest.reason.is_empty() => Err("no answer yet".to_owned()),
+            None => Err(latest.reason.clone()),
+        }
+    }
+
+    /// Asks again and again over one connection.
+    fn ask(
+        &self,
+        address: std::net::SocketAddr,
+        login: Option<&(String, String)>,
+        stop: &Stop,
+    ) -> Result<(), String> {
+        let text = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIME_MAX).map_err(text)?;
+        stream
+            .set_read_timeout(Some(ANSWER_TIME_MAX))
+            .and_then(|()| stream.set_write_timeout(Some(ANSWER_TIME_MAX)))
+            .and_then(|()| stream.set_nodelay(true))
+            .map_err(text)?;
+        let mut replies = BufReader::new(stream.try_clone().map_err(text)?);
+        if let Some((user, password)) = login {
+            let request = command(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
+            stream.write_all(&request).map_err(text)?;
+            read_reply(&mut replies)?;
+        }
+        let request = command(&[b"INFO", b"server", b"clients", b"topics", b"feed"]);
+        while !stop.is_asked() {
+            stream.write_all(&request).map_err(text)?;
+            let figures = parse(&read_reply(&mut replies)?);
+            self.take(figures);
+            std::thread::sleep(INTERVAL);
+        }
+        Ok(())
+    }
+
+    fn take(&self, figures: Figures) {
+        let now = Instant::now();
+        let mut latest = self.latest();
+        if let Some((applied, then)) = latest.applied {
+            let seconds = now.duration_since(then).as_secs_f64();
+            latest.rate = figures.applied.saturating_sub(applied) as f64 / seconds.max(1e-9);
+        }
+        latest.applied = Some((figures.applied, now));
+        latest.figures = Some(figures);
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn command(words: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+    request
+}
+
+/// A simple string or a bulk string; an error reply is an error.
+fn read_reply(replies: &mut impl BufRead) -> Result<String, String> {
+    let mut line = String::new();
+    let mut head = replies.take(LINE_BYTES_MAX);
+    head.read_line(&mut line)
+        .map_err(|error| error.to_string())?;
+    let Some(line) = line.strip_suffix("\r\n") else {
+        return Err("it closed the connection, or does not speak Redis".to_owned());
+    };
+    let (kind, rest) = line.split_at_checked(1).unwrap_or((line, ""));
+    match kind {
+        "+" => Ok(rest.to_owned()),
+        "-" => Err(rest.to_owned()),
+        "$" => {
+            let length: usize = rest.parse().map_err(|_| "no Redis reply".to_owned())?;
+            if length > REPLY_BYTES_MAX {
+                return Err("its INFO is too long".to_owned());
+            }
+            let mut body = vec![0; length + 2];
+            replies
+                .read_exact(&mut body)
+                .map_err(|error| error.to_string())?;
+            body.truncate(length);
+            String::from_utf8(body).map_err(|_| "its INFO is no text".to_owned())
+        }
+        _ => Err("no Redis reply".to_owned()),
+    }
+}
+
+fn parse(info: &str) -> Figures {
+    let pairs: HashMap<&str, &str> = info
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .collect();
+    let number = |name: &str| pairs.get(name).and_then(|text| text.parse().ok());
+    let of = |name: &str| number(name).unwrap_or(0);
+    let version = pairs.get("tidewire_version").or(pairs.get("redis_version"));
+    let shown = version.unwrap_or(&"").chars();
+    Figures {
+        version: shown.filter(|letter| !letter.is_control()).collect(),
+        uptime_s: of("uptime_in_seconds"),
+        redis_clients: of("connected_clients"),
+        sources: of("feed_sources"),
+        topics: of("market_topics"),
+        applied: of("feed_applied_messages"),
+        gaps: of("feed_gaps"),
+        recovered: of("feed_recovered_messages"),
+        lost: of("feed_lost_messages"),
+        delivered: of("delivered_messages"),
+        conflated: of("conflated_messages"),
+        dropped: of("dropped_messages"),
+        cut_off: of("cut_off_subscribers"),
+        latency_ns: [
+            of("feed_latency_p50_ns"),
+            of("feed_latency_p99_ns"),
+            of("feed_latency_p999_ns"),
+        ],
+    }
+}
+
+const INTERVAL: Duration = Duration::from_millis(500);
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
+const LINE_BYTES_MAX: u64 = 4 * 1024;
+const REPLY_BYTES_MAX: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_among_the_lines_and_absent_ones_are_zero() {
+        let figures = parse("# Feed\r\nfeed_gaps:3\r\nuptime_in_seconds:90\r\nfeed_lost:x\r\n");
+        assert_eq!((figures.gaps, figures.uptime_s, figures.lost), (3, 90, 0));
+    }
+
+    #[test]
+    fn only_a_whole_reply_of_redis_is_taken() {
+        let read = |text: &str| read_reply(&mut text.as_bytes());
+        assert_eq!(read("$5\r\na:1\r\n\r\n").unwrap(), "a:1\r\n");
+        assert_eq!(read("-NOAUTH needed\r\n").unwrap_err(), "NOAUTH needed");
+        assert!(read("$99999999999\r\n").unwrap_err().contains("too long"));
+        assert!(read("HTTP/1.1 400\r\n").is_err() && read("").is_err());
+    }
+}

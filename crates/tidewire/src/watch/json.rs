@@ -1,0 +1,116 @@
+//! A look as JSON, for scripts. The form is described in docs/OPERATIONS.md.
+
+use serde_json::{Value, json};
+
+use super::sight::{Row, Sight, defined};
+use super::spread::Percentiles;
+
+/// The document: over many lines if `pretty`, otherwise in one.
+pub(super) fn document(sight: &Sight, rows: &[&Row], pretty: bool) -> String {
+    let document = value(sight, rows);
+    let text = match pretty {
+        true => serde_json::to_string_pretty(&document),
+        false => serde_json::to_string(&document),
+    };
+    text.unwrap_or_default() + "\n"
+}
+
+fn value(sight: &Sight, rows: &[&Row]) -> Value {
+    let connection = &sight.connection;
+    let loss = &sight.loss;
+    json!({
+        "version": 1,
+        "pattern": sight.patterns,
+        "connection": {
+            "state": connection.state.name(),
+            "seconds": seconds(sight.connected_for),
+            "reconnects": connection.reconnects,
+            "reason": connection.reason,
+            "session": sight.session,
+            "next_sequence": sight.next_sequence,
+        },
+        "period_s": seconds(sight.period),
+        "messages": sight.messages,
+        "messages_per_second": sight.rate,
+        "latency_ns": latency(&sight.all, sight),
+        "recovery": {
+            "gaps": loss.gaps,
+            "recovered": loss.recovered,
+            "lost": loss.lost,
+            "conflated": loss.conflated,
+            "corrupt_packets": loss.corrupt,
+            "duplicate_packets": loss.duplicate,
+        },
+        "hub": hub(sight),
+        "symbol_count": sight.rows.len(),
+        "symbols_left_out": sight.left_out,
+        "symbols": rows.iter().map(|row| symbol(row)).collect::<Vec<_>>(),
+    })
+}
+
+fn symbol(row: &Row) -> Value {
+    let value = &row.value;
+    json!({
+        "symbol": row.symbol,
+        "bid": price(value.bid),
+        "bid_size": value.bid_size,
+        "ask": price(value.ask),
+        "ask_size": value.ask_size,
+        "last": price(value.last),
+        "last_size": value.last_size,
+        "volume": value.volume,
+        "change_pct": row.change_ppm().map(|ppm| ppm as f64 / 10_000.0),
+        "updates": row.updates,
+        "updates_per_second": row.rate,
+        "state": value.state.0,
+        "seq": value.sequence,
+        "ts": value.source_time_ns,
+    })
+}
+
+fn latency(spread: &Percentiles, sight: &Sight) -> Value {
+    json!({
+        "count": spread.count,
+        "min": spread.min_ns,
+        "p50": spread.p50_ns,
+        "p90": spread.p90_ns,
+        "p99": spread.p99_ns,
+        "p999": spread.p999_ns,
+        "max": spread.max_ns,
+        "ahead_of_clock": sight.ahead,
+        "older_than_60_s": sight.old,
+    })
+}
+
+fn hub(sight: &Sight) -> Value {
+    let Ok((figures, rate)) = &sight.hub else {
+        return Value::Null;
+    };
+    let [p50, p99, p999] = figures.latency_ns;
+    json!({
+        "version": figures.version,
+        "uptime_s": figures.uptime_s,
+        "sources": figures.sources,
+        "redis_clients": figures.redis_clients,
+        "market_topics": figures.topics,
+        "applied": figures.applied,
+        "applied_per_second": rate,
+        "gaps": figures.gaps,
+        "recovered": figures.recovered,
+        "lost": figures.lost,
+        "delivered": figures.delivered,
+        "conflated": figures.conflated,
+        "dropped": figures.dropped,
+        "cut_off": figures.cut_off,
+        "latency_ns": { "p50": p50, "p99": p99, "p999": p999 },
+    })
+}
+
+/// A number; nothing for no price.
+fn price(price: i64) -> Value {
+    defined(price).map_or(Value::Null, |price| json!(price as f64 / 1e9))
+}
+
+fn seconds(duration: std::time::Duration) -> f64 {
+    duration.as_millis() as f64 / 1e3
+}

@@ -1,0 +1,142 @@
+//! `watch`: the latest values of any hub, in a terminal or as JSON.
+//!
+//! ```text
+//!  native feed ─▶ link (thread) ─▶ model ─┐
+//!  INFO        ─▶ info (thread) ─▶ figures├─▶ sight: one look ─▶ screen, or json
+//!  keys        ─▶ view (sort, filter) ────┘
+//! ```
+
+mod info;
+mod json;
+mod link;
+mod model;
+mod screen;
+mod sight;
+mod spread;
+mod terminal;
+mod view;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::options::WatchOptions;
+use crate::stop::Stop;
+use info::InfoReader;
+use link::Link;
+use sight::Sight;
+use view::{Column, View};
+
+/// Watches a hub until told to stop, or once.
+pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
+    let patterns = patterns(&options.pattern)?;
+    let view = View::new(options.sort, options.ascending);
+    if !options.once && !options.json {
+        if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+            return Err(Failure::usage(
+                "watch needs a terminal; --once and --json do without one",
+            ));
+        }
+        let watch = Watch::start(options, &patterns, Stop::default())?;
+        return screen::show(&watch, view);
+    }
+    let stop = Stop::on_signals()?;
+    let watch = Watch::start(options, &patterns, stop)?;
+    watch.wait_until_complete(options.patience)?;
+    loop {
+        // Figures a second need a second's worth of messages.
+        watch.wait(options.duration);
+        let sight = watch.look(options.duration);
+        let rows = view.rows(&sight.rows, options.rows);
+        let text = match options.json {
+            true => json::document(&sight, &rows, options.once),
+            false => screen::as_text(&sight, &rows),
+        };
+        let mut out = std::io::stdout().lock();
+        // Whoever reads a part and leaves is content with it.
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if options.once || written.is_err() || watch.stop.is_asked() {
+            return Ok(());
+        }
+    }
+}
+
+/// What watches, on threads of its own.
+struct Watch {
+    link: Link,
+    info: Arc<InfoReader>,
+    patterns: String,
+    stop: Stop,
+}
+
+impl Watch {
+    fn start(options: &WatchOptions, patterns: &[String], stop: Stop) -> Result<Self, Failure> {
+        Ok(Self {
+            link: Link::start(&options.from, patterns, &stop)?,
+            info: InfoReader::start(&options.info, options.user.as_deref(), &stop),
+            patterns: patterns.join(" "),
+            stop,
+        })
+    }
+
+    /// Everything that is known now; figures a second are of the time since the last look.
+    fn look(&self, interval: Duration) -> Sight {
+        let mut model = self.link.model();
+        Sight::take(&mut model, &self.info, &self.patterns, interval)
+    }
+
+    /// Waits for the hub's current values.
+    fn wait_until_complete(&self, patience: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + patience;
+        loop {
+            let model = self.link.model();
+            if model.is_complete {
+                break;
+            }
+            let reason = model.connection.describe();
+            drop(model);
+            if self.stop.is_asked() || Instant::now() >= end {
+                let from = self.link.endpoint();
+                return Err(Failure::usage(format!(
+                    "--from: no hub at {from}: {reason}"
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.link.model().reset();
+        Ok(())
+    }
+
+    fn wait(&self, duration: Duration) {
+        let end = Instant::now() + duration;
+        while !self.stop.is_asked() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+}
+
+/// The symbols' own names: `md:` in front of one is what Redis clients call it.
+fn patterns(given: &[String]) -> Result<Vec<String>, Failure> {
+    let bare = given
+        .iter()
+        .map(|text| text.strip_prefix("md:").unwrap_or(text).to_owned());
+    let mut patterns: Vec<String> = bare.filter(|text| !text.is_empty()).collect();
+    if patterns.is_empty() {
+        patterns.push("*".to_owned());
+    }
+    for pattern in &patterns {
+        let text = tidewire_feed::wire::PatternText::new(pattern)
+            .map_err(|error| Failure::usage(format!("pattern '{pattern}': {error}")))?;
+        tidewire_feed::server::Pattern::new(text)
+            .map_err(|error| Failure::usage(format!("pattern '{pattern}': {error}")))?;
+    }
+    Ok(patterns)
+}
+
+/// What the table can be sorted by, as the command line names it.
+pub(crate) type SortColumn = Column;

@@ -1,0 +1,346 @@
+//! What the feed has said: the latest values, and how the stream came in.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use tidewire_feed::client::{ClientCounters, Gap, LossReason, Side, Sink};
+use tidewire_feed::wire::{
+    Definition, EndOfSessionAcknowledgement, LastValue, LoginAccepted, Message, Refused,
+};
+
+use super::spread::Spread;
+
+/// The stream as this program sees it. Its lock is held for one receive call.
+#[derive(Debug)]
+pub(super) struct Model {
+    /// By the hub's symbol number.
+    rows: HashMap<u32, Row>,
+    /// Symbols that did not fit any more.
+    pub(super) left_out: u64,
+    pub(super) connection: Connection,
+    /// The current values have come, and nothing was lost since without a new snapshot.
+    pub(super) is_complete: bool,
+    pub(super) session: u32,
+    pub(super) next_sequence: u64,
+    pub(super) spread: Spread,
+    pub(super) loss: Loss,
+    /// Messages since the last reset.
+    pub(super) messages: u64,
+    /// When the figures began, and when they were last looked at.
+    pub(super) since: Instant,
+    pub(super) looked: Instant,
+    /// Messages at the last look.
+    pub(super) looked_messages: u64,
+    /// Wall clock of the bytes being taken, ns since the UNIX epoch.
+    pub(super) received_ns: u64,
+}
+
+/// One symbol.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Empty until its definition has come.
+    pub(super) name: String,
+    pub(super) value: LastValue,
+    /// Updates that came here, and how many there were at the last look.
+    pub(super) messages: u64,
+    pub(super) looked: u64,
+}
+
+/// What was missing. Every field only grows until a reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) gaps: u64,
+    pub(super) recovered: u64,
+    /// Gone for good, for whatever reason but the next.
+    pub(super) lost: u64,
+    /// Passed over by the hub because this program was too slow: a snapshot stands for them.
+    pub(super) conflated: u64,
+    pub(super) corrupt: u64,
+    pub(super) duplicate: u64,
+}
+
+/// How the connection stands.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    pub(super) state: State,
+    pub(super) since: Instant,
+    /// Connections after the first.
+    pub(super) reconnects: u64,
+    /// Why the last one ended, or did not come about.
+    pub(super) reason: String,
+    pub(super) logins: u64,
+}
+
+/// States of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Connecting,
+    /// The hub has taken the login.
+    Connected,
+    /// It will be tried again.
+    Lost,
+    /// The hub has said that the stream has ended.
+    Ended,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Connecting => "connecting",
+            State::Connected => "connected",
+            State::Lost => "lost",
+            State::Ended => "ended",
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn describe(&self) -> String {
+        match self.reason.is_empty() {
+            true => "it does not answer".to_owned(),
+            false => self.reason.clone(),
+        }
+    }
+
+    fn enter(&mut self, state: State) {
+        if self.state != state {
+            self.state = state;
+            self.since = Instant::now();
+        }
+    }
+}
+
+impl Model {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            rows: HashMap::new(),
+            left_out: 0,
+            connection: Connection {
+                state: State::Connecting,
+                since: now,
+                reconnects: 0,
+                reason: String::new(),
+                logins: 0,
+            },
+            is_complete: false,
+            session: 0,
+            next_sequence: 0,
+            spread: Spread::new(),
+            loss: Loss::default(),
+            messages: 0,
+            since: now,
+            looked: now,
+            looked_messages: 0,
+            received_ns: 0,
+        }
+    }
+
+    /// Forgets the figures, and keeps the values.
+    pub(super) fn reset(&mut self) {
+        self.spread = Spread::new();
+        self.loss = Loss::default();
+        (self.messages, self.looked_messages) = (0, 0);
+        self.since = Instant::now();
+        self.looked = self.since;
+        for row in self.rows.values_mut() {
+            (row.messages, row.looked) = (0, 0);
+        }
+    }
+
+    /// Symbols with a name.
+    pub(super) fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
+        let rows = self.rows.values_mut();
+        rows.filter(|row| !row.name.is_empty())
+    }
+
+    /// The connection has ended, or was not made.
+    pub(super) fn lost(&mut self, reason: String) {
+        self.connection.reason = reason;
+        self.connection.enter(State::Lost);
+    }
+
+    /// A connection is being made.
+    pub(super) fn connecting(&mut self) {
+        if self.connection.state != State::Lost {
+            self.connection.enter(State::Connecting);
+        }
+    }
+
+    /// Takes what the receiver has counted in one call.
+    pub(super) fn count(&mut self, before: &ClientCounters, after: &ClientCounters) {
+        self.loss.gaps += after.gaps - before.gaps;
+    }
+
+    fn row(&mut self, symbol: u32) -> Option<&mut Row> {
+        if !self.rows.contains_key(&symbol) {
+            if self.rows.len() == SYMBOLS_MAX {
+                self.left_out += 1;
+                return None;
+            }
+            let row = Row {
+                name: String::new(),
+                value: LastValue::new(symbol),
+                messages: 0,
+                looked: 0,
+            };
+            self.rows.insert(symbol, row);
+        }
+        self.rows.get_mut(&symbol)
+    }
+}
+
+impl Sink for Model {
+    fn message(&mut self, sequence: u64, message: &Message) {
+        self.messages += 1;
+        let time_ns = match message {
+            Message::Quote(quote) => Some(quote.source_time_ns),
+            Message::Trade(trade) => Some(trade.source_time_ns),
+            _ => None,
+        };
+        if let Some(time_ns) = time_ns {
+            self.spread.record(time_ns, self.received_ns);
+        }
+        let Some(symbol) = message.symbol() else {
+            return;
+        };
+        let Some(row) = self.row(symbol) else { return };
+        row.messages += 1;
+        match message {
+            // The hub has taken a whole value from its own source.
+            Message::LastValue(value) => {
+                let record = LastValue { sequence, ..*value };
+                row.value.merge(&record);
+            }
+            message => {
+                row.value.apply(sequence, message);
+            }
+        }
+    }
+
+    fn definition(&mut self, sequence: u64, definition: &Definition) {
+        let Some(row) = self.row(definition.symbol) else {
+            return;
+        };
+        row.name.clear();
+        // What a terminal would take for an order is not shown to it.
+        let shown = definition.name.as_str().chars();
+        row.name.extend(shown.filter(|letter| !letter.is_control()));
+        if sequence > 0 {
+            row.value.apply(sequence, &Message::Definition(*definition));
+        } else if row.value.sequence == 0 {
+            row.value.open = definition.open;
+        }
+    }
+
+    fn snapshot_record(&mut self, _: u64, record: &LastValue) {
+        if let Some(row) = self.row(record.symbol) {
+            row.value.merge(record);
+        }
+    }
+
+    fn snapshot_complete(&mut self, _: u64, _: u64) {
+        self.is_complete = true;
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        match gap {
+            Gap::Recovered { count, .. } => self.loss.recovered += count,
+            Gap::Lost { count, reason, .. } if reason == LossReason::Conflated => {
+                self.loss.conflated += count;
+            }
+            Gap::Lost { count, .. } => self.loss.lost += count,
+            _ => {}
+        }
+    }
+
+    fn accepted(&mut self, _: Side, accepted: &LoginAccepted) {
+        self.connection.reconnects += u64::from(self.connection.logins > 0);
+        self.connection.logins += 1;
+        self.connection.reason.clear();
+        self.connection.enter(State::Connected);
+        self.session = accepted.session;
+    }
+
+    fn refused(&mut self, _: Side, refused: &Refused) {
+        let shown = refused.text.as_str().chars();
+        self.connection.reason = shown.filter(|letter| !letter.is_control()).collect();
+    }
+
+    /// Symbol numbers are the session's own.
+    fn session_changed(&mut self, _: u32, new: u32) {
+        self.rows.clear();
+        self.session = new;
+        self.is_complete = false;
+    }
+
+    fn end_of_session(&mut self, _: &EndOfSessionAcknowledgement) {
+        self.connection.enter(State::Ended);
+    }
+}
+
+/// As many as a hub has market topics, unless told otherwise.
+const SYMBOLS_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_feed::wire::{Name, Trade, UNDEFINED_PRICE};
+
+    fn defined(model: &mut Model, symbol: u32, name: &str) {
+        model.definition(
+            0,
+            &Definition {
+                symbol,
+                source: 0,
+                source_time_ns: 0,
+                open: UNDEFINED_PRICE,
+                price_tick: UNDEFINED_PRICE,
+                lot_size: 0,
+                currency: [0; 4],
+                name: Name::new(name).unwrap(),
+            },
+        );
+    }
+
+    fn trade(symbol: u32, price: i64) -> Message {
+        Message::Trade(Trade {
+            symbol,
+            price,
+            size: 1,
+            source_time_ns: 1,
+            ..Trade::default()
+        })
+    }
+
+    #[test]
+    fn a_new_session_leaves_nothing_of_the_old_ones_symbols() {
+        let mut model = Model::new();
+        defined(&mut model, 3, "A");
+        model.message(1, &trade(3, 5));
+        assert_eq!(model.rows().count(), 1);
+        model.session_changed(1, 2);
+        assert_eq!(model.rows().count(), 0);
+        defined(&mut model, 3, "B");
+        assert_eq!(model.rows().next().unwrap().value.last, UNDEFINED_PRICE);
+    }
+
+    #[test]
+    fn a_reset_forgets_figures_and_keeps_values() {
+        let mut model = Model::new();
+        defined(&mut model, 0, "A\u{1b}[2J");
+        model.received_ns = 1_001;
+        model.message(1, &trade(0, 5));
+        model.gap(Gap::Lost {
+            from: 2,
+            count: 7,
+            reason: LossReason::Conflated,
+        });
+        model.spread.turn();
+        assert_eq!((model.loss.conflated, model.spread.all().count), (7, 1));
+        model.reset();
+        assert_eq!((model.loss, model.spread.all().count), (Loss::default(), 0));
+        let row = model.rows().next().unwrap();
+        assert_eq!((row.name.as_str(), row.value.last), ("A[2J", 5));
+    }
+}

@@ -1,0 +1,143 @@
+//! One look at everything that is known, taken at once.
+
+use std::time::{Duration, Instant};
+
+use tidewire_feed::wire::{LastValue, UNDEFINED_PRICE};
+
+use super::info::{Figures, InfoReader};
+use super::model::{Connection, Loss, Model};
+use super::spread::Percentiles;
+
+/// What is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    pub(super) rows: Vec<Row>,
+    pub(super) left_out: u64,
+    pub(super) patterns: String,
+    pub(super) connection: Connection,
+    pub(super) connected_for: Duration,
+    pub(super) session: u32,
+    pub(super) next_sequence: u64,
+    pub(super) loss: Loss,
+    /// Since the figures began.
+    pub(super) messages: u64,
+    pub(super) period: Duration,
+    /// Messages a second since the look before.
+    pub(super) rate: f64,
+    pub(super) latest: Percentiles,
+    pub(super) all: Percentiles,
+    /// 99 % of the messages of each interval came within this, ns; oldest first.
+    pub(super) history: Vec<u64>,
+    pub(super) ahead: u64,
+    pub(super) old: u64,
+    /// The hub's own figures with its rate, or why there are none.
+    pub(super) hub: Result<(Figures, f64), String>,
+}
+
+/// One symbol.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) symbol: String,
+    pub(super) value: LastValue,
+    /// Updates of the session, by the hub's count as far as it is known.
+    pub(super) updates: u64,
+    /// Updates a second that came here since the look before.
+    pub(super) rate: f64,
+}
+
+impl Sight {
+    /// Looks, and begins the next interval.
+    pub(super) fn take(
+        model: &mut Model,
+        info: &InfoReader,
+        patterns: &str,
+        at_least: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        let interval = now.duration_since(model.looked);
+        let seconds = interval.as_secs_f64().max(at_least.as_secs_f64() / 2.0);
+        let gained = model.messages - model.looked_messages;
+        let rows = model.rows().map(|row| {
+            let gained = row.messages - row.looked;
+            row.looked = row.messages;
+            Row {
+                symbol: row.name.clone(),
+                value: row.value,
+                updates: row.value.updates,
+                rate: gained as f64 / seconds,
+            }
+        });
+        let rows = rows.collect();
+        model.looked = now;
+        model.looked_messages = model.messages;
+        let latest = model.spread.turn();
+        Self {
+            rows,
+            left_out: model.left_out,
+            patterns: patterns.to_owned(),
+            connection: model.connection.clone(),
+            connected_for: now.duration_since(model.connection.since),
+            session: model.session,
+            next_sequence: model.next_sequence,
+            loss: model.loss,
+            messages: model.messages,
+            period: now.duration_since(model.since),
+            rate: gained as f64 / seconds,
+            latest,
+            all: model.spread.all(),
+            history: model.spread.history().map(|one| one.p99_ns).collect(),
+            ahead: model.spread.ahead(),
+            old: model.spread.old(),
+            hub: info.figures(),
+        }
+    }
+}
+
+impl Row {
+    /// Change of the last price since the session's open, in parts per million.
+    pub(super) fn change_ppm(&self) -> Option<i64> {
+        let (last, open) = (self.value.last, self.value.open);
+        if last == UNDEFINED_PRICE || open == UNDEFINED_PRICE || open <= 0 {
+            return None;
+        }
+        let change = (i128::from(last) - i128::from(open)) * 1_000_000 / i128::from(open);
+        i64::try_from(change).ok()
+    }
+
+    /// The last price, where there is one.
+    pub(super) fn last(&self) -> Option<i64> {
+        defined(self.value.last)
+    }
+}
+
+/// A price, unless it is the one that stands for none.
+pub(super) fn defined(price: i64) -> Option<i64> {
+    (price != UNDEFINED_PRICE).then_some(price)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(last: i64, open: i64) -> Row {
+        Row {
+            symbol: String::new(),
+            value: LastValue {
+                last,
+                open,
+                ..LastValue::new(0)
+            },
+            updates: 0,
+            rate: 0.0,
+        }
+    }
+
+    #[test]
+    fn change_is_told_only_where_both_prices_are_there() {
+        assert_eq!(row(101, 100).change_ppm(), Some(10_000));
+        assert_eq!(row(99, 100).change_ppm(), Some(-10_000));
+        assert_eq!(row(UNDEFINED_PRICE, 100).change_ppm(), None);
+        assert_eq!(row(1, 0).change_ppm(), None);
+        assert_eq!(row(i64::MIN, 1).change_ppm(), None, "out of range");
+    }
+}

@@ -1,0 +1,287 @@
+//! What of the rows is shown, and in which order; and what keys change of it.
+
+use clap::ValueEnum;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::sight::{Row, defined};
+
+/// Columns, in their order on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Column {
+    /// Name.
+    Symbol,
+    /// Best bid.
+    Bid,
+    /// Best ask.
+    Ask,
+    /// Last price.
+    Last,
+    /// Volume of the session.
+    Volume,
+    /// Change since the open.
+    Change,
+    /// Updates of the session.
+    Updates,
+    /// Updates a second.
+    Rate,
+}
+
+impl Column {
+    /// All of them.
+    pub(super) const ALL: [Column; 8] = [
+        Column::Symbol,
+        Column::Bid,
+        Column::Ask,
+        Column::Last,
+        Column::Volume,
+        Column::Change,
+        Column::Updates,
+        Column::Rate,
+    ];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Column::Symbol => "symbol",
+            Column::Bid => "bid",
+            Column::Ask => "ask",
+            Column::Last => "last",
+            Column::Volume => "volume",
+            Column::Change => "change %",
+            Column::Updates => "updates",
+            Column::Rate => "/s",
+        }
+    }
+}
+
+/// What a key asks for beyond the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Nothing: draw again.
+    None,
+    /// Leave.
+    Quit,
+    /// Begin the figures anew.
+    Reset,
+}
+
+/// Order, filter and position in the table.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) column: Column,
+    pub(super) ascending: bool,
+    /// Only symbols that hold this, in whatever case.
+    pub(super) filter: String,
+    /// The filter is being typed.
+    pub(super) is_typing: bool,
+    /// The first row shown.
+    pub(super) first: usize,
+    /// Rows that pass the filter, and that fit the screen, when it was last drawn.
+    passing: usize,
+    page: usize,
+}
+
+impl View {
+    pub(super) fn new(column: Column, ascending: bool) -> Self {
+        Self {
+            column,
+            ascending: ascending || column == Column::Symbol,
+            filter: String::new(),
+            is_typing: false,
+            first: 0,
+            passing: 0,
+            page: 1,
+        }
+    }
+
+    /// The rows that pass the filter, in order, `most` at most.
+    pub(super) fn rows<'a>(&self, rows: &'a [Row], most: usize) -> Vec<&'a Row> {
+        let mut passing = self.sorted(rows);
+        passing.truncate(most);
+        passing
+    }
+
+    /// The rows of a screen with room for `page` of them; keeps the position within them.
+    pub(super) fn page<'a>(&mut self, rows: &'a [Row], page: usize) -> Vec<&'a Row> {
+        let passing = self.sorted(rows);
+        (self.passing, self.page) = (passing.len(), page.max(1));
+        self.first = self.first.min(self.first_max());
+        let shown = passing.into_iter().skip(self.first).take(page);
+        shown.collect()
+    }
+
+    /// How many rows passed the filter when last drawn.
+    pub(super) fn passing(&self) -> usize {
+        self.passing
+    }
+
+    /// Takes what the terminal tells.
+    pub(super) fn take(&mut self, event: &Event) -> Wish {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
+            _ => Wish::None,
+        }
+    }
+
+    fn key(&mut self, key: &KeyEvent) -> Wish {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && key.code == KeyCode::Char('c') {
+            return Wish::Quit;
+        }
+        if self.is_typing {
+            self.type_key(key.code);
+            return Wish::None;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Esc if self.filter.is_empty() => return Wish::Quit,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('r') => return Wish::Reset,
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char(' ') => self.ascending = !self.ascending,
+            KeyCode::Left => self.turn_to(-1),
+            KeyCode::Right => self.turn_to(1),
+            KeyCode::Up => self.first = self.first.saturating_sub(1),
+            KeyCode::Down => self.first = (self.first + 1).min(self.first_max()),
+            KeyCode::PageUp => self.first = self.first.saturating_sub(self.page),
+            KeyCode::PageDown => self.first = (self.first + self.page).min(self.first_max()),
+            KeyCode::Home => self.first = 0,
+            KeyCode::End => self.first = self.first_max(),
+            _ => {}
+        }
+        Wish::None
+    }
+
+    fn type_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(letter) if self.filter.len() < FILTER_BYTES_MAX => {
+                self.filter.push(letter);
+            }
+            _ => {}
+        }
+    }
+
+    fn turn_to(&mut self, step: isize) {
+        let place = Column::ALL.iter().position(|&one| one == self.column);
+        let count = Column::ALL.len() as isize;
+        let next = (place.unwrap_or(0) as isize + step).rem_euclid(count);
+        self.column = Column::ALL[next as usize];
+        // Names from A on, figures from the greatest on.
+        self.ascending = self.column == Column::Symbol;
+    }
+
+    fn first_max(&self) -> usize {
+        self.passing.saturating_sub(self.page)
+    }
+
+    fn sorted<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
+        let wanted = self.filter.to_lowercase();
+        let passes = |row: &&Row| row.symbol.to_lowercase().contains(&wanted);
+        let mut passing: Vec<&Row> = match wanted.is_empty() {
+            true => rows.iter().collect(),
+            false => rows.iter().filter(passes).collect(),
+        };
+        passing.sort_by(|one, other| {
+            let order = match self.column {
+                Column::Symbol => one.symbol.cmp(&other.symbol),
+                Column::Bid => defined(one.value.bid).cmp(&defined(other.value.bid)),
+                Column::Ask => defined(one.value.ask).cmp(&defined(other.value.ask)),
+                Column::Last => one.last().cmp(&other.last()),
+                Column::Volume => one.value.volume.cmp(&other.value.volume),
+                Column::Change => one.change_ppm().cmp(&other.change_ppm()),
+                Column::Updates => one.updates.cmp(&other.updates),
+                Column::Rate => one.rate.total_cmp(&other.rate),
+            };
+            let order = if self.ascending {
+                order
+            } else {
+                order.reverse()
+            };
+            order.then_with(|| one.symbol.cmp(&other.symbol))
+        });
+        passing
+    }
+}
+
+const FILTER_BYTES_MAX: usize = 72;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_feed::wire::LastValue;
+
+    fn rows() -> Vec<Row> {
+        let row = |(symbol, last, updates): (&str, i64, u64)| Row {
+            symbol: symbol.to_owned(),
+            value: LastValue {
+                last,
+                ..LastValue::new(0)
+            },
+            updates,
+            rate: 0.0,
+        };
+        [("B", 1, 5), ("a", 3, 5), ("C", 2, 9)].map(row).into()
+    }
+
+    fn press(view: &mut View, code: KeyCode) -> Wish {
+        view.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    }
+
+    fn shown(view: &mut View, page: usize) -> String {
+        let rows = rows();
+        let shown = view.page(&rows, page);
+        shown.iter().map(|row| row.symbol.as_str()).collect()
+    }
+
+    #[test]
+    fn arrows_choose_the_column_and_space_turns_the_order() {
+        let mut view = View::new(Column::Updates, false);
+        assert_eq!(shown(&mut view, 9), "CBa", "equal ones by name");
+        (0..3).for_each(|_| assert_eq!(press(&mut view, KeyCode::Left), Wish::None));
+        assert_eq!(
+            (view.column, shown(&mut view, 9).as_str()),
+            (Column::Last, "aCB")
+        );
+        press(&mut view, KeyCode::Char(' '));
+        assert_eq!(shown(&mut view, 9), "BCa");
+        (0..3).for_each(|_| assert_eq!(press(&mut view, KeyCode::Left), Wish::None));
+        assert_eq!(
+            (view.column, shown(&mut view, 9).as_str()),
+            (Column::Symbol, "BCa")
+        );
+        press(&mut view, KeyCode::Left);
+        assert_eq!(view.column, Column::Rate, "round the corner");
+    }
+
+    #[test]
+    fn while_a_filter_is_typed_letters_are_no_orders() {
+        let mut view = View::new(Column::Symbol, true);
+        press(&mut view, KeyCode::Char('/'));
+        assert_eq!(press(&mut view, KeyCode::Char('q')), Wish::None);
+        press(&mut view, KeyCode::Backspace);
+        press(&mut view, KeyCode::Char('A'));
+        assert_eq!(shown(&mut view, 9), "a");
+        press(&mut view, KeyCode::Enter);
+        assert_eq!(press(&mut view, KeyCode::Char('r')), Wish::Reset);
+        press(&mut view, KeyCode::Esc);
+        assert_eq!(shown(&mut view, 9), "BCa");
+        assert_eq!(press(&mut view, KeyCode::Esc), Wish::Quit);
+    }
+
+    #[test]
+    fn the_position_stays_within_what_there_is() {
+        let mut view = View::new(Column::Symbol, true);
+        assert_eq!(shown(&mut view, 2), "BC");
+        (0..5).for_each(|_| assert_eq!(press(&mut view, KeyCode::Down), Wish::None));
+        assert_eq!(shown(&mut view, 2), "Ca");
+        assert_eq!(shown(&mut view, 9), "BCa", "a taller screen shows all");
+        press(&mut view, KeyCode::End);
+        press(&mut view, KeyCode::PageUp);
+        assert_eq!(view.first, 0);
+    }
+}

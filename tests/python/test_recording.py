@@ -1,0 +1,140 @@
+"""`serve --record` and the replay of what it writes."""
+
+import json
+import re
+
+import pytest
+
+from support import FIELDS, eventually, wait_for_values
+
+
+@pytest.fixture
+def recorded(tmp_path, start_simulator, start_hub):
+    """A recording of a stream that has ended, and the values behind it."""
+    file = tmp_path / "stream.rec"
+    simulator = start_simulator("--rate", "4000", "--symbols", "5")
+    hub = start_hub("--source", simulator.source, "--record", file)
+    eventually(lambda: hub.info()["feed_applied_messages"] > 4_000, "a second's messages")
+    simulator.stop()
+    eventually(lambda: hub.info()["feed_sources"] == 1 and stale(hub), "the end of the source")
+    published = hub.info()["feed_next_sequence"] - 1
+    values = {name: hub.hash(name) for name in map(bytes.decode, hub.redis().keys("md:*"))}
+    info = eventually(
+        lambda: (now := hub.info())["recording_messages"] >= published and now, "the recording"
+    )
+    assert info["recording"] == 1 and info["recording_lost_messages"] == 0
+    hub.stop()
+    return file, published, values
+
+
+def stale(hub):
+    """Whether all topics have lost their source: nothing more will come."""
+    return all(hub.hash(name.decode())["stale"] == "1" for name in hub.redis().keys("md:*"))
+
+
+def play(start, hub, file, *arguments):
+    return start("replay", file, "--to", f"127.0.0.1:{hub.feed_port}", *arguments)
+
+
+def stated(program):
+    """The number of messages that the report names."""
+    line = next(line for line in program.stdout.splitlines() if line.startswith("recorded"))
+    return int(line.split()[1].replace(",", ""))
+
+
+def test_a_recording_gives_the_values_again(recorded, start, start_hub):
+    file, published, values = recorded
+    hub = start_hub()
+    program = play(start, hub, file, "--speed", "max")
+    assert program.wait() == 0, program.stderr
+    assert stated(program) == published
+    assert "0 messages in 0 gaps" in program.stdout and "cleanly" in program.stdout
+    assert re.search(r"sequences 1 to [\d,]+\n", program.stdout)
+    for name, fields in values.items():
+        again = hub.hash(name)
+        for field in set(FIELDS) - {"recv_ts", "seq", "stale"}:
+            assert again[field] == fields[field], (name, field)
+
+
+def test_it_is_played_into_a_session_that_runs(recorded, start, start_hub):
+    file, _, values = recorded
+    hub = start_hub()
+    name = next(iter(values))
+    subscriber = hub.subscriber(name)
+    program = play(start, hub, file, "--speed", "10")
+    assert program.wait() == 0, program.stderr
+    last = values[name]["last"]
+
+    def caught_up():
+        update = json.loads(subscriber.data(), parse_float=str, parse_int=str)
+        return update["last"] == last and update["volume"] == values[name]["volume"]
+
+    eventually(caught_up, "the last price of the recording")
+
+
+def test_speed_is_that_of_the_recording(recorded, start, start_hub):
+    file, _, _ = recorded
+    hub = start_hub()
+    program = play(start, hub, file, "--speed", "0.1")
+    # A second of trading takes ten: after the first values it is far from the end.
+    wait_for_values(hub, 5)
+    assert program.process.poll() is None
+    program.stop()
+    assert 0 < stated(program)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.9])
+def test_the_beginning_of_a_truncated_file_is_played(recorded, start, start_hub, keep):
+    file, published, _ = recorded
+    whole = file.read_bytes()
+    file.write_bytes(whole[:int(len(whole) * keep)])
+    hub = start_hub()
+    program = play(start, hub, file, "--speed", "max")
+    assert program.wait() == 1
+    assert "truncated: the block at byte" in program.stderr and "was played" in program.stderr
+    count = stated(program)
+    assert 0 < count < published
+    # The symbols' definitions are messages of the stream as well.
+    assert hub.info()["feed_applied_messages"] + 5 == count
+
+
+def test_a_damaged_block_ends_the_replay_before_it(recorded, start, start_hub):
+    file, published, _ = recorded
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.write_bytes(damaged)
+    program = play(start, start_hub(), file, "--speed", "max")
+    assert program.wait() == 1 and "damaged" in program.stderr
+    assert 0 < stated(program) < published
+
+
+def test_a_hub_that_was_killed_leaves_a_recording_that_goes_on(
+    tmp_path, start_simulator, start_hub, start
+):
+    file = tmp_path / "stream.rec"
+    simulator = start_simulator("--rate", "4000", "--symbols", "5")
+    hub = start_hub("--source", simulator.source, "--record", file)
+    eventually(lambda: hub.info()["recording_messages"] > 2_000, "a recording")
+    hub.kill()
+    with open(file, "ab") as torn:
+        torn.write(b"TWBK\x02\x00\x00\x00half a block")
+    again = start_hub("--source", simulator.source, "--record", file)
+    eventually(lambda: again.info()["recording_messages"] > 2_000, "more of it")
+    again.stop()
+    simulator.stop()
+    hub = start_hub()
+    program = play(start, hub, file, "--speed", "max")
+    assert program.wait() == 0, program.stderr
+    assert "of 2 runs of the hub" in program.stdout and "last word" in program.stdout
+    assert stated(program) > 4_000
+    assert len(hub.redis().keys("md:*")) == 5
+
+
+def test_another_file_is_not_written_over(tmp_path, start):
+    file = tmp_path / "notes.txt"
+    file.write_text("what somebody else wrote, and wants to keep\n")
+    places = [f"--{name}=127.0.0.1:0" for name in ("resp", "zmq-pub", "zmq-pull", "feed")]
+    program = start("serve", *places, "--record", file)
+    assert program.wait() == 2
+    assert "--record" in program.stderr and "no recording" in program.stderr
+    assert file.read_text().startswith("what somebody")
