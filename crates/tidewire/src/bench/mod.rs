@@ -6,6 +6,7 @@ mod contest;
 mod echo;
 mod eviction;
 mod expiry;
+mod fanout;
 mod feed;
 mod load;
 mod memory;
@@ -60,6 +61,10 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
     if asked(BenchSubject::Feed) {
         feed::run(options, &setting, cores, json)?;
+    }
+    // A thousand connections need more descriptors than some machines allow.
+    if options.subject == BenchSubject::Fanout {
+        fanout::run(options, &setting, cores, json)?;
     }
     if asked(BenchSubject::Resp) {
         resp::run(options, &setting, cores, json)?;

@@ -163,16 +163,23 @@ fn at_rate(rate: u64, duration: Duration, cores: Cores) -> io::Result<RateFigure
     })
 }
 
-/// The feed's section of INFO.
-struct Info(String);
+/// A section of INFO.
+pub(super) struct Info(String);
 
 impl Info {
     fn ask(address: SocketAddr) -> io::Result<Self> {
-        let text = ask(address, b"*2\r\n$4\r\nINFO\r\n$4\r\nfeed\r\n")?;
-        Ok(Self(text))
+        Self::ask_for(address, "feed")
     }
 
-    fn number(&self, name: &str) -> io::Result<u64> {
+    /// Another section.
+    pub(super) fn ask_for(address: SocketAddr, section: &str) -> io::Result<Self> {
+        let length = section.len();
+        let request = format!("*2\r\n$4\r\nINFO\r\n${length}\r\n{section}\r\n");
+        Ok(Self(ask(address, request.as_bytes())?))
+    }
+
+    /// A field that is a number.
+    pub(super) fn number(&self, name: &str) -> io::Result<u64> {
         let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
         let number = lines.find(|(other, _)| *other == name);
         number

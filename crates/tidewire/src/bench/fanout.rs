@@ -1,0 +1,376 @@
+//! Fan-out: what a message delivered to one more client costs the hub, at 1 to 1,000 clients, and
+//! what a client that reads nothing costs the others.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use serde::Serialize;
+use tidewire_feed::client::{Client, ClientConfig, Side};
+use tidewire_feed::wire::{Flags, HEADER_LENGTH, Header, PacketWriter};
+
+use super::processor_time::Cores;
+use super::report::{Setting, Table, write_run};
+use super::servers::{HubAddresses, ServerProcess, free_addresses};
+use super::way::Info;
+use super::{Place, failed};
+use crate::failure::Failure;
+use crate::options::BenchOptions;
+use crate::units::grouped;
+
+/// Measures, prints, and keeps the raw run.
+pub(crate) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    cores: Cores,
+    json: Place<'_>,
+) -> Result<(), Failure> {
+    let duration = Duration::from_secs_f64(options.seconds);
+    let mut rows = Vec::new();
+    for face in [Face::Feed, Face::Redis] {
+        for clients in CLIENTS {
+            for deaf in [false, true] {
+                let row = measure(face, clients, deaf, duration, cores);
+                rows.push(row.map_err(failed("fan-out"))?);
+            }
+        }
+    }
+    println!(
+        "\nFan-out: {} messages a second to each client\n",
+        grouped(RATE)
+    );
+    print!("{}", table(&rows).text());
+    let run = Run {
+        setting: setting.clone(),
+        cores,
+        source_rate: RATE,
+        rows,
+    };
+    write_run(&run, setting, "fanout", json)
+}
+
+#[derive(Debug, Serialize)]
+struct Run {
+    setting: Setting,
+    cores: Cores,
+    source_rate: u64,
+    rows: Vec<Row>,
+}
+
+/// How clients subscribe to everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum Face {
+    /// The native feed, `*`.
+    Feed,
+    /// Redis, `PSUBSCRIBE md:*`.
+    Redis,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    face: Face,
+    clients: usize,
+    /// One client more subscribes and reads nothing.
+    deaf: bool,
+    /// Messages that came to the clients that read, a second and client.
+    delivered_a_second: f64,
+    /// Of the messages that the hub applied, how many came to each of them: 1 is all.
+    share: f64,
+    /// Messages that the hub replaced by newer ones.
+    conflated: u64,
+    /// The hub's processor time a delivered message.
+    processor_ns: f64,
+    /// The hub's share of one processor.
+    busy: f64,
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&[
+        "face",
+        "clients",
+        "and one that reads nothing",
+        "messages/s a client",
+        "of all",
+        "conflated",
+        "hub CPU ns a delivery",
+        "hub busy",
+    ]);
+    for row in rows {
+        table.push(vec![
+            format!("{:?}", row.face),
+            row.clients.to_string(),
+            if row.deaf { "yes" } else { "" }.to_owned(),
+            format!("{:.0}", row.delivered_a_second),
+            format!("{:.1} %", row.share * 100.0),
+            grouped(row.conflated),
+            format!("{:.0}", row.processor_ns),
+            format!("{:.0} %", row.busy * 100.0),
+        ]);
+    }
+    table
+}
+
+fn measure(
+    face: Face,
+    clients: usize,
+    deaf: bool,
+    duration: Duration,
+    cores: Cores,
+) -> io::Result<Row> {
+    let [exchange_address] = free_addresses()?;
+    let _exchange = ServerProcess::exchange(exchange_address, RATE, SYMBOLS, cores)?;
+    let addresses = HubAddresses::free()?;
+    let source = ["--source".to_owned(), exchange_address.to_string()];
+    let hub = ServerProcess::hub(&addresses, &source, cores)?;
+    std::thread::sleep(SETTLE_TIME);
+    let readers = Readers::start(face, &addresses, clients, deaf, cores)?;
+    // Snapshots, and the socket buffers of who reads nothing, are filled by now.
+    std::thread::sleep(SETTLE_TIME * 2);
+    let clock = hub.clock();
+    let info = || Info::ask_for(addresses.resp, "everything");
+    let (before, before_time) = (info()?, clock.read()?);
+    let delivered_before = readers.messages.load(Ordering::Relaxed);
+    std::thread::sleep(duration);
+    let delivered = readers.messages.load(Ordering::Relaxed) - delivered_before;
+    let (after, used) = (info()?, clock.read()?.since(before_time));
+    let gained = |name: &str| Ok::<_, io::Error>(after.number(name)? - before.number(name)?);
+    let applied = gained("feed_applied_messages")?;
+    let each = delivered as f64 / clients as f64;
+    let row = Row {
+        face,
+        clients,
+        deaf,
+        delivered_a_second: each / duration.as_secs_f64(),
+        share: each / applied.max(1) as f64,
+        conflated: gained("conflated_messages")?,
+        processor_ns: used.used_ns as f64 / delivered.max(1) as f64,
+        busy: used.used_ns as f64 / duration.as_nanos() as f64,
+    };
+    readers.finish()?;
+    Ok(row)
+}
+
+/// Clients that read all that comes, on one thread.
+struct Readers {
+    messages: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Readers {
+    fn start(
+        face: Face,
+        addresses: &HubAddresses,
+        clients: usize,
+        deaf: bool,
+        cores: Cores,
+    ) -> io::Result<Self> {
+        let mut readers = Vec::with_capacity(clients);
+        for number in 0..clients + usize::from(deaf) {
+            let stream = subscribed(face, addresses)?;
+            stream.set_nonblocking(true)?;
+            readers.push(Reader {
+                stream,
+                reads: number < clients,
+                rest: Vec::new(),
+            });
+        }
+        let (messages, over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (counted, told) = (messages.clone(), over.clone());
+        let thread = std::thread::spawn(move || {
+            let _core = cores.enter_load()?;
+            read_all(face, &mut readers, &counted, &told)
+        });
+        Ok(Self {
+            messages,
+            over,
+            thread,
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.over.store(true, Ordering::Relaxed);
+        let failed = |_| io::Error::other("the readers have failed");
+        self.thread.join().map_err(failed)?
+    }
+}
+
+struct Reader {
+    stream: TcpStream,
+    /// It takes what comes, and does not only say that it is there.
+    reads: bool,
+    /// The beginning of a packet, or of a line.
+    rest: Vec<u8>,
+}
+
+fn read_all(
+    face: Face,
+    readers: &mut [Reader],
+    messages: &AtomicU64,
+    over: &AtomicBool,
+) -> io::Result<()> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    for (number, reader) in readers.iter().enumerate().filter(|(_, one)| one.reads) {
+        let data = EventData::new_u64(number as u64);
+        epoll::add(&epoll, reader.stream.as_fd(), data, EventFlags::IN)?;
+    }
+    let mut events = [epoll::Event {
+        flags: EventFlags::empty(),
+        data: EventData::new_u64(0),
+    }; 256];
+    let mut chunk = vec![0; 256 << 10];
+    let wait = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000_000,
+    };
+    let mut alive = Instant::now();
+    while !over.load(Ordering::Relaxed) {
+        if face == Face::Feed && alive.elapsed() >= HEARTBEAT_INTERVAL {
+            alive = Instant::now();
+            say_alive(readers)?;
+        }
+        let ready = match epoll::wait(&epoll, &mut events, Some(&wait)) {
+            Err(rustix::io::Errno::INTR) => 0,
+            count => count?,
+        };
+        for event in &events[..ready] {
+            let reader = &mut readers[event.data.u64() as usize];
+            match reader.stream.read(&mut chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    let gained = reader.count(face, &chunk[..count]);
+                    messages.fetch_add(gained, Ordering::Relaxed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A hub gives up feed clients that say nothing for three seconds.
+fn say_alive(readers: &mut [Reader]) -> io::Result<()> {
+    let mut heartbeat = Vec::new();
+    PacketWriter::bare(&mut heartbeat, 0, Flags::HEARTBEAT, 0);
+    let mut said = readers.iter_mut();
+    said.try_for_each(|reader| reader.stream.write_all(&heartbeat))
+}
+
+impl Reader {
+    /// Messages that are whole with these bytes.
+    fn count(&mut self, face: Face, bytes: &[u8]) -> u64 {
+        self.rest.extend_from_slice(bytes);
+        let (used, messages) = match face {
+            Face::Feed => count_packets(&self.rest),
+            Face::Redis => count_updates(&self.rest),
+        };
+        self.rest.drain(..used);
+        messages
+    }
+}
+
+/// Bytes of whole packets, and the messages of the live stream in them.
+fn count_packets(bytes: &[u8]) -> (usize, u64) {
+    let (mut used, mut messages) = (0, 0);
+    while let Some(head) = bytes[used..].first_chunk::<HEADER_LENGTH>()
+        && let Ok(header) = Header::from_bytes(head)
+        && bytes.len() - used >= header.packet_length()
+    {
+        used += header.packet_length();
+        if header.flags == Flags::NONE {
+            messages += u64::from(header.message_count);
+        }
+    }
+    (used, messages)
+}
+
+/// Bytes that need not be looked at again, and the updates in them: each has its own `"seq":`.
+fn count_updates(bytes: &[u8]) -> (usize, u64) {
+    let (mut used, mut messages) = (0, 0);
+    while let Some(place) = find_update(&bytes[used..]) {
+        used += place + UPDATE.len();
+        messages += 1;
+    }
+    (
+        bytes.len().saturating_sub(UPDATE.len() - 1).max(used),
+        messages,
+    )
+}
+
+fn find_update(bytes: &[u8]) -> Option<usize> {
+    // The letter is rare in an update: most windows are never compared.
+    let mut from = 0;
+    while let Some(place) = bytes[from..].iter().position(|&byte| byte == UPDATE[0]) {
+        if bytes[from + place..].starts_with(UPDATE) {
+            return Some(from + place);
+        }
+        from += place + 1;
+    }
+    None
+}
+
+/// A client that is subscribed to everything.
+fn subscribed(face: Face, addresses: &HubAddresses) -> io::Result<TcpStream> {
+    let (address, hello): (SocketAddr, Vec<u8>) = match face {
+        Face::Feed => {
+            let mut client = Client::new(ClientConfig::default());
+            client.subscribe("*").map_err(io::Error::other)?;
+            client.connected(Side::A, 0);
+            let mut hello = Vec::new();
+            client.drain_outgoing(Side::A, &mut hello);
+            (addresses.feed, hello)
+        }
+        Face::Redis => (
+            addresses.resp,
+            b"*2\r\n$10\r\nPSUBSCRIBE\r\n$4\r\nmd:*\r\n".to_vec(),
+        ),
+    };
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.write_all(&hello)?;
+    Ok(stream)
+}
+
+/// Once in each update, and nowhere else in it.
+const UPDATE: &[u8] = b"\"seq\":";
+const CLIENTS: [usize; 5] = [1, 10, 100, 500, 1_000];
+const RATE: u64 = 1_000;
+const SYMBOLS: u64 = 100;
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_feed::wire::{Message, Trade};
+
+    #[test]
+    fn messages_are_counted_wherever_the_input_is_cut() {
+        let mut packets = Vec::new();
+        for first in [1, 4] {
+            let mut writer = PacketWriter::new(&mut packets, 1, Flags::NONE, first, 1_472);
+            (0..3).for_each(|_| writer.push(&Message::Trade(Trade::default())));
+            writer.finish();
+        }
+        PacketWriter::bare(&mut packets, 1, Flags::HEARTBEAT, 7);
+        let updates = br#"{"seq":1,"symbol":"S"},{"seq":2}"#;
+        for (face, bytes, expected) in [(Face::Feed, &packets[..], 6), (Face::Redis, updates, 2)] {
+            for cut in 0..bytes.len() {
+                let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                let mut reader = Reader {
+                    stream: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+                    reads: true,
+                    rest: Vec::new(),
+                };
+                let counted = reader.count(face, &bytes[..cut]) + reader.count(face, &bytes[cut..]);
+                assert_eq!(counted, expected, "{face:?} cut at {cut}");
+            }
+        }
+    }
+}
