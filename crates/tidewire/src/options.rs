@@ -528,10 +528,9 @@ pub(crate) enum BenchSubject {
     Mx,
     /// Generation, decoding, and the way from a source to a subscriber.
     Feed,
-    /// All of them, and then the report.
     /// What each of 1 to 1,000 clients costs, for `--seconds` each. Not part of `all`.
     Fanout,
-    /// All of them.
+    /// All of them, and then the report.
     All,
     /// Nothing: writes docs/PERFORMANCE.md from the raw runs that are there.
     Report,
