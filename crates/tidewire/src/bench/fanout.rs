@@ -44,14 +44,15 @@ pub(crate) fn run(
         "\nFan-out: {} messages a second to each client\n",
         grouped(RATE)
     );
-    print!("{}", table(&rows).text());
+    let table = table(&rows);
+    print!("{}", table.text());
     let run = Run {
         setting: setting.clone(),
         cores,
         source_rate: RATE,
         rows,
     };
-    write_run(&run, setting, "fanout", json)
+    write_run(&run, setting, "fanout", json, &[&table])
 }
 
 #[derive(Debug, Serialize)]
