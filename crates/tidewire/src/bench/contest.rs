@@ -45,8 +45,8 @@ pub(super) enum Pace {
     Rate(NonZeroU64),
 }
 
-/// Measures cases on all servers, prints, and keeps the raw run. `fill` makes a server ready; `more`
-/// are the cases that depend on what the others have shown.
+/// Measures cases on all servers, prints, and keeps the raw run. `fill` makes a server ready;
+/// `more` are the cases that depend on what the others have shown.
 pub(super) fn run(
     options: &BenchOptions,
     setting: &Setting,

@@ -39,8 +39,8 @@ struct Case {
     keys: usize,
     /// Bytes of one key's name and of all that is in it.
     raw_bytes: usize,
-    /// The requests that make one key, and how many they are; each is answered by one line or by one
-    /// identifier.
+    /// The requests that make one key, and how many they are; each is answered by one line or by
+    /// one identifier.
     make: fn(usize) -> Vec<Vec<String>>,
     lines_a_reply: usize,
 }

@@ -1,5 +1,5 @@
-//! `docs/PERFORMANCE.md`: the last raw run of each subject, as tables and plots, and beside what was
-//! asked of it.
+//! `docs/PERFORMANCE.md`: the last raw run of each subject, as tables and plots, and beside what
+//! was asked of it.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -146,8 +146,8 @@ impl Table {
     }
 }
 
-/// Writes a run and its tables where it was asked for; otherwise into `bench/runs` of the checkout, if the
-/// command is given in one.
+/// Writes a run and its tables where it was asked for; otherwise into `bench/runs` of the
+/// checkout, if the command is given in one.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -1,5 +1,6 @@
 //! Commands of every data type at pipeline depth 16: our server, rivals and the echo floor, in
-//! turn. Nearly all of the commands are such whose reply is always the same, so that it is compared.
+//! turn. Nearly all of the commands are such whose reply is always the same, so that it is
+//! compared.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
