@@ -22,6 +22,8 @@ pub const STALL_NS_MAX: u64 = 10_000_000_000;
 pub struct FaultPlan {
     /// The packet is not sent.
     pub gaps: f64,
+    /// The packet is lost on the way: as `gaps`, by the name that networks have for it.
+    pub loss: f64,
     /// The packet is sent twice.
     pub duplicate: f64,
     /// The packet is sent after the next one or later.
@@ -44,6 +46,7 @@ impl Default for FaultPlan {
     fn default() -> Self {
         FaultPlan {
             gaps: 0.0,
+            loss: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
             corrupt: 0.0,
@@ -65,7 +68,7 @@ pub enum FaultPlanError {
     NoValue(String),
     /// A name that is no fault.
     #[error(
-        "'{0}' is no fault; known are gaps, duplicate, reorder, corrupt, corrupt-header, \
+        "'{0}' is no fault; known are gaps, loss, duplicate, reorder, corrupt, corrupt-header, \
          fragment, stall, stall-duration, disconnect"
     )]
     UnknownFault(String),
@@ -92,6 +95,7 @@ impl FromStr for FaultPlan {
                 .ok_or_else(|| FaultPlanError::NoValue(part.to_owned()))?;
             let share = match name.trim() {
                 "gaps" => &mut plan.gaps,
+                "loss" => &mut plan.loss,
                 "duplicate" => &mut plan.duplicate,
                 "reorder" => &mut plan.reorder,
                 "corrupt" => &mut plan.corrupt,
@@ -115,6 +119,7 @@ impl fmt::Display for FaultPlan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shares = [
             ("gaps", self.gaps),
+            ("loss", self.loss),
             ("duplicate", self.duplicate),
             ("reorder", self.reorder),
             ("corrupt", self.corrupt),
@@ -172,6 +177,8 @@ pub struct FaultCounters {
     pub gaps: u64,
     /// Messages in them.
     pub gap_messages: u64,
+    /// Packets lost.
+    pub lost: u64,
     /// Packets sent twice.
     pub duplicated: u64,
     /// Packets held back.
@@ -260,6 +267,39 @@ impl FaultInjector {
         packets.clear();
     }
 
+    /// Gives `send` what leaves of a datagram of any protocol: it, twice, nothing, or what was
+    /// held back before. A datagram that would be corrupted does not leave: its checksum would
+    /// tell, and its receiver would not see it.
+    pub fn datagram(&mut self, datagram: &[u8], mut send: impl FnMut(&[u8])) {
+        self.counters.packets += 1;
+        let plan = self.plan;
+        if self.happens(plan.gaps) {
+            self.counters.gaps += 1;
+        } else if self.happens(plan.loss) {
+            self.counters.lost += 1;
+        } else if self.happens(plan.corrupt) || self.happens(plan.corrupt_header) {
+            self.counters.corrupted += 1;
+        } else if self.held.len() < HELD_PACKETS_MAX && self.happens(plan.reorder) {
+            self.counters.reordered += 1;
+            let passes = 1 + (self.next_random() % 4) as u8;
+            self.held.push((passes, datagram.to_vec()));
+            return;
+        } else {
+            send(datagram);
+            if self.happens(plan.duplicate) {
+                self.counters.duplicated += 1;
+                send(datagram);
+            }
+        }
+        self.held.retain_mut(|(passes, held)| {
+            *passes -= 1;
+            if *passes == 0 {
+                send(held);
+            }
+            *passes > 0
+        });
+    }
+
     /// Forgets held packets, as a new connection does.
     pub fn reset(&mut self) {
         self.held.clear();
@@ -286,6 +326,8 @@ impl FaultInjector {
         if self.happens(self.plan.gaps) {
             self.counters.gaps += 1;
             self.counters.gap_messages += u64::from(header.message_count);
+        } else if self.happens(self.plan.loss) {
+            self.counters.lost += 1;
         } else if self.held.len() < HELD_PACKETS_MAX && self.happens(self.plan.reorder) {
             self.counters.reordered += 1;
             let passes = 1 + (self.next_random() % 4) as u8;
@@ -385,8 +427,8 @@ mod tests {
         let error = |text: &str| text.parse::<FaultPlan>().unwrap_err();
         assert_eq!(error("gaps"), FaultPlanError::NoValue("gaps".into()));
         assert_eq!(
-            error("loss=1%"),
-            FaultPlanError::UnknownFault("loss".into())
+            error("lost=1%"),
+            FaultPlanError::UnknownFault("lost".into())
         );
         assert_eq!(error("gaps=101%"), FaultPlanError::BadShare("101%".into()));
         assert_eq!(error("gaps=NaN"), FaultPlanError::BadShare("NaN".into()));
@@ -398,6 +440,33 @@ mod tests {
             error("stall-duration=11s"),
             FaultPlanError::BadDuration("11s".into())
         );
+    }
+
+    #[test]
+    fn datagrams_are_lost_repeated_and_held_back_as_often_as_asked() {
+        let plan: FaultPlan = "loss=10%,gaps=5%,duplicate=10%,reorder=10%,corrupt=5%"
+            .parse()
+            .unwrap();
+        let mut injector = FaultInjector::new(plan, 1);
+        let mut seen = Vec::new();
+        for number in 0..10_000_u32 {
+            injector.datagram(&number.to_le_bytes(), |datagram| {
+                seen.push(u32::from_le_bytes(datagram.try_into().unwrap()));
+            });
+        }
+        let counters = *injector.counters();
+        let gone = counters.lost + counters.gaps + counters.corrupted;
+        assert!((800..1_200).contains(&counters.lost), "{counters:?}");
+        assert!((600..900).contains(&counters.duplicated), "{counters:?}");
+        let waiting = injector.held.len() as u64;
+        assert_eq!(
+            seen.len() as u64,
+            10_000 - gone - waiting + counters.duplicated
+        );
+        assert!(seen.windows(2).filter(|pair| pair[0] > pair[1]).count() > 500);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len() as u64, 10_000 - gone - waiting);
     }
 
     #[test]

@@ -211,6 +211,27 @@ impl Journal {
         self.next_sequence - self.oldest_sequence
     }
 
+    /// Bytes of the messages kept now.
+    pub fn len_bytes(&self) -> u64 {
+        match self.is_empty() {
+            true => 0,
+            false => self.tail - self.position(self.oldest_sequence),
+        }
+    }
+
+    /// Source times of the oldest and the newest message kept, ns since the UNIX epoch.
+    pub fn source_times_ns(&self) -> Option<(u64, u64)> {
+        let time = |sequence| {
+            let prefix = self.encoded(sequence).first_chunk::<PREFIX_LENGTH>()?;
+            let (_, time) = prefix.split_last_chunk::<8>()?;
+            Some(u64::from_le_bytes(*time))
+        };
+        match self.is_empty() {
+            true => None,
+            false => Some((time(self.oldest_sequence)?, time(self.next_sequence - 1)?)),
+        }
+    }
+
     /// Whether no message is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -483,6 +504,20 @@ mod tests {
             .map(|sequence| (sequence, all[sequence as usize - 1]))
             .collect();
         assert_eq!(read(&out, oldest), expected);
+    }
+
+    #[test]
+    fn the_window_is_known_in_bytes_and_time() {
+        let mut journal = Journal::new(1, 64);
+        assert_eq!((journal.len_bytes(), journal.source_times_ns()), (0, None));
+        for source_time_ns in 1..=100 {
+            journal.append(&Message::Trade(Trade {
+                source_time_ns,
+                ..Trade::default()
+            }));
+        }
+        assert_eq!(journal.len_bytes(), 64 * Trade::LENGTH as u64);
+        assert_eq!(journal.source_times_ns(), Some((37, 100)));
     }
 
     #[test]

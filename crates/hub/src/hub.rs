@@ -24,6 +24,7 @@ use crate::eviction::Evictions;
 use crate::fanout::FanoutCounters;
 use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
+use crate::inputs::{Input, Status};
 use crate::listening::Listening;
 use crate::memory::Usage;
 use crate::monitor::Monitors;
@@ -79,6 +80,8 @@ pub struct HubConfig {
     pub sources: Vec<Endpoint>,
     /// The plant whose tags are mounted, if there is one.
     pub plant: Option<PlantOptions>,
+    /// Feeds of exchanges that the hub reads from ([`crate::Inputs`]).
+    pub inputs: Vec<Input>,
     /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
     pub parameters: Vec<(String, String)>,
     /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
@@ -117,6 +120,7 @@ impl Default for HubConfig {
             clients_max: 10_000,
             sources: Vec::new(),
             plant: None,
+            inputs: Vec::new(),
             parameters: Vec::new(),
             redis_conf: None,
             users: Vec::new(),
@@ -157,6 +161,10 @@ pub struct Hub {
     pub ingest: IngestCounters,
     /// What recording has done.
     pub recording: RecordingCounters,
+    /// What each of the inputs has done.
+    pub(crate) input_statuses: Vec<Status>,
+    /// Threads of inputs are to end.
+    pub(crate) inputs_stopped: AtomicBool,
     /// Source time to last-value cache.
     pub latency: LatencyTracker,
     /// Redis clients.
@@ -364,6 +372,8 @@ impl Hub {
             ingest: IngestCounters::default(),
             recording: RecordingCounters::default(),
             databento: DatabentoCounters::default(),
+            input_statuses: config.inputs.iter().map(|_| Status::default()).collect(),
+            inputs_stopped: AtomicBool::new(false),
             latency: LatencyTracker::new(),
             clients: Clients::default(),
             lanes: (0..config.lanes).map(|_| Arc::default()).collect(),
@@ -503,7 +513,16 @@ impl Hub {
 
     /// Tells the other lanes that serve feed clients that the journal has grown.
     pub(crate) fn tell_feed_lanes(&self, own_lane: usize) {
-        let lanes = self.feed_lanes.load(Ordering::Acquire) & !(1 << own_lane);
+        self.tell_feed_lanes_but(1 << own_lane);
+    }
+
+    /// Tells every lane that serves feed clients that the journal has grown.
+    pub(crate) fn tell_all_feed_lanes(&self) {
+        self.tell_feed_lanes_but(0);
+    }
+
+    fn tell_feed_lanes_but(&self, without: u64) {
+        let lanes = self.feed_lanes.load(Ordering::Acquire) & !without;
         for lane in bits(lanes) {
             if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
                 self.mailboxes[lane].send(Mail::FeedAdvanced);

@@ -42,6 +42,9 @@ pub use hub::{Hub, HubConfig, Mail, unix_ns};
 
 mod hot;
 
+mod inputs;
+pub use inputs::{Input, InputError, Inputs, MoldInput, SoupInput};
+
 mod ingest;
 pub use ingest::IngestCounters;
 

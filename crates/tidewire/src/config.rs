@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
+use tidewire_hub::{Input, InputError};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -60,6 +61,8 @@ struct File {
     admin: Option<String>,
     source: Vec<String>,
     record: Option<PathBuf>,
+    mold: Vec<String>,
+    soup: Vec<String>,
     lanes: Option<u16>,
     pin: Option<bool>,
     live_prefix: Option<Vec<String>>,
@@ -145,6 +148,7 @@ impl Config {
             sources: source,
             plant: plant::options(&options.plant, &file.mx, &place)?,
             databento_key,
+            inputs: inputs(options, &file, &place)?,
             pinned: pin,
             zmq_security: zmq_security(&file, options)?,
             ..HubConfig::default()
@@ -198,6 +202,28 @@ impl Config {
             hub,
         })
     }
+}
+
+/// Feeds of exchanges: those of the options, or else those of the file.
+fn inputs(options: &ServeOptions, file: &File, place: &str) -> Result<Vec<Input>, Failure> {
+    let wrong = |name: &str, text: &str, error: InputError| {
+        Failure::usage(format!("{place}: {name} = \"{text}\": {error}"))
+    };
+    let mut mold = options.mold.clone();
+    if mold.is_empty() {
+        for text in &file.mold {
+            mold.push(text.parse().map_err(|error| wrong("mold", text, error))?);
+        }
+    }
+    let mut soup = options.soup.clone();
+    if soup.is_empty() {
+        for text in &file.soup {
+            // Not the text itself: a password may stand in it.
+            soup.push(text.parse().map_err(|error| wrong("soup", "...", error))?);
+        }
+    }
+    let mold = mold.into_iter().map(Input::Mold);
+    Ok(mold.chain(soup.into_iter().map(Input::Soup)).collect())
 }
 
 impl Limits {

@@ -7,6 +7,7 @@ mod curve_keys;
 mod decode;
 mod demo;
 mod failure;
+mod itch;
 mod options;
 mod plant;
 mod replay;
@@ -49,6 +50,7 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::CurveKeys => curve_keys::run(),
         Command::Replay(options) => replay::run(&options),
         Command::Watch(options) => watch::run(&options),
+        Command::Itch(options) => itch::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),
     }

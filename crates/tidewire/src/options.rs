@@ -8,11 +8,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
+use tidewire_hub::{MoldInput, SoupInput};
 use tidewire_lane::{Endpoint, EndpointError};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
 use crate::bench::Rival;
+use crate::itch::ItchOptions;
 use crate::plant::PlantArguments;
 use crate::units::{parse_count, parse_duration};
 use crate::watch::SortColumn;
@@ -47,10 +49,12 @@ pub(crate) enum Command {
     Decode(DecodeOptions),
     /// Make a pair of keys for ZeroMQ's CURVE.
     CurveKeys,
-    /// Play a recording or a DBN file into a running hub.
+    /// Play a recording, a file of DBN or ITCH, or a capture of a network, into a running hub.
     Replay(ReplayOptions),
     /// Show the latest values of a running hub in the terminal, or as JSON.
     Watch(WatchOptions),
+    /// Make, look at or send files of ITCH 5.0 (see docs/itch.md).
+    Itch(ItchOptions),
     /// Run hub and simulated exchange, and watch them: the place to begin.
     Demo(DemoOptions),
     /// Measure the hub, beside rivals and beside what the machine allows.
@@ -121,6 +125,19 @@ pub(crate) struct ServeOptions {
     /// Record the stream of market data into this file, behind what it holds already.
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_RECORD")]
     pub(crate) record: Option<PathBuf>,
+    /// ITCH over MoldUDP64 to read: A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,
+    /// interface=ADDRESS,date=YYYY-MM-DD; may be given several times.
+    #[arg(long, value_name = "LINES", env = "TIDEWIRE_MOLD")]
+    pub(crate) mold: Vec<MoldInput>,
+    /// ITCH over SoupBinTCP to read: HOST:PORT,user=NAME,password=WORD,session=NAME,
+    /// date=YYYY-MM-DD; may be given several times.
+    #[arg(
+        long,
+        value_name = "SERVER",
+        env = "TIDEWIRE_SOUP",
+        hide_env_values = true
+    )]
+    pub(crate) soup: Vec<SoupInput>,
     /// Event loops, 1 to 64 [default: one a core].
     #[arg(long, value_name = "N", env = "TIDEWIRE_LANES",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -333,7 +350,8 @@ impl From<MarketChoice> for MarketKind {
 /// Options of `replay`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// A recording of `serve --record`, or a DBN file, plain or compressed with zstd.
+    /// A recording of `serve --record`; a DBN file, plain or compressed with zstd; a file of
+    /// ITCH 5.0 (- for the standard input); or a capture (pcap, pcapng) of ITCH over MoldUDP64.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The feed port of the hub.
@@ -356,7 +374,7 @@ pub(crate) enum Speed {
     Max,
 }
 
-fn parse_speed(text: &str) -> Result<Speed, String> {
+pub(crate) fn parse_speed(text: &str) -> Result<Speed, String> {
     if text == "max" {
         return Ok(Speed::Max);
     }

@@ -1,5 +1,6 @@
 //! `replay`: a recording or a DBN file played into a running hub.
 
+mod exchange;
 mod link;
 mod recording;
 
@@ -44,6 +45,9 @@ pub(crate) fn play(
     if recording::is_recording(file) {
         return recording::play(file, to, speed, repeat, stop);
     }
+    if exchange::is_exchange_file(file) {
+        return exchange::play(file, to, speed, repeat, stop);
+    }
     // Before the hub is bothered: a file that cannot be read is the likelier mistake.
     check(file)?;
     let mut player = Player {
@@ -66,6 +70,9 @@ pub(crate) fn play(
 pub(crate) fn check(file: &Path) -> Result<(), Failure> {
     if recording::is_recording(file) {
         return Ok(());
+    }
+    if exchange::is_exchange_file(file) {
+        return exchange::check(file);
     }
     open(file).map(|_| ())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tidewire_hub::Inputs;
 use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tracing::info;
@@ -130,6 +131,7 @@ pub(crate) struct Server {
     pub(crate) addresses: Addresses,
     lanes: Lanes<Mail>,
     recorder: Option<Recorder>,
+    inputs: Inputs,
 }
 
 impl Server {
@@ -167,11 +169,19 @@ impl Server {
             Recorder::start(&hub, path)
                 .map_err(|error| Failure::usage(format!("--record: {}: {error}", path.display())))
         });
+        let inputs = match Inputs::start(&hub, &input_cores(config)) {
+            Ok(inputs) => inputs,
+            Err(text) => {
+                lanes.stop();
+                return Err(Failure::usage(text));
+            }
+        };
         Ok(Self {
             recorder: recorder.transpose()?,
             hub,
             addresses,
             lanes,
+            inputs,
         })
     }
 
@@ -207,6 +217,8 @@ impl Server {
 
     /// Ends the lanes and closes every connection.
     pub(crate) fn stop(self) {
+        // First those who bring news, then those who tell it.
+        drop(self.inputs);
         self.lanes.stop();
     }
 }
@@ -214,6 +226,15 @@ impl Server {
 /// A path that means the same from every folder.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
+}
+
+/// Cores that the inputs are pinned to: those that no lane is pinned to.
+fn input_cores(config: &Config) -> Vec<usize> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    match config.pin {
+        true => (config.hub.lanes..cores).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// Starts a hub on its lanes; `exchange` may give the first lane an exchange.

@@ -110,6 +110,11 @@ impl Holes {
         Some((first, packet))
     }
 
+    /// Early packets kept.
+    pub(crate) fn early_packets(&self) -> usize {
+        self.early.len()
+    }
+
     /// First sequence of the first early packet.
     pub(crate) fn first_early(&self) -> Option<u64> {
         self.early.first_key_value().map(|(&first, _)| first)

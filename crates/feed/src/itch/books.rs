@@ -23,6 +23,8 @@ pub struct BooksConfig {
     pub midnight_unix_ns: u64,
     /// `source` of what is given out.
     pub source: u16,
+    /// What is added to locate codes to make symbol numbers.
+    pub symbol_first: u32,
 }
 
 impl Default for BooksConfig {
@@ -33,6 +35,7 @@ impl Default for BooksConfig {
             orders_max: 16_000_000,
             midnight_unix_ns: 0,
             source: 0,
+            symbol_first: 0,
         }
     }
 }
@@ -70,7 +73,8 @@ impl Counters {
 
 /// The books of all securities of one exchange and day.
 ///
-/// The symbol number of what is given out is the security's locate code. A security is defined
+/// The symbol number of what is given out is the security's locate code, moved by
+/// [`BooksConfig::symbol_first`]. A security is defined
 /// by its directory entry; if that was missed, by the first message that carries its symbol.
 #[derive(Debug)]
 pub struct Books {
@@ -392,7 +396,7 @@ impl Books {
         let top = book.top();
         self.counters.quotes += 1;
         let quote = Quote {
-            symbol: u32::from(head.locate),
+            symbol: self.config.symbol_first + u32::from(head.locate),
             source: self.config.source,
             source_time_ns: self.unix_ns(head.time),
             bid: top.bid,
@@ -417,7 +421,7 @@ impl Books {
     ) {
         self.counters.trades += 1;
         let trade = wire::Trade {
-            symbol: u32::from(head.locate),
+            symbol: self.config.symbol_first + u32::from(head.locate),
             source: self.config.source,
             source_time_ns: self.unix_ns(head.time),
             price,
@@ -437,7 +441,7 @@ impl Books {
     ) {
         self.counters.statuses += 1;
         let status = wire::TradingStatus {
-            symbol: u32::from(head.locate),
+            symbol: self.config.symbol_first + u32::from(head.locate),
             source: self.config.source,
             source_time_ns: self.unix_ns(head.time),
             state,
@@ -473,7 +477,7 @@ impl Books {
     ) {
         self.counters.definitions += 1;
         let definition = Definition {
-            symbol: u32::from(head.locate),
+            symbol: self.config.symbol_first + u32::from(head.locate),
             source: self.config.source,
             source_time_ns: self.unix_ns(head.time),
             open: UNDEFINED_PRICE,

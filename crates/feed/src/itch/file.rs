@@ -108,6 +108,35 @@ pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
     Some((u64::from(midnight) * 24 + offset_hours) * 3_600_000_000_000)
 }
 
+/// When the day at the exchange began of which a time is, both ns since the UNIX epoch.
+pub fn midnight_of_unix_ns(unix_ns: u64) -> u64 {
+    // Days of the exchange begin four or five hours after those of UTC.
+    let day = (unix_ns / 3_600_000_000_000).saturating_sub(4) / 24;
+    let midnight = |day: u64| {
+        let (year, month, day) = date(u32::try_from(day).unwrap_or(0));
+        midnight_unix_ns(year, month, day).unwrap_or(0)
+    };
+    match midnight(day) {
+        midnight if midnight <= unix_ns => midnight,
+        _ => midnight(day.saturating_sub(1)),
+    }
+}
+
+/// Year, month and day of a number of days since 1970-01-01.
+fn date(day: u32) -> (u32, u32, u32) {
+    // No year is longer than this, no month than 31 days: both guesses are at most one too low.
+    let mut year = 1970 + day / 366;
+    while days(year + 1, 1) <= day {
+        year += 1;
+    }
+    let of_year = day - days(year, 1);
+    let mut month = 1 + of_year / 31;
+    while month < 12 && days(year, month + 1) <= day {
+        month += 1;
+    }
+    (year, month, day - days(year, month) + 1)
+}
+
 /// Day of the month's first Sunday since 1970-01-01.
 fn first_sunday(year: u32, month: u32) -> u32 {
     let first = days(year, month);
@@ -147,6 +176,24 @@ mod tests {
         for (year, month, day) in [(2023, 2, 29), (2023, 13, 1), (2023, 4, 31), (1969, 1, 1)] {
             assert_eq!(midnight_unix_ns(year, month, day), None);
         }
+    }
+
+    #[test]
+    fn every_hour_belongs_to_a_day() {
+        let mut midnight = midnight_unix_ns(2023, 12, 31).unwrap();
+        for hour in 0..24 * 500 {
+            let now = midnight_unix_ns(2023, 12, 31).unwrap() + hour * 3_600_000_000_000;
+            let of_now = midnight_of_unix_ns(now);
+            assert!(
+                of_now == midnight || of_now == now,
+                "a day begins at its midnight"
+            );
+            assert!(now - of_now < 25 * 3_600_000_000_000);
+            midnight = of_now;
+        }
+        assert_eq!(midnight, midnight_unix_ns(2025, 5, 13).unwrap());
+        assert_eq!(date(19_782), (2024, 2, 29));
+        assert_eq!(date(0), (1970, 1, 1));
     }
 
     #[test]

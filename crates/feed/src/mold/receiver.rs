@@ -186,6 +186,18 @@ impl Receiver {
         self.give_up(self.highest, LossReason::NoAnswer, sink);
     }
 
+    /// Gives up the first hole: there is no room to wait any longer.
+    pub fn give_up_first<S: SequencedSink>(&mut self, sink: &mut S) {
+        if let Some(first) = self.holes.first_early() {
+            self.give_up(first, LossReason::NoAnswer, sink);
+        }
+    }
+
+    /// Packets kept behind a hole.
+    pub fn early_packets(&self) -> usize {
+        self.holes.early_packets()
+    }
+
     /// The next request to send, if one is due; a server is asked by unicast.
     pub fn take_request(&mut self) -> Option<[u8; Header::LENGTH]> {
         let (sequence, count) = self.requests.pop()?;

@@ -45,7 +45,12 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     let journal = hub.journal.lock();
     let (session, next) = (journal.session(), journal.next_sequence());
     let (oldest, capacity) = (journal.oldest_sequence(), journal.capacity());
+    let (kept, kept_bytes) = (journal.len(), journal.len_bytes());
+    let times_ns = journal.source_times_ns();
     drop(journal);
+    // Of a symbol's definition the time may be unknown, which is 0.
+    let times_ns = times_ns.filter(|(oldest, newest)| *oldest > 0 && newest > oldest);
+    let kept_ms = times_ns.map_or(0, |(oldest, newest)| (newest - oldest) / 1_000_000);
     line(out, "feed_sources", read(&ingest.sources));
     line(out, "feed_applied_messages", read(&ingest.applied));
     line(out, "feed_snapshot_records", read(&ingest.snapshot_records));
@@ -69,6 +74,12 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "databento_records", read(&databento.records));
     line(out, "databento_skipped_messages", read(&databento.skipped));
     line(out, "databento_refused_clients", read(&databento.refused));
+    line(out, "feed_window_messages_kept", kept);
+    line(out, "feed_window_bytes", kept_bytes);
+    line(out, "feed_window_source_ms", kept_ms);
+    for (number, status) in hub.input_statuses.iter().enumerate() {
+        line(out, &format!("feed_input{number}"), &*status.lock());
+    }
     line(out, "feed_latency_p50_ns", latency.p50_ns);
     line(out, "feed_latency_p99_ns", latency.p99_ns);
     line(out, "feed_latency_p999_ns", latency.p999_ns);

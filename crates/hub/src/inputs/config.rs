@@ -1,0 +1,224 @@
+//! What an input is, as users write it.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use thiserror::Error;
+use tidewire_feed::itch::midnight_unix_ns;
+use tidewire_lane::Endpoint;
+
+/// An exchange's feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// ITCH 5.0 over MoldUDP64.
+    Mold(MoldInput),
+    /// ITCH 5.0 over SoupBinTCP.
+    Soup(SoupInput),
+}
+
+/// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD`: all but A may
+/// be left out, and a bare address is A.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoldInput {
+    /// Where line A comes to: a multicast group, or an address of this machine.
+    pub a: SocketAddr,
+    /// The same for line B, if there is one.
+    pub b: Option<SocketAddr>,
+    /// Who is asked for what is missing.
+    pub request: Option<SocketAddr>,
+    /// The local address whose network multicast comes from.
+    pub interface: Ipv4Addr,
+    /// When the day began, ns since the UNIX epoch; `None` for today.
+    pub midnight_unix_ns: Option<u64>,
+}
+
+/// `HOST:PORT,user=NAME,password=WORD,session=NAME,date=YYYY-MM-DD`: all but the address may be
+/// left out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SoupInput {
+    /// The server.
+    pub address: SocketAddr,
+    /// At most six characters.
+    pub user: String,
+    /// At most ten.
+    pub password: String,
+    /// At most ten; empty for the current one.
+    pub session: String,
+    /// When the day began, ns since the UNIX epoch; `None` for today.
+    pub midnight_unix_ns: Option<u64>,
+}
+
+/// Why a text is no input: the user's fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// No address to begin with.
+    #[error("no address")]
+    NoAddress,
+    /// An address that is none.
+    #[error("'{0}' is no address ({1})")]
+    BadAddress(String, String),
+    /// A name that is not known.
+    #[error("'{0}' is not known; {1} are")]
+    UnknownName(String, &'static str),
+    /// More characters than the protocol has room for.
+    #[error("'{0}' is longer than {1} characters")]
+    TooLong(String, usize),
+    /// No day.
+    #[error("'{0}' is no date (YYYY-MM-DD)")]
+    BadDate(String),
+}
+
+impl FromStr for MoldInput {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let (mut a, mut b, mut request) = (None, None, None);
+        let (mut interface, mut midnight_unix_ns) = (Ipv4Addr::UNSPECIFIED, None);
+        for part in parts(text) {
+            match part.split_once('=') {
+                None => a = Some(address(part)?),
+                Some(("A" | "a", value)) => a = Some(address(value)?),
+                Some(("B" | "b", value)) => b = Some(address(value)?),
+                Some(("request", value)) => request = Some(address(value)?),
+                Some(("interface", value)) => {
+                    interface = value.parse().map_err(|_| {
+                        let reason = "an IPv4 address of this machine is expected".to_owned();
+                        InputError::BadAddress(value.to_owned(), reason)
+                    })?;
+                }
+                Some(("date", value)) => midnight_unix_ns = Some(date(value)?),
+                Some((name, _)) => {
+                    let known = "A, B, request, interface and date";
+                    return Err(InputError::UnknownName(name.to_owned(), known));
+                }
+            }
+        }
+        Ok(Self {
+            a: a.ok_or(InputError::NoAddress)?,
+            b,
+            request,
+            interface,
+            midnight_unix_ns,
+        })
+    }
+}
+
+impl FromStr for SoupInput {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let mut server = None;
+        let (mut user, mut password, mut session) = (String::new(), String::new(), String::new());
+        let mut midnight_unix_ns = None;
+        for part in parts(text) {
+            match part.split_once('=') {
+                None => server = Some(address(part)?),
+                Some(("user", value)) => user = short(value, 6)?,
+                Some(("password", value)) => password = short(value, 10)?,
+                Some(("session", value)) => session = short(value, 10)?,
+                Some(("date", value)) => midnight_unix_ns = Some(date(value)?),
+                Some((name, _)) => {
+                    let known = "user, password, session and date";
+                    return Err(InputError::UnknownName(name.to_owned(), known));
+                }
+            }
+        }
+        Ok(Self {
+            address: server.ok_or(InputError::NoAddress)?,
+            user,
+            password,
+            session,
+            midnight_unix_ns,
+        })
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for SoupInput {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SoupInput")
+            .field("address", &self.address)
+            .field("user", &self.user)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+}
+
+fn address(text: &str) -> Result<SocketAddr, InputError> {
+    let endpoint: Endpoint = text
+        .parse()
+        .map_err(|error: tidewire_lane::EndpointError| {
+            InputError::BadAddress(text.to_owned(), error.to_string())
+        })?;
+    let reason = || InputError::BadAddress(text.to_owned(), "HOST:PORT is expected".to_owned());
+    endpoint.tcp().ok_or_else(reason)
+}
+
+fn short(text: &str, length_max: usize) -> Result<String, InputError> {
+    match text.len() <= length_max {
+        true => Ok(text.to_owned()),
+        false => Err(InputError::TooLong(text.to_owned(), length_max)),
+    }
+}
+
+fn date(text: &str) -> Result<u64, InputError> {
+    let mut numbers = text.split('-').map(|part| part.parse().ok());
+    let mut next = || numbers.next().flatten();
+    let midnight = match (next(), next(), next(), numbers.next()) {
+        (Some(year), Some(month), Some(day), None) => midnight_unix_ns(year, month, day),
+        _ => None,
+    };
+    midnight.ok_or_else(|| InputError::BadDate(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_read_as_users_write_them() {
+        let mold: MoldInput = "A=233.54.12.1:26400, B=233.54.12.2:26401,request=10.0.0.1:26402,\
+                               interface=10.0.0.9,date=2019-01-30"
+            .parse()
+            .unwrap();
+        assert_eq!(mold.a, "233.54.12.1:26400".parse().unwrap());
+        assert_eq!(mold.b, Some("233.54.12.2:26401".parse().unwrap()));
+        assert_eq!(mold.interface, Ipv4Addr::new(10, 0, 0, 9));
+        assert_eq!(mold.midnight_unix_ns, midnight_unix_ns(2019, 1, 30));
+        let bare: MoldInput = "127.0.0.1:5".parse().unwrap();
+        assert_eq!((bare.a.port(), bare.b, bare.request), (5, None, None));
+        let soup: SoupInput = "localhost:9,user=ME,password=SECRET".parse().unwrap();
+        assert_eq!((soup.user.as_str(), soup.session.as_str()), ("ME", ""));
+        assert!(!format!("{soup:?}").contains("SECRET"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let mold = |text: &str| text.parse::<MoldInput>().unwrap_err().to_string();
+        assert_eq!(mold(""), "no address");
+        assert_eq!(mold("B=1.2.3.4:5"), "no address");
+        assert_eq!(
+            mold("A=1.2.3.4"),
+            "'1.2.3.4' is no address (no port (HOST:PORT is expected))"
+        );
+        assert!(mold("1.2.3.4:5,C=1.2.3.4:5").starts_with("'C' is not known; A, B,"));
+        assert_eq!(
+            mold("1.2.3.4:5,date=2023-02-29"),
+            "'2023-02-29' is no date (YYYY-MM-DD)"
+        );
+        let soup = |text: &str| text.parse::<SoupInput>().unwrap_err().to_string();
+        assert_eq!(
+            soup("1.2.3.4:5,user=LONGNAME"),
+            "'LONGNAME' is longer than 6 characters"
+        );
+    }
+}

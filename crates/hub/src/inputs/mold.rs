@@ -1,0 +1,186 @@
+//! ITCH over MoldUDP64, on a thread.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tidewire_feed::client::Side;
+use tidewire_feed::mold::{Receiver, ReceiverConfig};
+use tracing::{debug, info, warn};
+
+use super::Thread;
+use super::config::MoldInput;
+use super::socket::{DATAGRAMS_MAX, Datagrams, connect, listen};
+
+/// Lines A and B, and the socket of requests.
+pub(super) struct Sockets {
+    lines: Vec<UdpSocket>,
+    request: Option<UdpSocket>,
+}
+
+impl Sockets {
+    pub(super) fn open(input: &MoldInput) -> Result<Self, String> {
+        let failed = |address, error: io::Error| format!("cannot listen on {address}: {error}");
+        let mut lines = Vec::new();
+        for address in [Some(input.a), input.b].into_iter().flatten() {
+            let socket = listen(address, input.interface);
+            lines.push(socket.map_err(|error| failed(address, error))?);
+        }
+        let request = input
+            .request
+            .map(|server| connect(server).map_err(|error| format!("cannot ask {server}: {error}")));
+        Ok(Self {
+            lines,
+            request: request.transpose()?,
+        })
+    }
+}
+
+/// Reads until the hub stops.
+pub(super) fn run(mut thread: Thread, input: &MoldInput, sockets: Sockets) {
+    thread.pin();
+    thread.set_day(input.midnight_unix_ns);
+    let mut work = Work {
+        receiver: Receiver::new(ReceiverConfig {
+            requests: sockets.request.is_some(),
+            ..ReceiverConfig::default()
+        }),
+        sockets,
+        datagrams: Datagrams::new(),
+        started: Instant::now(),
+    };
+    info!(input = thread.number, a = %input.a, b = ?input.b, "listening");
+    while !thread.is_stopped() {
+        work.wait();
+        let begin = Instant::now();
+        let mut more = true;
+        while more && !thread.is_stopped() {
+            more = work.turn(&mut thread);
+        }
+        thread.busy_ns += begin.elapsed().as_nanos() as u64;
+        work.show(&mut thread);
+    }
+}
+
+struct Work {
+    receiver: Receiver,
+    sockets: Sockets,
+    datagrams: Datagrams,
+    started: Instant,
+}
+
+impl Work {
+    /// Waits for a datagram or a deadline.
+    fn wait(&self) {
+        let all = self.sockets.lines.iter().chain(&self.sockets.request);
+        let mut descriptors: Vec<PollFd<'_>> = all
+            .map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN))
+            .collect();
+        let due_ns = self.receiver.deadline_ns().saturating_sub(self.now_ns());
+        let wait = Duration::from_nanos(due_ns).min(WAIT_MAX);
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // A signal ends the wait early, and that is all.
+        let _ = poll(&mut descriptors, Some(&timeout));
+    }
+
+    /// Takes what is there; whether there may be more.
+    fn turn(&mut self, thread: &mut Thread) -> bool {
+        self.datagrams.clear();
+        let mut more = false;
+        // The lines in turn, so that neither runs ahead of the other by more than a share.
+        let all = self.sockets.lines.iter().chain(&self.sockets.request);
+        let limit = DATAGRAMS_MAX / (self.sockets.lines.len() + 1);
+        let request_number = self.sockets.lines.len();
+        for (number, socket) in all.enumerate() {
+            more |= self.datagrams.take(number, socket, limit);
+        }
+        let now_ns = self.now_ns();
+        let is_due = self.receiver.deadline_ns() <= now_ns;
+        if self.datagrams.is_empty() && !is_due {
+            self.look_for_silence(thread, now_ns);
+            return false;
+        }
+        let Self {
+            receiver,
+            datagrams,
+            ..
+        } = self;
+        let is_alive = !datagrams.is_empty() && !receiver.is_ended();
+        let take = |follower: &mut super::Follower<'_, '_>| {
+            for (number, datagram) in datagrams.iter() {
+                let result = match number {
+                    number if number == request_number => {
+                        receiver.receive_answer(datagram, now_ns, follower)
+                    }
+                    0 => receiver.receive(Side::A, datagram, now_ns, follower),
+                    _ => receiver.receive(Side::B, datagram, now_ns, follower),
+                };
+                if let Err(error) = result {
+                    debug!(%error, "a datagram that is no packet");
+                }
+            }
+            if is_due {
+                receiver.handle_timeout(now_ns, follower);
+            }
+        };
+        thread.batch(is_alive, take);
+        self.ask();
+        if self.receiver.is_ended() {
+            thread.lose();
+        }
+        more
+    }
+
+    fn ask(&mut self) {
+        while let Some(request) = self.receiver.take_request() {
+            if let Some(socket) = &self.sockets.request {
+                // What does not leave is asked for again.
+                let _ = socket.send(&request);
+            }
+        }
+    }
+
+    fn look_for_silence(&self, thread: &mut Thread, now_ns: u64) {
+        let is_silent = |side| self.receiver.is_silent(side, now_ns);
+        if thread.has_session && !thread.is_stale && is_silent(Side::A) && is_silent(Side::B) {
+            warn!(input = thread.number, "both lines are silent");
+            thread.lose();
+        }
+    }
+
+    fn show(&self, thread: &mut Thread) {
+        let receiver = &self.receiver;
+        let is_connected = thread.has_session && !thread.is_stale;
+        thread.show(|figures| {
+            let counters = receiver.counters();
+            figures.kind = "mold";
+            if figures.session.is_empty() || figures.next_sequence > receiver.next_sequence() {
+                figures.session = receiver.session().map_or(String::new(), |s| s.to_string());
+            }
+            figures.is_connected = is_connected;
+            figures.next_sequence = receiver.next_sequence();
+            figures.gaps = counters.gaps;
+            figures.recovered = counters.recovered;
+            figures.lost = counters.lost;
+            figures.requests = counters.requests;
+            figures.lines = Side::ALL.map(|side| {
+                let line = receiver.side_counters(side);
+                (line.packets, line.lost)
+            });
+        });
+    }
+
+    fn now_ns(&self) -> u64 {
+        // Not 0, which stands for never.
+        self.started.elapsed().as_nanos() as u64 + 1
+    }
+}
+
+/// How long the order to stop may wait.
+const WAIT_MAX: Duration = Duration::from_millis(100);

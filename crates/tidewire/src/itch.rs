@@ -1,0 +1,221 @@
+//! `itch`: days of ITCH made, looked at, and sent as an exchange sends them.
+
+mod date;
+mod lines;
+mod reader;
+mod send;
+mod servers;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use tidewire_feed::client::NullSink;
+use tidewire_feed::faults::FaultPlan;
+use tidewire_feed::itch::{Books, BooksConfig, Generator, GeneratorConfig, Head, Message};
+use tidewire_hub::{MoldInput, SoupInput};
+
+use crate::failure::Failure;
+use crate::options::{Speed, parse_speed};
+use crate::units::{grouped, parse_count, parse_duration, timestamp};
+
+pub(crate) use date::{date_of_name, parse_date};
+pub(crate) use reader::{Content, Item, Reader};
+
+/// Options of `itch`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ItchOptions {
+    /// What to do.
+    #[command(subcommand)]
+    command: ItchCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum ItchCommand {
+    /// Write a valid day of any size.
+    Generate(GenerateOptions),
+    /// Count a file's messages, and follow its books.
+    Inspect(InspectOptions),
+    /// Send a file as an exchange does: MoldUDP64 on two lines with requests, SoupBinTCP.
+    Send(SendOptions),
+}
+
+#[derive(Clone, Debug, Args)]
+struct GenerateOptions {
+    /// Where the day goes: each message behind its length, as Nasdaq publishes days.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Messages in all.
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
+    messages: u64,
+    /// Securities.
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    symbols: u16,
+    /// Most resting orders a side of a security.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    depth: usize,
+    /// Same seed, same day.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+struct InspectOptions {
+    /// A file of ITCH, or a recording (pcap, pcapng) of it; - for the standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// When the day was [default: what the file's name says, or today].
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_date)]
+    date: Option<u64>,
+}
+
+/// Options of `itch send`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SendOptions {
+    /// A file of ITCH; - for the standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// MoldUDP64: A=GROUP:PORT,B=GROUP:PORT, request=HOST:PORT to listen for requests, and
+    /// interface=ADDRESS.
+    #[arg(long, value_name = "LINES")]
+    mold: Option<MoldInput>,
+    /// SoupBinTCP: HOST:PORT to listen on, user=NAME,password=WORD to let in [default: anybody].
+    #[arg(long, value_name = "SERVER")]
+    soup: Option<SoupInput>,
+    /// Name of the session, at most ten characters.
+    #[arg(long, default_value = "TIDEWIRE01")]
+    session: String,
+    /// Messages a second, evenly spaced.
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = parse_count)]
+    rate: u64,
+    /// By the messages' own times instead, times this: 1, 10, ... or max.
+    #[arg(long, value_name = "1|10|max", value_parser = parse_speed, conflicts_with = "rate")]
+    speed: Option<Speed>,
+    /// Messages kept to be sent again.
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
+    window: u64,
+    /// Faults on each line, each with its own luck, such as loss=5%,duplicate=1%,reorder=1%.
+    #[arg(long, value_name = "FAULTS")]
+    fault: Option<FaultPlan>,
+    /// Same seed, same faults.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Wait for this many SoupBinTCP clients, or for the first request, before the first message.
+    #[arg(long)]
+    wait: bool,
+    /// End so long after the last message [default: when told to].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    linger: Option<Duration>,
+}
+
+/// Does what the options say.
+pub(crate) fn run(options: &ItchOptions) -> Result<(), Failure> {
+    match &options.command {
+        ItchCommand::Generate(options) => generate(options),
+        ItchCommand::Inspect(options) => inspect(options),
+        ItchCommand::Send(options) => send::run(options),
+    }
+}
+
+fn generate(options: &GenerateOptions) -> Result<(), Failure> {
+    let config = GeneratorConfig {
+        messages: options.messages,
+        symbols: options.symbols,
+        depth: options.depth,
+        seed: options.seed,
+    };
+    let day = Generator::new(config).map_err(|error| Failure::usage(error.to_string()))?;
+    let place = options.file.display();
+    let failed = |error: std::io::Error| Failure::usage(format!("cannot write {place}: {error}"));
+    let file = File::create(&options.file).map_err(failed)?;
+    let mut file = BufWriter::with_capacity(1 << 20, file);
+    let (mut bytes, mut written) = (Vec::with_capacity(64), 0);
+    for message in day {
+        bytes.clear();
+        message.encode(&mut bytes);
+        file.write_all(&(bytes.len() as u16).to_be_bytes())
+            .and_then(|()| file.write_all(&bytes))
+            .map_err(failed)?;
+        written += bytes.len() as u64 + 2;
+    }
+    file.flush().map_err(failed)?;
+    println!(
+        "{place}: {} messages of {} securities, {} bytes, seed {}",
+        grouped(options.messages),
+        grouped(options.symbols.into()),
+        grouped(written),
+        options.seed
+    );
+    Ok(())
+}
+
+fn inspect(options: &InspectOptions) -> Result<(), Failure> {
+    let mut reader = Reader::open(&options.file)?;
+    let midnight_unix_ns = options.date.unwrap_or_else(|| day_of(&options.file));
+    let mut books = Books::new(BooksConfig {
+        midnight_unix_ns,
+        ..BooksConfig::default()
+    });
+    let (mut first, mut last) = (None, None);
+    let begin = Instant::now();
+    reader.read_all(|item| {
+        last = Head::read(item.message).map(|head| head.time).or(last);
+        first = first.or(last);
+        books.apply(item.sequence, item.message, &mut NullSink);
+        Ok(true)
+    })?;
+    let took = begin.elapsed();
+    let counters = books.counters();
+    for (kind, name, _) in Message::KINDS {
+        let count = counters.kinds[usize::from(*kind)];
+        if count > 0 {
+            println!("{}  {name:<22} {:>15}", char::from(*kind), grouped(count));
+        }
+    }
+    let known = |kind: usize| {
+        Message::KINDS
+            .iter()
+            .any(|known| usize::from(known.0) == kind)
+    };
+    let unknown = (0..256).filter(|&kind| !known(kind));
+    let unknown: u64 = unknown.map(|kind| counters.kinds[kind]).sum();
+    if let (Some(first), Some(last)) = (first, last) {
+        println!("from       {}", timestamp(books.unix_ns(first)));
+        println!("to         {}", timestamp(books.unix_ns(last)));
+    }
+    println!("messages   {}", grouped(counters.messages()));
+    println!(
+        "not known  {unknown} of an unknown type, {} malformed",
+        counters.malformed
+    );
+    println!(
+        "not used   {} of unknown orders, {} over the limits, {} without sense",
+        counters.unknown_orders, counters.refused_orders, counters.senseless_orders
+    );
+    println!(
+        "given      {} quotes, {} trades, {} statuses, {} definitions",
+        grouped(counters.quotes),
+        grouped(counters.trades),
+        grouped(counters.statuses),
+        grouped(counters.definitions)
+    );
+    for line in reader.account() {
+        println!("{line}");
+    }
+    let a_second = counters.messages() as f64 / took.as_secs_f64().max(1e-9);
+    println!(
+        "read in    {:.3} s, {:.1} M messages/s",
+        took.as_secs_f64(),
+        a_second / 1e6
+    );
+    Ok(())
+}
+
+/// When the day of a file began: what its name says, or today.
+pub(crate) fn day_of(file: &Path) -> u64 {
+    let today = || tidewire_feed::itch::midnight_of_unix_ns(tidewire_hub::unix_ns());
+    date_of_name(file).unwrap_or_else(today)
+}

@@ -1,0 +1,136 @@
+//! MoldUDP64 as an exchange sends it: two lines, each with its own faults, and a server that
+//! answers requests.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use tidewire_feed::faults::{FaultInjector, FaultPlan};
+use tidewire_feed::mold::{Sender, SenderConfig};
+use tidewire_feed::sequenced::Store;
+use tidewire_hub::MoldInput;
+
+/// The sockets, and what was sent.
+pub(super) struct Lines {
+    sender: Sender,
+    lines: Vec<Line>,
+    requests: Option<UdpSocket>,
+    answers: FaultInjector,
+    packet: Vec<u8>,
+    pub(super) packets: u64,
+    pub(super) requests_seen: u64,
+    pub(super) answers_sent: u64,
+}
+
+struct Line {
+    socket: UdpSocket,
+    to: SocketAddr,
+    faults: FaultInjector,
+}
+
+impl Lines {
+    pub(super) fn open(mold: &MoldInput, plan: FaultPlan, seed: u64) -> Result<Self, String> {
+        let mut lines = Vec::new();
+        for (number, to) in [Some(mold.a), mold.b].into_iter().flatten().enumerate() {
+            let socket = open(to, mold.interface)
+                .map_err(|error| format!("cannot send to {to}: {error}"))?;
+            lines.push(Line {
+                socket,
+                to,
+                faults: FaultInjector::new(plan, seed.wrapping_add(number as u64)),
+            });
+        }
+        let listen = |address: SocketAddr| {
+            let socket = UdpSocket::bind(address).and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                Ok(socket)
+            });
+            socket.map_err(|error| format!("cannot listen on {address}: {error}"))
+        };
+        Ok(Self {
+            sender: Sender::new(SenderConfig::default()),
+            lines,
+            requests: mold.request.map(listen).transpose()?,
+            answers: FaultInjector::new(plan, seed.wrapping_add(2)),
+            packet: Vec::new(),
+            packets: 0,
+            requests_seen: 0,
+            answers_sent: 0,
+        })
+    }
+
+    /// The socket that requests come to.
+    pub(super) fn request_socket(&self) -> Option<&UdpSocket> {
+        self.requests.as_ref()
+    }
+
+    /// When the next heartbeat is due.
+    pub(super) fn deadline_ns(&self) -> u64 {
+        self.sender.deadline_ns()
+    }
+
+    /// Whether everything of the store was sent.
+    pub(super) fn is_done(&self, store: &Store) -> bool {
+        self.sender.next_sequence() == store.next_sequence()
+    }
+
+    /// Sends what is due on both lines, and answers what was asked.
+    pub(super) fn turn(&mut self, store: &Store, now_ns: u64) {
+        while self.sender.next_packet(store, now_ns, &mut self.packet) {
+            self.packets += 1;
+            for Line { socket, to, faults } in &mut self.lines {
+                // What does not leave is lost, as on a network that is too slow.
+                faults.datagram(&self.packet, |bytes| drop(socket.send_to(bytes, *to)));
+            }
+        }
+        self.answer(store);
+    }
+
+    /// What was not sent because of faults: on line A, on line B, of answers.
+    pub(super) fn lost(&self) -> Vec<u64> {
+        let lines = self.lines.iter().map(|line| &line.faults);
+        let all = lines.chain([&self.answers]);
+        all.map(|faults| {
+            let counters = faults.counters();
+            counters.lost + counters.gaps + counters.corrupted
+        })
+        .collect()
+    }
+
+    fn answer(&mut self, store: &Store) {
+        let Some(socket) = &self.requests else { return };
+        let mut request = [0; 64];
+        for _ in 0..REQUESTS_A_TURN {
+            let (length, from) = match socket.recv_from(&mut request) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
+                Err(_) => return,
+            };
+            self.requests_seen += 1;
+            let (answers, sent) = (&mut self.answers, &mut self.answers_sent);
+            let request = &request[..length];
+            self.sender
+                .answer(store, request, &mut self.packet, |packet| {
+                    *sent += 1;
+                    answers.datagram(packet, |bytes| drop(socket.send_to(bytes, from)));
+                });
+        }
+    }
+}
+
+fn open(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match to.ip() {
+        // Multicast leaves by the interface whose address the socket has.
+        IpAddr::V4(group) if group.is_multicast() => (interface, 0).into(),
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    if to.ip().is_multicast() {
+        socket.set_multicast_loop_v4(true)?;
+        rustix::net::sockopt::set_ip_multicast_if(&socket, &interface)?;
+    }
+    Ok(socket)
+}
+
+/// Requests answered before the stream goes on.
+const REQUESTS_A_TURN: usize = 64;

@@ -1,0 +1,424 @@
+//! ITCH out of files: as Nasdaq publishes days, and out of recordings of MoldUDP64.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use tidewire_feed::capture::{self, Decoder, NotUdp, Step, udp};
+use tidewire_feed::client::{Gap, Side};
+use tidewire_feed::itch::{Frames, frame, looks_like_file};
+use tidewire_feed::mold::{self, Header, Receiver, ReceiverConfig, decode_packet};
+use tidewire_feed::sequenced::{SequencedSink, SessionName};
+
+use crate::failure::Failure;
+use crate::units::grouped;
+
+/// What a file is, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Messages behind their lengths.
+    Itch,
+    /// A recording: pcap or pcapng.
+    Capture,
+    /// Neither.
+    Other,
+}
+
+impl Content {
+    /// Of a file; one that cannot be read is for others to complain of.
+    pub(crate) fn of(path: &Path) -> Content {
+        if is_standard_input(path) {
+            return Content::Itch;
+        }
+        let mut head = [0; 16];
+        let mut length = 0;
+        if let Ok(mut file) = File::open(path) {
+            while let Ok(count @ 1..) = file.read(&mut head[length..]) {
+                length += count;
+            }
+        }
+        Content::of_bytes(&head[..length])
+    }
+
+    fn of_bytes(head: &[u8]) -> Content {
+        if looks_like_file(head) {
+            Content::Itch
+        } else if capture::looks_like_file(head) {
+            Content::Capture
+        } else {
+            Content::Other
+        }
+    }
+}
+
+/// One message of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'a> {
+    /// Which of a recording's streams: each has securities of its own.
+    pub(crate) stream: usize,
+    pub(crate) sequence: u64,
+    /// When it was recorded, ns since the UNIX epoch; 0 in a file without.
+    pub(crate) time_ns: u64,
+    pub(crate) message: &'a [u8],
+}
+
+/// A file of messages.
+pub(crate) struct Reader {
+    place: String,
+    bytes: Bytes,
+    content: Content,
+    account: Account,
+}
+
+/// What became of a recording.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    frames: u64,
+    others: u64,
+    cut: u64,
+    fragments: u64,
+    counters: mold::Counters,
+    sessions: u64,
+}
+
+impl Reader {
+    /// Opens a file, or the standard input where it is `-`.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let place = path.display().to_string();
+        let failed = |error: io::Error| Failure::usage(format!("cannot read {place}: {error}"));
+        let input: Box<dyn Read> = match is_standard_input(path) {
+            true => Box::new(io::stdin().lock()),
+            false => Box::new(File::open(path).map_err(failed)?),
+        };
+        let mut bytes = Bytes::new(input);
+        while bytes.rest().len() < 16 && bytes.fill().map_err(failed)? {}
+        let content = Content::of_bytes(bytes.rest());
+        if bytes.rest().starts_with(&[0x1f, 0x8b]) {
+            let hint = format!("gunzip -c {place} | tidewire replay -");
+            return Err(Failure::usage(format!(
+                "{place}: compressed with gzip: {hint}"
+            )));
+        }
+        if content == Content::Other {
+            let text = "neither a file of ITCH nor a recording (pcap, pcapng)";
+            return Err(Failure::usage(format!("{place}: {text}")));
+        }
+        Ok(Self {
+            place,
+            bytes,
+            content,
+            account: Account::default(),
+        })
+    }
+
+    /// Gives `each` every message until it says false.
+    pub(crate) fn read_all(
+        &mut self,
+        mut each: impl FnMut(Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        match self.content {
+            Content::Capture => self.read_capture(&mut each),
+            _ => self.read_messages(&mut each),
+        }
+    }
+
+    /// What became of a recording, in lines.
+    pub(crate) fn account(&self) -> Vec<String> {
+        if self.content != Content::Capture {
+            return Vec::new();
+        }
+        let Account {
+            frames,
+            others,
+            cut,
+            fragments,
+            counters,
+            sessions,
+        } = &self.account;
+        vec![
+            format!(
+                "frames     {}; not used: {} of other protocols, {cut} cut, {fragments} fragments",
+                grouped(*frames),
+                grouped(*others)
+            ),
+            format!(
+                "sessions   {sessions}; {} messages, {} lost in {} gaps",
+                grouped(counters.messages),
+                grouped(counters.lost),
+                grouped(counters.gaps)
+            ),
+        ]
+    }
+
+    fn read_messages(
+        &mut self,
+        each: &mut impl FnMut(Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let mut sequence = 0;
+        loop {
+            let mut used = 0;
+            while let Some((message, length)) = frame(&self.bytes.rest()[used..]) {
+                used += length;
+                if message.is_empty() {
+                    // The end of a session; another may follow.
+                    continue;
+                }
+                sequence += 1;
+                let item = Item {
+                    stream: 0,
+                    sequence,
+                    time_ns: 0,
+                    message,
+                };
+                if !each(item)? {
+                    return Ok(());
+                }
+            }
+            self.bytes.consume(used);
+            if !self.fill()? {
+                let finished = Frames::new(self.bytes.rest()).finish();
+                return finished.map_err(|error| {
+                    let message = sequence + 1;
+                    Failure::running(format!("{}: message {message}: {error}", self.place))
+                });
+            }
+        }
+    }
+
+    fn read_capture(
+        &mut self,
+        each: &mut impl FnMut(Item<'_>) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let mut decoder = Decoder::new();
+        let mut streams = Streams::default();
+        let mut taker = Taker {
+            each,
+            stream: 0,
+            time_ns: 0,
+            result: Ok(true),
+        };
+        loop {
+            let step = decoder.next(self.bytes.rest()).map_err(|error| {
+                let at = self.bytes.position;
+                Failure::running(format!("{}: byte {at}: {error}", self.place))
+            })?;
+            let used = match step {
+                Step::NeedMore => {
+                    if self.fill()? {
+                        continue;
+                    }
+                    break;
+                }
+                Step::Skip(used) => used,
+                Step::Frame(frame, used) => {
+                    self.account.frames += 1;
+                    self.account.cut += u64::from(frame.is_cut);
+                    taker.time_ns = frame.time_ns;
+                    match udp(frame.link, frame.bytes) {
+                        Ok(datagram) => {
+                            let destination = datagram.destination;
+                            let payload = datagram.payload;
+                            let is_mold = streams.take(destination, payload, &mut taker);
+                            self.account.others += u64::from(!is_mold);
+                        }
+                        Err(NotUdp::Fragment) => self.account.fragments += 1,
+                        Err(_) => self.account.others += 1,
+                    }
+                    used
+                }
+            };
+            self.bytes.consume(used);
+            if !matches!(taker.result, Ok(true)) {
+                break;
+            }
+        }
+        streams.finish(&mut taker);
+        self.account.sessions = streams.list.len() as u64;
+        self.account.counters = streams.counters();
+        taker.result?;
+        if self.bytes.rest().is_empty() {
+            return Ok(());
+        }
+        let at = self.bytes.position;
+        Err(Failure::running(format!(
+            "{}: it is cut at byte {at}",
+            self.place
+        )))
+    }
+
+    fn fill(&mut self) -> Result<bool, Failure> {
+        let filled = self.bytes.fill();
+        filled.map_err(|error| Failure::running(format!("cannot read {}: {error}", self.place)))
+    }
+}
+
+/// The streams of a recording, by session; each destination of one is a line of it.
+#[derive(Default)]
+struct Streams {
+    list: Vec<(SessionName, SocketAddr, Receiver)>,
+}
+
+impl Streams {
+    /// Takes a datagram; whether it is a packet of a stream.
+    fn take(
+        &mut self,
+        destination: SocketAddr,
+        payload: &[u8],
+        taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>,
+    ) -> bool {
+        let Some(session) = mold_session(payload) else {
+            return false;
+        };
+        let known = self.list.iter().position(|stream| stream.0 == session);
+        let index = match known {
+            Some(index) => index,
+            None if self.list.len() >= SESSIONS_MAX => return false,
+            None => {
+                let config = ReceiverConfig {
+                    // Nobody can be asked any more, and lines may be recorded far apart.
+                    requests: false,
+                    ..ReceiverConfig::default()
+                };
+                let receiver = Receiver::new(config);
+                self.list.push((session, destination, receiver));
+                self.list.len() - 1
+            }
+        };
+        let (_, first, receiver) = &mut self.list[index];
+        taker.stream = index;
+        let side = if destination == *first {
+            Side::A
+        } else {
+            Side::B
+        };
+        // The time stands still: what is missing is only given up when it does not fit, or at
+        // the end.
+        let _ = receiver.receive(side, payload, 1, taker);
+        if receiver.counters().early_dropped > 0 || receiver.early_packets() > EARLY_PACKETS_MAX {
+            receiver.give_up_first(taker);
+        }
+        true
+    }
+
+    fn finish(&mut self, taker: &mut Taker<'_, impl FnMut(Item<'_>) -> Result<bool, Failure>>) {
+        for (index, (_, _, receiver)) in self.list.iter_mut().enumerate() {
+            taker.stream = index;
+            receiver.finish(taker);
+        }
+    }
+
+    fn counters(&self) -> mold::Counters {
+        let mut sum = mold::Counters::default();
+        for counters in self.list.iter().map(|(_, _, receiver)| receiver.counters()) {
+            sum.messages += counters.messages;
+            sum.gaps += counters.gaps;
+            sum.recovered += counters.recovered;
+            sum.lost += counters.lost;
+        }
+        sum
+    }
+}
+
+/// The session of a datagram that is a packet of MoldUDP64 to its last byte.
+fn mold_session(payload: &[u8]) -> Option<SessionName> {
+    let packet = decode_packet(payload).ok()?;
+    let session = packet.header.session;
+    let is_name = session
+        .to_bytes()
+        .iter()
+        .all(|byte| (b' '..=b'~').contains(byte));
+    let is_bare = matches!(
+        packet.header.count,
+        Header::HEARTBEAT | Header::END_OF_SESSION
+    );
+    if !is_name || is_bare && !packet.body.is_empty() {
+        return None;
+    }
+    let mut used = 0;
+    for message in packet.messages() {
+        used += message.ok()?.len() + 2;
+    }
+    (used == packet.body.len()).then_some(session)
+}
+
+/// Hands messages on until one is refused.
+struct Taker<'a, F> {
+    each: &'a mut F,
+    stream: usize,
+    time_ns: u64,
+    result: Result<bool, Failure>,
+}
+
+impl<F: FnMut(Item<'_>) -> Result<bool, Failure>> SequencedSink for Taker<'_, F> {
+    fn message(&mut self, sequence: u64, message: &[u8]) {
+        if matches!(self.result, Ok(true)) {
+            self.result = (self.each)(Item {
+                stream: self.stream,
+                sequence,
+                time_ns: self.time_ns,
+                message,
+            });
+        }
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        tracing::debug!(?gap, "in the recording");
+    }
+}
+
+/// Bytes of a file, a chunk at a time.
+struct Bytes {
+    input: Box<dyn Read>,
+    buffer: Vec<u8>,
+    start: usize,
+    /// Place of `start` in the file.
+    position: u64,
+}
+
+impl Bytes {
+    fn new(input: Box<dyn Read>) -> Self {
+        Self {
+            input,
+            buffer: Vec::new(),
+            start: 0,
+            position: 0,
+        }
+    }
+
+    /// What was read and not consumed.
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        self.position += count as u64;
+    }
+
+    /// Reads on; false at the end.
+    fn fill(&mut self) -> io::Result<bool> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let length = self.buffer.len();
+        self.buffer.resize(length + CHUNK_BYTES, 0);
+        let count = loop {
+            match self.input.read(&mut self.buffer[length..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.buffer.truncate(length + *count.as_ref().unwrap_or(&0));
+        count.map(|count| count > 0)
+    }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+const CHUNK_BYTES: usize = 1 << 20;
+/// Streams of one recording that are followed.
+const SESSIONS_MAX: usize = 64;
+/// A line may be recorded so many packets behind the other.
+const EARLY_PACKETS_MAX: usize = 10_000;

@@ -1,0 +1,225 @@
+//! Files of ITCH, and recordings of MoldUDP64, played into a hub.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tidewire_feed::client::Sink;
+use tidewire_feed::itch::{Books, BooksConfig, Head, midnight_of_unix_ns};
+use tidewire_feed::wire::{Definition, Message};
+use tidewire_lane::Endpoint;
+
+use super::link::Link;
+use crate::failure::Failure;
+use crate::itch::{Content, Item, Reader, day_of};
+use crate::options::Speed;
+use crate::stop::Stop;
+use crate::units::{grouped, timestamp};
+
+/// Whether a file is one of ITCH, or a recording.
+pub(super) fn is_exchange_file(file: &Path) -> bool {
+    Content::of(file) != Content::Other
+}
+
+/// Whether it can be played at all.
+pub(super) fn check(file: &Path) -> Result<(), Failure> {
+    Reader::open(file).map(drop)
+}
+
+/// Plays `file` into the hub at `to`. Returns the report to print.
+pub(super) fn play(
+    file: &Path,
+    to: &Endpoint,
+    speed: Speed,
+    repeat: bool,
+    stop: &Stop,
+) -> Result<String, Failure> {
+    let mut reader = Reader::open(file)?;
+    let mut player = Player {
+        output: Output {
+            link: Link::connect(to)?,
+            failure: None,
+        },
+        file,
+        speed,
+        stop,
+        books: Vec::new(),
+        times_ns: None,
+        start: Instant::now(),
+    };
+    player.play_once(&mut reader)?;
+    let mut rounds = 1;
+    while repeat && !stop.is_asked() {
+        reader = Reader::open(file)?;
+        player.begin_again();
+        player.play_once(&mut reader)?;
+        rounds += 1;
+    }
+    let acknowledged = player.output.link.finish()?;
+    Ok(player.describe(&reader, rounds, acknowledged))
+}
+
+struct Player<'a> {
+    output: Output,
+    file: &'a Path,
+    speed: Speed,
+    stop: &'a Stop,
+    /// Those of each stream.
+    books: Vec<Books>,
+    /// Times of the first and the last message, ns since the UNIX epoch.
+    times_ns: Option<(u64, u64)>,
+    start: Instant,
+}
+
+/// Publishes what the books give; keeps the first failure.
+struct Output {
+    link: Link,
+    failure: Option<Failure>,
+}
+
+impl Player<'_> {
+    fn begin_again(&mut self) {
+        self.books.clear();
+        self.times_ns = None;
+        self.start = Instant::now();
+    }
+
+    fn play_once(&mut self, reader: &mut Reader) -> Result<(), Failure> {
+        reader.read_all(|item| self.take(&item))
+    }
+
+    fn take(&mut self, item: &Item<'_>) -> Result<bool, Failure> {
+        if self.stop.is_asked() {
+            return Ok(false);
+        }
+        self.make_books(item);
+        let books = &self.books[item.stream];
+        let time_ns = match (item.time_ns, Head::read(item.message)) {
+            (0, Some(head)) => books.unix_ns(head.time),
+            (time_ns, _) => time_ns,
+        };
+        let (first_ns, _) = *self.times_ns.get_or_insert((time_ns, time_ns));
+        self.times_ns = Some((first_ns, time_ns.max(first_ns)));
+        if let Speed::Times(times) = self.speed {
+            let after_ns = time_ns.saturating_sub(first_ns) as f64 / times;
+            self.wait_until(self.start + Duration::from_nanos(after_ns as u64))?;
+        }
+        let Self { books, output, .. } = self;
+        books[item.stream].apply(item.sequence, item.message, output);
+        match output.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(true),
+        }
+    }
+
+    fn make_books(&mut self, item: &Item<'_>) {
+        while self.books.len() <= item.stream {
+            let midnight_unix_ns = match item.time_ns {
+                0 => day_of(self.file),
+                time_ns => midnight_of_unix_ns(time_ns),
+            };
+            self.books.push(Books::new(BooksConfig {
+                midnight_unix_ns,
+                // Locate codes are numbers of 16 bits.
+                symbol_first: (self.books.len() as u32) << 16,
+                ..BooksConfig::default()
+            }));
+        }
+    }
+
+    /// Serves the connection until the time comes.
+    fn wait_until(&mut self, due: Instant) -> Result<(), Failure> {
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stop.is_asked() {
+                return Ok(());
+            }
+            self.output
+                .link
+                .serve(left.min(Duration::from_millis(50)))?;
+        }
+    }
+
+    fn describe(&self, reader: &Reader, rounds: u64, acknowledged: (u64, u64)) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<10} {value}");
+        };
+        let sum = |of: fn(&Books) -> u64| grouped(self.books.iter().map(of).sum());
+        line("file", self.file.display().to_string());
+        line(
+            "messages",
+            format!("{} read", sum(|books| books.counters().messages())),
+        );
+        let unused: [(&str, fn(&Books) -> u64); 4] = [
+            ("malformed", |books| books.counters().malformed),
+            ("of orders that are not in the book", |books| {
+                books.counters().unknown_orders
+            }),
+            ("of orders over the limits", |books| {
+                books.counters().refused_orders
+            }),
+            ("of orders without a side", |books| {
+                books.counters().senseless_orders
+            }),
+        ];
+        for (name, of) in unused {
+            if self.books.iter().any(|books| of(books) > 0) {
+                line("not used", format!("{} {name}", sum(of)));
+            }
+        }
+        if let Some((first_ns, last_ns)) = self.times_ns {
+            line("from", timestamp(first_ns));
+            line("to", timestamp(last_ns));
+        }
+        line(
+            "published",
+            format!(
+                "{} messages: {} quotes, {} trades, {} statuses, {} definitions",
+                grouped(self.output.link.published()),
+                sum(|books| books.counters().quotes),
+                sum(|books| books.counters().trades),
+                sum(|books| books.counters().statuses),
+                sum(|books| books.counters().definitions)
+            ),
+        );
+        if rounds > 1 {
+            line(
+                "rounds",
+                format!("{rounds}; what was read is that of the last"),
+            );
+        }
+        let (next_sequence, applied) = acknowledged;
+        line(
+            "hub",
+            format!(
+                "has sequences 1 to {}, {} messages applied",
+                grouped(next_sequence.saturating_sub(1)),
+                grouped(applied)
+            ),
+        );
+        for line in reader.account() {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Output {
+    fn publish(&mut self, message: &Message) {
+        if self.failure.is_none() {
+            self.failure = self.link.publish(message).err();
+        }
+    }
+}
+
+impl Sink for Output {
+    fn message(&mut self, _: u64, message: &Message) {
+        self.publish(message);
+    }
+
+    fn definition(&mut self, _: u64, definition: &Definition) {
+        self.publish(&Message::Definition(*definition));
+    }
+}

@@ -1,0 +1,309 @@
+"""ITCH 5.0: days made, sent and played, and what the hub says of them."""
+
+import random
+import re
+import socket
+import struct
+import threading
+
+import pytest
+from itch.parser import MessageParser
+
+import itch_file
+from itch_file import Market, mold, soup, values
+from support import Program, eventually, free_ports
+
+SYMBOLS = 40
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory):
+    """A generated day: its file, and what an independent book makes of it."""
+    folder = tmp_path_factory.mktemp("itch")
+    path = folder / "20240105.itch"
+    program = Program(folder, "itch", "generate", path, "--messages", "60k", "--symbols", SYMBOLS)
+    assert program.wait() == 0, program.stderr
+    messages = list(itch_file.frames(path.read_bytes()))
+    return path, messages, Market(messages)
+
+
+def is_equal(hub, market):
+    """Waits until the hub says of every security what the market does."""
+    expected = market.tops()
+
+    def differences():
+        said = {name: hub.hash(f"md:{name}") for name in expected}
+        return {
+            name: (values(fields) if fields else None, expected[name])
+            for name, fields in said.items()
+            if not fields or values(fields) != expected[name]
+        }
+
+    try:
+        eventually(lambda: not differences(), "the values of the exchange")
+    except AssertionError:
+        assert differences() == {}
+
+
+def info(hub):
+    """What INFO says of the first input."""
+    pairs = (pair.split("=") for pair in hub.info("feed")["feed_input0"].split(","))
+    return {name: int(value) if value.isdigit() else value for name, value in pairs}
+
+
+def test_a_day_is_what_another_parser_says(day):
+    path, messages, market = day
+    with open(path, "rb") as file:
+        parsed = list(MessageParser().parse_file(file))
+    assert len(parsed) == len(messages) == 60_000
+    for message, raw in zip(parsed, messages):
+        assert (message.message_type, message.to_bytes()) == (raw[:1], raw)
+        if raw[:1] in b"AF":
+            fields = struct.unpack_from(">QcI8sI", raw, 11)
+            assert fields == (
+                message.order_reference_number, message.buy_sell_indicator, message.shares,
+                message.stock, message.price,
+            )
+    assert set(market.kinds) == {bytes([kind]) for kind in b"SRHYLVKJhAFECXDUPQBIN"}
+
+
+def test_the_same_seed_makes_the_same_day(start, tmp_path):
+    days = []
+    for number, seed in enumerate((5, 5, 6)):
+        path = tmp_path / f"{number}.itch"
+        assert start("itch", "generate", path, "--messages", "1000", "--seed", seed).wait() == 0
+        days.append(path.read_bytes())
+    assert days[0] == days[1] != days[2]
+
+
+def test_a_day_that_cannot_be_is_refused(start, tmp_path):
+    program = start("itch", "generate", tmp_path / "x", "--messages", "100", "--symbols", "50")
+    assert program.wait() == 2
+    assert "at least 419 messages" in program.stderr and not (tmp_path / "x").exists()
+
+
+def test_a_file_is_counted(start, day):
+    path, _, market = day
+    program = start("itch", "inspect", path)
+    assert program.wait() == 0, program.stderr
+    counts = dict(re.findall(r"^(\w)  \w+ +([\d,]+)$", program.stdout, re.M))
+    assert {k.encode(): int(v.replace(",", "")) for k, v in counts.items()} == market.kinds
+    assert "from       2024-01-05 08:00:00" in program.stdout
+    assert "0 of unknown orders, 0 over the limits, 0 without sense" in program.stdout
+
+
+def play(start, hub, path):
+    program = start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "max")
+    assert program.wait(60) == 0, program.stderr
+    return program.stdout
+
+
+def test_a_day_is_played_into_the_hub(hub, start, day):
+    path, messages, market = day
+    report = play(start, hub, path)
+    assert "messages   60,000 read" in report and "not used" not in report
+    published, applied = (
+        int(re.search(pattern, report)[1].replace(",", ""))
+        for pattern in (r"published +([\d,]+)", r"([\d,]+) messages applied")
+    )
+    assert published == applied
+    is_equal(hub, market)
+    assert hub.info("feed")["feed_refused_messages"] == 0
+    halts = sum(hub.redis().exists(f"md:{name}") for name in market.names.values())
+    assert halts == SYMBOLS
+
+
+def test_a_file_that_is_cut_names_the_message(hub, start, day, tmp_path):
+    path = tmp_path / "cut.itch"
+    path.write_bytes(day[0].read_bytes()[:-5])
+    program = start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}", "--speed", "max")
+    assert program.wait(60) == 1 and program.stdout == ""
+    assert "message 60000" in program.stderr and "cut.itch" in program.stderr
+
+
+def recording(messages, loss_a=0.0, loss_b=0.0, lines=2):
+    """Packets of a stream on two lines of a network, as they are recorded."""
+    chance = random.Random(7)
+    recorded, time_ns, sequence = [], 1_704_465_000_000_000_000, 1
+    while sequence <= len(messages):
+        batch = messages[sequence - 1 : sequence - 1 + chance.randint(1, 30)]
+        packet = mold("20240105AA", sequence, batch)
+        for line, loss in list(enumerate((loss_a, loss_b)))[:lines]:
+            if chance.random() >= loss:
+                group = f"233.54.12.{line + 1}"
+                recorded.append((time_ns, itch_file.ethernet(packet, 26_400, group)))
+        recorded.append((time_ns, itch_file.ethernet(b"something else", 5_000)))
+        time_ns += 1_000_000
+        sequence += len(batch)
+    end = mold("20240105AA", sequence, [], 0xFFFF)
+    recorded.append((time_ns, itch_file.ethernet(end, 26_400)))
+    return recorded
+
+
+@pytest.mark.parametrize("form", [itch_file.pcap, itch_file.pcapng])
+def test_a_recording_of_two_bad_lines_is_played(hub, start, day, tmp_path, form):
+    _, messages, market = day
+    # What one line loses is what the other has: the packets of both lost at once are few, and
+    # left whole here.
+    path = tmp_path / "recording.pcap"
+    recorded = recording(messages, loss_a=0.05)
+    path.write_bytes(form(recorded))
+    report = play(start, hub, path)
+    assert f"frames     {len(recorded):,}" in report
+    assert "sessions   1; 60,000 messages, 0 lost in" in report
+    assert "to         2024-01-05" in report
+    is_equal(hub, market)
+
+
+def test_what_a_recording_has_lost_is_said(hub, start, day, tmp_path):
+    _, messages, _ = day
+    path = tmp_path / "recording.pcap"
+    path.write_bytes(itch_file.pcap(recording(messages[:5_000], loss_a=0.02, lines=1)))
+    report = play(start, hub, path)
+    read, lost = re.search(r"sessions   1; ([\d,]+) messages, ([\d,]+) lost", report).groups()
+    read, lost = (int(text.replace(",", "")) for text in (read, lost))
+    assert lost > 0 and read + lost == 5_000
+
+
+def test_a_recording_that_is_cut_or_none_is_named(hub, start, day, tmp_path):
+    path = tmp_path / "recording.pcap"
+    path.write_bytes(itch_file.pcap(recording(day[1][:100]))[:-3])
+    to = f"127.0.0.1:{hub.feed_port}"
+    program = start("replay", path, "--to", to, "--speed", "max")
+    assert program.wait(60) == 1 and "recording.pcap: it is cut" in program.stderr
+    path.write_bytes(b"\x1f\x8b" + bytes(50))
+    program = start("itch", "inspect", path)
+    assert program.wait(60) == 2 and "gunzip -c" in program.stderr
+
+
+def send(start, day, *options, rate="40k"):
+    return start("itch", "send", day[0], "--rate", rate, *options)
+
+
+def test_two_lines_that_each_lose_a_packet_in_twenty_lose_nothing(start_hub, start, day):
+    a, b, request = free_ports(3)
+    lines = f"A=127.0.0.1:{a},B=127.0.0.1:{b},request=127.0.0.1:{request}"
+    hub = start_hub("--mold", f"{lines},date=2024-01-05")
+    program = send(start, day, "--mold", lines, "--fault", "loss=5%,duplicate=1%,reorder=1%",
+                   "--linger", "60s")
+    eventually(lambda: info(hub)["messages"] == 60_000, "the day", patience_s=60)
+    is_equal(hub, day[2])
+    status = info(hub)
+    assert (status["lost"], status["malformed"], status["unknown_orders"]) == (0, 0, 0)
+    assert status["next_sequence"] == 60_001 and status["session"] == "TIDEWIRE01"
+    assert status["a_lost"] > 0 and status["b_lost"] > 0
+    assert hub.info("feed")["feed_lost_messages"] == 0
+    program.stop()
+    assert "sent       60,000 messages" in program.stdout
+
+
+def test_a_group_of_multicast_is_joined_and_caught_up_with(start_hub, start, day):
+    a, request = free_ports(2)
+    lines = f"A=239.255.77.1:{a},request=127.0.0.1:{request},interface=127.0.0.1"
+    program = send(start, day, "--mold", lines, rate="30k")
+    program.line_with("sending")
+    hub = start_hub("--mold", lines)
+    eventually(lambda: info(hub)["messages"] == 60_000, "the day", patience_s=60)
+    is_equal(hub, day[2])
+    assert info(hub)["lost"] == 0
+    program.stop()
+
+
+def test_who_can_ask_nobody_says_what_is_lost(start_hub):
+    [port] = free_ports(1)
+    hub = start_hub("--mold", f"127.0.0.1:{port}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.connect(("127.0.0.1", port))
+        event = b"S" + bytes(10) + b"O"
+        one.send(mold("S", 1, [event]))
+        one.send(b"no packet")
+        one.send(mold("S", 4, [event, b"S too short"]))
+        eventually(lambda: info(hub)["next_sequence"] == 6, "the end of patience")
+    status = info(hub)
+    assert (status["lost"], status["gaps"], status["malformed"]) == (2, 1, 1)
+    assert hub.info("feed")["feed_lost_messages"] == 2
+
+
+def test_a_stream_over_tcp_goes_on_after_every_disconnect(start_hub, start, day):
+    [port] = free_ports(1)
+    program = send(start, day, "--soup", f"127.0.0.1:{port},user=ME,password=SECRET", "--fault",
+                   "disconnect=0.02%", "--wait", rate="60k")
+    hub = start_hub("--soup", f"127.0.0.1:{port},user=ME,password=SECRET,date=2024-01-05")
+    eventually(lambda: info(hub)["messages"] == 60_000, "the day", patience_s=60)
+    is_equal(hub, day[2])
+    status = info(hub)
+    assert status["lost"] == 0 and status["connections"] > 3
+    program.stop()
+    assert "clients    " in program.stdout
+
+
+class Exchange(threading.Thread):
+    """A server of SoupBinTCP as its specification has it: one connection, scripted."""
+
+    def __init__(self, answer):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.answer, self.logins = answer, []
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                one, _ = self.listener.accept()
+            except OSError:
+                return
+            with one:
+                login = one.makefile("rb").read(49)
+                self.logins.append(login)
+                one.sendall(self.answer(len(self.logins), login))
+                try:
+                    while one.recv(1000):
+                        pass
+                except OSError:
+                    pass
+
+
+def test_a_login_says_who_what_and_from_where(start_hub):
+    event = b"S" + bytes(10) + b"O"
+
+    def answer(number, login):
+        accepted = b" " * 9 + b"7" + b"%20d" % (1 if number == 1 else 3)
+        end = soup(b"S", event) * 2 + (b"\0\0" if number == 1 else soup(b"Z"))
+        return soup(b"+", b"hello") + soup(b"A", accepted) + soup(b"H") + end
+
+    exchange = Exchange(answer)
+    hub = start_hub("--soup", f"127.0.0.1:{exchange.port},user=ME,password=SECRET")
+    eventually(lambda: len(exchange.logins) == 2, "a second login")
+    assert exchange.logins[0] == b"\0\x2fLME    SECRET    " + b" " * 10 + b"%20d" % 1
+    assert exchange.logins[1] == b"\0\x2fLME    SECRET    " + b" " * 9 + b"7" + b"%20d" % 3
+    eventually(lambda: info(hub)["next_sequence"] == 5, "four messages")
+    assert info(hub)["session"] == 7
+    exchange.listener.close()
+
+
+def test_a_login_that_is_rejected_is_told_and_tried_again(start_hub):
+    exchange = Exchange(lambda *_: soup(b"J", b"A"))
+    hub = start_hub("--soup", f"127.0.0.1:{exchange.port}")
+    eventually(lambda: len(exchange.logins) >= 2, "another try")
+    assert "wrong user or password" in hub.stderr
+    exchange.listener.close()
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "words"),
+    [
+        ("--mold", "B=127.0.0.1:5", "no address"),
+        ("--mold", "127.0.0.1", "no port"),
+        ("--mold", "127.0.0.1:5,C=1", "'C' is not known"),
+        ("--soup", "127.0.0.1:5,user=TOOLONG", "longer than 6"),
+        ("--soup", "127.0.0.1:5,date=yesterday", "no date"),
+        ("--mold", "203.0.113.7:5", "cannot listen on 203.0.113.7:5"),
+    ],
+)
+def test_an_input_that_cannot_be_is_named(start, option, text, words):
+    ports = [f"127.0.0.1:{port}" for port in free_ports(4)]
+    program = start("serve", "--resp", ports[0], "--zmq-pub", ports[1], "--zmq-pull", ports[2],
+                    "--feed", ports[3], option, text)
+    assert program.wait() == 2
+    assert words in program.stderr and option in program.stderr
