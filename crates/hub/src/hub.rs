@@ -242,9 +242,9 @@ pub struct Hub {
     /// Lanes whose mailbox was full: they owe their subscribers the newest values.
     lagging: Vec<AtomicBool>,
     /// Lanes that serve feed clients, one bit each.
-    feed_lanes: AtomicU64,
+    pub(crate) feed_lanes: AtomicU64,
     /// Lanes that have been told of news in the journal and have not looked yet.
-    feed_told: Vec<AtomicBool>,
+    pub(crate) feed_told: Vec<AtomicBool>,
 }
 
 /// What lanes tell each other.
@@ -500,45 +500,6 @@ impl Hub {
     pub(crate) fn take_lagging(&self, lane: usize) -> bool {
         self.lagging[lane].load(Ordering::Relaxed)
             && self.lagging[lane].swap(false, Ordering::AcqRel)
-    }
-
-    /// `lane` has (or no longer has) feed clients to tell of news in the journal.
-    pub(crate) fn set_feed_lane(&self, lane: usize, serves: bool) {
-        if serves {
-            self.feed_lanes.fetch_or(1 << lane, Ordering::AcqRel);
-        } else {
-            self.feed_lanes.fetch_and(!(1 << lane), Ordering::AcqRel);
-        }
-    }
-
-    /// Tells the other lanes that serve feed clients that the journal has grown.
-    pub(crate) fn tell_feed_lanes(&self, own_lane: usize) {
-        self.tell_feed_lanes_but(1 << own_lane);
-    }
-
-    /// Tells every lane that serves feed clients that the journal has grown.
-    pub(crate) fn tell_all_feed_lanes(&self) {
-        self.tell_feed_lanes_but(0);
-    }
-
-    fn tell_feed_lanes_but(&self, without: u64) {
-        let lanes = self.feed_lanes.load(Ordering::Acquire) & !without;
-        for lane in bits(lanes) {
-            if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
-                self.mailboxes[lane].send(Mail::FeedAdvanced);
-            }
-        }
-    }
-
-    /// `lane` is about to look at the journal.
-    ///
-    /// Exchanged rather than stored: whoever still finds the old mark and sends no mail has his
-    /// growth of the journal seen by the look that follows.
-    pub(crate) fn feed_seen(&self, lane: usize) {
-        let told = &self.feed_told[lane];
-        if told.load(Ordering::Relaxed) {
-            told.swap(false, Ordering::AcqRel);
-        }
     }
 
     /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
@@ -798,7 +759,7 @@ fn lane_bits(lanes: usize) -> u64 {
     }
 }
 
-fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if word == 0 {
             return None;

@@ -35,6 +35,8 @@ pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
 mod fanout;
 pub use fanout::FanoutCounters;
 
+mod feed_lanes;
+
 mod frames;
 
 mod hub;
