@@ -46,6 +46,19 @@ fn main() {
     for _ in 0..2 {
         speed(&counters, keys, "INCR, then again", "INCR {}", true);
     }
+    let elements = keys.min(ELEMENTS);
+    for (name, line) in [
+        ("SADD", "SADD set {}"),
+        ("HSET", "HSET hash {} abcdefghijklmnop"),
+        ("ZADD", "ZADD ranking 1 {}"),
+        ("ZSCORE", "ZSCORE ranking {}"),
+        ("HGET", "HGET hash {}"),
+    ] {
+        speed(&counters, elements, "  (the first elements)", line, true);
+        for prefetch in [false, true, false, true] {
+            speed(&counters, elements, name, line, prefetch);
+        }
+    }
 }
 
 fn memory(keys: usize, value_bytes: usize) {
@@ -105,6 +118,7 @@ struct Requests {
     bytes: Vec<u8>,
     replies: Vec<u8>,
     parser: RequestParser,
+    ahead: Vec<RequestParser>,
 }
 
 impl Requests {
@@ -113,6 +127,9 @@ impl Requests {
             bytes: Vec::new(),
             replies: Vec::new(),
             parser: RequestParser::new(Limits::default()),
+            ahead: (0..16)
+                .map(|_| RequestParser::new(Limits::default()))
+                .collect(),
         }
     }
 
@@ -128,13 +145,7 @@ impl Requests {
         const NOW_MS: i64 = 1_750_000_000_000;
         self.replies.clear();
         if prefetch {
-            let mut rest = &self.bytes[batch.clone()];
-            while let Ok(Progress::Complete { consumed }) = self.parser.parse(rest) {
-                if let Some(key) = self.parser.arguments(rest).get(1) {
-                    keyspace.prefetch(0, key);
-                }
-                rest = &rest[consumed..];
-            }
+            self.fetch_ahead(batch.clone(), keyspace);
         }
         let mut rest = &self.bytes[batch.clone()];
         while let Ok(Progress::Complete { consumed }) = self.parser.parse(rest) {
@@ -145,7 +156,40 @@ impl Requests {
             rest = &rest[consumed..];
         }
     }
+
+    /// As the hub does it for a pipeline.
+    fn fetch_ahead(&mut self, batch: Range<usize>, keyspace: &Keyspace) {
+        let mut keys = Vec::with_capacity(16);
+        let mut rest = &self.bytes[batch];
+        for parser in &mut self.ahead {
+            let Ok(Progress::Complete { consumed }) = parser.parse(rest) else {
+                break;
+            };
+            let arguments = parser.arguments(rest);
+            let element = resolve(arguments).map_or(0, |command| command.element);
+            if let Some(key) = arguments.get(1) {
+                let element = arguments.get(usize::from(element)).filter(|_| element != 0);
+                keys.push((keyspace.prefetch(0, key), key, element));
+            }
+            rest = &rest[consumed..];
+        }
+        for (hash, ..) in &keys {
+            keyspace.prefetch_entry(0, *hash);
+        }
+        let elements: Vec<_> = keys
+            .iter()
+            .map(|&(hash, key, element)| keyspace.prefetch_element(0, (hash, key), element?))
+            .collect();
+        for (&(hash, key, _), element) in keys.iter().zip(elements) {
+            if let Some(element) = element {
+                keyspace.prefetch_element_entry(0, (hash, key), element);
+            }
+        }
+    }
 }
+
+/// Elements of a large collection.
+const ELEMENTS: usize = 100_000;
 
 fn name(index: usize) -> String {
     format!("key:{index:012}")

@@ -25,6 +25,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::slice;
 
+use crate::cache_line;
 use crate::value::Object;
 
 mod header;
@@ -320,12 +321,7 @@ impl Entry {
     /// Asks the processor to fetch the header's cache line.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads nothing and cannot fault.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start().cast()) };
-        }
+        cache_line::prefetch(self.start());
     }
 
     fn set_hash_bits(&mut self, hash: u64) {

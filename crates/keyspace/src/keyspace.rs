@@ -33,6 +33,9 @@ pub use eviction::{Evicted, EvictionOrder, EvictionRules, Evictor};
 mod settings;
 mod sizes;
 
+mod prefetch;
+pub use prefetch::KeyHash;
+
 mod expiry;
 pub use expiry::ExpiredKeys;
 
@@ -157,10 +160,6 @@ pub struct LazyFreeing {
     /// FLUSHALL and FLUSHDB do as with ASYNC.
     pub flush: bool,
 }
-
-/// A key's hash, from [`Keyspace::prefetch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash(u64);
 
 /// How a command ended. Its reply is written in either case.
 #[derive(Clone, Debug)]
@@ -504,28 +503,6 @@ impl Keyspace {
             .iter()
             .map(|shard| shard.lock().databases[database].table.len())
             .sum()
-    }
-
-    /// Begins to fetch what commands on this key will read, so that the cache misses of a pipeline
-    /// overlap: first this for each of its keys, then [`prefetch_entry`](Self::prefetch_entry) for
-    /// each, then the commands.
-    #[inline]
-    pub fn prefetch(&self, database: usize, key: &[u8]) -> KeyHash {
-        let hash = hash::of(key);
-        // A shard that somebody works on is warm already.
-        if let Some(shard) = self.shards[shard_of(hash)].try_lock() {
-            shard.databases[database].table.prefetch_group(hash);
-        }
-        KeyHash(hash)
-    }
-
-    /// The second step of [`prefetch`](Self::prefetch): by now the table's part is here, and tells
-    /// where the entry is.
-    #[inline]
-    pub fn prefetch_entry(&self, database: usize, key: KeyHash) {
-        if let Some(shard) = self.shards[shard_of(key.0)].try_lock() {
-            shard.databases[database].table.prefetch_entry(key.0);
-        }
     }
 
     /// Whether the key belongs to a mount, and to which.

@@ -74,6 +74,8 @@ pub mod glob;
 
 mod access;
 mod bitmap;
+#[allow(unsafe_code, reason = "prefetching is an intrinsic function")]
+mod cache_line;
 mod decimal;
 mod digest;
 mod elements;

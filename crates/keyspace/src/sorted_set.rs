@@ -375,6 +375,22 @@ impl SortedSet {
         parts + size_of::<Parts>()
     }
 
+    /// Asks the processor to fetch the part of the index that tells of this hash.
+    #[inline]
+    pub(crate) fn prefetch_index(&self, hash: u64) {
+        self.parts.index.prefetch(hash);
+    }
+
+    /// Asks the processor to fetch the record that this hash most likely stands for.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, hash: u64) {
+        let Parts { records, index, .. } = &*self.parts;
+        // The first of the hash's fragment is taken for the one.
+        if let Some(record) = index.find(hash, |_| true) {
+            records.prefetch(record);
+        }
+    }
+
     fn find(&self, member: &[u8]) -> Option<Item> {
         self.find_hashed(hash::of(member), member)
     }

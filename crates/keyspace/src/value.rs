@@ -31,6 +31,27 @@ pub(crate) enum Object {
 }
 
 impl Object {
+    /// Asks the processor to fetch what tells where the element of this hash is.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        match self {
+            Object::Hash(table) | Object::Set(table) => table.prefetch_group(hash),
+            Object::SortedSet(set) => set.prefetch_index(hash),
+            Object::TimedHash(_) | Object::List(_) | Object::Stream(_) => {}
+        }
+    }
+
+    /// Asks the processor to fetch the element of this hash; some time after
+    /// [`prefetch`](Self::prefetch), whose memory it reads.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
+        match self {
+            Object::Hash(table) | Object::Set(table) => table.prefetch_entry(hash),
+            Object::SortedSet(set) => set.prefetch_record(hash),
+            Object::TimedHash(_) | Object::List(_) | Object::Stream(_) => {}
+        }
+    }
+
     /// About how many allocations it has, as far as it may be many.
     pub(crate) fn parts(&self) -> usize {
         match self {

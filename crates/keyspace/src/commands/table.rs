@@ -917,6 +917,7 @@ const fn command(
         locks: Locks::None,
         writes_keys: false,
         may_wait: contains_word(flags, "blocking"),
+        element: element_of(full_name),
         touches_any_key: starts_with(full_name, "scan") || starts_with(full_name, "randomkey"),
     }
 }
@@ -1034,6 +1035,40 @@ impl Command {
         self.subcommands = subcommands;
         self
     }
+}
+
+/// Where commands name the one element, or the first, that they look up in their first key.
+const ELEMENTS: [(&str, u8); 18] = [
+    ("hdel", 2),
+    ("hexists", 2),
+    ("hget", 2),
+    ("hincrby", 2),
+    ("hmget", 2),
+    ("hmset", 2),
+    ("hset", 2),
+    ("hsetnx", 2),
+    ("hstrlen", 2),
+    ("sadd", 2),
+    ("sismember", 2),
+    ("srem", 2),
+    ("zadd", 3),
+    ("zincrby", 3),
+    ("zrank", 2),
+    ("zrem", 2),
+    ("zrevrank", 2),
+    ("zscore", 2),
+];
+
+const fn element_of(name: &str) -> u8 {
+    let mut at = 0;
+    while at < ELEMENTS.len() {
+        let (other, element) = ELEMENTS[at];
+        if other.len() == name.len() && starts_with(name, other) {
+            return element;
+        }
+        at += 1;
+    }
+    0
 }
 
 /// `encoding` of `object|encoding`.

@@ -12,6 +12,8 @@
 //! and two that have emptied become one, so nothing ever waits for the whole index. A removal
 //! closes the gap it leaves: there are no tombstones.
 
+use crate::cache_line;
+
 /// The records of one sorted set, by hash.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
@@ -55,6 +57,15 @@ impl Index {
     pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = self.segment(self.directory[prefix(hash, self.depth)]);
         segment.find(hash, is).map(|slot| segment.records[slot])
+    }
+
+    /// Asks the processor to fetch what [`find`](Self::find) reads first.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        let segment = self.segment(self.directory[prefix(hash, self.depth)]);
+        let slot = home(fragment(hash));
+        cache_line::prefetch(&segment.fragments[slot]);
+        cache_line::prefetch(&segment.records[slot]);
     }
 
     /// Adds a record; `hash_of` tells the hashes of those that are there.

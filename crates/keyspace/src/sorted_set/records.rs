@@ -11,6 +11,8 @@
 //! A record keeps its number for life, so that others can hold it. A page that empties gives its
 //! memory back; a long member has a page of its own.
 
+use crate::cache_line;
+
 /// All records of one sorted set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
@@ -92,6 +94,12 @@ impl Records {
             }
             length => &bytes[1..1 + length],
         }
+    }
+
+    /// Asks the processor to fetch a record's beginning.
+    #[inline]
+    pub(super) fn prefetch(&self, record: u32) {
+        cache_line::prefetch(self.bytes(record).as_ptr());
     }
 
     /// Bytes of the heap that the records take.

@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use crate::cache_line;
 use crate::entry::Entry;
 
 /// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that
@@ -122,15 +123,9 @@ impl Group {
     /// Asks the processor to fetch both of the group's cache lines.
     #[inline]
     pub(super) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let line = std::ptr::from_ref(self).cast::<i8>();
-            // SAFETY: a prefetch reads nothing and cannot fault.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
-            // SAFETY: as above.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(64)) };
-        }
+        let line = std::ptr::from_ref(self).cast::<u8>();
+        cache_line::prefetch(line);
+        cache_line::prefetch(line.wrapping_add(cache_line::BYTES));
     }
 
     /// Bit n: slot n has this tag.

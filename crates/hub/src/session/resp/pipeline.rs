@@ -28,7 +28,8 @@ pub(super) struct Request {
     length: usize,
     /// What it asks for, or the error reply; nothing for an empty request.
     pub(super) command: Option<Result<&'static Command, String>>,
-    key: Option<KeyHash>,
+    /// Of its first keys, [`KEYS_AHEAD`] at most.
+    keys: Vec<KeyHash>,
 }
 
 /// Why gathering ended.
@@ -49,7 +50,7 @@ impl Pipeline {
             start: 0,
             length: 0,
             command: None,
-            key: None,
+            keys: Vec::with_capacity(KEYS_AHEAD),
         };
         Self {
             requests: (0..DEPTH).map(|_| request()).collect(),
@@ -75,7 +76,7 @@ impl Pipeline {
         while self.count < DEPTH {
             let rest = &input[start..];
             if rest.is_empty() {
-                return self.finish(keyspace, database, Gathered::Partial(0));
+                return self.finish(keyspace, database, input, Gathered::Partial(0));
             }
             let request = &mut self.requests[self.count];
             // The parser of the unfinished request goes on; the slot's own is idle and takes its
@@ -92,15 +93,15 @@ impl Pipeline {
                 Ok(Progress::Incomplete { needed }) => {
                     self.needed = needed;
                     std::mem::swap(&mut request.parser, unfinished);
-                    return self.finish(keyspace, database, Gathered::Partial(rest.len()));
+                    return self.finish(keyspace, database, input, Gathered::Partial(rest.len()));
                 }
                 Err(error) => {
                     request.parser = RequestParser::new(Limits::default());
-                    return self.finish(keyspace, database, Gathered::Broken(error));
+                    return self.finish(keyspace, database, input, Gathered::Broken(error));
                 }
             }
         }
-        self.finish(keyspace, database, Gathered::Full)
+        self.finish(keyspace, database, input, Gathered::Full)
     }
 
     pub(super) fn requests(&self) -> &[Request] {
@@ -112,14 +113,36 @@ impl Pipeline {
         self.needed
     }
 
-    fn finish(&self, keyspace: &Keyspace, database: usize, gathered: Gathered) -> Gathered {
+    /// The steps after each key's first, for all that was gathered.
+    fn finish(
+        &self,
+        keyspace: &Keyspace,
+        database: usize,
+        input: &[u8],
+        gathered: Gathered,
+    ) -> Gathered {
+        for key in self.requests().iter().flat_map(|request| &request.keys) {
+            keyspace.prefetch_entry(database, *key);
+        }
         // A single request has nothing to overlap with.
         if self.count > 1 {
-            for key in self.requests().iter().filter_map(|request| request.key) {
-                keyspace.prefetch_entry(database, key);
-            }
+            self.prefetch_elements(keyspace, database, input);
         }
         gathered
+    }
+
+    fn prefetch_elements(&self, keyspace: &Keyspace, database: usize, input: &[u8]) {
+        let mut elements = [None; DEPTH];
+        for (found, request) in elements.iter_mut().zip(self.requests()) {
+            if let Some((key, element)) = request.element(input) {
+                *found = keyspace.prefetch_element(database, key, element);
+            }
+        }
+        for (found, request) in elements.iter().zip(self.requests()) {
+            if let (Some(element), Some((key, _))) = (found, request.element(input)) {
+                keyspace.prefetch_element_entry(database, key, *element);
+            }
+        }
     }
 }
 
@@ -128,6 +151,19 @@ impl Request {
     #[inline]
     pub(super) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
         self.parser.arguments(&input[self.start..])
+    }
+
+    /// Its first key, and the element of it that it is about, where it is about one.
+    #[inline]
+    fn element<'a>(&'a self, input: &'a [u8]) -> Option<((KeyHash, &'a [u8]), &'a [u8])> {
+        let Some(Ok(command)) = &self.command else {
+            return None;
+        };
+        let hash = self.keys.first().filter(|_| command.element != 0)?;
+        let arguments = self.arguments(input);
+        let key = arguments.get(usize::from(command.keys.first()?.first))?;
+        let element = arguments.get(usize::from(command.element))?;
+        Some(((*hash, key), element))
     }
 
     pub(super) fn length(&self) -> usize {
@@ -144,7 +180,7 @@ impl Request {
         alone: bool,
     ) {
         let arguments = self.parser.arguments(input);
-        self.key = None;
+        self.keys.clear();
         if arguments.is_empty() {
             self.command = None;
             return;
@@ -153,12 +189,16 @@ impl Request {
             None => resolve(arguments),
             Some(renames) => renames.resolve(arguments),
         };
-        if !alone
-            && let Ok(command) = &command
+        if let Ok(command) = &command
             && let Some(spec) = command.keys.first()
-            && let Some(key) = arguments.get(usize::from(spec.first))
         {
-            self.key = Some(keyspace.prefetch(database, key));
+            let positions = spec.positions(arguments).take(KEYS_AHEAD);
+            let keys = positions.filter_map(|at| arguments.get(at));
+            let hashes = keys.map(|key| keyspace.prefetch(database, key));
+            // One key alone has nothing to overlap with.
+            if !alone || spec.last != 0 {
+                self.keys.extend(hashes);
+            }
         }
         self.command = Some(command);
     }
@@ -167,6 +207,8 @@ impl Request {
 /// Requests found ahead: enough for their misses to overlap, few enough for what was fetched to
 /// stay in the first-level cache.
 const DEPTH: usize = 16;
+/// Keys of one request that are fetched ahead.
+const KEYS_AHEAD: usize = 16;
 
 #[cfg(test)]
 mod tests {
