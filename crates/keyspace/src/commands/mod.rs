@@ -71,7 +71,7 @@ pub struct Command {
     pub(crate) writes_keys: bool,
     /// Whether it may wait for a key: [`Keyspace::execute_waiting`] runs it where it may.
     pub may_wait: bool,
-    /// Number of the argument that names the first element it reads or writes within its first key's
+    /// Number of the argument that names the first element it looks up in its first key's
     /// collection; 0 if there is none.
     pub element: u8,
     /// Whether it may find any key expired: what it removes is told key by key.

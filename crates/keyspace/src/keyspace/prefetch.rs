@@ -71,3 +71,57 @@ impl Keyspace {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidewire_resp::{ArgumentList, Protocol, Writer};
+
+    use super::*;
+    use crate::{NullObserver, Options, resolve};
+
+    #[test]
+    fn elements_are_fetched_of_large_collections_alone() {
+        let keyspace = Keyspace::new(Options::default());
+        let run = |words: &[&str]| {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            let request = ArgumentList::from_slices(&words);
+            let command = resolve(request.as_arguments()).expect("a command");
+            let mut reply = Vec::new();
+            let mut writer = Writer::new(&mut reply, Protocol::Resp2);
+            let arguments = request.as_arguments();
+            let _ = keyspace.execute(command, arguments, 0, 1, &mut writer, &mut NullObserver);
+            String::from_utf8(reply).expect("text")
+        };
+        for number in 0..1_000 {
+            let element = format!("element:{number}");
+            run(&["SADD", "set", &element]);
+            run(&["HSET", "hash", &element, "x"]);
+            run(&["ZADD", "ranking", "1", &element]);
+            run(&["RPUSH", "list", &element]);
+        }
+        run(&["HSET", "small", "element:1", "x"]);
+        run(&["SET", "string", "x"]);
+        for (key, has_elements) in [
+            ("set", true),
+            ("hash", true),
+            ("ranking", true),
+            ("list", true),
+            ("small", false),
+            ("string", false),
+            ("missing", false),
+        ] {
+            let hash = keyspace.prefetch(0, key.as_bytes());
+            keyspace.prefetch_entry(0, hash);
+            for element in ["element:7", "none"] {
+                let key = (hash, key.as_bytes());
+                let found = keyspace.prefetch_element(0, key, element.as_bytes());
+                assert_eq!(found.is_some(), has_elements, "{key:?}");
+                if let Some(found) = found {
+                    keyspace.prefetch_element_entry(0, key, found);
+                }
+            }
+        }
+        assert_eq!(run(&["SISMEMBER", "set", "element:7"]), ":1\r\n");
+        assert_eq!(run(&["ZSCORE", "ranking", "element:7"]), "$1\r\n1\r\n");
+    }
+}
