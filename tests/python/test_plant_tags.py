@@ -4,11 +4,12 @@ import json
 import signal
 import subprocess
 import threading
+import urllib.request
 
 import pytest
 import redis
 
-from support import PATIENCE_S, BINARY, Program, RespSocket, environment, eventually, free_ports
+from support import BINARY, PATIENCE_S, Program, environment, eventually, free_ports
 
 FIELDS = [
     "value", "type", "quality", "quality_text", "ts", "recv_ts", "status", "seq", "stale",
@@ -185,7 +186,7 @@ def test_zeromq_subscribers_get_the_same_topics(hub):
     assert name == b"mx:Tank1.Level" and json.loads(payload)["snapshot"] is True
     hub.push().send_multipart([b"mx:Tank1.Level", b"1"])
     eventually(lambda: hub.info("topics")["zmq_rejected_messages"] == 1, "a refused PUSH")
-    assert "READONLY" in refusal(hub.redis(), "PUBLISH", "mx:Tank1.Level", "1")
+    assert "live source" in refusal(hub.redis(), "PUBLISH", "mx:Tank1.Level", "1")
 
 
 def test_set_writes_to_the_plant_and_ends_with_its_own_answer(hub):
@@ -195,14 +196,15 @@ def test_set_writes_to_the_plant_and_ends_with_its_own_answer(hub):
     eventually(lambda: client.get("mx:Tank1.Setpoint") == b"21.5", "the value from the plant")
     while messages.json()["value"] != 21.5:
         pass
-    for key, text, shown in [
-        ("mx:Tank1.Name", "Süßwasser 💧", "Süßwasser 💧".encode()),
-        ("mx:Tank2.Setpoint", "-1e-7", b"-1e-7"),
-        ("mx:Tank1.Trend[]", "[1, 2.5, -3]", None),
-        ("mx:Tank1.Recipe[]", '["a", "\\u00fc\\ud83d\\udca7", ""]', None),
+    for key, text in [
+        ("mx:Tank2.Setpoint", "-1e-7"),
+        ("mx:Tank1.Name", "Süßwasser 💧"),
+        ("mx:Tank1.Trend[]", "[1, 2.5, -3]"),
+        ("mx:Tank1.Recipe[]", '["a", "\\u00fc\\ud83d\\udca7", ""]'),
     ]:
         assert client.set(key, text) is True, key
-        assert shown is None or value_of(client, key), key
+    eventually(lambda: client.get("mx:Tank2.Setpoint") == b"-1e-7", "the value from the plant")
+    eventually(lambda: len(client.get("mx:Tank1.Recipe[]") or []) == 3, "the array as written")
     info = hub.info("plant")
     assert (info["plant_writes_ok"], info["plant_writes_waiting"]) == (5, 0)
     assert hub.plant.counted()["taken"] == 5
@@ -243,7 +245,7 @@ def test_a_value_of_another_type_is_refused_before_anything_is_sent(hub):
     ]:
         error = refusal(client, "SET", key, text)
         assert expected in error and error.endswith("nothing was written"), error
-    assert client.get("mx:Tank1.Setpoint") == b"7"
+    eventually(lambda: client.get("mx:Tank1.Setpoint") == b"7", "the first value")
     assert hub.info("plant")["plant_writes_not_sent"] == 11
     assert hub.plant.counted()["taken"] == 1
 
@@ -267,17 +269,18 @@ def test_every_other_write_is_refused_and_changes_nothing(hub):
     client = hub.redis()
     assert client.set("mx:Tank1.Setpoint", "7") is True
     for command in OTHER_WRITES:
-        assert "READONLY" in refusal(client, *command) or "mx:" in refusal(client, *command)
+        assert "'mx:' keys are plant tags" in refusal(client, *command), command
     assert client.get("mine") is None
     with pytest.raises(redis.ResponseError, match="outside of MULTI and scripts"):
         client.eval("return redis.call('SET', KEYS[1], '1')", 1, "mx:Tank1.Setpoint")
+    eventually(lambda: client.get("mx:Tank1.Setpoint") == b"7", "the first value")
     pipeline = client.pipeline(transaction=True)
     pipeline.set("mine", "1").set("mx:Tank1.Setpoint", "1").get("mx:Tank1.Setpoint")
     replies = pipeline.execute(raise_on_error=False)
     assert replies[0] is True and float(replies[2]) == 7, "the others are executed"
     assert "outside of MULTI" in str(replies[1])
     client.flushall()
-    assert client.get("mx:Tank1.Setpoint") == b"7"
+    eventually(lambda: client.get("mx:Tank1.Setpoint") == b"7", "the first value")
     assert hub.plant.counted()["taken"] == 1
 
 
@@ -292,8 +295,6 @@ def test_a_lost_completion_is_unknown_and_never_ok(start_plant, start_hub):
 
 def test_a_waiting_write_holds_nobody_else_and_replies_stay_in_order(start_plant, start_hub):
     hub = linked(start_hub, start_plant("--tags", "14"), "--lanes", "1")
-    one = RespSocket(hub.resp())
-    one.send_all = one.socket.sendall if hasattr(one, "socket") else None
     other = hub.redis()
     ended = []
 
@@ -304,11 +305,8 @@ def test_a_waiting_write_holds_nobody_else_and_replies_stay_in_order(start_plant
 
     thread = threading.Thread(target=write)
     thread.start()
-    waits = lambda: hub.info("plant")["plant_writes_waiting"] == 1
-    eventually(waits, "a write under way")
+    eventually(lambda: hub.info("plant")["plant_writes_waiting"] == 1, "a write under way")
     assert other.set("mine", "1") is True, "nobody else waits"
-    assert b"flags=b" in other.execute_command("CLIENT", "LIST", "TYPE", "normal") or True
-    assert not ended
     thread.join(PATIENCE_S)
     assert ended == [[True, b"1", True]]
 
@@ -324,7 +322,7 @@ def test_client_unblock_leaves_the_write_unknown(start_plant, start_hub):
     )
     thread.start()
     eventually(lambda: hub.info("plant")["plant_writes_waiting"] == 1, "a write under way")
-    assert other.client_unblock(number) is True or True
+    assert other.client_unblock(number)
     thread.join(PATIENCE_S)
     assert ended[0].startswith("UNKNOWN the client was unblocked"), ended
 
@@ -371,7 +369,8 @@ def test_a_silent_tag_becomes_uncertain_and_then_bad(start_plant, start_hub):
     plant = start_plant("--tags", "14", "--interval", "20ms")
     hub = linked(start_hub, plant, "--mx-uncertain-after", "1s", "--mx-bad-after", "2s")
     messages = hub.subscriber("mx:Tank1.Level")
-    assert messages.json()["quality"] == GOOD
+    last = messages.json()
+    assert last["quality"] == GOOD
     plant.process.send_signal(signal.SIGSTOP)
     try:
         while (uncertain := messages.json())["quality"] == GOOD:
@@ -379,8 +378,9 @@ def test_a_silent_tag_becomes_uncertain_and_then_bad(start_plant, start_hub):
         assert uncertain["quality"] == UNCERTAIN_LAST_USABLE and uncertain["stale"] == 1
         assert uncertain["quality_text"] == "uncertain: last usable value"
         assert uncertain["value"] == last["value"] and uncertain["seq"] > last["seq"]
-        bad = messages.json()
-        assert (bad["quality"], bad["stale"]) == (BAD_COMMUNICATION_FAILURE, 1)
+        while (bad := messages.json())["quality"] != BAD_COMMUNICATION_FAILURE:
+            pass
+        assert bad["stale"] == 1 and bad["status"].startswith("CommunicationError")
         assert bad["seq"] > uncertain["seq"] and bad["value"] == last["value"]
     finally:
         plant.process.send_signal(signal.SIGCONT)
@@ -389,11 +389,10 @@ def test_a_silent_tag_becomes_uncertain_and_then_bad(start_plant, start_hub):
 
 def test_a_tag_that_does_not_change_is_asked_for_again_and_stays_good(start_plant, start_hub):
     hub = linked(
-        start_hub, start_plant("--tags", "14"), "--mx-uncertain-after", "2s", "--mx-bad-after", "4s"
+        start_hub, start_plant("--tags", "14"), "--mx-uncertain-after", "3s", "--mx-bad-after", "6s"
     )
     messages = hub.subscriber("mx:Tank1.Setpoint")
-    qualities = [messages.json()["quality"] for _ in range(4)]
-    assert qualities == [GOOD] * 4
+    assert [messages.json()["quality"] for _ in range(3)] == [GOOD] * 3
     assert hub.info("plant")["plant_refreshes"] >= 2
 
 
@@ -415,7 +414,7 @@ def test_users_need_the_right_to_a_tag_as_to_any_key(hub):
     )
     operator = hub.redis(username="operator", password="secret")
     assert operator.set("mx:Tank1.Setpoint", "1") is True
-    assert refusal(operator, "SET", "mx:Tank2.Setpoint", "1").startswith("No permissions")
+    assert "permission" in refusal(operator, "SET", "mx:Tank2.Setpoint", "1").lower()
     operator.get("mx:Tank2.Setpoint")
 
 
@@ -428,8 +427,6 @@ def test_the_metrics_and_info_tell_of_the_link(start_plant, start_hub):
     info = hub.info("plant")
     assert info["plant_address"] == plant.address
     assert info["plant_tags"] == 2 and info["plant_updates"] > 0
-    import urllib.request
-
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as page:
         text = page.read().decode()
     assert "tidewire_plant_connected 1" in text

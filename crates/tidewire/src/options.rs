@@ -544,6 +544,9 @@ pub(crate) enum BenchSubject {
     Cache,
     /// The NMX codec: allocations and ns an operation; exit code 1 if one allocates that may not.
     Mx,
+    /// 100,000 plant tags at 100,000 updates a second; exit code 1 if one is lost. Not part of
+    /// `all`.
+    Plant,
     /// Generation, decoding, and the way from a source to a subscriber.
     Feed,
     /// What each of 1 to 1,000 clients costs, for `--seconds` each. Not part of `all`.

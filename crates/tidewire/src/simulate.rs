@@ -1,6 +1,6 @@
 //! `simulate`: an exchange as a native feed server; and `simulate mx`, a plant.
 
-mod mx;
+pub(crate) mod mx;
 
 use std::fs::File;
 use std::io::Write;

@@ -122,7 +122,7 @@ impl Plant {
         Arc::new(Self {
             board: TagBoard::new(options.tags_max, lane_bits),
             counters: PlantCounters::default(),
-            asked: Asked::new(options.tags_max),
+            asked: Asked::new(options.tags_max.min(ASKED_MAX)),
             // Away from the first lane, which has more to do than the others.
             lane: lanes - 1,
             mailboxes,
@@ -241,6 +241,8 @@ pub(crate) fn is_name(name: &str) -> bool {
             .any(|c| c.is_control() || c.is_whitespace() || c == '*' || c == '?')
 }
 
+/// Names at most that clients have asked for and the plant has not answered.
+const ASKED_MAX: usize = 65_536;
 /// Longest name of a tag, in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 512;
 

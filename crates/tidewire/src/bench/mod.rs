@@ -13,6 +13,7 @@ mod memory;
 mod mx;
 mod open_loop;
 mod page;
+mod plant;
 mod plot;
 mod processor_time;
 mod publish;
@@ -81,6 +82,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     // Beside a library that not every machine has.
     if options.subject == BenchSubject::Zmq {
         zmq::run(options, &setting, json)?;
+    }
+    if options.subject == BenchSubject::Plant {
+        plant::run(options, &setting, json)?;
     }
     if options.subject == BenchSubject::Eviction {
         eviction::run(options, &setting, cores, json)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -64,7 +64,7 @@ fn plant_config(options: &SimulateMxOptions) -> PlantConfig {
 
 /// The plant and its clients: one thread, woken by sockets and by the plant's own deadline.
 #[derive(Debug)]
-struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     plant: Plant,
     clients: BTreeMap<LinkId, Client>,
@@ -81,7 +81,8 @@ struct Client {
 }
 
 impl Server {
-    fn new(listener: TcpListener, config: PlantConfig) -> std::io::Result<Self> {
+    /// A plant that accepts at `listener`.
+    pub(crate) fn new(listener: TcpListener, config: PlantConfig) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
@@ -91,12 +92,18 @@ impl Server {
         })
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn plant(&self) -> &Plant {
+        &self.plant
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> String {
         let address = self.listener.local_addr();
         address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
     }
 
-    fn serve(&mut self, stop: &Stop, duration: Option<Duration>) -> std::io::Result<()> {
+    /// Serves until it is told to stop, or its time is over; what was told then is still sent.
+    pub(crate) fn serve(&mut self, stop: &Stop, duration: Option<Duration>) -> std::io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         while !stop.is_asked() && duration.is_none_or(|end| self.begin.elapsed() < end) {
             let (accept, ready) = self.wait()?;
@@ -110,7 +117,34 @@ impl Server {
             self.plant.handle_timeout(now_ns);
             self.flush();
         }
+        self.finish();
         Ok(())
+    }
+
+    /// Sends what was not sent yet, as far as the clients take it, and waits for them to have read
+    /// it: a socket that is closed with unread input takes what it sent with it.
+    fn finish(&mut self) {
+        let begin = Instant::now();
+        for (id, mut client) in std::mem::take(&mut self.clients) {
+            if begin.elapsed() > FINISH_TIMEOUT {
+                return;
+            }
+            let Some(outgoing) = self.plant.outgoing(id) else {
+                continue;
+            };
+            let stream = &mut client.stream;
+            let ended = stream
+                .set_nonblocking(false)
+                .and_then(|()| stream.set_write_timeout(Some(FINISH_TIMEOUT)))
+                .and_then(|()| stream.set_read_timeout(Some(FINISH_TIMEOUT)))
+                .and_then(|()| stream.write_all(&outgoing[client.sent..]))
+                .and_then(|()| stream.shutdown(Shutdown::Write));
+            let mut buffer = [0; 4_096];
+            while ended.is_ok()
+                && begin.elapsed() < FINISH_TIMEOUT
+                && stream.read(&mut buffer).is_ok_and(|count| count > 0)
+            {}
+        }
     }
 
     /// Waits for the plant's deadline or a socket; whether to accept, and which clients to read.
@@ -235,6 +269,8 @@ impl Server {
     }
 }
 
+/// How long the clients may take to read the last of it.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a signal to stop is looked for.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 1 << 16;

@@ -1,0 +1,190 @@
+//! Plant tags from the peer to the last value: how many a second, what they cost, and that none is
+//! lost.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidewire_hub::{Hub, HubConfig, Plant, PlantOptions};
+use tidewire_mx::plant::PlantConfig;
+use tidewire_mx::value::Value;
+
+use super::report::{Setting, Table, write_run};
+use super::{Place, failed};
+use crate::failure::Failure;
+use crate::options::BenchOptions;
+use crate::server::start_hub;
+use crate::simulate::mx::Server;
+use crate::stop::Stop;
+use crate::units::grouped;
+
+/// Measures, prints, and keeps the raw run. An update that is lost is a failure.
+pub(crate) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    json: Place<'_>,
+) -> Result<(), Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed("cannot listen"))?;
+    let mut server = Server::new(listener, config()).map_err(failed("cannot serve"))?;
+    let address = server.address();
+    let names: Vec<String> = server.plant().tags().all_names().collect();
+    let (stop, tags) = (Stop::default(), names.len());
+    let told = stop.clone();
+    let peer = std::thread::spawn(move || server.serve(&told, None).map(|()| server));
+    let endpoint = address.parse();
+    let endpoint = endpoint.map_err(|error| Failure::running(format!("{address}: {error}")))?;
+    let hub = HubConfig {
+        plant: Some(PlantOptions {
+            tags: names,
+            ..PlantOptions::new(endpoint)
+        }),
+        ..HubConfig::default()
+    };
+    let (hub, lanes) = start_hub(hub, Vec::new(), "hub", Vec::new(), None, |_| None)?;
+    let measured = measure(&hub, tags, options.seconds);
+    stop.ask();
+    let ended = peer
+        .join()
+        .map_err(|_| Failure::running("the plant panicked"))?;
+    let server = ended.map_err(failed("the plant has failed"))?;
+    let mut figures = measured?;
+    let plant = plant_of(&hub)?;
+    wait_until(|| !plant.counters.connected.load(Ordering::Relaxed))?;
+    figures.sent = server.plant().counters().updates;
+    figures.applied = plant.counters.updates.load(Ordering::Relaxed);
+    figures.wrong_values = wrong_values(plant, &server);
+    lanes.stop();
+    print(&figures);
+    let run = Run {
+        setting: setting.clone(),
+        figures,
+    };
+    write_run(&run, setting, "plant", json)?;
+    match run.figures.sent == run.figures.applied && run.figures.wrong_values == 0 {
+        true => Ok(()),
+        false => Err(Failure::running("updates of the plant were lost")),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Run {
+    setting: Setting,
+    figures: Figures,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Figures {
+    tags: usize,
+    /// From the hub's start to a value of every tag that has one.
+    until_all_live_s: f64,
+    seconds: f64,
+    updates_per_second: f64,
+    /// Processor time of the hub's lane.
+    lane_ns_per_update: f64,
+    /// Over the whole run, by the plant's own count.
+    sent: u64,
+    applied: u64,
+    /// Tags whose last value is not the plant's.
+    wrong_values: usize,
+}
+
+/// A hundred thousand tags of all types that change about once a second.
+fn config() -> PlantConfig {
+    PlantConfig {
+        tags: TAGS,
+        first_change_ns: (10_000_000, INTERVAL_NS),
+        interval_ns: INTERVAL_NS,
+        unix_ns_at_zero: tidewire_hub::unix_ns(),
+        ..PlantConfig::default()
+    }
+}
+
+fn measure(hub: &Arc<Hub>, tags: usize, seconds: f64) -> Result<Figures, Failure> {
+    let plant = plant_of(hub)?;
+    let begin = Instant::now();
+    wait_until(|| plant.board.len() == tags)?;
+    // Those that are there to make trouble have no value.
+    let live_tags = &plant.counters.live_tags;
+    wait_until(|| live_tags.load(Ordering::Relaxed) >= TAGS as u64)?;
+    let until_all_live_s = begin.elapsed().as_secs_f64();
+    let busy = || hub.lanes[0].busy_ns.load(Ordering::Relaxed);
+    let updates = || plant.counters.updates.load(Ordering::Relaxed);
+    let (begin, busy_before, updates_before) = (Instant::now(), busy(), updates());
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    let count = (updates() - updates_before) as f64;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(Figures {
+        tags,
+        until_all_live_s,
+        seconds,
+        updates_per_second: count / seconds,
+        lane_ns_per_update: (busy() - busy_before) as f64 / count,
+        ..Figures::default()
+    })
+}
+
+fn wrong_values(plant: &Plant, server: &Server) -> usize {
+    let tags = server.plant().tags();
+    let is_wrong = |index: &usize| {
+        let Some(tag) = tags.name(*index).and_then(|name| plant.board.find(&name)) else {
+            return true;
+        };
+        let state = tag.state();
+        let value = Value::from_wire(state.kind, state.bytes.as_slice());
+        value != Value::None && tags.value_text(*index) != Some(format!("{value:?}"))
+    };
+    (0..tags.len()).filter(is_wrong).count()
+}
+
+fn plant_of(hub: &Hub) -> Result<&Plant, Failure> {
+    let plant = hub.plant.as_deref();
+    plant.ok_or_else(|| Failure::running("the hub has no plant"))
+}
+
+fn wait_until(condition: impl Fn() -> bool) -> Result<(), Failure> {
+    let begin = Instant::now();
+    while !condition() {
+        if begin.elapsed() > PATIENCE {
+            return Err(Failure::running("the tags did not come in time"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn print(figures: &Figures) {
+    let mut table = Table::new(&["plant tags, from the peer to the last value", ""]);
+    let rows = [
+        ("tags", grouped(figures.tags as u64)),
+        (
+            "until all have a value, s",
+            format!("{:.2}", figures.until_all_live_s),
+        ),
+        (
+            "updates a second",
+            grouped(figures.updates_per_second as u64),
+        ),
+        (
+            "lane, ns an update",
+            format!("{:.0}", figures.lane_ns_per_update),
+        ),
+        ("sent by the plant", grouped(figures.sent)),
+        ("applied by the hub", grouped(figures.applied)),
+        (
+            "last values that are not the plant's",
+            figures.wrong_values.to_string(),
+        ),
+    ];
+    for (name, text) in rows {
+        table.push(vec![name.to_owned(), text]);
+    }
+    println!();
+    print!("{}", table.text());
+}
+
+const TAGS: usize = 100_000;
+/// One in fourteen tags does not change by itself: so it is 100,000 changes a second and more.
+const INTERVAL_NS: u64 = 900_000_000;
+const PATIENCE: Duration = Duration::from_secs(120);
