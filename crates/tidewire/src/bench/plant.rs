@@ -56,12 +56,14 @@ pub(crate) fn run(
     figures.applied = plant.counters.updates.load(Ordering::Relaxed);
     figures.wrong_values = wrong_values(plant, &server);
     lanes.stop();
-    print(&figures);
+    let table = table(&figures);
+    println!();
+    print!("{}", table.text());
     let run = Run {
         setting: setting.clone(),
         figures,
     };
-    write_run(&run, setting, "plant", json)?;
+    write_run(&run, setting, "plant", json, &[&table])?;
     match run.figures.sent == run.figures.applied && run.figures.wrong_values == 0 {
         true => Ok(()),
         false => Err(Failure::running("updates of the plant were lost")),
@@ -154,7 +156,7 @@ fn wait_until(condition: impl Fn() -> bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(figures: &Figures) {
+fn table(figures: &Figures) -> Table {
     let mut table = Table::new(&["plant tags, from the peer to the last value", ""]);
     let rows = [
         ("tags", grouped(figures.tags as u64)),
@@ -180,8 +182,7 @@ fn print(figures: &Figures) {
     for (name, text) in rows {
         table.push(vec![name.to_owned(), text]);
     }
-    println!();
-    print!("{}", table.text());
+    table
 }
 
 const TAGS: usize = 100_000;
