@@ -433,6 +433,7 @@ impl Parameters {
         );
         let text = String::from_utf8_lossy(value_in(values, "list-max-listpack-size"));
         keyspace.set_list_limit(text.parse().unwrap_or(-2));
+        keyspace.set_claims_compression(size("list-compress-depth") > 0);
         keyspace.set_sorted_set_limits(
             size("zset-max-listpack-entries"),
             size("zset-max-listpack-value"),

@@ -159,8 +159,12 @@ impl Replication {
         }
     }
 
-    pub(crate) fn add(&self, replica: Arc<Replica>) {
+    pub(crate) fn add(&self, replica: Arc<Replica>, now_ms: i64) {
         let mut replicas = self.replicas.lock();
+        if replicas.is_empty() {
+            // The period begins with the first one: nothing but changes comes before its end.
+            self.pinged_ms.store(now_ms, Ordering::Relaxed);
+        }
         replicas.push(replica);
         self.count.store(replicas.len(), Ordering::Release);
     }

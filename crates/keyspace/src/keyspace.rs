@@ -130,6 +130,7 @@ pub struct Keyspace {
     /// See [`Access`].
     access: AtomicU64,
     shares_integers: AtomicBool,
+    claims_compression: AtomicBool,
     random: AtomicU64,
     hash_entries_max: AtomicUsize,
     hash_value_bytes_max: AtomicUsize,
@@ -216,6 +217,7 @@ impl Keyspace {
             flushes: AtomicU64::new(0),
             access: AtomicU64::new(Access::new(false, 10, 1).0),
             shares_integers: AtomicBool::new(true),
+            claims_compression: AtomicBool::new(false),
             random: AtomicU64::new(hash::of(b"random")),
             hash_entries_max: AtomicUsize::new(0),
             hash_value_bytes_max: AtomicUsize::new(0),

@@ -265,6 +265,12 @@ impl<'c, 'k> View<'c, 'k> {
         there.then(|| (ValueRef::at(entry, now_ms), entry.is_live()))
     }
 
+    /// The key's own entry, even if its time has come and nobody has removed it yet.
+    pub(crate) fn peek_stored(&mut self, key: Key<'_>) -> Option<&Entry> {
+        let table = &self.dictionary(key).table;
+        Some(table.entry(table.find(key.hash, key.bytes)?))
+    }
+
     /// Where the key's own entry lies. One whose time has come is removed on the way.
     #[inline]
     pub(crate) fn find(&mut self, key: Key<'_>) -> Option<Place> {

@@ -36,8 +36,9 @@ impl LaneReplicas {
         lane: usize,
         connection: ConnectionId,
         replica: Arc<Replica>,
+        now_ms: i64,
     ) {
-        hub.replication.add(replica.clone());
+        hub.replication.add(replica.clone(), now_ms);
         let serving = &hub.replication.lanes.serving;
         serving.fetch_or(1 << lane, Ordering::AcqRel);
         self.replicas.push(Served {

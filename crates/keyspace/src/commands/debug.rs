@@ -182,11 +182,12 @@ fn quicklist(call: &mut Call<'_, '_, '_>) -> Result {
 
 fn object(call: &mut Call<'_, '_, '_>) -> Result {
     let lists = call.view.keyspace.list_limits();
+    let compressed = u8::from(call.view.keyspace.claims_compression());
     let now_ms = call.view.now_ms;
     call.view.touches = false;
     let key = call.key(2);
-    let place = call.view.find(key).ok_or(CommandError::NoSuchKey)?;
-    let entry = call.view.entry(key, place);
+    // One whose time has come is shown as well while it is there.
+    let entry = call.view.peek_stored(key).ok_or(CommandError::NoSuchKey)?;
     let value = ValueRef::at(entry, now_ms);
     let mut text = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
@@ -207,8 +208,8 @@ fn object(call: &mut Call<'_, '_, '_>) -> Result {
         };
         let bytes: usize = (0..chunks).map(|chunk| list.run(chunk).len()).sum();
         text += &format!(
-            " ql_nodes:{chunks} ql_avg_node:{average:.2} ql_listpack_max:{most} ql_compressed:0 \
-             ql_uncompressed_size:{bytes}"
+            " ql_nodes:{chunks} ql_avg_node:{average:.2} ql_listpack_max:{most} \
+             ql_compressed:{compressed} ql_uncompressed_size:{bytes}"
         );
     }
     call.reply.simple(&text);

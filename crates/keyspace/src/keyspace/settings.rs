@@ -115,6 +115,16 @@ impl Keyspace {
         self.list_count_max.store(count_max, Ordering::Relaxed);
     }
 
+    /// Whether DEBUG OBJECT says of lists that they are compressed, as the setting
+    /// `list-compress-depth` would have it. They are not: their chunks are small.
+    pub fn set_claims_compression(&self, claims: bool) {
+        self.claims_compression.store(claims, Ordering::Relaxed);
+    }
+
+    pub(crate) fn claims_compression(&self) -> bool {
+        self.claims_compression.load(Ordering::Relaxed)
+    }
+
     /// Changes up to how many bytes a HyperLogLog is kept as runs: the setting
     /// `hll-sparse-max-bytes`.
     pub fn set_hyperloglog_limit(&self, sparse_bytes_max: usize) {

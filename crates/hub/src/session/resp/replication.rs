@@ -127,7 +127,8 @@ impl State {
         own.replica = Some(replica.clone());
         self.client.is_replica.store(true, Ordering::Relaxed);
         let lane = call.context.lane();
-        call.sessions.replicas.add(call.hub, lane, self.id, replica);
+        let replicas = &mut call.sessions.replicas;
+        replicas.add(call.hub, lane, self.id, replica, now_ms);
     }
 
     fn is_replica(&self) -> bool {
