@@ -18,7 +18,7 @@ use crate::publication::Publication;
 use crate::session::Session;
 use crate::session::databento::DatabentoSession;
 use crate::session::feed::{FeedSession, Source};
-use crate::session::resp::{Pipeline, RespSession};
+use crate::session::resp::{Pipeline, RespSession, forget_functions};
 use crate::session::zmq::{Port, ZmqSession};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
@@ -601,6 +601,7 @@ impl Application for HubLane {
                 result,
             } => self.plant_written(context, client, token, &result),
             Mail::Unpaused => self.resume_postponed(context),
+            Mail::FunctionsForgotten => forget_functions(hub, self.lane),
             Mail::Invalid {
                 connection,
                 is_redirected,

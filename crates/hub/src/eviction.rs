@@ -1,10 +1,14 @@
 //! `maxmemory`: keys give way, or clients hear that memory is full.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{Evicted, EvictionOrder, EvictionRules, Evictor};
+use tidewire_keyspace::{
+    Event, Evicted, EvictionOrder, EvictionRules, Evictor, Observer, Outcome, Trackers, ValueRef,
+    Waiter,
+};
 use tidewire_lane::{CloseReason, Context};
 
 use crate::hub::{Hub, LiveObserver, Mail, unix_ms, unix_ns};
@@ -93,8 +97,12 @@ impl Hub {
         if paused || self.scripting.is_running() {
             return Room::Enough;
         }
+        // What waits for replicas and for the disk goes by itself: keys that gave way to it would
+        // only add to it.
+        let bytes_max = bytes_max.saturating_add(self.uncounted_bytes());
         let rules = *self.parameters.eviction.lock();
         let room = match rules {
+            _ if used_bytes() <= bytes_max => Room::Enough,
             Some(rules) => self.evict_by(rules, lane, bytes_max),
             None => Room::Full,
         };
@@ -102,12 +110,17 @@ impl Hub {
         room
     }
 
+    /// Bytes that `maxmemory` does not count.
+    pub(crate) fn uncounted_bytes(&self) -> u64 {
+        self.replication.stream_bytes(self) + self.durability.log.buffer_bytes(self)
+    }
+
     fn evict_by(&self, rules: EvictionRules, lane: usize, bytes_max: u64) -> Room {
         let time_max_ns = self.parameters.eviction_ns_max.load(Ordering::Relaxed);
         let started = Instant::now();
         let is_late = || started.elapsed() > Duration::from_nanos(time_max_ns);
         let mut evictor = self.evictions.lanes[lane].lock();
-        let mut observer = LiveObserver(self);
+        let mut observer = Evicting::new(self);
         for count in 1u64.. {
             match self
                 .keyspace
@@ -121,7 +134,7 @@ impl Hub {
                 }
                 Evicted::Nothing => return Room::Full,
             }
-            if used_bytes() <= bytes_max {
+            if used_bytes().saturating_sub(observer.untold_bytes) <= bytes_max {
                 return Room::Enough;
             }
             if count % KEYS_A_LOOK == 0 && is_late() {
@@ -185,6 +198,67 @@ fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {
     let step = bytes_max / 1_000;
     let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 10);
     excess - excess % step
+}
+
+/// Keeps the words to those who have read keys that give way until the round is over. They take
+/// memory, and must not drive out more keys.
+struct Evicting<'h> {
+    live: LiveObserver<'h>,
+    untold: Vec<Untold>,
+    untold_bytes: u64,
+}
+
+/// A key that has gone: those who have read it, or, if there is none of them, all who want to hear
+/// of every change.
+type Untold = (Box<[u8]>, Option<Trackers>);
+
+impl<'h> Evicting<'h> {
+    fn new(hub: &'h Hub) -> Self {
+        Evicting {
+            live: LiveObserver(hub),
+            untold: Vec::new(),
+            untold_bytes: 0,
+        }
+    }
+
+    fn keep(&mut self, key: &[u8], trackers: Option<&Trackers>) {
+        let readers = trackers.map_or(0, |trackers| size_of_val(trackers.clients()));
+        self.untold_bytes += (key.len() + readers + size_of::<Untold>()) as u64;
+        self.untold.push((Box::from(key), trackers.cloned()));
+    }
+}
+
+impl Observer for Evicting<'_> {
+    fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>) {
+        self.live.changed(database, key, event, value);
+    }
+
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        self.live.notified(database, key, event);
+    }
+
+    fn modified(&mut self, key: &[u8]) {
+        self.keep(key, None);
+    }
+
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers) {
+        self.keep(key, Some(trackers));
+    }
+
+    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
+        self.live.served(waiter, reply, outcome);
+    }
+}
+
+impl Drop for Evicting<'_> {
+    fn drop(&mut self) {
+        for (key, trackers) in self.untold.drain(..) {
+            match trackers {
+                Some(trackers) => self.live.invalidated(&key, &trackers),
+                None => self.live.modified(&key),
+            }
+        }
+    }
 }
 
 /// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.

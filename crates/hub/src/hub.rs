@@ -285,6 +285,8 @@ pub enum Mail {
     },
     /// CLIENT UNPAUSE.
     Unpaused,
+    /// There are no functions any more, and so no state for them.
+    FunctionsForgotten,
     /// What users may do has changed.
     UsersChanged,
     /// A client of that lane must not use what it has read any more.

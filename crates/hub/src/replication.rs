@@ -169,12 +169,14 @@ impl Replication {
         self.count.store(replicas.len(), Ordering::Release);
     }
 
-    pub(crate) fn remove(&self, replica: &Arc<Replica>, now_ms: i64) {
+    pub(crate) fn remove(&self, hub: &Hub, replica: &Arc<Replica>, now_ms: i64) {
         replica.leave();
         let mut replicas = self.replicas.lock();
         replicas.retain(|other| !Arc::ptr_eq(other, replica));
         self.count.store(replicas.len(), Ordering::Release);
+        drop(replicas);
         self.alone_since_ms.store(now_ms, Ordering::Relaxed);
+        self.trim(log_of(hub), hub.parameters.number("repl-backlog-size"));
     }
 
     /// How many there are, whatever their phase.
@@ -278,10 +280,26 @@ impl Replication {
             0 => u64::MAX,
             hard_bytes => hard_bytes.max(backlog_bytes),
         });
+        self.trim(log, backlog_bytes);
+    }
+
+    /// Drops what no replica needs, and what is more than is kept anyway.
+    fn trim(&self, log: &Log, backlog_bytes: u64) {
         let replicas = self.replicas.lock();
         let needed = replicas.iter().filter_map(|replica| replica.needed_from());
         let needed = needed.min().unwrap_or(u64::MAX);
         log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
+    }
+
+    /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
+    pub(crate) fn stream_bytes(&self, hub: &Hub) -> u64 {
+        let replicas = self.replicas.lock();
+        if replicas.is_empty() {
+            return 0;
+        }
+        let out = replicas.iter().map(|replica| replica.out_bytes());
+        let bytes = log_of(hub).memory_bytes() + out.sum::<u64>();
+        bytes.saturating_sub(hub.parameters.number("repl-backlog-size"))
     }
 
     /// Whether lane 0 has to [`sweep`](Self::sweep).

@@ -12,6 +12,8 @@ use tidewire_keyspace::{Keyspace, WatchedKey};
 use tidewire_resp::ArgumentList;
 use tidewire_script::{Libraries, ScriptFlags, Scripts, Sha1};
 
+use crate::hub::Hub;
+
 /// Scripts and functions, and the one that runs.
 #[derive(Debug, Default)]
 pub(crate) struct Scripting {
@@ -81,6 +83,13 @@ impl Scripting {
             lanes.map(|lane| lane[which].load(Ordering::Relaxed)).sum()
         };
         [sum(0), sum(1)]
+    }
+
+    /// All functions are gone: no lane holds a Lua state for them, or not for long.
+    pub(crate) fn forget_function_bytes(&self) {
+        for lane in &self.bytes {
+            lane[1].store(0, Ordering::Relaxed);
+        }
     }
 
     /// Whether a script runs, on whatever lane.
@@ -182,6 +191,11 @@ impl Scripting {
         };
         (!flags.has(ScriptFlags::UNDECLARED)).then_some(flags)
     }
+}
+
+/// Whether scripts have what Lua has deprecated: the setting `lua-enable-deprecated-api`.
+pub(crate) fn has_deprecated(hub: &Hub) -> bool {
+    hub.parameters.text("lua-enable-deprecated-api") == "yes"
 }
 
 impl Drop for Turn<'_> {

@@ -41,6 +41,8 @@ pub(crate) enum Garbage {
     Entry(Entry),
     Object(Box<Object>),
     Dictionary(Dictionary),
+    /// Something that is none of the keyspace's own, and how many keys it counts as.
+    Other(Box<dyn Send>, u64),
     /// Everything before it has been freed.
     Mark(Box<dyn FnOnce() + Send>),
 }
@@ -114,6 +116,7 @@ impl Garbage {
         match self {
             Garbage::Entry(_) | Garbage::Object(_) => 1,
             Garbage::Dictionary(dictionary) => dictionary.table.len() as u64,
+            Garbage::Other(_, count) => *count,
             Garbage::Mark(_) => 0,
         }
     }
@@ -124,6 +127,7 @@ impl Garbage {
             Garbage::Entry(entry) => drop(entry),
             Garbage::Object(object) => drop(object),
             Garbage::Dictionary(dictionary) => drop(dictionary),
+            Garbage::Other(other, _) => drop(other),
             Garbage::Mark(done) => done(),
         }
         counts.freed.fetch_add(count, Ordering::Relaxed);

@@ -417,6 +417,20 @@ fn an_expired_key_is_told_at_its_millisecond() {
 }
 
 #[test]
+fn of_keys_that_are_late_those_go_first_that_have_waited_longest() {
+    for pair in 0..20 {
+        let server = Server::new();
+        server.line(&format!("SET live:late{pair} v PX 20"));
+        server.line(&format!("SET live:later{pair} v PX 10"));
+        let mut told = Notes::default();
+        let due = server.keyspace.expire_due(NOW_MS + 30, 10, &mut told);
+        assert_eq!((due.count, due.more), (2, false));
+        let first = format!("0 live:later{pair} expired -");
+        assert_eq!(told.0, [first, format!("0 live:late{pair} expired -")]);
+    }
+}
+
+#[test]
 fn a_budget_leaves_the_rest_for_the_next_turn() {
     let server = Server::new();
     for index in 0..100 {

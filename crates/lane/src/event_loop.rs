@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -238,6 +239,7 @@ impl<A: Application> Lane<A> {
 
     fn close_all(&mut self) {
         self.traffic().flush();
+        self.stop_listening();
         for index in 0..self.context.connections.len() {
             let generation = self.context.connections[index].generation;
             let id = ConnectionId {
@@ -252,5 +254,23 @@ impl<A: Application> Lane<A> {
     }
 }
 
+impl<A: Application> Lane<A> {
+    /// Nobody whose connection ends with the lanes finds the door still open.
+    fn stop_listening(&mut self) {
+        let mailboxes = self.context.mailboxes.clone();
+        self.context.listeners.clear();
+        if self.context.lane == 0 {
+            mailboxes[0].set_left();
+        }
+        let until_ns = monotonic_ns() + LEAVE_WAIT_NS;
+        while !mailboxes[0].has_left() && monotonic_ns() < until_ns {
+            std::thread::sleep(LEAVE_LOOK);
+        }
+    }
+}
+
+/// How long a lane waits at its end for the first one to stop listening, and how often it looks.
+const LEAVE_WAIT_NS: u64 = 500_000_000;
+const LEAVE_LOOK: Duration = Duration::from_millis(1);
 /// How often connections that close with bytes to send are looked at.
 const CLOSE_CHECK_NS: u64 = 200_000_000;

@@ -24,6 +24,8 @@ pub struct Mailbox<M> {
     pending: AtomicUsize,
     /// Set by the first sender since the lane last looked; only that one writes the eventfd.
     notified: AtomicBool,
+    /// The lane listens no more; only the first one does before.
+    left: AtomicBool,
     wake: OwnedFd,
 }
 
@@ -48,6 +50,7 @@ impl<M> Mailbox<M> {
             queue: Mutex::new(Vec::new()),
             pending: AtomicUsize::new(0),
             notified: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
     }
@@ -60,6 +63,15 @@ impl<M> Mailbox<M> {
     /// How many messages wait. A sender of conflatable news holds back above a bound of its own.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
+    }
+
+    /// The lane listens no more.
+    pub(crate) fn set_left(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
     }
 
     /// Asks the lane to end.

@@ -16,7 +16,7 @@ use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 use crate::convert::{Names, to_arguments, to_table};
 use crate::host::{Failure, Host};
 use crate::libraries::{FunctionInfo, LibrarySet};
-use crate::redis::raise;
+use crate::redis::{TO_FILE, TO_REPLICAS, number_of, raise};
 use crate::sandbox::{Sandbox, failure_of, is_script};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
@@ -55,13 +55,14 @@ pub enum Purpose {
 type Ending = Result<(bool, Value)>;
 
 impl Engine {
-    /// A Lua state without scripts.
-    pub fn new(purpose: Purpose) -> std::result::Result<Self, Failure> {
-        Engine::try_new(purpose).map_err(|error| failure_of(&error))
+    /// A Lua state without scripts. `has_deprecated` is the setting `lua-enable-deprecated-api`:
+    /// scripts have `setfenv`, `getfenv` and `newproxy`.
+    pub fn new(purpose: Purpose, has_deprecated: bool) -> std::result::Result<Self, Failure> {
+        Engine::try_new(purpose, has_deprecated).map_err(|error| failure_of(&error))
     }
 
-    fn try_new(purpose: Purpose) -> Result<Self> {
-        let sandbox = Sandbox::new(purpose)?;
+    fn try_new(purpose: Purpose, has_deprecated: bool) -> Result<Self> {
+        let sandbox = Sandbox::new(purpose, has_deprecated)?;
         let engine = Engine {
             functions: sandbox.lua.create_table()?,
             sandbox,
@@ -446,6 +447,11 @@ impl Calls<'_> {
             } else if *token == MAY_RUN.0 {
                 values.pop_front();
                 return self.may_run(&values);
+            } else if *token == SET_REPLICATION.0 {
+                let flags = values.get(1).and_then(number_of).unwrap_or(0.0) as i64;
+                let to = |flag: i64| flags & flag != 0;
+                self.host.set_replication(to(TO_REPLICAS), to(TO_FILE));
+                return Ok(Value::Nil);
             }
         }
         self.fill(&values)?;
@@ -549,6 +555,7 @@ impl Hash for Body {
 /// First arguments that no script has: what else `redis.call` is asked.
 const LOOK_IN: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
 pub(crate) const MAY_RUN: Token = Token(LightUserData(std::ptr::without_provenance_mut(2)));
+pub(crate) const SET_REPLICATION: Token = Token(LightUserData(std::ptr::without_provenance_mut(3)));
 
 #[derive(Clone, Copy)]
 pub(crate) struct Token(pub(crate) LightUserData);

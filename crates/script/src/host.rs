@@ -19,6 +19,9 @@ pub trait Host {
     /// Whether the user may run a command; nothing if there is no such command.
     fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool>;
 
+    /// `redis.set_repl`: who is told of what the script's next commands change.
+    fn set_replication(&mut self, to_replicas: bool, to_file: bool);
+
     /// Called every so many instructions, as long as the script runs: whether it is to end.
     fn is_killed(&mut self) -> bool;
 

@@ -217,10 +217,11 @@ impl Libraries {
         found.is_some_and(|name| Arc::make_mut(&mut current).remove(name).is_some())
     }
 
-    /// Removes all libraries.
-    pub fn flush(&self) {
-        *self.current.lock() = Arc::default();
+    /// Removes all libraries; returns what there was.
+    pub fn flush(&self) -> Arc<LibrarySet> {
+        let all = std::mem::take(&mut *self.current.lock());
         self.flushes.fetch_add(1, Ordering::Release);
+        all
     }
 
     /// Bytes of the libraries' texts and of what leads to them.

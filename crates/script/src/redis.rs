@@ -5,7 +5,7 @@ use std::rc::Rc;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use tidewire_resp::Protocol;
 
-use crate::engine::{MAY_RUN, Purpose};
+use crate::engine::{MAY_RUN, Purpose, SET_REPLICATION};
 use crate::host::Failure;
 use crate::library;
 use crate::register;
@@ -28,7 +28,11 @@ pub(crate) fn register(
         Ok(())
     })?;
     redis.raw_set("setresp", set_protocol)?;
-    redis.raw_set("set_repl", lua.create_function(set_replication)?)?;
+    native.raw_set(
+        "checked_replication",
+        lua.create_function(checked_replication)?,
+    )?;
+    native.raw_set("set_replication", SET_REPLICATION)?;
     for (name, flags) in REPLICATION {
         redis.raw_set(name, flags)?;
     }
@@ -124,8 +128,8 @@ fn chosen_protocol(values: &MultiValue) -> Result<Protocol> {
     }
 }
 
-/// There is nobody to replicate to: the flags are only checked.
-fn set_replication(_: &Lua, values: MultiValue) -> Result<()> {
+/// The flags that `redis.set_repl` is given.
+fn checked_replication(_: &Lua, values: MultiValue) -> Result<i32> {
     if values.len() != 1 {
         return Err(raise("ERR redis.set_repl() requires one argument."));
     }
@@ -135,7 +139,7 @@ fn set_replication(_: &Lua, values: MultiValue) -> Result<()> {
             "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
         ));
     }
-    Ok(())
+    Ok(flags)
 }
 
 fn log(lua: &Lua, values: MultiValue) -> Result<()> {
@@ -206,11 +210,14 @@ const MASK_48: u64 = (1 << 48) - 1;
 pub(crate) const INITIAL_RANDOM: u64 = 0x1234_ABCD_330E;
 const WRONG_ARGUMENT: &str = "ERR wrong number or type of arguments";
 const LOG_LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
+/// Flags of `redis.set_repl`: the append-only file, and replicas.
+pub(crate) const TO_FILE: i64 = 1;
+pub(crate) const TO_REPLICAS: i64 = 2;
 const REPLICATION: [(&str, i32); 5] = [
     ("REPL_NONE", 0),
-    ("REPL_AOF", 1),
-    ("REPL_SLAVE", 2),
-    ("REPL_REPLICA", 2),
+    ("REPL_AOF", TO_FILE as i32),
+    ("REPL_SLAVE", TO_REPLICAS as i32),
+    ("REPL_REPLICA", TO_REPLICAS as i32),
     ("REPL_ALL", 3),
 ];
 const VERSION: &str = "8.0.6";

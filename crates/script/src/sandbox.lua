@@ -282,6 +282,10 @@ function redis.acl_check_cmd(...)
   return redis.call(native.acl_check, ...)
 end
 
+function redis.set_repl(...)
+  redis.call(native.set_replication, native.checked_replication(...))
+end
+
 seen.redis = protect(redis)
 
 local function missing(_, name)
@@ -298,6 +302,57 @@ real[globals] = seen
 local metatable = { __index = seen, __newindex = refuse }
 shown[globals] = protect({ __index = missing })
 setmetatable(globals, metatable)
+
+-- What `lua-enable-deprecated-api` leaves to scripts: environments of their own functions, and
+-- proxies whose metatable has no say in how they are collected.
+if native.has_deprecated then
+  local getfenv, setfenv, newproxy = getfenv, setfenv, newproxy
+  local own = getfenv(1)
+
+  local function outer(place)
+    return type(place) == 'number' and place > 0 and place + 1 or place
+  end
+
+  function seen.getfenv(place)
+    local environment = getfenv(outer(place or 1))
+    return environment == own and globals or environment
+  end
+
+  function seen.setfenv(place, environment)
+    check_table('setfenv', 2, environment == nil and 1 or 2, environment)
+    if place == 0 or getfenv(outer(place)) == own then
+      error("'setfenv' cannot change environment of given object", 2)
+    end
+    setfenv(outer(place), environment)
+    return place
+  end
+
+  function seen.newproxy(with_metatable)
+    if with_metatable ~= true then
+      return newproxy(false)
+    end
+    local proxy, handlers = newproxy(true), {}
+    local kept = getmetatable(proxy)
+    kept.__metatable = handlers
+    for _, event in pairs({ '__call', '__len', '__newindex', '__unm', '__concat' }) do
+      kept[event] = function(...)
+        local handler = handlers[event]
+        if handler == nil then
+          error('attempt to use a proxy that does not know ' .. event, 2)
+        end
+        return handler(...)
+      end
+    end
+    function kept.__index(value, name)
+      local handler = handlers.__index
+      if type(handler) == 'function' then
+        return handler(value, name)
+      end
+      return handler and handler[name]
+    end
+    return proxy
+  end
+end
 
 -- What a library sees while it is loaded.
 local loading_redis = setmetatable(native.loading_redis, { __index = missing })

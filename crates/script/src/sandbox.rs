@@ -50,7 +50,7 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    pub(crate) fn new(purpose: Purpose) -> Result<Self> {
+    pub(crate) fn new(purpose: Purpose, has_deprecated: bool) -> Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let shared = Rc::new(Shared {
@@ -81,6 +81,7 @@ impl Sandbox {
         native.raw_set("on_error", on_error)?;
         native.raw_set("protected", protected)?;
         native.raw_set("libraries", library::libraries(&lua)?)?;
+        native.raw_set("has_deprecated", has_deprecated)?;
         let chunk = lua.load(SOURCE).set_name("=redis");
         let (seen, globals, redis, run, run_function, set_loading) = chunk.call(native)?;
         lua.set_globals(seen)?;

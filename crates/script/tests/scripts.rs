@@ -14,6 +14,8 @@ struct Store {
     /// Looks that the host still allows before it ends the script.
     looks: Option<usize>,
     errors: Vec<(String, bool)>,
+    /// What `redis.set_repl` has said: to replicas, to the file.
+    replication: Vec<(bool, bool)>,
 }
 
 impl Host for Store {
@@ -50,6 +52,10 @@ impl Host for Store {
         (&arguments[0] != b"nosuch").then(|| &arguments[0] == b"get")
     }
 
+    fn set_replication(&mut self, to_replicas: bool, to_file: bool) {
+        self.replication.push((to_replicas, to_file));
+    }
+
     fn is_killed(&mut self) -> bool {
         let Some(looks) = &mut self.looks else {
             return false;
@@ -72,7 +78,7 @@ struct Runner {
 impl Runner {
     fn new() -> Self {
         Runner {
-            engine: Engine::new(Purpose::Scripts).unwrap(),
+            engine: Engine::new(Purpose::Scripts, false).unwrap(),
             store: Store::default(),
             protocol: Protocol::Resp2,
         }
@@ -396,7 +402,7 @@ fn libraries_give_back_what_they_take() {
 
 #[test]
 fn functions_are_loaded_called_replaced_and_restored() {
-    let mut engine = Engine::new(Purpose::Functions).unwrap();
+    let mut engine = Engine::new(Purpose::Functions, false).unwrap();
     let libraries = Libraries::default();
     let code = |value: i32| {
         format!(
@@ -427,7 +433,7 @@ fn functions_are_loaded_called_replaced_and_restored() {
         .unwrap();
     assert_eq!(call(&mut engine, "first"), "*3 :2 $1 a $1 b ");
     // Another thread's state loads it when it first needs it.
-    let mut other = Engine::new(Purpose::Functions).unwrap();
+    let mut other = Engine::new(Purpose::Functions, false).unwrap();
     assert_eq!(call(&mut other, "first"), "*3 :2 $1 a $1 b ");
     let taken = b"#!lua name=other\nredis.register_function('First', function() end)";
     let refused = libraries.load(&mut engine, taken, false);
@@ -473,4 +479,61 @@ fn functions_are_loaded_called_replaced_and_restored() {
     let refused = libraries.load(&mut engine, endless, false).unwrap_err();
     assert!(refused.contains("FUNCTION LOAD timeout"), "{refused}");
     assert_eq!(call(&mut engine, "first"), "*3 :2 $1 a $1 b ");
+}
+
+#[test]
+fn a_script_says_who_is_told_of_its_changes() {
+    let mut runner = Runner::new();
+    let body = "redis.set_repl(redis.REPL_NONE); redis.set_repl(redis.REPL_AOF)
+                redis.set_repl(redis.REPL_ALL)";
+    assert_eq!(runner.run(body), "$-1 ");
+    let told = [(false, false), (false, true), (true, true)];
+    assert_eq!(runner.store.replication, told);
+    let refusal = runner.run("redis.set_repl(9)");
+    assert!(
+        refusal.starts_with("-ERR Invalid replication flags."),
+        "{refusal}"
+    );
+    assert_eq!(runner.store.replication, told);
+}
+
+#[test]
+fn what_lua_has_deprecated_is_there_if_it_is_asked_for() {
+    let mut runner = Runner::new();
+    for name in ["setfenv", "getfenv", "newproxy"] {
+        let refusal = runner.run(&format!("return {name} == nil"));
+        assert!(refusal.contains("nonexistent global variable"), "{refusal}");
+    }
+    runner.engine = Engine::new(Purpose::Scripts, true).unwrap();
+    let table = [
+        (
+            "local f = function() return x end; setfenv(f, {x = 5}); return f()",
+            ":5 ",
+        ),
+        ("return getfenv(function() end) == _G and 1 or 0", ":1 "),
+        ("return getfenv() == _G and 1 or 0", ":1 "),
+        ("setfenv(1, {x = 6}); return x", ":6 "),
+        (
+            "getmetatable(newproxy(true)).__gc = function() end return 7",
+            ":7 ",
+        ),
+        (
+            "local p = newproxy(true) getmetatable(p).__index = {x = 8} return p.x",
+            ":8 ",
+        ),
+        ("return KEYS and redis and 9", ":9 "),
+    ];
+    for (body, reply) in table {
+        assert_eq!(runner.run(body), reply, "{body}");
+    }
+    for body in [
+        "setfenv(0, {})",
+        "setfenv(redis.pcall, {})",
+        "setfenv(string.len, {})",
+    ] {
+        assert!(
+            runner.run(body).contains("cannot change environment"),
+            "{body}"
+        );
+    }
 }

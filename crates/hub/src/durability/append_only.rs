@@ -164,6 +164,14 @@ impl AppendOnly {
         end.saturating_sub(self.written.load(Ordering::Acquire))
     }
 
+    /// Bytes of memory behind these.
+    pub(crate) fn buffer_bytes(&self, hub: &Hub) -> u64 {
+        match self.is_writing() {
+            true => log_of(hub).memory_bytes(),
+            false => 0,
+        }
+    }
+
     pub(crate) fn numbers(&self) -> LogNumbers {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LogNumbers {

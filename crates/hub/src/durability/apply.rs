@@ -5,6 +5,7 @@ use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_int
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
 use crate::hub::{Hub, unix_ms};
+use crate::scripting::has_deprecated;
 
 /// Executes commands as they stand in a log: nobody is replied to, told, or asked.
 pub(super) struct Applier<'h> {
@@ -67,8 +68,8 @@ impl<'h> Applier<'h> {
 
     fn engine(&mut self) -> Result<&mut Engine, String> {
         if self.engine.is_none() {
-            let engine = Engine::new(Purpose::Functions).map_err(|failure| failure.text)?;
-            self.engine = Some(engine);
+            let engine = Engine::new(Purpose::Functions, has_deprecated(self.hub));
+            self.engine = Some(engine.map_err(|failure| failure.text)?);
         }
         self.engine.as_mut().ok_or_else(String::new)
     }

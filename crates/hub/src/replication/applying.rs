@@ -12,6 +12,7 @@ use tracing::warn;
 
 use crate::hub::{Hub, LiveObserver, unix_ms};
 use crate::publication::Origin;
+use crate::scripting::has_deprecated;
 
 /// Executes a stream of commands.
 pub(super) struct Applier<'a> {
@@ -202,8 +203,8 @@ impl<'a> Applier<'a> {
 
     fn functions(&mut self) -> Result<&mut Engine, String> {
         // One that was made before all libraries went may have what is not there any more.
-        let engine = Engine::new(Purpose::Functions).map_err(|failure| failure.text)?;
-        Ok(self.engine.insert(engine))
+        let engine = Engine::new(Purpose::Functions, has_deprecated(&self.hub));
+        Ok(self.engine.insert(engine.map_err(|failure| failure.text)?))
     }
 }
 

@@ -55,7 +55,7 @@ impl LaneReplicas {
             return;
         };
         let served = self.replicas.swap_remove(at);
-        hub.replication.remove(&served.replica, now_ms);
+        hub.replication.remove(hub, &served.replica, now_ms);
         info!(address = %served.replica.client.address, "a replica has left");
         if self.replicas.is_empty() {
             let serving = &hub.replication.lanes.serving;
@@ -129,6 +129,12 @@ impl LaneReplicas {
 
 impl Served {
     fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
+        self.send(hub, context);
+        let out_bytes = context.out_memory_bytes(self.connection);
+        self.replica.set_out_bytes(out_bytes as u64);
+    }
+
+    fn send(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
         if !self.has_begun {
             self.has_begun = true;
             if self.replica.phase() == Phase::Waiting {

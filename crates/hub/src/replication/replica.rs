@@ -30,6 +30,8 @@ pub(crate) struct Replica {
     /// There is room for more of the file.
     room: Condvar,
     has_left: AtomicBool,
+    /// See [`out_bytes`](Self::out_bytes); of its connection.
+    out_bytes: AtomicU64,
 }
 
 /// What a replica is doing.
@@ -76,6 +78,7 @@ impl Replica {
             file: Mutex::default(),
             room: Condvar::new(),
             has_left: AtomicBool::new(false),
+            out_bytes: AtomicU64::new(0),
         }
     }
 
@@ -104,6 +107,15 @@ impl Replica {
 
     pub(crate) fn set_sent(&self, offset: u64) {
         self.sent.store(offset, Ordering::Release);
+    }
+
+    /// Bytes of memory behind what is on its way to it.
+    pub(crate) fn out_bytes(&self) -> u64 {
+        self.out_bytes.load(Ordering::Relaxed) + self.file.lock().bytes as u64
+    }
+
+    pub(crate) fn set_out_bytes(&self, bytes: u64) {
+        self.out_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Where the stream must be kept from, for it.

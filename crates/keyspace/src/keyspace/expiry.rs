@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::Keyspace;
 use crate::entry::Entry;
-use crate::locks::Locked;
+use crate::locks::{Locked, SHARDS};
 use crate::observer::Observer;
 use crate::shard::DATABASES;
 use crate::view::View;
@@ -129,32 +129,57 @@ impl Keyspace {
         // Whoever adds a deadline stores the shard's time first and lowers this one second: it is
         // seen in the walk below, or it lowers this again after the walk began.
         self.earliest_ms.swap(i64::MAX, Ordering::AcqRel);
-        let mut earliest = i64::MAX;
+        let (mut due, mut count) = ([(0, 0); SHARDS], 0);
         for (index, next) in self.next_ms.iter().enumerate() {
-            if next.load(Ordering::SeqCst) <= now_ms && left > 0 {
-                let mut locked = Locked::one(self, index);
-                for database in 0..DATABASES {
-                    if !locked.shard(index).databases[database].has_deadlines() {
-                        continue;
-                    }
-                    let mut view = View::new(self, &mut locked, database, now_ms, observer);
-                    let keys = view.expire_keys(index, left);
-                    expired.count += keys;
-                    left -= keys;
-                    left -= view.expire_fields(index, left);
-                }
-                next.store(locked.shard(index).next_ms(), Ordering::SeqCst);
-                if let Some(unit) = locked.pending.present() {
-                    unit.loosen();
-                }
-                self.release(locked, now_ms, observer);
+            let next_ms = next.load(Ordering::SeqCst);
+            if next_ms <= now_ms {
+                due[count] = (next_ms, index);
+                count += 1;
             }
+        }
+        // Where several are late those go first that have waited longest.
+        due[..count].sort_unstable();
+        for &(_, index) in &due[..count] {
+            if left == 0 {
+                break;
+            }
+            self.expire_shard(index, now_ms, &mut left, &mut expired, observer);
+        }
+        let mut earliest = i64::MAX;
+        for next in &self.next_ms {
             let next = next.load(Ordering::SeqCst);
             expired.more |= next <= now_ms;
             earliest = earliest.min(next);
         }
         self.earliest_ms.fetch_min(earliest, Ordering::AcqRel);
         expired
+    }
+
+    /// Removes what is due in one shard, at most what is `left` of the budget.
+    fn expire_shard(
+        &self,
+        index: usize,
+        now_ms: i64,
+        left: &mut usize,
+        expired: &mut ExpiredKeys,
+        observer: &mut dyn Observer,
+    ) {
+        let mut locked = Locked::one(self, index);
+        for database in 0..DATABASES {
+            if !locked.shard(index).databases[database].has_deadlines() {
+                continue;
+            }
+            let mut view = View::new(self, &mut locked, database, now_ms, observer);
+            let keys = view.expire_keys(index, *left);
+            expired.count += keys;
+            *left -= keys;
+            *left -= view.expire_fields(index, *left);
+        }
+        self.next_ms[index].store(locked.shard(index).next_ms(), Ordering::SeqCst);
+        if let Some(unit) = locked.pending.present() {
+            unit.loosen();
+        }
+        self.release(locked, now_ms, observer);
     }
 }
 

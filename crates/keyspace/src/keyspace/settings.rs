@@ -69,6 +69,11 @@ impl Keyspace {
         (self.reclaimer.pending(), self.reclaimer.freed())
     }
 
+    /// Frees something else on the thread that frees values; it counts as so many of them.
+    pub fn free_in_background(&self, other: Box<dyn Send>, count: u64) {
+        self.reclaimer.free(Garbage::Other(other, count));
+    }
+
     /// Calls `done` on the thread that frees, when all that waits to be freed now is freed.
     pub fn when_freed(&self, done: Box<dyn FnOnce() + Send>) {
         self.reclaimer.free(Garbage::Mark(done));

@@ -78,6 +78,11 @@ impl Log {
         self.tail.lock().start
     }
 
+    /// Bytes of memory that what is kept takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.tail.lock().chunks.len() * CHUNK_BYTES) as u64
+    }
+
     /// Bytes that are kept at most; the oldest go first, in whole chunks.
     pub fn set_limit(&self, bytes_max: u64) {
         self.tail.lock().bytes_max = bytes_max;
@@ -336,6 +341,31 @@ mod tests {
         assert_eq!(
             all(propagation.log(Audience::Replicas)),
             "*2 SELECT 0 *3 PUBLISH c m *3 PUBLISH c m *2 DEL a "
+        );
+    }
+
+    #[test]
+    fn nobody_is_told_what_is_withheld_from_him() {
+        let propagation = Propagation::default();
+        propagation.open(Audience::File);
+        propagation.open(Audience::Replicas);
+        let mut unit = unit(0, &[b"DEL", b"both"]);
+        unit.withhold(true, true);
+        unit.push(0, [&b"DEL"[..], b"nobody"]);
+        unit.withhold(true, false);
+        unit.push(0, [&b"DEL"[..], b"file"]);
+        unit.push_for_replicas(0, [&b"PUBLISH"[..], b"c", b"m"]);
+        unit.withhold(false, false);
+        unit.push(0, [&b"DEL"[..], b"end"]);
+        unit.loosen();
+        propagation.append(&unit);
+        assert_eq!(
+            all(propagation.log(Audience::File)),
+            "*2 SELECT 0 *2 DEL both *2 DEL file *2 DEL end "
+        );
+        assert_eq!(
+            all(propagation.log(Audience::Replicas)),
+            "*2 SELECT 0 *2 DEL both *2 DEL end "
         );
     }
 

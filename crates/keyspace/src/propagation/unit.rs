@@ -13,9 +13,11 @@ pub struct Unit {
     commands: usize,
     /// The databases of the first command and of the last one; SELECTs between them are in `bytes`.
     databases: Option<(usize, usize)>,
-    /// Parts of `bytes` that only replicas are told.
-    replicas_only: Vec<Range<usize>>,
-    replicas_only_commands: usize,
+    /// Parts of `bytes` that an audience is not told, for each [`Audience`].
+    withheld: [Vec<Range<usize>>; 2],
+    withheld_commands: [usize; 2],
+    /// From whom what is pushed now is withheld.
+    withholds: [bool; 2],
     /// The commands do not belong together: keys that a walk found expired.
     is_loose: bool,
 }
@@ -27,9 +29,25 @@ impl Unit {
         database: usize,
         words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
     ) {
+        if self.withholds == [true; 2] {
+            return;
+        }
         self.select(database);
         self.commands += 1;
+        let start = self.bytes.len();
         write_command(&mut self.bytes, words);
+        for audience in 0..self.withholds.len() {
+            if self.withholds[audience] {
+                self.withheld[audience].push(start..self.bytes.len());
+                self.withheld_commands[audience] += 1;
+            }
+        }
+    }
+
+    /// From now on some are not told what is pushed: what a script wants with `redis.set_repl`.
+    pub fn withhold(&mut self, from_replicas: bool, from_file: bool) {
+        self.withholds[Audience::Replicas as usize] = from_replicas;
+        self.withholds[Audience::File as usize] = from_file;
     }
 
     /// Adds a command that changes nothing to be kept, such as PUBLISH: replicas alone are told.
@@ -38,11 +56,10 @@ impl Unit {
         database: usize,
         words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
     ) {
-        self.select(database);
-        let start = self.bytes.len();
+        let before = self.withholds;
+        self.withholds[Audience::File as usize] = true;
         self.push(database, words);
-        self.replicas_only.push(start..self.bytes.len());
-        self.replicas_only_commands += 1;
+        self.withholds = before;
     }
 
     /// The commands are told one by one, not between MULTI and EXEC.
@@ -66,15 +83,12 @@ impl Unit {
 
     /// Whether an audience is told nothing of it.
     pub(super) fn is_silent(&self, audience: Audience) -> bool {
-        audience == Audience::File && self.commands == self.replicas_only_commands
+        self.commands == self.withheld_commands[audience as usize]
     }
 
     /// The parts that an audience is told.
     pub(super) fn parts(&self, audience: Audience) -> impl Iterator<Item = &[u8]> {
-        let mut left_out = match audience {
-            Audience::Replicas => [].iter(),
-            Audience::File => self.replicas_only.iter(),
-        };
+        let mut left_out = self.withheld[audience as usize].iter();
         let mut at = Some(0);
         std::iter::from_fn(move || {
             let start = at?;
@@ -100,8 +114,9 @@ impl Unit {
         self.bytes.clear();
         self.commands = 0;
         self.databases = None;
-        self.replicas_only.clear();
-        self.replicas_only_commands = 0;
+        self.withheld.iter_mut().for_each(Vec::clear);
+        self.withheld_commands = [0; 2];
+        self.withholds = [false; 2];
         self.is_loose = false;
     }
 }

@@ -6,8 +6,9 @@ use tidewire_keyspace::{dump_libraries, glob, read_libraries};
 use tidewire_resp::Writer;
 use tidewire_script::{Engine, Libraries, Library, RestorePolicy};
 
-use super::scripting::with_functions;
+use super::scripting::{forget_functions, with_functions};
 use super::{Call, State};
+use crate::hub::Mail;
 
 impl State {
     pub(super) fn function_load(&mut self, call: &mut Call<'_>) {
@@ -46,14 +47,29 @@ impl State {
                         FUNCTION HELP.";
             return self.refuse(call, text);
         }
-        if let Some(mode) = call.arguments.get(2)
-            && !mode.eq_ignore_ascii_case(b"SYNC")
-            && !mode.eq_ignore_ascii_case(b"ASYNC")
-        {
-            return self.refuse(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+        let hub = call.hub;
+        let is_lazy = match call.arguments.get(2) {
+            None => hub.parameters.text("lazyfree-lazy-user-flush") == "yes",
+            Some(mode) if mode.eq_ignore_ascii_case(b"SYNC") => false,
+            Some(mode) if mode.eq_ignore_ascii_case(b"ASYNC") => true,
+            Some(_) => {
+                let text = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
+                return self.refuse(call, text);
+            }
+        };
+        let gone = hub.scripting.libraries.flush();
+        // With what runs them they count for one more.
+        let count = gone.function_count() as u64 + 1;
+        if is_lazy && count > LAZY_COUNT_MIN {
+            hub.keyspace.free_in_background(Box::new(gone), count);
         }
-        call.hub.scripting.libraries.flush();
-        super::scripting::forget_functions(call);
+        forget_functions(hub, call.context.lane());
+        for (lane, mailbox) in hub.mailboxes().iter().enumerate() {
+            if lane != call.context.lane() {
+                mailbox.send(Mail::FunctionsForgotten);
+            }
+        }
+        hub.scripting.forget_function_bytes();
         self.tell(call, false);
         self.reply(call.context, |reply| reply.ok());
     }
@@ -218,3 +234,6 @@ pub(super) const HELP: &[&str] = &[
     "HELP",
     "    Print this help.",
 ];
+
+/// So many functions and more are freed in the background.
+const LAZY_COUNT_MIN: u64 = 64;

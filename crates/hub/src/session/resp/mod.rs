@@ -27,6 +27,7 @@ mod transaction;
 
 pub(crate) use authentication::{NO_KEY, no_command_text};
 pub(crate) use pipeline::Pipeline;
+pub(crate) use scripting::forget_functions;
 
 use std::cell::Cell;
 use std::sync::Arc;

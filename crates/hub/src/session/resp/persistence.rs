@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::Command;
-use tidewire_lane::CloseReason;
 
 use super::scripting::{counts_as_write, forget_functions};
 use super::{Call, State};
@@ -22,7 +21,7 @@ impl State {
             return (!command.has_flag("loading")).then_some(LOADING_TEXT);
         }
         let writes = command.name == "ping"
-            || self.is_write(command)
+            || self.is_write(call.hub, command, call.arguments)
             || counts_as_write(call.hub, command, call.arguments);
         durability.write_refusal().filter(|_| writes)
     }
@@ -89,7 +88,7 @@ impl State {
             return self.refuse(call, "ERR Errors trying to SHUTDOWN. Check logs.");
         }
         call.hub.stop_asked.store(true, Ordering::Release);
-        call.context.close(self.id, CloseReason::Requested);
+        // The connection ends with the server, and tells the client of that.
         self.closing = true;
     }
 
@@ -118,7 +117,7 @@ impl State {
     }
 
     fn after_loading(&self, call: &mut Call<'_>, reloaded: Result<(), &'static str>) {
-        forget_functions(call);
+        forget_functions(call.hub, call.context.lane());
         match reloaded {
             Ok(()) => self.debug_done(call),
             Err(text) => self.refuse(call, text),

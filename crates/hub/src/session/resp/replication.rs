@@ -7,6 +7,7 @@ use tidewire_keyspace::{Audience, Command, Unit};
 use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
 
+use super::scripting::may_be_stale;
 use super::transaction::TOO_FEW_REPLICAS;
 use super::{Call, RespSession, State};
 use crate::hub::Hub;
@@ -201,22 +202,36 @@ impl State {
         call: &Call<'_>,
         command: &Command,
     ) -> Option<&'static str> {
-        let (hub, parameters) = (call.hub, &call.hub.parameters);
-        let writes = self.is_write(command);
+        let hub = call.hub;
+        let writes = self.is_write(hub, command, call.arguments);
         let refusal = write_refusal(hub, call.now_ms()).filter(|_| writes);
         let Some(master) = hub.replication.master() else {
             return refusal;
         };
-        let serves_stale = || parameters.text("replica-serve-stale-data") == "yes";
+        let queued = self.queued_by(command);
         let state = master.state();
-        if state == LinkState::Loading && !self.has_flag(command, "loading") {
-            return Some(LOADING);
+        if state == LinkState::Loading {
+            let may = |(command, _): &(&Command, ArgumentList)| command.has_flag("loading");
+            if !command.has_flag("loading") || !queued.iter().all(may) {
+                return Some(LOADING);
+            }
         }
-        let is_down = state != LinkState::Connected;
-        if is_down && !self.has_flag(command, "stale") && !serves_stale() {
+        let may = |(command, arguments): &(&Command, ArgumentList)| {
+            may_be_stale(hub, command, arguments.as_arguments())
+        };
+        if self.is_stale(hub)
+            && !(may_be_stale(hub, command, call.arguments) && queued.iter().all(may))
+        {
             return Some(MASTER_DOWN);
         }
         refusal
+    }
+
+    /// Whether this server is a replica that has lost its master, and must not show what it has.
+    pub(super) fn is_stale(&self, hub: &Hub) -> bool {
+        let master = hub.replication.master();
+        let is_down = master.is_some_and(|master| master.state() != LinkState::Connected);
+        is_down && hub.parameters.text("replica-serve-stale-data") != "yes"
     }
 
     /// REPLICAOF: the server to follow, or none.

@@ -23,7 +23,7 @@ use super::replication::write_refusal;
 use super::transaction::OUT_OF_MEMORY;
 use super::{Call, Pipeline, ReplyMode, State};
 use crate::hub::{Hub, LiveObserver};
-use crate::scripting::{Form, Running};
+use crate::scripting::{Form, Running, has_deprecated};
 use crate::sessions::DuringCall;
 
 thread_local! {
@@ -93,20 +93,42 @@ pub(super) fn with_functions<R>(
 }
 
 /// Drops this lane's Lua state for functions: there are none.
-pub(super) fn forget_functions(call: &Call<'_>) {
-    ENGINES.with_borrow_mut(|engines| {
-        engines.functions = None;
-        engines.note_memory(call.hub, call.context.lane());
+pub(crate) fn forget_functions(hub: &Hub, lane: usize) {
+    ENGINES.with(|engines| {
+        // While a script runs it is not to be had; it will be seen to be old when it is used next.
+        if let Ok(mut engines) = engines.try_borrow_mut() {
+            engines.functions = None;
+            engines.note_memory(hub, lane);
+        }
     });
+}
+
+/// What the script of a command says of itself, if the command runs one that is known.
+fn declared_flags(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> Option<ScriptFlags> {
+    let script = ScriptCommand::of_command(command)?;
+    hub.scripting.flags(script.form, arguments.get(1)?)
+}
+
+/// Whether a command is a write. A script that says what it does is believed.
+pub(super) fn is_write(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
+    match declared_flags(hub, command, arguments) {
+        Some(flags) => !flags.has(ScriptFlags::NO_WRITES),
+        None => command.has_flag("write"),
+    }
+}
+
+/// Whether a command is executed by a replica that has lost its master, likewise.
+pub(super) fn may_be_stale(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
+    match declared_flags(hub, command, arguments) {
+        Some(flags) => flags.has(ScriptFlags::ALLOW_STALE),
+        None => command.has_flag("stale"),
+    }
 }
 
 /// Whether a command counts as a write: whatever a replica would have to hear of. A script that
 /// says what it does is believed.
 pub(super) fn counts_as_write(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-    if let Some(script) = ScriptCommand::of_command(command)
-        && let Some(name) = arguments.get(1)
-        && let Some(flags) = hub.scripting.flags(script.form, name)
-    {
+    if let Some(flags) = declared_flags(hub, command, arguments) {
         return !flags.has(ScriptFlags::NO_WRITES);
     }
     crate::waiting::Pause::counts_as_write(command)
@@ -244,6 +266,7 @@ impl State {
             memory_is_full: hub.parameters.memory_is_full.load(Ordering::Relaxed),
             is_dirty: false,
             has_failed: false,
+            withholds: (false, false),
             started: Instant::now(),
             pipeline: None,
             form: script.form,
@@ -387,7 +410,7 @@ impl Engines {
             self.scripts_version = version;
             self.scripts = None;
         }
-        open(&mut self.scripts, Purpose::Scripts)
+        open(hub, &mut self.scripts, Purpose::Scripts)
     }
 
     /// The Lua state of functions; a new one if there is no library any more.
@@ -397,7 +420,7 @@ impl Engines {
             self.functions_version = version;
             self.functions = None;
         }
-        open(&mut self.functions, Purpose::Functions)
+        open(hub, &mut self.functions, Purpose::Functions)
     }
 
     /// What a command is to run, its number of keys checked; or the text of the refusal.
@@ -473,9 +496,14 @@ impl Engines {
     }
 }
 
-fn open(engine: &mut Option<Engine>, purpose: Purpose) -> Result<&mut Engine, String> {
+fn open<'e>(
+    hub: &Hub,
+    engine: &'e mut Option<Engine>,
+    purpose: Purpose,
+) -> Result<&'e mut Engine, String> {
     if engine.is_none() {
-        *engine = Some(Engine::new(purpose).map_err(|failure| failure.text)?);
+        let opened = Engine::new(purpose, has_deprecated(hub));
+        *engine = Some(opened.map_err(|failure| failure.text)?);
     }
     engine.as_mut().ok_or_else(String::new)
 }
@@ -506,6 +534,8 @@ struct ScriptHost<'s, 'c, 'h> {
     is_dirty: bool,
     /// It has replied an error.
     has_failed: bool,
+    /// From whom its changes are withheld: replicas, and the append-only file.
+    withholds: (bool, bool),
     started: Instant,
     /// There once the script has run for too long and the lane is served from within.
     pipeline: Option<Box<Pipeline>>,
@@ -566,6 +596,10 @@ impl Host for ScriptHost<'_, '_, '_> {
         Some(self.state.allows(self.hub, command, arguments))
     }
 
+    fn set_replication(&mut self, to_replicas: bool, to_file: bool) {
+        self.withholds = (!to_replicas, !to_file);
+    }
+
     fn is_killed(&mut self) -> bool {
         let hub = self.hub;
         let limit_ms = hub.parameters.number("busy-reply-threshold");
@@ -614,6 +648,9 @@ impl ScriptHost<'_, '_, '_> {
             return Err("ERR This Redis command is not allowed from script");
         }
         let writes = command.has_flag("write");
+        if !command.has_flag("stale") && self.state.is_stale(self.hub) {
+            return Err("ERR Can not execute the command on a stale replica");
+        }
         if self.only_reads && (writes || command.has_flag("may_replicate")) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
@@ -642,6 +679,11 @@ impl ScriptHost<'_, '_, '_> {
         let Some(locked) = &mut self.locked else {
             return;
         };
+        let (from_replicas, from_file) = self.withholds;
+        let withholds = from_replicas || from_file;
+        if withholds {
+            locked.unit().withhold(from_replicas, from_file);
+        }
         let outcome = hub.keyspace.run_locked(
             locked,
             command,
@@ -651,6 +693,9 @@ impl ScriptHost<'_, '_, '_> {
             &mut Writer::new(reply, protocol),
             &mut LiveObserver(hub),
         );
+        if withholds {
+            locked.unit().withhold(false, false);
+        }
         if let Outcome::Failed(error) = outcome {
             let lane = self.call.context.lane();
             hub.note_failure(lane, command, &error.to_string());
@@ -667,14 +712,16 @@ impl ScriptHost<'_, '_, '_> {
         protocol: Protocol,
         reply: &mut Vec<u8>,
     ) {
-        let (hub, now_ms, id) = (self.hub, self.call.now_ms(), self.state.id);
+        let (hub, id) = (self.hub, self.state.id);
         let Some(start) = self.call.context.out(id).map(|out| out.buffer().len()) else {
             return reply.extend_from_slice(b"-ERR the client has left\r\n");
         };
-        let apart = super::transaction::locks_shards(session_command);
-        if apart && let Some(locked) = self.locked.take() {
-            // It looks into shards by itself, and must not find them locked by us.
-            hub.keyspace.release(locked, now_ms, &mut LiveObserver(hub));
+        let apart = super::transaction::locks_shards(session_command, arguments);
+        let mut suspended = None;
+        if apart {
+            // It looks into shards by itself, and must not find them locked by us. Those who wait
+            // are served when the script has ended.
+            suspended = self.locked.take().map(Locked::suspend);
         }
         let state = &mut *self.state;
         let own = (
@@ -712,13 +759,16 @@ impl ScriptHost<'_, '_, '_> {
             reply.extend_from_slice(&written[start..]);
             written.truncate(start);
         }
-        if apart {
-            self.locked = Some(hub.keyspace.lock(ShardSet::all()));
+        if let Some(suspended) = suspended {
+            self.locked = Some(hub.keyspace.resume(ShardSet::all(), suspended));
         }
         if self.state.has_told()
             && let Some(locked) = &mut self.locked
         {
+            let (from_replicas, from_file) = self.withholds;
+            locked.unit().withhold(from_replicas, from_file);
             self.state.tell_into(locked.unit());
+            locked.unit().withhold(false, false);
         }
     }
 }

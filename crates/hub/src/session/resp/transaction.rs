@@ -6,10 +6,10 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
-use tidewire_resp::{ArgumentList, Writer};
+use tidewire_resp::{ArgumentList, Arguments, Writer};
 
 use super::observing::Stopwatch;
-use super::scripting::{ScriptCommand, counts_as_write, needs_memory};
+use super::scripting::{ScriptCommand, counts_as_write, is_write, needs_memory};
 use super::{Call, State};
 use crate::hub::{Hub, LiveObserver};
 
@@ -102,17 +102,17 @@ impl State {
     }
 
     /// Whether a command changes something; of EXEC, whether anything queued does.
-    pub(super) fn is_write(&self, command: &Command) -> bool {
-        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
-        let writes = |(command, _): &(&Command, ArgumentList)| command.has_flag("write");
-        command.has_flag("write") || queued.is_some_and(|queued| queued.queued.iter().any(writes))
+    pub(super) fn is_write(&self, hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
+        let writes = |(command, arguments): &(&Command, ArgumentList)| {
+            is_write(hub, command, arguments.as_arguments())
+        };
+        is_write(hub, command, arguments) || self.queued_by(command).iter().any(writes)
     }
 
-    /// Whether a command has a flag; of EXEC, whether all that was queued has it.
-    pub(super) fn has_flag(&self, command: &Command, flag: &str) -> bool {
+    /// What EXEC would run; of other commands nothing.
+    pub(super) fn queued_by(&self, command: &Command) -> &[(&'static Command, ArgumentList)] {
         let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
-        let has = |(command, _): &(&Command, ArgumentList)| command.has_flag(flag);
-        command.has_flag(flag) && queued.is_none_or(|queued| queued.queued.iter().all(has))
+        queued.map_or(&[], |queued| &queued.queued)
     }
 
     /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
@@ -293,7 +293,7 @@ impl State {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
                 Run::Session(session_command) => {
                     let script = ScriptCommand::of(session_command);
-                    let apart = script.is_none() && locks_shards(session_command);
+                    let apart = script.is_none() && locks_shards(session_command, queued.arguments);
                     let mut suspended = None;
                     if apart {
                         // It looks into shards by itself, and must not find them locked by us.
@@ -362,8 +362,13 @@ impl State {
 }
 
 /// Whether a session's command may look into shards. All others run while EXEC holds its own.
-pub(super) fn locks_shards(command: SessionCommand) -> bool {
+pub(super) fn locks_shards(command: SessionCommand, arguments: Arguments<'_>) -> bool {
     use SessionCommand as Name;
+    if command == Name::ConfigSet {
+        // Others may begin or end what is written to disk.
+        let is_limit = |name: &[u8]| name.to_ascii_lowercase().starts_with(b"maxmemory");
+        return !arguments.tail(2).iter().step_by(2).all(is_limit);
+    }
     !matches!(
         command,
         Name::Ping

@@ -7,6 +7,7 @@ use tidewire_keyspace::DATABASES;
 use super::{line, read};
 use crate::hub::Hub;
 use crate::memory::resident_bytes;
+use crate::session::resp::replication::StreamStatus;
 
 /// What the process holds, and for what.
 pub(in crate::session::resp) struct Held {
@@ -116,14 +117,16 @@ pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
         format!("{:.2}", held.ratio()),
     );
     line(out, "mem_fragmentation_bytes", excess);
-    line(out, "mem_not_counted_for_evict", 0);
-    line(out, "mem_replication_backlog", 0);
-    line(out, "mem_total_replication_buffers", 0);
+    let stream = StreamStatus::of(hub);
+    let replicas = hub.replication.stream_bytes(hub);
+    line(out, "mem_not_counted_for_evict", hub.uncounted_bytes());
+    line(out, "mem_replication_backlog", stream.kept);
+    line(out, "mem_total_replication_buffers", stream.kept + replicas);
     line(out, "mem_replica_full_sync_buffer", 0);
-    line(out, "mem_clients_slaves", 0);
+    line(out, "mem_clients_slaves", replicas);
     line(out, "mem_clients_normal", held.clients);
     line(out, "mem_cluster_links", 0);
-    line(out, "mem_aof_buffer", 0);
+    line(out, "mem_aof_buffer", hub.durability.log.buffer_bytes(hub));
     line(out, "mem_allocator", "mimalloc");
     line(out, "mem_overhead_db_hashtable_rehashing", 0);
     line(out, "active_defrag_running", 0);
