@@ -73,6 +73,9 @@ pub struct HubLane {
     feed_announced: u64,
     /// The shard whose tracked keys are next looked through for clients that have left.
     tracking_sweep: usize,
+    /// Bytes of invalidations that were written in this turn, and in the one before.
+    invalid_bytes: usize,
+    unsent_bytes: usize,
 }
 
 impl HubLane {
@@ -102,6 +105,8 @@ impl HubLane {
             turns: 0,
             feed_announced: 0,
             tracking_sweep: 0,
+            invalid_bytes: 0,
+            unsent_bytes: 0,
             hub,
         }
     }
@@ -608,7 +613,7 @@ impl Application for HubLane {
                 invalid,
                 bytes,
             } => {
-                self.hub.mail_taken(self.lane, bytes);
+                self.invalid_bytes += bytes;
                 if let Some(session) = self.resp_session(connection) {
                     session.invalid(hub, context, connection, is_redirected, &invalid);
                 }
@@ -664,6 +669,12 @@ impl HubLane {
             self.hub.invalidate_lane(self.lane);
         }
         let mut deadline_ns = self.turn_exchange(context);
+        if self.invalid_bytes + self.unsent_bytes > 0 {
+            // What was written in this turn leaves at its end.
+            self.hub.mail_taken(self.lane, self.unsent_bytes);
+            self.unsent_bytes = std::mem::take(&mut self.invalid_bytes);
+            deadline_ns = Some(context.now_ns());
+        }
         deadline_ns = earlier(deadline_ns, self.turn_sources(context));
         deadline_ns = earlier(deadline_ns, self.turn_plant(context));
         self.sweep(context);
@@ -693,7 +704,7 @@ impl HubLane {
             let again_ns = context.now_ns() + SCRIPT_WAIT_NS;
             return earlier(deadline_ns, Some(again_ns));
         }
-        if self.hub.make_room(self.lane) == Room::Clearing {
+        if self.hub.make_room(context) == Room::Clearing {
             deadline_ns = Some(context.now_ns());
         }
         deadline_ns = earlier(deadline_ns, self.end_waits(context));

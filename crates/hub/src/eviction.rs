@@ -79,7 +79,7 @@ impl Hub {
     /// Lets keys give way until less than `maxmemory` is held, for as long as
     /// `maxmemory-eviction-tenacity` allows. To be called where no shard is held.
     #[inline]
-    pub(crate) fn make_room(&self, lane: usize) -> Room {
+    pub(crate) fn make_room(&self, context: &mut Context<Mail>) -> Room {
         let bytes_max = self.parameters.memory_bytes_max.load(Ordering::Relaxed);
         if bytes_max == 0 || used_bytes() <= bytes_max {
             if self.parameters.memory_is_full.load(Ordering::Relaxed) {
@@ -87,7 +87,9 @@ impl Hub {
             }
             return Room::Enough;
         }
-        self.evict(lane, bytes_max)
+        // Before keys go those buffers do that the lane only keeps in case.
+        context.free_spares();
+        self.evict(context.lane(), bytes_max)
     }
 
     #[cold]
@@ -97,8 +99,8 @@ impl Hub {
         if paused || self.scripting.is_running() {
             return Room::Enough;
         }
-        // What waits for replicas and for the disk goes by itself: keys that gave way to it would
-        // only add to it.
+        // What waits for replicas, for the disk, and on its way to other lanes' clients goes by
+        // itself: keys that gave way to it would only add to it.
         let bytes_max = bytes_max.saturating_add(self.uncounted_bytes());
         let rules = *self.parameters.eviction.lock();
         let room = match rules {
@@ -112,7 +114,9 @@ impl Hub {
 
     /// Bytes that `maxmemory` does not count.
     pub(crate) fn uncounted_bytes(&self) -> u64 {
-        self.replication.stream_bytes(self) + self.durability.log.buffer_bytes(self)
+        self.replication.stream_bytes(self)
+            + self.durability.log.buffer_bytes(self)
+            + self.mail_bytes_waiting()
     }
 
     fn evict_by(&self, rules: EvictionRules, lane: usize, bytes_max: u64) -> Room {

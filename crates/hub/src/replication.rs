@@ -10,11 +10,14 @@ mod file;
 mod lane;
 mod master;
 mod replica;
+mod waits;
 
 use file::FileMaker;
 pub(crate) use lane::LaneReplicas;
 pub(crate) use master::{LinkState, Master, parse_port};
 pub(crate) use replica::{Phase, Replica};
+use waits::Wait;
+pub(crate) use waits::{NO_FILE, Wanted};
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -56,14 +59,6 @@ struct Lanes {
     serving: AtomicU64,
     /// Those that are awake, or have been told.
     told: Vec<AtomicBool>,
-}
-
-/// A client in WAIT.
-#[derive(Debug)]
-struct Wait {
-    client: u64,
-    offset: u64,
-    replicas: usize,
 }
 
 /// What INFO and ROLE tell of a replica.
@@ -143,6 +138,7 @@ impl Replication {
         self.change_id();
         match master {
             Some(master) => {
+                self.refuse_waits(hub);
                 // A key ends when the master says so.
                 hub.keyspace.pause_expiry(i64::MAX);
                 applying::start(hub, master);
@@ -179,6 +175,14 @@ impl Replication {
         self.trim(log_of(hub), hub.parameters.number("repl-backlog-size"));
     }
 
+    /// CLIENT KILL: what is kept for a client that is a replica goes at once.
+    pub(crate) fn forget(&self, hub: &Hub, client: u64, now_ms: i64) {
+        let mut replicas = self.replicas.lock().clone().into_iter();
+        if let Some(replica) = replicas.find(|replica| replica.client.id == client) {
+            self.remove(hub, &replica, now_ms);
+        }
+    }
+
     /// How many there are, whatever their phase.
     #[inline]
     pub(crate) fn count(&self) -> usize {
@@ -213,56 +217,6 @@ impl Replication {
         replicas.iter().filter(good).count()
     }
 
-    /// How many replicas have all before an offset.
-    pub(crate) fn acked(&self, offset: u64) -> usize {
-        let replicas = self.replicas.lock();
-        let has = |replica: &&Arc<Replica>| replica.has(offset);
-        replicas.iter().filter(has).count()
-    }
-
-    /// A client waits until so many replicas have all before an offset.
-    pub(crate) fn wait(&self, hub: &Hub, client: u64, offset: u64, replicas: usize) {
-        let mut waits = self.waits.lock();
-        waits.push(Wait {
-            client,
-            offset,
-            replicas,
-        });
-        self.waiting.store(waits.len(), Ordering::Release);
-        drop(waits);
-        log_of(hub).append_aside(&[b"REPLCONF", b"GETACK", b"*"]);
-        // One may have been acknowledged between the count and this.
-        self.serve_waits(hub);
-    }
-
-    /// A replica has acknowledged more: answers those for whom it is enough.
-    pub(crate) fn serve_waits(&self, hub: &Hub) {
-        if self.waiting.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let mut served = Vec::new();
-        let mut waits = self.waits.lock();
-        waits.retain(|wait| {
-            let acked = self.acked(wait.offset);
-            let is_enough = acked >= wait.replicas;
-            if is_enough {
-                served.push((wait.client, acked));
-            }
-            !is_enough && hub.waiting.contains(wait.client)
-        });
-        self.waiting.store(waits.len(), Ordering::Release);
-        drop(waits);
-        for (client, acked) in served {
-            if let Some(lane) = hub.waiting.claim(client, &hub.keyspace) {
-                hub.mailboxes()[lane].send(Mail::Served {
-                    client,
-                    reply: format!(":{acked}\r\n").into_bytes(),
-                    failed: false,
-                });
-            }
-        }
-    }
-
     /// What is due from time to time: PINGs, and the end of what nobody needs any more.
     pub(crate) fn sweep(&self, hub: &Hub, now_ms: i64) {
         let log = log_of(hub);
@@ -294,9 +248,6 @@ impl Replication {
     /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
     pub(crate) fn stream_bytes(&self, hub: &Hub) -> u64 {
         let replicas = self.replicas.lock();
-        if replicas.is_empty() {
-            return 0;
-        }
         let out = replicas.iter().map(|replica| replica.out_bytes());
         let bytes = log_of(hub).memory_bytes() + out.sum::<u64>();
         bytes.saturating_sub(hub.parameters.number("repl-backlog-size"))

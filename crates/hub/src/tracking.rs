@@ -334,7 +334,8 @@ impl Hub {
     fn send_invalid(&self, target: &Client, is_redirected: bool, invalid: Invalid) {
         let bytes = size_of::<Mail>()
             + match &invalid {
-                Invalid::Keys(body) => body.len(),
+                // And its copy on the way out.
+                Invalid::Keys(body) => 3 * body.len(),
                 _ => 0,
             };
         let mail = Mail::Invalid {

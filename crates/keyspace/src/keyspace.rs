@@ -326,6 +326,32 @@ impl Keyspace {
         outcome
     }
 
+    /// The same for a command that another server has told, or this one has told before: what has
+    /// expired meanwhile goes when the command for that comes.
+    pub fn execute_told(
+        &self,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+        now_ms: i64,
+        reply: &mut Writer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        let mut locked = self.lock(self.shards_of(command, arguments));
+        locked.keep_due();
+        let outcome = self.run_locked(
+            &mut locked,
+            command,
+            arguments,
+            database,
+            now_ms,
+            reply,
+            observer,
+        );
+        self.release(locked, now_ms, observer);
+        outcome
+    }
+
     /// The shards that a command needs when it runs alone.
     pub fn shards_of(&self, command: &'static Command, arguments: Arguments<'_>) -> ShardSet {
         let mut set = ShardSet::empty();

@@ -112,6 +112,8 @@ pub struct Locked<'k> {
     /// Whether what is done under these locks counts as use of the keys.
     pub(crate) touches: bool,
     pub(crate) frees_behind: bool,
+    /// Nothing goes by itself because its time has come.
+    pub(crate) keeps_due: bool,
 }
 
 /// What was changed under locks that are let go for a while.
@@ -141,6 +143,7 @@ impl<'k> Locked<'k> {
             garbage: Vec::new(),
             touches: true,
             frees_behind: false,
+            keeps_due: false,
         }
     }
 
@@ -155,6 +158,7 @@ impl<'k> Locked<'k> {
             garbage: Vec::new(),
             touches: true,
             frees_behind: false,
+            keeps_due: false,
         })
     }
 
@@ -175,6 +179,7 @@ impl<'k> Locked<'k> {
             garbage: Vec::new(),
             touches: true,
             frees_behind: false,
+            keeps_due: false,
         }
     }
 
@@ -221,6 +226,12 @@ impl<'k> Locked<'k> {
     /// What follows is no use of the keys, as CLIENT NO-TOUCH has it.
     pub fn leave_untouched(&mut self) {
         self.touches = false;
+    }
+
+    /// What runs is told by another server, which says itself when the time of a key has come: until
+    /// then it is there.
+    pub fn keep_due(&mut self) {
+        self.keeps_due = true;
     }
 
     /// What is told of the commands that run under these locks, to add to it; where nobody

@@ -51,7 +51,10 @@ pub(crate) struct View<'c, 'k> {
     pub(crate) locked: &'c mut Locked<'k>,
     /// Handlers of two databases (COPY, MOVE) switch it and switch back.
     pub(crate) database: usize,
+    /// What has a deadline up to here is gone: the time, or 0 where nothing may go by itself.
     pub(crate) now_ms: i64,
+    /// The time, ms since the UNIX epoch.
+    pub(crate) clock_ms: i64,
     pub(crate) observer: &'c mut dyn Observer,
     /// Classes of events that are told of ordinary keys.
     notifications: EventClasses,
@@ -85,11 +88,14 @@ impl<'c, 'k> View<'c, 'k> {
         observer: &'c mut dyn Observer,
     ) -> Self {
         let touches = locked.touches;
+        let clock_ms = now_ms;
+        let now_ms = if locked.keeps_due { 0 } else { now_ms };
         View {
             keyspace,
             locked,
             database,
             now_ms,
+            clock_ms,
             observer,
             notifications: keyspace.notifications(),
             tracking: keyspace.tracking.load(Ordering::Relaxed),
@@ -364,7 +370,7 @@ impl<'c, 'k> View<'c, 'k> {
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
         let expires = matches!(expiry, Expiry::At(_));
-        let access = self.access.initial(self.now_ms);
+        let access = self.access.initial(self.clock_ms);
         let place = self
             .dictionary(key)
             .insert(key.hash, key.bytes, value, expires, access);
@@ -378,7 +384,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Adds an entry whose key is not there.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
-        entry.set_access(self.access.initial(self.now_ms));
+        entry.set_access(self.access.initial(self.clock_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
         self.adopt_fields(key, place);
@@ -393,7 +399,7 @@ impl<'c, 'k> View<'c, 'k> {
             Some(place) => {
                 self.keep_old(key, place);
                 self.dictionary(key).forget_fields(place);
-                let access = self.access.initial(self.now_ms);
+                let access = self.access.initial(self.clock_ms);
                 let old = self.entry_mut(key, place).take_value(entry);
                 self.dispose(old, Cause::Replacement);
                 self.entry_mut(key, place).set_access(access);
@@ -410,7 +416,7 @@ impl<'c, 'k> View<'c, 'k> {
     /// Sets or clears the deadline, without a word to the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
         self.keep_old(key, place);
-        let now_ms = self.now_ms;
+        let now_ms = self.clock_ms;
         self.dictionary(key)
             .set_deadline(place, key.hash, deadline_ms, now_ms);
         if let Some(deadline_ms) = deadline_ms {
@@ -425,7 +431,7 @@ impl<'c, 'k> View<'c, 'k> {
         if !fields::is_timed(self.entry(key, place)) {
             return;
         }
-        let now_ms = self.now_ms;
+        let now_ms = self.clock_ms;
         let earliest_ms = self.dictionary(key).settle_fields(place, key.hash, now_ms);
         if let Some(earliest_ms) = earliest_ms {
             self.keyspace.note_deadline(shard_of(key.hash), earliest_ms);

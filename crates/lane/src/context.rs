@@ -132,12 +132,6 @@ impl<M> Context<M> {
             .map_or(0, |connection| connection.outbox.len())
     }
 
-    /// Bytes of memory that hold what waits to be sent to a peer.
-    pub fn out_memory_bytes(&self, id: ConnectionId) -> usize {
-        self.connection(id)
-            .map_or(0, |connection| connection.outbox.memory_bytes())
-    }
-
     /// Bytes received from a peer and not consumed yet.
     pub fn input_bytes(&self, id: ConnectionId) -> usize {
         self.connection(id)
@@ -353,6 +347,11 @@ impl<M> Context<M> {
         }
     }
 
+    /// Frees the buffers that are kept for connections to come: memory is short.
+    pub fn free_spares(&mut self) {
+        self.spares.clear();
+    }
+
     pub(crate) fn read_clock(&mut self) {
         self.now_ns = monotonic_ns();
         let wall = clock_gettime(ClockId::Realtime);
@@ -389,7 +388,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 const CLOSE_LINGER_NS: u64 = 5_000_000_000;
 
 /// Buffers larger than this are freed when they empty, so that one big reply does not stay.
-const SPARE_BYTES_MAX: usize = 256 * 1024;
+const SPARE_BYTES_MAX: usize = 64 * 1024;
 /// Emptied buffers that a lane keeps for its other connections.
 const SPARES_MAX: usize = 128;
 

@@ -73,11 +73,6 @@ impl Outbox {
         self.sealed_bytes + self.tail.len() - self.sent
     }
 
-    /// Bytes of memory behind it.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.sealed_bytes + self.tail.capacity()
-    }
-
     /// Whether everything has left.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -143,6 +143,11 @@ impl AppendOnly {
         }
     }
 
+    /// Whether what lies before an offset of the log is on the disk.
+    pub(crate) fn has_synced(&self, offset: u64) -> bool {
+        self.is_writing() && self.synced.load(Ordering::Acquire) >= offset
+    }
+
     /// Waits until all that has been told until now is on the disk.
     pub(crate) fn sync_now(&self, hub: &Hub) {
         let end = log_of(hub).end();
@@ -390,6 +395,7 @@ impl LogWriter {
         // With the lock, so that nobody looks just before and waits just after.
         drop(own.orders.lock());
         own.done.notify_all();
+        self.hub.replication.serve_waits(&self.hub);
     }
 
     /// The disk does not take it: writes are refused, and it is tried again a little later.
@@ -424,12 +430,13 @@ impl Durability {
         if !self.log.is_on() {
             return;
         }
+        self.log.set_on(false);
+        hub.replication.refuse_file_waits(hub);
         self.cancel(super::Job::Rewrite);
         if self.log.is_writing() {
             self.log.stop();
             hub.keyspace.propagation().close(Audience::File);
         }
-        self.log.set_on(false);
         self.set_hindrance(LOG_FAILED, false);
     }
 }

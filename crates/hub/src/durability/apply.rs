@@ -57,10 +57,10 @@ impl<'h> Applier<'h> {
         }
     }
 
-    /// Makes a library of its text; one of the same name goes.
-    pub(super) fn load_library(&mut self, code: &[u8]) -> Result<(), String> {
+    /// Makes a library of its text; one of the same name goes, or is in the way.
+    pub(super) fn load_library(&mut self, code: &[u8], replaces: bool) -> Result<(), String> {
         let hub = self.hub;
-        let loaded = hub.scripting.libraries.load(self.engine()?, code, true);
+        let loaded = hub.scripting.libraries.load(self.engine()?, code, replaces);
         loaded
             .map(|_| ())
             .map_err(|text| format!("a library of functions: {text}"))
@@ -84,7 +84,7 @@ impl<'h> Applier<'h> {
                 self.reply.clear();
                 let mut reply = Writer::new(&mut self.reply, Protocol::Resp2);
                 // What it replied was told to whoever sent it, if it was an error too.
-                let _ = self.hub.keyspace.execute(
+                let _ = self.hub.keyspace.execute_told(
                     command,
                     arguments,
                     self.database,
@@ -113,7 +113,7 @@ impl<'h> Applier<'h> {
                 self.database = number.ok_or("a database that is not there")?;
                 Ok(())
             }
-            Name::FunctionLoad => self.load_library(&arguments[arguments.len() - 1]),
+            Name::FunctionLoad => self.load_library(&arguments[arguments.len() - 1], true),
             Name::FunctionDelete => {
                 libraries.delete(&arguments[2]);
                 Ok(())

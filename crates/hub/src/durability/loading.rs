@@ -237,7 +237,9 @@ impl Durability {
                     counts[load_key(hub, &record, options)?] += 1;
                     load_slowly(hub);
                 }
-                Some(FileRecord::Library(code)) => applier.load_library(&code)?,
+                Some(FileRecord::Library(code)) => {
+                    applier.load_library(&code, options.replaces)?;
+                }
                 Some(FileRecord::End) => break,
                 Some(_) => {}
                 None => match source(&self.loading)?.as_slice() {

@@ -304,12 +304,13 @@ pub(super) fn write_keys(
 
 /// `rdb-key-save-delay`: tests want to see a snapshot in the middle.
 fn dawdle(hub: &Hub, keys: u64, is_given_up: &dyn Fn() -> bool) {
-    let delay_us = hub.parameters.number("rdb-key-save-delay");
-    if delay_us == 0 || keys == 0 {
+    let delay_us = || hub.parameters.number("rdb-key-save-delay");
+    let asked_us = delay_us();
+    if asked_us == 0 || keys == 0 {
         return;
     }
-    let until = Instant::now() + Duration::from_micros(delay_us.saturating_mul(keys));
-    while Instant::now() < until && !is_given_up() {
+    let until = Instant::now() + Duration::from_micros(asked_us.saturating_mul(keys));
+    while Instant::now() < until && delay_us() != 0 && !is_given_up() {
         std::thread::sleep(TURN.min(until.saturating_duration_since(Instant::now())));
     }
 }

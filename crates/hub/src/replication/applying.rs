@@ -92,7 +92,7 @@ impl<'a> Applier<'a> {
         } else if let Some(command) = self.data_command(arguments) {
             let mut observer = LiveObserver(self.hub);
             self.reply.clear();
-            let outcome = self.hub.keyspace.execute(
+            let outcome = self.hub.keyspace.execute_told(
                 command,
                 arguments,
                 self.database,
@@ -117,6 +117,7 @@ impl<'a> Applier<'a> {
         }
         let now_ms = unix_ms();
         let mut locked = keyspace.lock(shards);
+        locked.keep_due();
         for one in queued {
             let arguments = one.as_arguments();
             let Some(command) = self.data_command(arguments) else {

@@ -130,7 +130,7 @@ impl LaneReplicas {
 impl Served {
     fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
         self.send(hub, context);
-        let out_bytes = context.out_memory_bytes(self.connection);
+        let out_bytes = context.out_bytes(self.connection);
         self.replica.set_out_bytes(out_bytes as u64);
     }
 
@@ -142,7 +142,11 @@ impl Served {
             }
         }
         loop {
-            if context.out_bytes(self.connection) > OUT_BYTES_MAX {
+            let out_bytes_max = match self.replica.phase() {
+                Phase::Online => STREAM_BYTES_MAX,
+                _ => FILE_BYTES_MAX,
+            };
+            if context.out_bytes(self.connection) > out_bytes_max {
                 // `drained` goes on.
                 return context.watch_drain(self.connection);
             }
@@ -202,7 +206,9 @@ impl Served {
     }
 }
 
-/// Above so many unsent bytes a replica is given no more; the rest waits in the log.
-const OUT_BYTES_MAX: usize = 256 << 10;
+/// Above so many unsent bytes a replica is given no more; the rest waits in the log, or where the
+/// file is made.
+const STREAM_BYTES_MAX: usize = 16 << 10;
+const FILE_BYTES_MAX: usize = 256 << 10;
 /// Bytes copied out of the log under one lock.
-const READ_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 16 << 10;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{FileReader, FileRecord, LoadOptions};
+use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions};
 use tidewire_resp::number::parse_integer;
 use tracing::{info, warn};
 
@@ -99,6 +99,8 @@ impl Master {
                 history: None,
                 applier: Applier::new(&hub),
                 buffer: Vec::new(),
+                on_disk: 0,
+                unsynced: None,
             };
             while !self.is_over() {
                 if let Err(error) = link.run()
@@ -136,6 +138,10 @@ struct Link<'a> {
     applier: Applier<'a>,
     /// What has come and was not read.
     buffer: Vec<u8>,
+    /// Offset behind all that is on this server's disk.
+    on_disk: u64,
+    /// What the disk is waited for: an offset, and where that is in the append-only file.
+    unsynced: Option<(u64, u64)>,
 }
 
 impl Link<'_> {
@@ -155,6 +161,7 @@ impl Link<'_> {
             ["+FULLRESYNC", history, offset] => {
                 let offset = offset.parse().map_err(|_| unexpected(&answer))?;
                 self.history = None;
+                (self.on_disk, self.unsynced) = (0, None);
                 self.master.set_state(LinkState::Loading);
                 self.load(&mut socket)?;
                 self.history = Some((*history).to_owned());
@@ -293,9 +300,27 @@ impl Link<'_> {
         }
     }
 
-    fn acknowledge(&self, socket: &mut TcpStream) -> io::Result<()> {
-        let offset = self.master.offset().to_string();
-        socket.write_all(&request(&["REPLCONF", "ACK", &offset]))
+    fn acknowledge(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        let (log, offset) = (&self.hub.durability.log, self.master.offset());
+        let text = offset.to_string();
+        if !log.is_on() {
+            return socket.write_all(&request(&["REPLCONF", "ACK", &text]));
+        }
+        if let Some((offset, _)) = self.unsynced.take_if(|(_, end)| log.has_synced(*end)) {
+            self.on_disk = offset;
+        }
+        let end = self
+            .hub
+            .keyspace
+            .propagation()
+            .log(Audience::File)
+            .changed();
+        match log.has_synced(end) {
+            true => self.on_disk = offset,
+            false => _ = self.unsynced.get_or_insert((offset, end)),
+        }
+        let on_disk = self.on_disk.to_string();
+        socket.write_all(&request(&["REPLCONF", "ACK", &text, "FACK", &on_disk]))
     }
 
     fn ask(&mut self, socket: &mut TcpStream, words: &[&str]) -> io::Result<String> {

@@ -24,6 +24,8 @@ pub(crate) struct Replica {
     /// Offset of the next byte of the stream that it is to get.
     sent: AtomicU64,
     acked: AtomicU64,
+    /// What it has on its disk, if it says so.
+    acked_on_disk: AtomicU64,
     /// When it was last heard of, ms since the UNIX epoch.
     acked_ms: AtomicI64,
     file: Mutex<File>,
@@ -74,6 +76,7 @@ impl Replica {
             phase: AtomicU8::new(Phase::Waiting as u8),
             sent: AtomicU64::new(0),
             acked: AtomicU64::new(0),
+            acked_on_disk: AtomicU64::new(0),
             acked_ms: AtomicI64::new(now_ms),
             file: Mutex::default(),
             room: Condvar::new(),
@@ -124,8 +127,10 @@ impl Replica {
     }
 
     /// REPLCONF ACK.
-    pub(crate) fn acknowledge(&self, offset: u64, now_ms: i64) {
+    pub(crate) fn acknowledge(&self, offset: u64, on_disk: Option<u64>, now_ms: i64) {
         self.acked.fetch_max(offset, Ordering::AcqRel);
+        self.acked_on_disk
+            .fetch_max(on_disk.unwrap_or(0), Ordering::AcqRel);
         self.heard_of(now_ms);
     }
 
@@ -136,6 +141,11 @@ impl Replica {
     /// Whether it has all before an offset.
     pub(crate) fn has(&self, offset: u64) -> bool {
         self.phase() == Phase::Online && self.acked.load(Ordering::Acquire) >= offset
+    }
+
+    /// Whether it has it on its disk.
+    pub(crate) fn has_on_disk(&self, offset: u64) -> bool {
+        self.has(offset) && self.acked_on_disk.load(Ordering::Acquire) >= offset
     }
 
     /// Whether it follows, and was heard of lately.

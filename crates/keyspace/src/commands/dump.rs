@@ -62,7 +62,7 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
 /// Where the key ends, if the second argument is not 0.
 fn deadline_ms(call: &Call<'_, '_, '_>, absolute: bool) -> Result<Option<i64>> {
     let amount_ms = call.integer(2)?;
-    let from_ms = if absolute { 0 } else { call.view.now_ms };
+    let from_ms = if absolute { 0 } else { call.view.clock_ms };
     match amount_ms {
         0 => Ok(None),
         1.. => amount_ms.checked_add(from_ms).map(Some).ok_or(INVALID_TTL),
@@ -114,7 +114,7 @@ impl RestoreOptions {
 
     /// Sets what the payload's sender knew of the key's use, as far as that is noted now.
     fn note_use(&self, call: &mut Call<'_, '_, '_>, key: Key<'_>) {
-        let (access, now_ms) = (call.view.access(), call.view.now_ms);
+        let (access, now_ms) = (call.view.access(), call.view.clock_ms);
         let used = match access.counts() {
             true => self
                 .frequency

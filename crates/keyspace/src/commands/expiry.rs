@@ -57,7 +57,7 @@ fn set_deadline(call: &mut Call<'_, '_, '_>, form: TimeForm) -> Result {
     let conditions = Conditions::parse(call)?;
     let amount = call.integer(2)?;
     let now_ms = call.view.now_ms;
-    let deadline_ms = form.deadline_ms(amount, now_ms, call.command.name)?;
+    let deadline_ms = form.deadline_ms(amount, call.view.clock_ms, call.command.name)?;
     let key = call.key(1);
     let Some(place) = call.view.find(key) else {
         call.reply.integer(0);

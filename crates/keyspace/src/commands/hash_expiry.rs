@@ -592,7 +592,7 @@ fn deadline_ms(call: &Call<'_, '_, '_>, at: usize, form: TimeForm) -> Result<i64
     if amount < 0 {
         return Err(CommandError::Refused(NEGATIVE_TIME));
     }
-    let deadline_ms = form.deadline_ms(amount, call.view.now_ms, call.command.full_name)?;
+    let deadline_ms = form.deadline_ms(amount, call.view.clock_ms, call.command.full_name)?;
     if deadline_ms > DEADLINE_MS_MAX {
         return Err(CommandError::InvalidExpire(call.command.full_name));
     }

@@ -297,13 +297,7 @@ fn look_up<R>(
         Found::Value(value) => Ok(show(call.reply, Some(value))),
         Found::Missing => Ok(show(call.reply, None)),
         Found::Due => {
-            if let Some(place) = find_to_expire(call, key) {
-                fields::remove(call.view.entry_mut(key, place), field);
-                call.view.propagate_field_gone(key, field);
-                call.view.keyspace.note_expired_fields(1);
-                call.view.changed(key, place, Event::HashExpired);
-                settle(call, key, place);
-            }
+            call.view.expire_field(key, field);
             Ok(show(call.reply, None))
         }
     }

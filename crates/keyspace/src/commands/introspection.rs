@@ -10,7 +10,7 @@ use crate::error::{CommandError, check_arity};
 type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn time(call: &mut Call<'_, '_, '_>) -> Result {
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     call.reply.array(2);
     call.reply.bulk_integer(now_ms.div_euclid(1_000));
     call.reply.bulk_integer(now_ms.rem_euclid(1_000) * 1_000);

@@ -261,7 +261,7 @@ fn reply_use(
 ) -> Result {
     call.view.touches = false;
     let key = call.key(2);
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     if !call.view.exists(key) {
         call.reply.null();
         return Ok(());

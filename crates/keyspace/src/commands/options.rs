@@ -59,7 +59,7 @@ fn deadline_after(call: &Call<'_, '_, '_>, timeout_ms: i64) -> Result<Option<i64
     match timeout_ms {
         0 => Ok(None),
         1.. => {
-            let deadline_ms = call.view.now_ms.checked_add(timeout_ms);
+            let deadline_ms = call.view.clock_ms.checked_add(timeout_ms);
             deadline_ms.map(Some).ok_or(CommandError::TimeoutOutOfRange)
         }
         _ => Err(CommandError::TimeoutNegative),

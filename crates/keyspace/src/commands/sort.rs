@@ -10,6 +10,7 @@ use super::Call;
 use super::options::is;
 use crate::entry::Entry;
 use crate::error::CommandError;
+use crate::fields::Found;
 use crate::list;
 use crate::observer::Event;
 use crate::value::{Text, ValueRef};
@@ -204,7 +205,12 @@ impl<'a> Pattern<'a> {
             return show(text.as_ref().map(Text::as_bytes));
         };
         let fields = view.read(key).and_then(ValueRef::fields);
-        show(fields.and_then(|fields| fields.get(field)))
+        match fields.map_or(Found::Missing, |fields| fields.find(field)) {
+            Found::Value(value) => return show(Some(value)),
+            Found::Missing => {}
+            Found::Due => view.expire_field(key, field),
+        }
+        show(None)
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
     let deadline_ms = match time {
         Some((form, at)) => {
             let amount = call.integer(at)?;
-            Some(form.positive_deadline_ms(amount, call.view.now_ms, call.command.name)?)
+            Some(form.positive_deadline_ms(amount, call.view.clock_ms, call.command.name)?)
         }
         None => None,
     };
@@ -376,7 +376,7 @@ impl SetOptions {
         }
         if let Some((form, at)) = time {
             let amount = call.integer(at)?;
-            let now_ms = call.view.now_ms;
+            let now_ms = call.view.clock_ms;
             let deadline_ms = form.positive_deadline_ms(amount, now_ms, call.command.name)?;
             options.expiry = Expiry::At(deadline_ms);
             options.is_absolute = form == options::AT_MILLISECONDS;
@@ -409,7 +409,7 @@ fn store(call: &mut Call<'_, '_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry
 
 fn set_with_time(call: &mut Call<'_, '_, '_>, form: options::TimeForm) -> Result {
     let amount = call.integer(2)?;
-    let deadline_ms = form.positive_deadline_ms(amount, call.view.now_ms, call.command.name)?;
+    let deadline_ms = form.positive_deadline_ms(amount, call.view.clock_ms, call.command.name)?;
     let key = call.key(1);
     store(call, key, call.argument(3), Expiry::At(deadline_ms));
     tell_set_until(call, key, call.argument(3), deadline_ms);

@@ -73,6 +73,26 @@ impl View<'_, '_> {
         count
     }
 
+    /// Removes a field whose time has come, and with the last one the hash; not where nothing may
+    /// expire now.
+    pub(crate) fn expire_field(&mut self, key: Key<'_>, field: &[u8]) {
+        if self.keyspace.is_expiry_paused(self.now_ms) {
+            return;
+        }
+        let Some(place) = self.find(key) else {
+            return;
+        };
+        fields::remove(self.entry_mut(key, place), field);
+        self.propagate_field_gone(key, field);
+        self.keyspace.note_expired_fields(1);
+        self.changed(key, place, Event::HashExpired);
+        if fields::len(self.entry(key, place)) == 0 {
+            self.remove(key, place, Event::Delete);
+        } else {
+            self.settle_fields(key, place);
+        }
+    }
+
     /// Removes fields whose time has come in a shard that is held, at most `budget`; returns how
     /// many.
     pub(crate) fn expire_fields(&mut self, shard: usize, budget: usize) -> usize {
@@ -151,7 +171,7 @@ impl View<'_, '_> {
         if self.access.counts() {
             return self.count_use(key, place);
         }
-        let used = self.access.initial(self.now_ms);
+        let used = self.access.initial(self.clock_ms);
         let entry = self.entry_mut(key, place);
         if entry.access() != used {
             entry.set_access(used);
@@ -164,7 +184,7 @@ impl View<'_, '_> {
         if self.counted.replace(key.hash) == Some(key.hash) {
             return;
         }
-        let (access, now_ms, database) = (self.access, self.now_ms, self.database);
+        let (access, now_ms, database) = (self.access, self.clock_ms, self.database);
         let shard = self.locked.shard(shard_of(key.hash));
         shard.uses = shard.uses.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let random = hash::mixed(key.hash ^ shard.uses);

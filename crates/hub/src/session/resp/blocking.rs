@@ -16,7 +16,7 @@ use super::observing::Stopwatch;
 use super::scripting::counts_as_write;
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};
-use crate::replication::log_of;
+use crate::replication::{NO_FILE, Wanted};
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
@@ -34,11 +34,9 @@ pub(super) enum Stop {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeoutReply {
     NullArray,
-    /// How many replicas have all before this offset.
-    Replicas(u64),
+    /// How far it has come.
+    Found(Wanted),
     Ok,
-    /// The integer 0, or an array of so many.
-    Zeros(Option<usize>),
     /// Nobody knows what became of this write to the plant.
     PlantWrite(u64),
 }
@@ -219,65 +217,58 @@ impl State {
     /// WAIT: how many replicas have what was changed up to now, when they are enough or the time is
     /// over.
     pub(super) fn wait(&mut self, call: &mut Call<'_>) {
+        if call.hub.replication.master().is_some() {
+            return self.refuse(call, WAIT_ON_REPLICA);
+        }
         let Some(replicas) = parse_integer(&call.arguments[1]) else {
             return self.refuse(call, NOT_INTEGER);
         };
-        let deadline_ms = match timeout_deadline_ms(call, 2) {
-            Ok(deadline_ms) => deadline_ms,
-            Err(text) => return self.refuse(call, text),
-        };
-        let (hub, client) = (call.hub, self.client.id);
-        let offset = log_of(hub).changed();
-        let acked = hub.replication.acked(offset);
-        if acked as i64 >= replicas || self.is_executing {
-            return self.reply(call.context, |reply| reply.integer(acked as i64));
-        }
-        let reply = TimeoutReply::Replicas(offset);
-        self.begin_wait(call, Block::Time, deadline_ms, reply);
-        hub.replication.wait(hub, client, offset, replicas as usize);
-    }
-
-    /// WAITAOF, likewise; nothing is written to disk either.
-    pub(super) fn wait_aof(&mut self, call: &mut Call<'_>) {
-        let local = parse_integer(&call.arguments[1]);
-        let replicas = parse_integer(&call.arguments[2]);
-        let refusal = match (local, replicas) {
-            (None, _) => NOT_INTEGER,
-            (Some(local), _) if !(0..=1).contains(&local) => {
-                "ERR value is out of range, value must between 0 and 1"
-            }
-            (_, None | Some(..0)) => "ERR value is out of range, must be positive",
-            (Some(1), _) if timeout_deadline_ms(call, 3).is_ok() => {
-                "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
-            }
-            _ => "",
-        };
-        if !refusal.is_empty() {
-            return self.refuse(call, refusal);
-        }
-        match timeout_deadline_ms(call, 3) {
+        match timeout_deadline_ms(call, 2) {
             Ok(deadline_ms) => {
-                let replicas = replicas.unwrap_or(0);
-                let reply = TimeoutReply::Zeros(Some(2));
-                self.wait_for_replicas(call, replicas, deadline_ms, reply);
+                let wanted = Wanted::by_replicas(call.hub, replicas.max(0) as usize);
+                self.wait_for_others(call, wanted, deadline_ms);
             }
             Err(text) => self.refuse(call, text),
         }
     }
 
-    fn wait_for_replicas(
-        &mut self,
-        call: &mut Call<'_>,
-        replicas: i64,
-        deadline_ms: Option<i64>,
-        reply: TimeoutReply,
-    ) {
-        if replicas <= 0 || self.is_executing {
-            let hub = call.hub;
-            self.reply(call.context, |out| reply.write(hub, out));
-        } else {
-            self.begin_wait(call, Block::Time, deadline_ms, reply);
+    /// WAITAOF: the same, and they and this server are to have it on their disks.
+    pub(super) fn wait_aof(&mut self, call: &mut Call<'_>) {
+        let local = parse_integer(&call.arguments[1]);
+        let replicas = parse_integer(&call.arguments[2]);
+        let (is_needed, replicas) = match (local, replicas) {
+            (None, _) => return self.refuse(call, NOT_INTEGER),
+            (Some(local), _) if !(0..=1).contains(&local) => {
+                let text = "ERR value is out of range, value must between 0 and 1";
+                return self.refuse(call, text);
+            }
+            (_, None | Some(..0)) => {
+                return self.refuse(call, "ERR value is out of range, must be positive");
+            }
+            (Some(local), Some(replicas)) => (local == 1, replicas as usize),
+        };
+        let deadline_ms = match timeout_deadline_ms(call, 3) {
+            Ok(deadline_ms) => deadline_ms,
+            Err(text) => return self.refuse(call, text),
+        };
+        let hub = call.hub;
+        if hub.replication.master().is_some() {
+            return self.refuse(call, WAITAOF_ON_REPLICA);
+        } else if is_needed && !hub.durability.log.is_on() {
+            return self.refuse(call, NO_FILE);
         }
+        let wanted = Wanted::on_disks(hub, is_needed, replicas);
+        self.wait_for_others(call, wanted, deadline_ms);
+    }
+
+    fn wait_for_others(&mut self, call: &mut Call<'_>, wanted: Wanted, deadline_ms: Option<i64>) {
+        let (hub, client) = (call.hub, self.client.id);
+        if wanted.is_met(hub) || self.is_executing {
+            let found = wanted.reply(hub);
+            return self.reply(call.context, |reply| reply.raw(&found));
+        }
+        self.begin_wait(call, Block::Time, deadline_ms, TimeoutReply::Found(wanted));
+        hub.replication.wait(hub, client, wanted);
     }
 
     pub(super) fn begin_wait(
@@ -391,16 +382,10 @@ impl State {
 impl TimeoutReply {
     fn write(self, hub: &Hub, reply: &mut Writer<'_>) {
         match self {
-            TimeoutReply::Replicas(offset) => reply.integer(hub.replication.acked(offset) as i64),
+            TimeoutReply::Found(wanted) => reply.raw(&wanted.reply(hub)),
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::PlantWrite(_) => reply.error(super::plant::UNBLOCKED),
             TimeoutReply::Ok => reply.ok(),
-            TimeoutReply::Zeros(count) => {
-                if let Some(count) = count {
-                    reply.array(count);
-                }
-                (0..count.unwrap_or(1)).for_each(|_| reply.integer(0));
-            }
         }
     }
 }
@@ -418,4 +403,9 @@ fn timeout_deadline_ms(call: &Call<'_>, index: usize) -> Result<Option<i64>, &'s
     }
 }
 
+const WAIT_ON_REPLICA: &str = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
+     replica is configured to be writable (which is not the default) writes to replicas are just \
+     local and are not propagated.";
+const WAITAOF_ON_REPLICA: &str = "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas \
+     are just local and are not propagated.";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";

@@ -123,6 +123,10 @@ impl State {
                 own = true;
             } else {
                 call.hub.mailboxes()[client.lane].send(Mail::Kill(client.connection));
+                if client.is_replica.load(Ordering::Relaxed) {
+                    let now_ms = call.now_ms();
+                    call.hub.replication.forget(call.hub, client.id, now_ms);
+                }
             }
         }
         if by_address && killed == 0 {
@@ -317,8 +321,9 @@ impl Filter {
 enum Class {
     Normal,
     Pubsub,
-    /// Masters and replicas, of which there are none.
-    Replication,
+    Replica,
+    /// The connection to a master is none of the clients.
+    Master,
 }
 
 impl Class {
@@ -326,7 +331,8 @@ impl Class {
         match text.to_ascii_lowercase().as_slice() {
             b"normal" => Ok(Class::Normal),
             b"pubsub" => Ok(Class::Pubsub),
-            b"master" | b"replica" | b"slave" => Ok(Class::Replication),
+            b"replica" | b"slave" => Ok(Class::Replica),
+            b"master" => Ok(Class::Master),
             _ => {
                 let text = String::from_utf8_lossy(text).replace(['\r', '\n'], " ");
                 Err(format!("ERR Unknown client type '{text}'"))
@@ -335,10 +341,12 @@ impl Class {
     }
 
     fn accepts(self, client: &Client) -> bool {
+        let is_replica = client.is_replica.load(Ordering::Relaxed);
         match self {
-            Class::Normal => !client.is_subscriber(),
-            Class::Pubsub => client.is_subscriber(),
-            Class::Replication => false,
+            Class::Normal => !is_replica && !client.is_subscriber(),
+            Class::Pubsub => !is_replica && client.is_subscriber(),
+            Class::Replica => is_replica,
+            Class::Master => false,
         }
     }
 }

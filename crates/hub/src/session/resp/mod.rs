@@ -421,7 +421,7 @@ impl State {
             return self.refuse_for_now(call, command, text);
         }
         if call.hub.parameters.memory_bytes_max.load(Ordering::Relaxed) != 0
-            && call.hub.make_room(call.context.lane()) == Room::Full
+            && call.hub.make_room(call.context) == Room::Full
             && self.needs_memory(call, command)
         {
             return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);

@@ -185,8 +185,13 @@ impl State {
         let Some(replica) = own.and_then(|own| own.replica.as_ref()) else {
             return;
         };
-        if let Some(offset) = parse_integer(offset).and_then(|offset| u64::try_from(offset).ok()) {
-            replica.acknowledge(offset, call.now_ms());
+        let number = |word: &[u8]| u64::try_from(parse_integer(word)?).ok();
+        if let Some(offset) = number(offset) {
+            let words = call.arguments;
+            let mut pairs = (1..words.len() - 1).step_by(2);
+            let on_disk = pairs.find(|&at| words[at].eq_ignore_ascii_case(b"FACK"));
+            let on_disk = on_disk.and_then(|at| number(&words[at + 1]));
+            replica.acknowledge(offset, on_disk, call.now_ms());
             if replica.phase() == Phase::Loaded {
                 // It has found the file's end; the turn's end sends what comes behind it.
                 replica.set_phase(Phase::Online);

@@ -30,7 +30,7 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
         call.reply.null();
         return Ok(());
     }
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     let last_id = match found {
         Some(place) => stream_at(call, key, place).log.state().last_id,
         None => StreamId::MIN,

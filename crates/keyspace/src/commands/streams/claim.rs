@@ -153,7 +153,7 @@ fn claim<'c>(
     act: impl FnOnce(&mut Claim<'_, '_>, &mut Writer<'_>),
 ) {
     let (name, consumer) = (call.argument(2), call.argument(3));
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     let told = Told::new(call, key.bytes, name);
     let Call { view, reply, .. } = &mut *call;
     let Some(Stream { log, groups }) = Stream::of_mut(view.entry_mut(key, place)) else {
@@ -203,7 +203,7 @@ struct ClaimOptions {
 
 impl ClaimOptions {
     fn parse(call: &Call<'_, '_, '_>) -> Result<Self> {
-        let now_ms = call.view.now_ms;
+        let now_ms = call.view.clock_ms;
         let number = |at, error| parse_integer(call.argument(at)).ok_or(error);
         let mut options = ClaimOptions {
             idle_ms_min: number(4, IDLE_OF_CLAIM)?,

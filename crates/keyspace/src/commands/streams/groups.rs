@@ -76,7 +76,7 @@ pub(in crate::commands) fn xgroup_destroy(call: &mut Call<'_, '_, '_>) -> Result
 
 pub(in crate::commands) fn xgroup_createconsumer(call: &mut Call<'_, '_, '_>) -> Result {
     let (key, place) = find_group(call)?;
-    let (name, now_ms) = (call.argument(4), call.view.now_ms);
+    let (name, now_ms) = (call.argument(4), call.view.clock_ms);
     let group = group_at(call, key, place);
     let is_new = group.is_some_and(|group| group.add_consumer(name, now_ms).1);
     if is_new {

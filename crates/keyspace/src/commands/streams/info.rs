@@ -63,7 +63,7 @@ pub(in crate::commands) fn xinfo_groups(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(in crate::commands) fn xinfo_consumers(call: &mut Call<'_, '_, '_>) -> Result {
     let (key, name) = (call.key(2), call.argument(3));
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     let stream = call.view.read_stream(key)?.ok_or(CommandError::NoSuchKey)?;
     let group = stream.groups.get(name);
     let group = group.ok_or_else(|| no_group(name, key.bytes))?;

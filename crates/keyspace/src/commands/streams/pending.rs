@@ -34,7 +34,7 @@ pub(in crate::commands) fn xack(call: &mut Call<'_, '_, '_>) -> Result {
 pub(in crate::commands) fn xpending(call: &mut Call<'_, '_, '_>) -> Result {
     let filter = Filter::parse(call)?;
     let (key, group_name) = (call.key(1), call.argument(2));
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     let stream = call.view.read_stream(key)?;
     let group = stream.and_then(|stream| stream.groups.get(group_name));
     let Some(group) = group else {

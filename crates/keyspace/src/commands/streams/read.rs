@@ -60,7 +60,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
         }
         reads.push(GroupRead::parse(call.argument(at + request.keys.len()))?);
     }
-    let now_ms = call.view.now_ms;
+    let now_ms = call.view.clock_ms;
     let mut reply = StreamsReply::default();
     call.tell_no_request();
     for (at, read) in request.keys.clone().zip(reads) {

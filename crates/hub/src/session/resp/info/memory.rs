@@ -118,7 +118,10 @@ pub(super) fn memory(hub: &Hub, _: u64, out: &mut String) {
     );
     line(out, "mem_fragmentation_bytes", excess);
     let stream = StreamStatus::of(hub);
-    let replicas = hub.replication.stream_bytes(hub);
+    let replicas = match hub.replication.count() {
+        0 => 0,
+        _ => hub.replication.stream_bytes(hub),
+    };
     line(out, "mem_not_counted_for_evict", hub.uncounted_bytes());
     line(out, "mem_replication_backlog", stream.kept);
     line(out, "mem_total_replication_buffers", stream.kept + replicas);
