@@ -228,8 +228,8 @@ impl<'k> Locked<'k> {
         self.touches = false;
     }
 
-    /// What runs is told by another server, which says itself when the time of a key has come: until
-    /// then it is there.
+    /// What runs is told by another server, which says itself when the time of a key has come:
+    /// until then it is there.
     pub fn keep_due(&mut self) {
         self.keeps_due = true;
     }

@@ -283,8 +283,8 @@ fn go_on_without_refused_settings(harness: &Path) -> Result<(), Failure> {
     fs::write(harness, changed).map_err(failed)
 }
 
-/// Leaves out what the file on scripts asks of the debugger between its tests, where a refusal would
-/// end the file. The tests that need the debugger are exceptions.
+/// Leaves out what the file on scripts asks of the debugger between its tests, where a refusal
+/// would end the file. The tests that need the debugger are exceptions.
 fn go_on_without_debugger(file: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", file.display()));
     let text = fs::read_to_string(file).map_err(failed)?;

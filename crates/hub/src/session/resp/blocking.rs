@@ -12,8 +12,8 @@ use tidewire_resp::{ArgumentList, Writer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::declared::counts_as_write;
 use super::observing::Stopwatch;
-use super::scripting::counts_as_write;
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::replication::{NO_FILE, Wanted};

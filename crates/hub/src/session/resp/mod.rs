@@ -6,6 +6,7 @@ mod blocking;
 mod client;
 mod connection;
 mod debug;
+mod declared;
 mod functions;
 mod info;
 mod memory;

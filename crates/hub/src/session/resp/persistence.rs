@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::Command;
 
-use super::scripting::{counts_as_write, forget_functions};
+use super::declared::counts_as_write;
+use super::scripting::forget_functions;
 use super::{Call, State};
 use crate::durability::{Job, LOADING_TEXT, Requested};
 

@@ -7,7 +7,7 @@ use tidewire_keyspace::{Audience, Command, Unit};
 use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
 
-use super::scripting::may_be_stale;
+use super::declared::may_be_stale;
 use super::transaction::TOO_FEW_REPLICAS;
 use super::{Call, RespSession, State};
 use crate::hub::Hub;

@@ -103,49 +103,6 @@ pub(crate) fn forget_functions(hub: &Hub, lane: usize) {
     });
 }
 
-/// What the script of a command says of itself, if the command runs one that is known.
-fn declared_flags(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> Option<ScriptFlags> {
-    let script = ScriptCommand::of_command(command)?;
-    hub.scripting.flags(script.form, arguments.get(1)?)
-}
-
-/// Whether a command is a write. A script that says what it does is believed.
-pub(super) fn is_write(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-    match declared_flags(hub, command, arguments) {
-        Some(flags) => !flags.has(ScriptFlags::NO_WRITES),
-        None => command.has_flag("write"),
-    }
-}
-
-/// Whether a command is executed by a replica that has lost its master, likewise.
-pub(super) fn may_be_stale(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-    match declared_flags(hub, command, arguments) {
-        Some(flags) => flags.has(ScriptFlags::ALLOW_STALE),
-        None => command.has_flag("stale"),
-    }
-}
-
-/// Whether a command counts as a write: whatever a replica would have to hear of. A script that
-/// says what it does is believed.
-pub(super) fn counts_as_write(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-    if let Some(flags) = declared_flags(hub, command, arguments) {
-        return !flags.has(ScriptFlags::NO_WRITES);
-    }
-    crate::waiting::Pause::counts_as_write(command)
-}
-
-/// Whether a command is refused while memory is full.
-pub(super) fn needs_memory(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-    if let Some(script) = ScriptCommand::of_command(command) {
-        let flags = arguments
-            .get(1)
-            .and_then(|name| hub.scripting.flags(script.form, name));
-        let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
-        return flags.is_some_and(|flags| !flags.has(frugal));
-    }
-    command.has_flag("denyoom")
-}
-
 impl State {
     /// Refuses a command because a script has run for too long; false if none has, or the command
     /// is one of the few that are executed meanwhile.

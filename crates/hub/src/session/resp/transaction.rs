@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
 use tidewire_resp::{ArgumentList, Arguments, Writer};
 
+use super::declared::{counts_as_write, is_write, needs_memory};
 use super::observing::Stopwatch;
-use super::scripting::{ScriptCommand, counts_as_write, is_write, needs_memory};
+use super::scripting::ScriptCommand;
 use super::{Call, State};
 use crate::hub::{Hub, LiveObserver};
 
