@@ -24,6 +24,13 @@ impl State {
     /// A transport is there: greets the peer.
     pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, is_ours: bool) {
         let peer_address = crate::transport::remote_address(&descriptor);
+        let is_local = peer_address.is_some_and(|address| address.ip().is_loopback());
+        if is_local
+            && self.options.send_buffer_bytes < 0
+            && let Some(bytes) = self.local_send_bytes()
+        {
+            crate::transport::shorten(&descriptor, bytes);
+        }
         let Some(mut link) = self.new_link(key, descriptor, is_ours) else {
             return self.lose(key, Loss::ByUs);
         };
@@ -48,6 +55,22 @@ impl State {
             return self.raw_ready(key);
         }
         self.flush(key);
+    }
+
+    /// The send buffer of a connection within the machine, where a message that a peer has no room
+    /// for waits with its sender. Where it would be dropped the kernel may keep what it can.
+    fn local_send_bytes(&self) -> Option<usize> {
+        match self.kind {
+            SocketType::Push | SocketType::Dealer | SocketType::Pair | SocketType::Req => {
+                Some(LOCAL_SEND_BYTES)
+            }
+            // It is asked for each of its peers whether there is room.
+            SocketType::Router if self.options.router_mandatory => Some(LOCAL_SEND_BYTES / 2),
+            SocketType::Pub | SocketType::Xpub if self.options.xpub_no_drop => {
+                Some(LOCAL_SEND_BYTES)
+            }
+            _ => None,
+        }
     }
 
     /// What is spoken with a new peer; `None`: there is no way to begin.
@@ -652,6 +675,9 @@ impl State {
 
 /// Frames longer than this that are not all here are read straight into their message.
 const STREAMED_BYTES_MIN: u64 = 8 << 10;
+/// Measured with 64 KiB messages, PUSH to PULL: half as many again as without. At half of it a
+/// message of 256 KiB takes twice as long.
+const LOCAL_SEND_BYTES: usize = 256 << 10;
 /// What libzmq reports where a ZAP handler is missing.
 const EFAULT: u64 = 14;
 const ETIMEDOUT: u64 = 110;

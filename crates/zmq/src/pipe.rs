@@ -19,6 +19,8 @@ pub(crate) struct PipeEnd {
     inbox: VecDeque<Item>,
     /// Messages read of which the writer has not been told.
     untold: usize,
+    /// After how many it is told; 0: not known yet.
+    told_after: usize,
 }
 
 /// What travels through a pipe.
@@ -42,6 +44,8 @@ pub(crate) struct Hello {
 struct Shared {
     ways: [Way; 2],
     ends: [OnceLock<End>; 2],
+    /// One of the ends wants the last message alone.
+    conflates: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -72,6 +76,7 @@ impl PipeEnd {
         let shared = Arc::new(Shared {
             ways: [Way::default(), Way::default()],
             ends: [OnceLock::new(), OnceLock::new()],
+            conflates: AtomicBool::new(false),
         });
         let first = PipeEnd::of(Arc::clone(&shared), 0);
         let second = PipeEnd::of(shared, 1);
@@ -85,11 +90,15 @@ impl PipeEnd {
             side,
             inbox: VecDeque::new(),
             untold: 0,
+            told_after: 0,
         }
     }
 
     /// Says whose end this is; once.
     pub(crate) fn introduce(&self, signal: Arc<Signal>, hello: Hello) {
+        if hello.conflates {
+            self.shared.conflates.store(true, Ordering::Release);
+        }
         let _ = self.shared.ends[self.side].set(End {
             signal,
             send_high_water: AtomicUsize::new(hello.send_high_water),
@@ -125,10 +134,7 @@ impl PipeEnd {
     }
 
     fn conflates(&self) -> bool {
-        let ends = &self.shared.ends;
-        ends.iter()
-            .filter_map(OnceLock::get)
-            .any(|end| end.hello.conflates)
+        self.shared.conflates.load(Ordering::Acquire)
     }
 
     /// Whether a message can be written; if not, the reader will ring when it can.
@@ -158,9 +164,9 @@ impl PipeEnd {
         written.wrapping_sub(way.read.load(Ordering::Relaxed))
     }
 
-    /// Writes the frames of one message; the last alone is without `more`.
+    /// Writes one message: `head`, each with more to follow, then `last`.
     #[inline]
-    pub(crate) fn write(&self, frames: impl Iterator<Item = Message>) {
+    pub(crate) fn write(&self, head: impl Iterator<Item = Message>, last: Message) {
         let way = &self.shared.ways[self.side];
         {
             let mut queue = way.queue.lock();
@@ -168,7 +174,10 @@ impl PipeEnd {
                 way.read.fetch_add(queue.len(), Ordering::Relaxed);
                 queue.clear();
             }
-            queue.extend(frames.map(Item::Frame));
+            for frame in head {
+                queue.push_back(Item::Frame(frame));
+            }
+            queue.push_back(Item::Frame(last));
             way.has_items.store(true, Ordering::Release);
         }
         let written = way.written.load(Ordering::Relaxed);
@@ -200,14 +209,8 @@ impl PipeEnd {
     /// The next item, frame by frame.
     #[inline]
     pub(crate) fn read(&mut self) -> Option<Item> {
-        if self.inbox.is_empty() {
-            let way = &self.shared.ways[1 - self.side];
-            if !way.has_items.load(Ordering::Acquire) {
-                return None;
-            }
-            let mut queue = way.queue.lock();
-            std::mem::swap(&mut *queue, &mut self.inbox);
-            way.has_items.store(false, Ordering::Release);
+        if self.inbox.is_empty() && !self.fetch() {
+            return None;
         }
         let item = self.inbox.pop_front()?;
         if matches!(&item, Item::Frame(message) if !message.more()) {
@@ -216,12 +219,53 @@ impl PipeEnd {
         Some(item)
     }
 
+    /// The next message, if it is one of a single frame.
+    #[inline]
+    pub(crate) fn read_single(&mut self) -> Option<Message> {
+        if self.inbox.is_empty() && !self.fetch() {
+            return None;
+        }
+        match self.inbox.front() {
+            Some(Item::Frame(message)) if !message.more() => {}
+            _ => return None,
+        }
+        let item = self.inbox.pop_front();
+        self.has_read();
+        match item {
+            Some(Item::Frame(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Takes out all that the other end has written, in one go. Whether there was anything.
+    fn fetch(&mut self) -> bool {
+        let way = &self.shared.ways[1 - self.side];
+        if !way.has_items.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut queue = way.queue.lock();
+        std::mem::swap(&mut *queue, &mut self.inbox);
+        way.has_items.store(false, Ordering::Release);
+        !self.inbox.is_empty()
+    }
+
     /// The writer learns of room when half of the pipe is read, as with libzmq: a line of memory
     /// that both want is touched no more often than that.
+    #[inline]
     fn has_read(&mut self) {
         self.untold += 1;
-        if self.untold < self.told_after() {
-            return;
+        if self.untold >= self.told_after {
+            self.tell_read();
+        }
+    }
+
+    #[cold]
+    fn tell_read(&mut self) {
+        if self.told_after == 0 {
+            self.told_after = self.known_told_after();
+            if self.untold < self.told_after {
+                return;
+            }
         }
         let untold = std::mem::take(&mut self.untold);
         let way = &self.shared.ways[1 - self.side];
@@ -233,7 +277,7 @@ impl PipeEnd {
     }
 
     /// The messages after which the writer is told that they are read.
-    fn told_after(&self) -> usize {
+    fn known_told_after(&self) -> usize {
         let hello = |side: usize| self.shared.ends[side].get().map(|end| &end.hello);
         match (hello(1 - self.side), hello(self.side)) {
             (Some(writer), Some(reader)) if !writer.conflates && !reader.conflates => {

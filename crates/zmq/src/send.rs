@@ -128,6 +128,7 @@ impl State {
             Target::Peer(key) if self.kind == SocketType::Stream && last.bytes().is_empty() => {
                 self.lose(key, crate::endpoint::Loss::ByUs);
             }
+            Target::Peer(key) if head.is_empty() => self.transmit(key, std::iter::empty(), last),
             Target::Peer(key) => self.transmit(key, head.drain(..), last),
             Target::Matched => self.publish(&mut head, last),
             Target::Everybody => {

@@ -277,7 +277,7 @@ impl State {
         peer.counters.sent += 1;
         match &mut peer.link {
             Link::Pipe(pipe) => {
-                return pipe.write(head.chain(std::iter::once(last.into_message())));
+                return pipe.write(head, last.into_message());
             }
             Link::Stream(link)
                 if link.is_ready()

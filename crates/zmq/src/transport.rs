@@ -218,6 +218,13 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
     }
 }
 
+/// Gives a connection within the machine a send buffer as a Unix socket has it. The megabytes that
+/// it would grow to are of use over a distance; here they push each other out of the caches, and
+/// the sender hears of a slow receiver late.
+pub(crate) fn shorten(descriptor: &OwnedFd, bytes: usize) {
+    let _ = sockopt::set_socket_send_buffer_size(descriptor, bytes);
+}
+
 pub(crate) fn local_address(descriptor: &OwnedFd) -> Option<SocketAddr> {
     internet(net::getsockname(descriptor).ok()?)
 }

@@ -74,12 +74,13 @@ impl State {
                 frames.extend([b"PLAIN".to_vec(), username.clone(), password.clone()]);
             }
         }
-        let last = frames.len() - 1;
-        pipe.write(frames.into_iter().enumerate().map(|(index, frame)| {
+        let last = frames.pop().map(Message::from_vec).unwrap_or_default();
+        let head = frames.into_iter().map(|frame| {
             let mut message = Message::from_vec(frame);
-            message.set_more(index < last);
+            message.set_more(true);
             message
-        }));
+        });
+        pipe.write(head, last);
         // The handler may be driven by nobody at the moment.
         pipe.ring();
         peer.zap = Some(Inquiry {

@@ -68,8 +68,24 @@ impl Copied {
             .run()
     }
 
-    /// Runs the tests of these names, or all, with the library in the folder.
+    /// Runs the tests of these names, or all, with the library in the folder. What fails is run
+    /// once more: some wait for a time that a busy machine does not keep.
     pub(super) fn run(
+        &self,
+        shell: &Shell,
+        library: &Path,
+        names: &[String],
+    ) -> Result<BTreeMap<String, Case>, Failure> {
+        let mut cases = self.run_once(shell, library, names)?;
+        let failed = cases.iter().filter(|(_, case)| !case.passed);
+        let failed: Vec<String> = failed.map(|(name, _)| name.clone()).collect();
+        if !failed.is_empty() {
+            cases.extend(self.run_once(shell, library, &failed)?);
+        }
+        Ok(cases)
+    }
+
+    fn run_once(
         &self,
         shell: &Shell,
         library: &Path,
