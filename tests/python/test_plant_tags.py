@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 import redis
+import zmq
 
 from support import BINARY, PATIENCE_S, Program, environment, eventually, free_ports
 
@@ -187,6 +188,24 @@ def test_zeromq_subscribers_get_the_same_topics(hub):
     hub.push().send_multipart([b"mx:Tank1.Level", b"1"])
     eventually(lambda: hub.info("topics")["zmq_rejected_messages"] == 1, "a refused PUSH")
     assert "live source" in refusal(hub.redis(), "PUBLISH", "mx:Tank1.Level", "1")
+
+
+def test_a_zeromq_peer_can_ask_for_tags_on_the_router_port(hub):
+    asker = hub.zmq(zmq.REQ, port=hub.router_port)
+
+    def ask(*frames):
+        asker.send_multipart(frames)
+        return asker.recv_multipart()
+
+    assert ask(b"GET", b"mx:Tank1.Setpoint") == [b"NIL"], "the plant has not answered yet"
+    eventually(lambda: ask(b"GET", b"mx:Tank1.Setpoint")[0] == b"OK", "a value")
+    word, text = ask(b"GET", b"mx:Tank1.Setpoint")
+    value = json.loads(text)
+    assert (value["tag"], value["quality"], value["snapshot"]) == ("Tank1.Setpoint", GOOD, True)
+    several = ask(b"MGET", b"mx:Tank1.Setpoint", b"mx:Tank1.Nothing")
+    assert several == [b"OK", b"mx:Tank1.Setpoint", text]
+    assert b"mx:Tank1.Setpoint" in ask(b"LIST", b"mx:")
+    assert ask(b"SNAPSHOT", b"mx:Tank1.")[-2:] == [b"mx:Tank1.Setpoint", text]
 
 
 def test_set_writes_to_the_plant_and_ends_with_its_own_answer(hub):
