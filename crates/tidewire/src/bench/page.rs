@@ -214,7 +214,7 @@ fn cannot(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 const PAGE: &str = "docs/PERFORMANCE.md";
 const PLOTS: &str = "docs/bench";
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     Section {
         subject: "resp",
         title: "GET and SET",
@@ -258,6 +258,10 @@ const SECTIONS: [Section; 11] = [
     Section {
         subject: "mx",
         title: "The NMX codec",
+    },
+    Section {
+        subject: "plant",
+        title: "Plant tags, from the peer to the last value",
     },
 ];
 
