@@ -213,6 +213,7 @@ impl HubLane {
         if self.lane == 0 && self.hub.replication.is_swept(&self.hub) {
             let now_ms = (context.unix_ns() / 1_000_000) as i64;
             self.hub.replication.sweep(&self.hub, now_ms);
+            self.hub.follow_stop();
         }
         self.sessions.replicas.sweep(&self.hub, context);
         for source in &mut self.sources {

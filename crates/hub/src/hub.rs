@@ -42,6 +42,7 @@ use crate::session::resp::{NO_KEY, no_command_text};
 use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
+use crate::stopping::Stopping;
 use crate::subscriptions::Subscriptions;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
@@ -187,6 +188,8 @@ pub struct Hub {
     pub(crate) pause: Pause,
     /// SHUTDOWN: whoever runs the hub is asked to stop it.
     pub stop_asked: AtomicBool,
+    /// SHUTDOWN that waits for replicas.
+    pub(crate) stopping: Stopping,
     /// Clients that were one too many.
     pub(crate) rejected_clients: AtomicU64,
     /// Clients cut off because of a request longer than `client-query-buffer-limit`.
@@ -384,6 +387,7 @@ impl Hub {
             command_errors: AtomicU64::new(0),
             watching_clients: AtomicU64::new(0),
             stop_asked: AtomicBool::new(false),
+            stopping: Stopping::default(),
             rejected_clients: AtomicU64::new(0),
             query_cut_off: AtomicU64::new(0),
             access,

@@ -107,6 +107,8 @@ mod sessions;
 
 mod statistics;
 
+mod stopping;
+
 mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 

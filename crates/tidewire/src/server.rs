@@ -28,7 +28,10 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     }
     let server = Server::start(&config, Listeners::bind(&config)?)?;
     info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
-    while !stop.is_asked() && !server.hub.stop_asked.load(Ordering::Acquire) {
+    while !server.hub.stop_asked.load(Ordering::Acquire) {
+        if stop.is_asked() && server.hub.may_stop_by_signal() {
+            break;
+        }
         std::thread::sleep(POLL_INTERVAL);
         server.check()?;
     }

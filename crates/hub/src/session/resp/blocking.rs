@@ -214,6 +214,12 @@ impl State {
         }));
     }
 
+    /// SHUTDOWN: the connection ends with the process, or the client hears that nothing came of it.
+    pub(super) fn wait_for_end(&mut self, call: &mut Call<'_>) {
+        self.begin_wait(call, Block::Time, None, TimeoutReply::Ok);
+        call.hub.await_stop(self.client.id);
+    }
+
     /// WAIT: how many replicas have what was changed up to now, when they are enough or the time is
     /// over.
     pub(super) fn wait(&mut self, call: &mut Call<'_>) {

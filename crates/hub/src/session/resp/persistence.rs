@@ -1,13 +1,12 @@
 //! Commands about what outlives the process.
 
-use std::sync::atomic::Ordering;
-
 use tidewire_keyspace::Command;
 
 use super::declared::counts_as_write;
 use super::scripting::forget_functions;
 use super::{Call, State};
 use crate::durability::{Job, LOADING_TEXT, Requested};
+use crate::stopping::{NOT_STOPPED, Stop, StopOrder};
 
 impl State {
     /// Why a command is refused because keys are loaded, or cannot be saved.
@@ -72,25 +71,31 @@ impl State {
     }
 
     pub(super) fn shutdown(&mut self, call: &mut Call<'_>) {
-        let (mut saves, mut is_forced) = (None, false);
+        let mut order = StopOrder::default();
+        let saves = &mut order.saves;
         for option in call.arguments.tail(1) {
             match option.to_ascii_uppercase().as_slice() {
-                b"NOSAVE" if saves != Some(true) => saves = Some(false),
-                b"SAVE" if saves != Some(false) => saves = Some(true),
-                b"NOW" => {}
-                b"FORCE" => is_forced = true,
-                b"ABORT" if call.arguments.len() == 2 => {
-                    return self.refuse(call, "ERR No shutdown in progress.");
-                }
+                b"NOSAVE" if *saves != Some(true) => *saves = Some(false),
+                b"SAVE" if *saves != Some(false) => *saves = Some(true),
+                b"NOW" => order.is_immediate = true,
+                b"FORCE" => order.is_forced = true,
+                b"ABORT" if call.arguments.len() == 2 => return self.abort_shutdown(call),
                 _ => return self.refuse(call, "ERR syntax error"),
             }
         }
-        if !call.hub.durability.prepare_shutdown(call.hub, saves) && !is_forced {
-            return self.refuse(call, "ERR Errors trying to SHUTDOWN. Check logs.");
+        match call.hub.stop(order) {
+            // The connection ends with the server, and tells the client of that.
+            Stop::Ends => self.closing = true,
+            Stop::Waits => self.wait_for_end(call),
+            Stop::Failed => self.refuse(call, NOT_STOPPED),
         }
-        call.hub.stop_asked.store(true, Ordering::Release);
-        // The connection ends with the server, and tells the client of that.
-        self.closing = true;
+    }
+
+    fn abort_shutdown(&self, call: &mut Call<'_>) {
+        match call.hub.abort_stop() {
+            true => self.reply(call.context, |reply| reply.ok()),
+            false => self.refuse(call, "ERR No shutdown in progress."),
+        }
     }
 
     pub(super) fn debug_reload(&self, call: &mut Call<'_>) {

@@ -1,0 +1,96 @@
+"""CONFIG SET port and bind: where clients connect is changed while others are served."""
+
+import socket
+
+import pytest
+import redis
+
+from support import eventually, free_ports
+
+
+def can_connect(port, host="127.0.0.1"):
+    try:
+        with redis.Redis(host=host, port=port, socket_timeout=5) as client:
+            return client.ping()
+    except redis.ConnectionError:
+        return False
+
+
+@pytest.fixture(params=["1", "3"])
+def lanes_hub(start_hub, request):
+    """With one lane, which listens itself, and with several, of which one does."""
+    return start_hub("--lanes", request.param)
+
+
+def test_the_port_is_another_and_who_is_connected_stays(lanes_hub):
+    (port,) = free_ports(1)
+    clients = [lanes_hub.redis(single_connection_client=True) for _ in range(6)]
+    for one in clients:
+        one.ping()
+    old = lanes_hub.resp_port
+    clients[0].config_set("port", port)
+    assert not can_connect(old)
+    assert can_connect(port)
+    assert all(one.ping() for one in clients)
+    assert clients[1].config_get("port") == {"port": str(port)}
+    assert clients[1].info("server")["tcp_port"] == port
+    new = redis.Redis(port=port, single_connection_client=True)
+    assert new.client_info()["laddr"] == f"127.0.0.1:{port}"
+    new.close()
+    clients[2].config_set("port", old)
+    assert can_connect(old) and not can_connect(port)
+
+
+def test_a_port_that_is_taken_changes_nothing(hub):
+    client = hub.redis(single_connection_client=True)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with pytest.raises(redis.ResponseError, match="Unable to listen on this port"):
+            client.execute_command("CONFIG", "SET", "timeout", "70", "port", taken)
+    assert client.config_get("port", "timeout") == {"port": str(hub.resp_port), "timeout": "0"}
+    assert can_connect(hub.resp_port)
+    with pytest.raises(redis.ResponseError, match="Failed to bind to specified addresses"):
+        client.config_set("bind", "999.999.999.999")
+    assert client.config_get("bind") == {"bind": "127.0.0.1"}
+    assert can_connect(hub.resp_port)
+
+
+def test_addresses_come_and_go(lanes_hub):
+    client = lanes_hub.redis(single_connection_client=True)
+    port = lanes_hub.resp_port
+    assert not can_connect(port, "127.0.0.2")
+    client.config_set("bind", "127.0.0.1 127.0.0.2")
+    assert can_connect(port, "127.0.0.2") and can_connect(port)
+    client.config_set("bind", "* -::*")
+    assert can_connect(port, "127.0.0.3") and can_connect(port)
+    client.config_set("bind", "127.0.0.2")
+    assert can_connect(port, "127.0.0.2") and not can_connect(port)
+    client.config_set("bind", "")
+    assert not can_connect(port, "127.0.0.2")
+    client.config_set("bind", "127.0.0.1")
+    assert can_connect(port)
+
+
+def test_a_redis_conf_may_leave_the_socket_alone(start, tmp_path):
+    path, conf = tmp_path / "redis.sock", tmp_path / "redis.conf"
+    (port,) = free_ports(1)
+    conf.write_text(f'port {port}\nbind ""\nunixsocket {path}\nsave ""\n')
+    others = ["--zmq-pub", "tcp://127.0.0.1:0", "--zmq-pull", "tcp://127.0.0.1:0"]
+    others += ["--zmq-router", "tcp://127.0.0.1:0", "--feed", "127.0.0.1:0"]
+    start("serve", "--lanes", "2", "--redis-conf", str(conf), *others)
+    eventually(path.exists, "the socket is there")
+    client = redis.Redis(unix_socket_path=str(path), single_connection_client=True)
+    assert client.config_get("bind") == {"bind": ""} and not can_connect(port)
+    client.config_set("bind", "127.0.0.1")
+    assert can_connect(port)
+    client.execute_command("CONFIG", "REWRITE")
+    assert f"port {port}\nbind 127.0.0.1\n" in conf.read_text()
+    client.close()
+
+
+def test_a_place_to_listen_is_no_parameter_of_the_command_line(start):
+    program = start("serve", "--set", "port=7000")
+    assert program.wait() == 2
+    assert "--resp says where Redis clients connect" in program.stderr

@@ -1,0 +1,83 @@
+"""SHUTDOWN with replicas: they get what they lack first, and ABORT takes it back."""
+
+import threading
+
+import pytest
+import redis
+
+from support import eventually
+
+
+@pytest.fixture
+def lagging(hub):
+    """A replica that follows the stream and never says that it has anything of it."""
+    replica = hub.resp()
+    replica.sendall(b"REPLCONF capa eof\r\nPSYNC ? -1\r\n")
+    client = hub.redis(single_connection_client=True)
+    eventually(lambda: client.info("replication").get("slave0", {}).get("state") == "online",
+               "the replica follows")
+    yield replica
+    replica.close()
+    if hub.process.poll() is None:
+        # A signal would wait for it as well.
+        eventually(lambda: client.info("replication")["connected_slaves"] == 0, "it is gone")
+
+
+def shut_down(hub, *words):
+    """Sends SHUTDOWN from a thread of its own; what came of it is told by the list."""
+    outcome = []
+
+    def run():
+        client = hub.redis(single_connection_client=True)
+        try:
+            outcome.append(client.execute_command("SHUTDOWN", *words))
+        except redis.RedisError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def test_without_replicas_there_is_nothing_to_abort(hub):
+    with pytest.raises(redis.ResponseError, match="No shutdown in progress"):
+        hub.redis().execute_command("SHUTDOWN", "ABORT")
+
+
+def test_a_wait_for_replicas_is_aborted(hub, lagging):
+    client, writer = (hub.redis(single_connection_client=True) for _ in range(2))
+    client.set("key", "value")
+    thread, outcome = shut_down(hub, "NOSAVE")
+    eventually(lambda: client.info("clients")["blocked_clients"] == 1, "SHUTDOWN waits")
+    assert client.get("key") == b"value"
+    # Nothing that a replica would have to hear of is executed meanwhile.
+    held = threading.Thread(target=writer.set, args=("key", "other"))
+    held.start()
+    eventually(lambda: client.info("clients")["blocked_clients"] == 2, "the write waits")
+    assert client.get("key") == b"value"
+    assert client.execute_command("SHUTDOWN", "ABORT")
+    thread.join()
+    held.join()
+    assert str(outcome[0]) == "Errors trying to SHUTDOWN. Check logs."
+    assert client.get("key") == b"other"
+
+
+def test_nobody_is_waited_for_now(hub, lagging):
+    hub.redis().set("key", "value")
+    thread, outcome = shut_down(hub, "NOW", "NOSAVE")
+    thread.join()
+    assert hub.wait() == 0
+    assert isinstance(outcome[0], redis.ConnectionError)
+
+
+def test_the_wait_ends_with_its_time(start_hub):
+    hub = start_hub("--set", "shutdown-timeout=1")
+    replica = hub.resp()
+    replica.sendall(b"PSYNC ? -1\r\n")
+    client = hub.redis(single_connection_client=True)
+    eventually(lambda: client.info("replication").get("slave0", {}).get("state") == "online",
+               "the replica follows")
+    client.set("key", "value")
+    thread, _ = shut_down(hub, "NOSAVE")
+    thread.join()
+    assert hub.wait() == 0
