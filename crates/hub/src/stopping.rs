@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::hub::{Hub, Mail, unix_ms};
-use crate::replication::log_of;
+use crate::replication::{Wanted, log_of};
 
 /// The end that has been asked for.
 #[derive(Debug, Default)]
@@ -170,7 +170,7 @@ impl Hub {
     /// Whether a replica has not said yet that it has everything.
     fn replicas_lag(&self) -> bool {
         let count = self.replication.count();
-        count > 0 && self.replication.acked(log_of(self).changed()) < count
+        count > 0 && !Wanted::by_replicas(self, count).is_met(self)
     }
 }
 
