@@ -1,9 +1,11 @@
 //! Other people's clients in their own languages, and the job queues that are built on them,
 //! against one running server: `tests/clients`.
 
+mod zeromq;
+
 use crate::counts::{Counts, number_before};
 use crate::server::{Kind, Server, build};
-use crate::shell::{Failure, Output, Shell};
+use crate::shell::{Failure, Output, Program, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,17 +38,24 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         ("databento", &[["python3", "--version"]], Run::databento),
     ];
     for (name, tools, language) in languages {
-        let missing = tools
-            .iter()
-            .find(|[tool, question]| !shell.program(tool, [question]).succeeds());
-        if let Some([tool, _]) = missing {
-            println!("{tool} is absent: the tests of tests/clients/{name} are skipped");
-            continue;
+        if has_tools(shell, name, tools) {
+            println!("--- {name}");
+            language(&run, counts)?;
         }
-        println!("--- {name}");
-        language(&run, counts)?;
     }
-    Ok(())
+    drop(server);
+    zeromq::run(&run, &binary, counts)
+}
+
+/// Whether all that a language's tests need is there; says what is not.
+fn has_tools(shell: &Shell, name: &str, tools: &[[&str; 2]]) -> bool {
+    let missing = tools
+        .iter()
+        .find(|[tool, question]| !shell.program(tool, [question]).succeeds());
+    if let Some([tool, _]) = missing {
+        println!("{tool} is absent: the tests of tests/clients/{name} are skipped");
+    }
+    missing.is_none()
 }
 
 type Language = fn(&Run, &mut Counts) -> Result<(), Failure>;
@@ -97,34 +106,43 @@ impl Run {
     /// Jedis, Lettuce and Redisson, as `pom.xml` has them.
     fn java(&self, counts: &mut Counts) -> Result<(), Failure> {
         let folder = self.copy("java")?;
-        self.installed(&folder, "pom.xml", || {
-            let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
-            let arguments = ["--quiet", "--batch-mode", goal, "-DoutputDirectory=jars"];
-            self.shell.program("mvn", arguments).folder(&folder).run()
-        })?;
+        self.fetch_jars(&folder)?;
         for test in ["JedisTest", "QueueTest"] {
-            let arguments = [
-                "-d",
-                "classes",
-                "-Xlint:-options",
-                "-nowarn",
-                "-cp",
-                "jars/*",
-            ];
-            self.shell
-                .program("javac", arguments)
-                .argument(format!("{test}.java"))
-                .folder(&folder)
-                .run()?;
             let program = self
-                .shell
-                .program("java", ["-cp", "classes:jars/*", test])
-                .folder(&folder)
+                .compile(&folder, test)?
                 .env("TIDEWIRE_PORT", &self.port);
             let output: Output = program.capture()?;
             counts.add(parse_java(&output.text), &output, test)?;
         }
         Ok(())
+    }
+
+    /// Fetches what `pom.xml` names into `jars`.
+    fn fetch_jars(&self, folder: &Path) -> Result<(), Failure> {
+        self.installed(folder, "pom.xml", || {
+            let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+            let arguments = ["--quiet", "--batch-mode", goal, "-DoutputDirectory=jars"];
+            self.shell.program("mvn", arguments).folder(folder).run()
+        })
+    }
+
+    /// Compiles a class of tests; the program that runs it.
+    fn compile(&self, folder: &Path, test: &str) -> Result<Program, Failure> {
+        let arguments = [
+            "-d",
+            "classes",
+            "-Xlint:-options",
+            "-nowarn",
+            "-cp",
+            "jars/*",
+        ];
+        self.shell
+            .program("javac", arguments)
+            .argument(format!("{test}.java"))
+            .folder(folder)
+            .run()?;
+        let program = self.shell.program("java", ["-cp", "classes:jars/*", test]);
+        Ok(program.folder(folder))
     }
 
     /// RQ and Celery, as `requirements.txt` has them, in an environment of their own.

@@ -36,7 +36,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
 
 /// Makes the virtual environment, unless it stands with these requirements installed already.
 /// Returns its interpreter.
-fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn environment(shell: &Shell, requirements: &Path) -> Result<PathBuf, Failure> {
     let folder = shell.target().join("venv");
     let python = folder.join("bin/python");
     let wanted = fs::read_to_string(requirements)

@@ -22,6 +22,8 @@ pub(crate) fn build(shell: &Shell) -> Result<PathBuf, Failure> {
 pub(crate) enum Kind {
     /// A program of ours with so many lanes.
     Tidewire { binary: PathBuf, lanes: u16 },
+    /// One of ours with ZeroMQ ports that are known: PUB, PULL and ROUTER.
+    Hub { binary: PathBuf, zmq: [u16; 3] },
     /// A `redis-server`.
     Redis { binary: PathBuf },
 }
@@ -58,6 +60,17 @@ impl Kind {
                     vec!["--lanes".into(), lanes.to_string(), "--resp".into(), resp],
                 )
             }
+            Self::Hub { zmq, .. } => {
+                let names = ["--zmq-pub", "--zmq-pull", "--zmq-router"];
+                let ports = names.iter().zip(zmq);
+                let mut options: Vec<String> = ports
+                    .flat_map(|(name, port)| {
+                        [(*name).to_owned(), format!("tcp://127.0.0.1:{port}")]
+                    })
+                    .collect();
+                options.extend(["--resp".to_owned(), format!("127.0.0.1:{port}")]);
+                (&HUB_OPTIONS, options)
+            }
             Self::Redis { .. } => (&REDIS_OPTIONS, vec!["--port".into(), port.into()]),
         };
         fixed
@@ -84,7 +97,9 @@ impl Kind {
 
     pub(crate) fn binary(&self) -> &Path {
         match self {
-            Self::Tidewire { binary, .. } | Self::Redis { binary } => binary,
+            Self::Tidewire { binary, .. } | Self::Hub { binary, .. } | Self::Redis { binary } => {
+                binary
+            }
         }
     }
 }
@@ -207,6 +222,7 @@ const TIDEWIRE_OPTIONS: [&str; 15] = [
     "--feed",
     "127.0.0.1:0",
 ];
+const HUB_OPTIONS: [&str; 5] = ["serve", "--lanes", "2", "--feed", "127.0.0.1:0"];
 const REDIS_OPTIONS: [&str; 8] = [
     "--save",
     "",

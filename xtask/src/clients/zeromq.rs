@@ -1,0 +1,134 @@
+//! Other people's ZeroMQ: libzmq (by pyzmq and zeromq.js), JeroMQ and go-zeromq, against our sockets
+//! in a process of their own, and against the ports of a hub: `tests/clients/zeromq`.
+
+use super::{Run, has_tools, named, parse_go, parse_java, parse_tap};
+use crate::counts::Counts;
+use crate::python;
+use crate::server::{Kind, Server, free_port};
+use crate::shell::{Failure, Program};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Runs the tests of every language whose tools are there.
+pub(super) fn run(run: &Run, binary: &Path, counts: &mut Counts) -> Result<(), Failure> {
+    let example = [
+        "build",
+        "--release",
+        "-p",
+        "tidewire-zmq",
+        "--example",
+        "peer",
+    ];
+    run.shell.cargo(example).run()?;
+    let ports = [free_port()?, free_port()?, free_port()?];
+    let folder = run.work.join("zeromq");
+    fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+    let hub = Kind::Hub {
+        binary: binary.to_path_buf(),
+        zmq: ports,
+    };
+    let _hub = Server::start(&hub, &folder)?;
+    let tests = Tests {
+        run,
+        peer: run.shell.target().join("release/examples/peer"),
+        ports,
+    };
+    let languages: [(&str, &[[&str; 2]], Language); 4] = [
+        ("zeromq/python", &[["python3", "--version"]], Tests::python),
+        (
+            "zeromq/node",
+            &[["node", "--version"], ["npm", "--version"]],
+            Tests::node,
+        ),
+        ("zeromq/go", &[["go", "version"]], Tests::go),
+        (
+            "zeromq/java",
+            &[["javac", "-version"], ["mvn", "--version"]],
+            Tests::java,
+        ),
+    ];
+    for (name, tools, language) in languages {
+        if has_tools(&run.shell, name, tools) {
+            println!("--- {name}");
+            language(&tests, counts)?;
+        }
+    }
+    Ok(())
+}
+
+type Language = for<'a> fn(&Tests<'a>, &mut Counts) -> Result<(), Failure>;
+
+/// What all languages need.
+#[derive(Debug)]
+struct Tests<'a> {
+    run: &'a Run,
+    /// The program that has our sockets.
+    peer: PathBuf,
+    /// The hub's: PUB, PULL and ROUTER.
+    ports: [u16; 3],
+}
+
+impl Tests<'_> {
+    fn python(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let shell = &self.run.shell;
+        let requirements = shell.root().join("tests/python/requirements.txt");
+        let python = python::environment(shell, &requirements)?;
+        let program = shell
+            .program(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .argument(format!("--timeout={TIMEOUT_S}"))
+            .folder(&self.run.tests.join("zeromq/python"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        counts.pytest(&self.told(program).capture()?)
+    }
+
+    fn node(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let folder = self.run.copy("zeromq/node")?;
+        self.run.installed(&folder, "package-lock.json", || {
+            let arguments = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
+            let npm = self.run.shell.program("npm", arguments);
+            npm.folder(&folder).run()
+        })?;
+        let arguments = ["--test", "--test-reporter=tap"];
+        let program = self.run.shell.program("node", arguments).folder(&folder);
+        let output = self.told(program).capture()?;
+        counts.add(parse_tap(&output.text), &output, "node --test")
+    }
+
+    fn go(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let program = self
+            .run
+            .shell
+            .program("go", ["test", "-count=1", "-v", "./..."])
+            .folder(&self.run.tests.join("zeromq/go"))
+            .env("GOFLAGS", "-mod=readonly");
+        let output = self.told(program).capture()?;
+        counts.add(parse_go(&output.text), &output, "go test")
+    }
+
+    fn java(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let folder = self.run.copy("zeromq/java")?;
+        self.run.fetch_jars(&folder)?;
+        let program = self.run.compile(&folder, "JeromqTest")?;
+        let output = self.told(program).capture()?;
+        counts.add(parse_java(&output.text), &output, "JeromqTest")
+    }
+
+    /// Tells a program where all is.
+    fn told(&self, program: Program) -> Program {
+        let names = [
+            "TIDEWIRE_ZMQ_PUB",
+            "TIDEWIRE_ZMQ_PULL",
+            "TIDEWIRE_ZMQ_ROUTER",
+        ];
+        let program = program.env("TIDEWIRE_ZMQ_PEER", &self.peer);
+        names
+            .iter()
+            .zip(self.ports)
+            .fold(program, |program, (name, port)| {
+                program.env(name, format!("tcp://127.0.0.1:{port}"))
+            })
+    }
+}
+
+/// A test that takes longer hangs.
+const TIMEOUT_S: u32 = 60;
