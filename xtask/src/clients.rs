@@ -44,7 +44,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         }
     }
     drop(server);
-    zeromq::run(&run, &binary, counts)
+    zeromq::run(&run, counts)
 }
 
 /// Whether all that a language's tests need is there; says what is not.

@@ -7,10 +7,10 @@ use crate::python;
 use crate::server::{Kind, Server, free_port};
 use crate::shell::{Failure, Program};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Runs the tests of every language whose tools are there.
-pub(super) fn run(run: &Run, binary: &Path, counts: &mut Counts) -> Result<(), Failure> {
+pub(super) fn run(run: &Run, counts: &mut Counts) -> Result<(), Failure> {
     let example = [
         "build",
         "--release",
@@ -24,7 +24,7 @@ pub(super) fn run(run: &Run, binary: &Path, counts: &mut Counts) -> Result<(), F
     let folder = run.work.join("zeromq");
     fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
     let hub = Kind::Hub {
-        binary: binary.to_path_buf(),
+        binary: run.binary.clone(),
         zmq: ports,
     };
     let _hub = Server::start(&hub, &folder)?;
@@ -33,7 +33,7 @@ pub(super) fn run(run: &Run, binary: &Path, counts: &mut Counts) -> Result<(), F
         peer: run.shell.target().join("release/examples/peer"),
         ports,
     };
-    let languages: [(&str, &[[&str; 2]], Language); 4] = [
+    let languages: [(&str, &[[&str; 2]], Language<'_>); 4] = [
         ("zeromq/python", &[["python3", "--version"]], Tests::python),
         (
             "zeromq/node",
@@ -56,7 +56,7 @@ pub(super) fn run(run: &Run, binary: &Path, counts: &mut Counts) -> Result<(), F
     Ok(())
 }
 
-type Language = for<'a> fn(&Tests<'a>, &mut Counts) -> Result<(), Failure>;
+type Language<'a> = fn(&Tests<'a>, &mut Counts) -> Result<(), Failure>;
 
 /// What all languages need.
 #[derive(Debug)]

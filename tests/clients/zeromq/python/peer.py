@@ -117,4 +117,5 @@ def in_background(work):
             raise error
         return value
 
+    end.is_over = lambda: not thread.is_alive()
     return end
