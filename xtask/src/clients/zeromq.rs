@@ -1,5 +1,5 @@
-//! Other people's ZeroMQ: libzmq (by pyzmq and zeromq.js), JeroMQ and go-zeromq, against our sockets
-//! in a process of their own, and against the ports of a hub: `tests/clients/zeromq`.
+//! Other people's ZeroMQ: libzmq (by pyzmq and zeromq.js), JeroMQ and go-zeromq, against our
+//! sockets in a process of their own, and against the ports of a hub: `tests/clients/zeromq`.
 
 use super::{Run, has_tools, named, parse_go, parse_java, parse_tap};
 use crate::counts::Counts;
