@@ -488,6 +488,9 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "R,...", default_value = "1k,10k,100k", value_delimiter = ',',
           value_parser = parse_count)]
     pub(crate) rate: Vec<u64>,
+    /// Messages over each link of `loss`.
+    #[arg(long, value_name = "N", default_value = "6M", value_parser = parse_count)]
+    pub(crate) messages: u64,
     /// Servers on core 0, load on core 1.
     #[arg(long)]
     pub(crate) pin: bool,
@@ -551,6 +554,9 @@ pub(crate) enum BenchSubject {
     Feed,
     /// What each of 1 to 1,000 clients costs, for `--seconds` each. Not part of `all`.
     Fanout,
+    /// What arrives of `--messages` over bad links, on loopback; exit code 1 if anything is lost.
+    /// Not part of `all`.
+    Loss,
     /// All of them, and then the report.
     All,
     /// Nothing: writes docs/PERFORMANCE.md from the raw runs that are there.

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
 /// A running exchange.
 #[derive(Debug)]
 pub(crate) struct Simulation {
-    hub: Arc<Hub>,
+    pub(crate) hub: Arc<Hub>,
     lanes: Lanes<Mail>,
     counters: Arc<ExchangeCounters>,
     pub(crate) endpoint: Endpoint,

@@ -20,7 +20,7 @@ use super::processor_time::Cores;
 use super::report::{Setting, Spread, Table, write_run};
 use super::timing::{millions_a_second, ns_an_operation};
 use super::way::{self, WayFigures};
-use super::{Place, failed};
+use super::{Place, failed, itch};
 use crate::failure::Failure;
 use crate::options::BenchOptions;
 
@@ -89,12 +89,26 @@ fn one_core(options: &BenchOptions, cores: Cores) -> Result<Vec<Figure>, Failure
     figure(
         "decoding and last values",
         Some(20.0),
-        &mut updating(&packets, Update::new(false)),
+        &mut updating(&packets, Update::new(SYMBOLS, false)),
+    );
+    let few = itch::Day::generate(SYMBOLS as u16)?;
+    let many = itch::Day::generate(8_000)?;
+    figure("ITCH decoding", None, &mut few.decoding());
+    figure("ITCH decoding and books", None, &mut few.following());
+    figure(
+        "ITCH decoding, books, last values, journal and latency",
+        Some(10.0),
+        &mut few.applying(Update::new(SYMBOLS + 1, true)),
     );
     figure(
-        "the same, and journal and latency as in the hub",
+        "the same, 8,000 symbols",
         None,
-        &mut updating(&packets, Update::new(true)),
+        &mut many.applying(Update::new(8_001, true)),
+    );
+    figure(
+        "native decoding, last values, journal and latency",
+        None,
+        &mut updating(&packets, Update::new(SYMBOLS, true)),
     );
     if let Some(file) = dbn_file(options.dbn.as_deref()) {
         let ns = dbn(&file, options.pairs, false)?;
@@ -175,11 +189,11 @@ struct Update {
 }
 
 impl Update {
-    fn new(journal: bool) -> Self {
-        let table = Arc::new(SlotTable::new(SYMBOLS as usize));
-        table.extend_to(SYMBOLS as usize).expect("within the limit");
+    fn new(symbols: u32, journal: bool) -> Self {
+        let table = Arc::new(SlotTable::new(symbols as usize));
+        table.extend_to(symbols as usize).expect("within the limit");
         let mut writer = table.writer(1);
-        for symbol in 0..SYMBOLS {
+        for symbol in 0..symbols {
             writer.claim(symbol).expect("nobody else writes");
         }
         let also = journal.then(|| {

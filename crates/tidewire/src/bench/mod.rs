@@ -8,7 +8,9 @@ mod eviction;
 mod expiry;
 mod fanout;
 mod feed;
+mod itch;
 mod load;
+mod loss;
 mod memory;
 mod mx;
 mod open_loop;
@@ -66,6 +68,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
     // A thousand connections need more descriptors than some machines allow.
     if options.subject == BenchSubject::Fanout {
         fanout::run(options, &setting, cores, json)?;
+    }
+    if options.subject == BenchSubject::Loss {
+        loss::run(options, &setting, json)?;
     }
     if asked(BenchSubject::Resp) {
         resp::run(options, &setting, cores, json)?;

@@ -10,15 +10,15 @@ use tidewire_feed::sequenced::Store;
 use tidewire_hub::MoldInput;
 
 /// The sockets, and what was sent.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     sender: Sender,
     lines: Vec<Line>,
     requests: Option<UdpSocket>,
     answers: FaultInjector,
     packet: Vec<u8>,
-    pub(super) packets: u64,
-    pub(super) requests_seen: u64,
-    pub(super) answers_sent: u64,
+    pub(crate) packets: u64,
+    pub(crate) requests_seen: u64,
+    pub(crate) answers_sent: u64,
 }
 
 struct Line {
@@ -28,7 +28,7 @@ struct Line {
 }
 
 impl Lines {
-    pub(super) fn open(mold: &MoldInput, plan: FaultPlan, seed: u64) -> Result<Self, String> {
+    pub(crate) fn open(mold: &MoldInput, plan: FaultPlan, seed: u64) -> Result<Self, String> {
         let mut lines = Vec::new();
         for (number, to) in [Some(mold.a), mold.b].into_iter().flatten().enumerate() {
             let socket = open(to, mold.interface)
@@ -59,22 +59,22 @@ impl Lines {
     }
 
     /// The socket that requests come to.
-    pub(super) fn request_socket(&self) -> Option<&UdpSocket> {
+    pub(crate) fn request_socket(&self) -> Option<&UdpSocket> {
         self.requests.as_ref()
     }
 
     /// When the next heartbeat is due.
-    pub(super) fn deadline_ns(&self) -> u64 {
+    pub(crate) fn deadline_ns(&self) -> u64 {
         self.sender.deadline_ns()
     }
 
     /// Whether everything of the store was sent.
-    pub(super) fn is_done(&self, store: &Store) -> bool {
+    pub(crate) fn is_done(&self, store: &Store) -> bool {
         self.sender.next_sequence() == store.next_sequence()
     }
 
     /// Sends what is due on both lines, and answers what was asked.
-    pub(super) fn turn(&mut self, store: &Store, now_ns: u64) {
+    pub(crate) fn turn(&mut self, store: &Store, now_ns: u64) {
         while self.sender.next_packet(store, now_ns, &mut self.packet) {
             self.packets += 1;
             for Line { socket, to, faults } in &mut self.lines {
@@ -86,7 +86,7 @@ impl Lines {
     }
 
     /// What was not sent because of faults: on line A, on line B, of answers.
-    pub(super) fn lost(&self) -> Vec<u64> {
+    pub(crate) fn lost(&self) -> Vec<u64> {
         let lines = self.lines.iter().map(|line| &line.faults);
         let all = lines.chain([&self.answers]);
         all.map(|faults| {

@@ -1,0 +1,68 @@
+//! ITCH on one core: decoding, books, last values and the ring.
+
+use std::hint::black_box;
+
+use tidewire_feed::client::{NullSink, Sink};
+use tidewire_feed::itch::{Books, Frames, Generator, GeneratorConfig, Message};
+
+use crate::failure::Failure;
+
+/// A day's messages behind their lengths.
+pub(super) struct Day {
+    bytes: Vec<u8>,
+    messages: u64,
+}
+
+impl Day {
+    /// Of so many securities; the busiest have most of the orders.
+    pub(super) fn generate(symbols: u16) -> Result<Self, Failure> {
+        let config = GeneratorConfig {
+            messages: MESSAGES,
+            symbols,
+            ..GeneratorConfig::default()
+        };
+        let generator = Generator::new(config);
+        let generator = generator.map_err(|error| Failure::running(error.to_string()))?;
+        let mut bytes = Vec::new();
+        for message in generator {
+            let start = bytes.len();
+            bytes.extend([0, 0]);
+            message.encode(&mut bytes);
+            let length = (bytes.len() - start - 2) as u16;
+            bytes[start..start + 2].copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(Self {
+            bytes,
+            messages: MESSAGES,
+        })
+    }
+
+    /// Every message taken apart.
+    pub(super) fn decoding(&self) -> impl FnMut() -> u64 {
+        move || {
+            for bytes in Frames::new(black_box(&self.bytes)) {
+                let _ = black_box(Message::decode(bytes));
+            }
+            self.messages
+        }
+    }
+
+    /// And its book followed to the top.
+    pub(super) fn following(&self) -> impl FnMut() -> u64 {
+        self.applying(NullSink)
+    }
+
+    /// And what the book gives taken by `sink`. The books live from day to day, as big as they
+    /// have to be.
+    pub(super) fn applying<S: Sink>(&self, mut sink: S) -> impl FnMut() -> u64 {
+        let mut books = Books::default();
+        move || {
+            for (sequence, bytes) in (1..).zip(Frames::new(black_box(&self.bytes))) {
+                books.apply(sequence, bytes, &mut sink);
+            }
+            self.messages
+        }
+    }
+}
+
+const MESSAGES: u64 = 1_000_000;

@@ -1,0 +1,312 @@
+//! What arrives of six million messages over bad links: everything, once, in order.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidewire_feed::client::Sink;
+use tidewire_feed::faults::FaultPlan;
+use tidewire_feed::itch::{Books, Generator, GeneratorConfig};
+use tidewire_feed::sequenced::{SessionName, Store};
+use tidewire_feed::wire::{LastValue, Message};
+use tidewire_hub::{Hub, HubConfig, Input, Inputs, MoldInput, port};
+use tidewire_lane::{Endpoint, Listener};
+
+use super::report::{Setting, Table, write_run};
+use super::{Place, failed};
+use crate::failure::Failure;
+use crate::itch::Lines;
+use crate::options::{BenchOptions, MarketChoice, MarketOptions};
+use crate::server::start_hub;
+use crate::simulate::{Simulation, exchange_hub};
+use crate::units::grouped;
+
+/// Runs every case, prints, and keeps the raw run. Fails if anything is lost.
+pub(crate) fn run(
+    options: &BenchOptions,
+    setting: &Setting,
+    json: Place<'_>,
+) -> Result<(), Failure> {
+    let mut cases = Vec::new();
+    for (link, faults) in NATIVE {
+        cases.push(native(link, faults, options.messages)?);
+    }
+    cases.push(two_lines(options.messages)?);
+    let mut table = Table::new(&[
+        "link",
+        "sent",
+        "applied",
+        "gaps",
+        "recovered",
+        "lost",
+        "reconnects",
+        "wrong values",
+    ]);
+    for case in &cases {
+        let counts = [
+            case.sent,
+            case.applied,
+            case.gaps,
+            case.recovered,
+            case.lost,
+        ];
+        let mut row = vec![case.link.to_owned()];
+        row.extend(counts.map(grouped));
+        row.push(grouped(case.reconnects));
+        row.push(grouped(case.wrong_values));
+        table.push(row);
+    }
+    println!("\nWhat arrives over bad links\n");
+    print!("{}", table.text());
+    let is_whole = cases.iter().all(Case::is_whole);
+    let run = Run {
+        setting: setting.clone(),
+        cases,
+    };
+    write_run(&run, setting, "loss", json, &[&table])?;
+    match is_whole {
+        true => Ok(()),
+        false => Err(Failure::running("messages are lost, or values are wrong")),
+    }
+}
+
+/// Links of the native feed, over TCP between an exchange and a hub.
+const NATIVE: &[(&str, &str)] = &[
+    ("0.1 % packet loss", "loss=0.1%"),
+    ("0.5 % packet loss", "loss=0.5%"),
+    ("1 % packet loss", "loss=1%"),
+    ("1 % gaps", "gaps=1%"),
+    ("1 % duplicates", "duplicate=1%"),
+    ("1 % reordered", "reorder=1%"),
+    ("disconnects", "disconnect=0.1%"),
+    (
+        "all of it",
+        "loss=1%,gaps=1%,duplicate=1%,reorder=1%,corrupt=0.5%,fragment=5%,disconnect=0.05%",
+    ),
+];
+
+#[derive(Debug, Serialize)]
+struct Run {
+    setting: Setting,
+    cases: Vec<Case>,
+}
+
+/// What came of one link.
+#[derive(Debug, Serialize)]
+struct Case {
+    link: &'static str,
+    sent: u64,
+    /// By the hub; as many as were sent, if each came once.
+    applied: u64,
+    gaps: u64,
+    recovered: u64,
+    lost: u64,
+    reconnects: u64,
+    /// Symbols whose last values, volume or number of updates are not the sender's.
+    wrong_values: u64,
+}
+
+impl Case {
+    fn is_whole(&self) -> bool {
+        (self.applied, self.lost, self.wrong_values) == (self.sent, 0, 0)
+    }
+}
+
+/// An exchange and a hub that reads it.
+fn native(link: &'static str, faults: &str, messages: u64) -> Result<Case, Failure> {
+    let plan: FaultPlan = faults
+        .parse()
+        .map_err(|error| Failure::running(format!("{faults}: {error}")))?;
+    let market = MarketOptions {
+        rate: RATE,
+        symbols: "100".to_owned(),
+        seed: 1,
+        market: MarketChoice::Neutral,
+    };
+    let local = Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+    let listener =
+        Listener::bind(&local, port::FEED).map_err(|error| Failure::running(error.to_string()))?;
+    let config = HubConfig {
+        faults: Some(plan),
+        ..exchange_hub(&market)?
+    };
+    let exchange = Simulation::start(&market, config, listener, true)?;
+    let config = HubConfig {
+        sources: vec![exchange.endpoint.clone()],
+        ..HubConfig::default()
+    };
+    let (hub, lanes) = start_hub(config, Vec::new(), "lane", Vec::new(), None, |_| None)?;
+    while hub.board.topics().len() < exchange.symbols {
+        exchange.check()?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    exchange.begin();
+    while exchange.published() < messages {
+        exchange.check()?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    exchange.finish();
+    let sent = exchange.published();
+    wait_for(&hub, sent);
+    let accepted = exchange.hub.lanes.iter();
+    let accepted: u64 = accepted
+        .map(|lane| lane.accepted.load(Ordering::Relaxed))
+        .sum();
+    let wrong = |topic: &&Arc<tidewire_hub::Topic>| {
+        let value = |hub: &Hub| {
+            let topic = hub.board.find(topic.symbol())?;
+            let value = hub.board.value(topic.number)?;
+            let (bid, ask, last) = (value.bid, value.ask, value.last);
+            let sizes = (value.bid_size, value.ask_size, value.last_size);
+            Some((bid, ask, last, sizes, value.volume, value.source_time_ns))
+        };
+        value(&exchange.hub) != value(&hub)
+    };
+    let wrong_values = exchange.hub.board.topics().iter().filter(wrong).count() as u64;
+    let case = case(link, sent, &hub, accepted.saturating_sub(1), wrong_values);
+    lanes.stop();
+    exchange.stop();
+    Ok(case)
+}
+
+/// MoldUDP64 on two lines that each lose 5 % of their packets, and so do the answers.
+fn two_lines(messages: u64) -> Result<Case, Failure> {
+    let plan: FaultPlan = "loss=5%,duplicate=1%,reorder=1%".parse().map_err(
+        |error: tidewire_feed::faults::FaultPlanError| Failure::running(error.to_string()),
+    )?;
+    let [a, b, request] = free_ports().map_err(failed("two lines"))?;
+    let mold = MoldInput {
+        a,
+        b: Some(b),
+        request: Some(request),
+        interface: Ipv4Addr::LOCALHOST,
+        midnight_unix_ns: None,
+    };
+    let mut lines = Lines::open(&mold, plan, 1).map_err(Failure::running)?;
+    let config = HubConfig {
+        inputs: vec![Input::Mold(mold)],
+        ..HubConfig::default()
+    };
+    let (hub, lanes) = start_hub(config, Vec::new(), "lane", Vec::new(), None, |_| None)?;
+    let inputs = Inputs::start(&hub, &[]).map_err(Failure::running)?;
+    let mut day = Generator::new(GeneratorConfig {
+        messages,
+        ..GeneratorConfig::default()
+    })
+    .map_err(|error| Failure::usage(error.to_string()))?;
+    let (mut books, mut values) = (Books::default(), Values::default());
+    let mut store = Store::new(SessionName::new("BENCH"), STORE_MESSAGES);
+    let (started, mut bytes) = (Instant::now(), Vec::new());
+    let mut is_over = false;
+    while !is_over {
+        let now_ns = started.elapsed().as_nanos() as u64;
+        while store.next_sequence() <= now_ns / LINES_MESSAGE_NS && !is_over {
+            let Some(message) = day.next() else {
+                is_over = true;
+                break;
+            };
+            bytes.clear();
+            message.encode(&mut bytes);
+            let sequence = store.append(&bytes);
+            let sequence = sequence.map_err(|error| Failure::running(error.to_string()))?;
+            books.apply(sequence, &bytes, &mut values);
+        }
+        lines.turn(&store, now_ns);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    store.end_session();
+    let counters = books.counters();
+    let sent = counters.quotes + counters.trades + counters.statuses;
+    let mut last = (Instant::now(), 0);
+    while applied(&hub) < sent && last.0.elapsed() < PATIENCE {
+        lines.turn(&store, started.elapsed().as_nanos() as u64);
+        std::thread::sleep(Duration::from_micros(200));
+        if applied(&hub) != last.1 {
+            last = (Instant::now(), applied(&hub));
+        }
+    }
+    let wrong = |(symbol, expected): &(usize, &LastValue)| {
+        let name = u16::try_from(*symbol)
+            .ok()
+            .and_then(|locate| day.stock(locate));
+        let value = name
+            .and_then(|name| hub.board.find(name.as_str().as_bytes()))
+            .and_then(|topic| hub.board.value(topic.number));
+        value.is_none_or(|value| {
+            (value.bid, value.ask, value.last, value.volume)
+                != (expected.bid, expected.ask, expected.last, expected.volume)
+                || (value.bid_size, value.ask_size) != (expected.bid_size, expected.ask_size)
+        })
+    };
+    let wrong_values = values.0.iter().enumerate().skip(1).filter(wrong).count() as u64;
+    let case = case("two lines, each losing 5 %", sent, &hub, 0, wrong_values);
+    drop(inputs);
+    lanes.stop();
+    Ok(case)
+}
+
+fn case(link: &'static str, sent: u64, hub: &Hub, reconnects: u64, wrong_values: u64) -> Case {
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    Case {
+        link,
+        sent,
+        applied: applied(hub),
+        gaps: count(&hub.ingest.gaps),
+        recovered: count(&hub.ingest.recovered),
+        lost: count(&hub.ingest.lost),
+        reconnects,
+        wrong_values,
+    }
+}
+
+fn applied(hub: &Hub) -> u64 {
+    hub.ingest.applied.load(Ordering::Relaxed)
+}
+
+/// Waits until everything has been applied, or nothing more comes; then a moment longer, for what
+/// would come twice.
+fn wait_for(hub: &Hub, sent: u64) {
+    let mut last = (Instant::now(), applied(hub));
+    while applied(hub) < sent && last.0.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+        if applied(hub) != last.1 {
+            last = (Instant::now(), applied(hub));
+        }
+    }
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// The sender's own last values, by symbol number.
+#[derive(Default)]
+struct Values(Vec<LastValue>);
+
+impl Sink for Values {
+    fn message(&mut self, _: u64, message: &Message) {
+        let Some(symbol) = message.symbol() else {
+            return;
+        };
+        while self.0.len() <= symbol as usize {
+            self.0.push(LastValue::new(self.0.len() as u32));
+        }
+        let value = &mut self.0[symbol as usize];
+        // A trade and a quote come of one message.
+        value.apply(value.sequence + 1, message);
+    }
+}
+
+fn free_ports() -> std::io::Result<[SocketAddr; 3]> {
+    let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let sockets = [open()?, open()?, open()?];
+    let [a, b, c] = &sockets;
+    Ok([a.local_addr()?, b.local_addr()?, c.local_addr()?])
+}
+
+/// Of the native exchange, messages a second.
+const RATE: u64 = 500_000;
+/// Between two messages on the lines.
+const LINES_MESSAGE_NS: u64 = 4_000;
+const STORE_MESSAGES: usize = 1 << 21;
+/// How long nothing may come before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(20);
