@@ -58,7 +58,7 @@ fn datagrams_sent_and_received() {
     let count = allocations_of(|| {
         for message in Frames::new(&day) {
             store.append(message).unwrap();
-            if store.next_sequence() % 30 == 0 {
+            if store.next_sequence().is_multiple_of(30) {
                 while sender.next_packet(&store, 0, &mut packet) {
                     for side in Side::ALL {
                         receiver.receive(side, &packet, 1, &mut NullSink).unwrap();

@@ -212,7 +212,7 @@ impl Generator {
     fn open(&mut self) {
         self.event(b'O');
         self.time_ns += 1_000_000;
-        let level = 3_840_00_000_000_u64;
+        let level = 384_000_000_000_u64;
         self.script.push_back(Message::BreakerLevels(BreakerLevels {
             head: self.head(0),
             level1: level / 100 * 93,
@@ -389,7 +389,7 @@ impl Generator {
         let security = &self.securities[index];
         let side = if buys { &security.bids } else { &security.asks };
         match choice {
-            _ if side.is_empty() => self.add(index, head, buys, choice % 29 == 0),
+            _ if side.is_empty() => self.add(index, head, buys, choice.is_multiple_of(29)),
             0..445 if !side.is_full() => self.add(index, head, buys, choice < 15),
             445..830 => self.delete(index, head, buys),
             830..905 => self.replace(index, head, buys),

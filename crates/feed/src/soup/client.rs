@@ -104,7 +104,7 @@ impl Client {
         loop {
             match packet::read(&input[used..]) {
                 Ok(None) => return Ok(used),
-                Err(()) => return Err(ClientError::FramingLost),
+                Err(packet::NoLength) => return Err(ClientError::FramingLost),
                 Ok(Some((kind, body, length))) => {
                     self.last_received_ns = now_ns;
                     self.packet(kind, body, sink)?;
@@ -185,10 +185,9 @@ impl Client {
                 }
                 return Err(ClientError::Rejected(reject));
             }
-            kind::END_OF_SESSION if self.is_accepted => {
-                if !std::mem::replace(&mut self.is_ended, true) {
-                    sink.end_of_session(self.expected);
-                }
+            kind::END_OF_SESSION if self.is_accepted && !self.is_ended => {
+                self.is_ended = true;
+                sink.end_of_session(self.expected);
             }
             // Heartbeats, words for people, and what a later version may say.
             kind::SERVER_HEARTBEAT | kind::DEBUG => {}

@@ -112,18 +112,24 @@ impl Login {
     }
 }
 
-/// The first packet of `input`: its type, what belongs to it, and the bytes it took. `None` if
-/// more are needed; `Err` for a length of 0, which no packet has.
-pub(super) fn read(input: &[u8]) -> Result<Option<(u8, &[u8], usize)>, ()> {
+/// A packet's type, what belongs to it, and the bytes it took.
+type Packet<'a> = (u8, &'a [u8], usize);
+
+/// A length of 0, which no packet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoLength;
+
+/// The first packet of `input`; `None` if more bytes are needed.
+pub(super) fn read(input: &[u8]) -> Result<Option<Packet<'_>>, NoLength> {
     let Some((packet, used)) = crate::itch::frame(input) else {
         return match input {
-            [0, 0, ..] => Err(()),
+            [0, 0, ..] => Err(NoLength),
             _ => Ok(None),
         };
     };
     match packet.split_first() {
         Some((&kind, body)) => Ok(Some((kind, body, used))),
-        None => Err(()),
+        None => Err(NoLength),
     }
 }
 

@@ -72,7 +72,7 @@ impl Server {
     pub fn receive(&mut self, input: &[u8], now_ns: u64) -> Result<usize, ServerError> {
         let mut used = 0;
         loop {
-            let read = packet::read(&input[used..]).map_err(|()| ServerError::FramingLost)?;
+            let read = packet::read(&input[used..]).map_err(|_| ServerError::FramingLost)?;
             let Some((kind, body, length)) = read else {
                 // No packet of a client is longer than a login but unsequenced data.
                 return Ok(used);
