@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrAny, sockopt};
+use socket2::SockRef;
 
 use crate::address::unix_address;
 use crate::endpoint::new_socket;
@@ -165,11 +166,13 @@ fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool) {
 }
 
 /// Only a device that is there can be bound to.
-fn bind_to_device(_: &OwnedFd, options: &Options) -> Result<(), Errno> {
+fn bind_to_device(descriptor: &OwnedFd, options: &Options) -> Result<(), Errno> {
     if options.device.is_empty() {
         return Ok(());
     }
-    Err(Errno::PERM)
+    let device = Some(options.device.as_bytes());
+    let bound = SockRef::from(descriptor).bind_device(device);
+    bound.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NODEV))
 }
 
 /// Whether the accept filters let a peer in.

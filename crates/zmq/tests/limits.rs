@@ -189,6 +189,27 @@ fn the_options_belong_to_publishers_or_to_all() {
     assert_eq!(i32::from_ne_bytes(out), 77);
 }
 
+/// With `BINDTODEVICE`, whatever the machine's own rules say of it.
+#[test]
+fn a_socket_can_be_bound_to_a_device_that_is_there() {
+    const BINDTODEVICE: i32 = 92;
+    let context = Context::new();
+    let pull = socket(&context, SocketType::Pull);
+    set(&pull, BINDTODEVICE, b"nothere0");
+    let error = pull.bind(TCP).unwrap_err();
+    assert!(matches!(error.errno(), 1 | 19), "{error}");
+    set(&pull, BINDTODEVICE, b"lo");
+    if let Err(error) = pull.bind(TCP) {
+        assert_eq!(error.errno(), 1, "not permitted, but {error}");
+        return;
+    }
+    let push = socket(&context, SocketType::Push);
+    set(&push, BINDTODEVICE, b"lo");
+    push.connect(&last_endpoint(&pull)).unwrap();
+    send(&push, &[b"by the loopback"]);
+    assert_eq!(receive(&pull), [b"by the loopback"]);
+}
+
 /// A publisher, a subscriber that reads nothing, and the monitor of the publisher.
 fn deaf_subscriber(context: &Context, name: &str) -> [Socket; 3] {
     let [publisher, sub] = [SocketType::Xpub, SocketType::Sub].map(|kind| socket(context, kind));
