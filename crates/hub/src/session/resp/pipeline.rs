@@ -155,7 +155,7 @@ impl Request {
 
     /// Its first key, and the element of it that it is about, where it is about one.
     #[inline]
-    fn element<'a>(&'a self, input: &'a [u8]) -> Option<((KeyHash, &'a [u8]), &'a [u8])> {
+    fn element<'a>(&'a self, input: &'a [u8]) -> Option<(HashedKey<'a>, &'a [u8])> {
         let Some(Ok(command)) = &self.command else {
             return None;
         };
@@ -203,6 +203,9 @@ impl Request {
         self.command = Some(command);
     }
 }
+
+/// A key behind its hash.
+type HashedKey<'a> = (KeyHash, &'a [u8]);
 
 /// Requests found ahead: enough for their misses to overlap, few enough for what was fetched to
 /// stay in the first-level cache.
