@@ -548,6 +548,7 @@ impl Hub {
         self.access.reset_refusals();
         self.clients.evicted().store(0, Ordering::Relaxed);
         self.evictions.reset();
+        self.scripting.scripts.reset_evicted();
         self.keyspace.reset_totals();
         self.statistics.reset();
         self.latency.reset();

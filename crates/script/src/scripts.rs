@@ -126,6 +126,11 @@ impl Scripts {
         self.evicted.load(Ordering::Relaxed)
     }
 
+    /// Counts them from zero on.
+    pub fn reset_evicted(&self) {
+        self.evicted.store(0, Ordering::Relaxed);
+    }
+
     fn make_room(&self, scripts: &mut HashMap<Sha1, Arc<Script>, RandomState>) {
         let is_passing = |script: &&Arc<Script>| script.is_passing.load(Ordering::Relaxed);
         while scripts.len() >= PASSING_MAX {

@@ -30,6 +30,8 @@ pub(crate) struct AppendOnly {
     stamps: AtomicBool,
     /// The thread runs.
     is_writing: AtomicBool,
+    /// Switched on, and the first base is still to be written: nothing is kept yet.
+    is_beginning: AtomicBool,
     /// Offsets in the log: what is written to the file, and what is on the disk.
     written: AtomicU64,
     synced: AtomicU64,
@@ -101,6 +103,10 @@ impl AppendOnly {
         self.is_on.store(on, Ordering::Release);
     }
 
+    pub(super) fn set_beginning(&self, on: bool) {
+        self.is_beginning.store(on, Ordering::Release);
+    }
+
     pub(super) fn is_writing(&self) -> bool {
         self.is_writing.load(Ordering::Acquire)
     }
@@ -145,7 +151,8 @@ impl AppendOnly {
 
     /// Whether what lies before an offset of the log is on the disk.
     pub(crate) fn has_synced(&self, offset: u64) -> bool {
-        self.is_writing() && self.synced.load(Ordering::Acquire) >= offset
+        let is_kept = self.is_writing() && !self.is_beginning.load(Ordering::Acquire);
+        is_kept && self.synced.load(Ordering::Acquire) >= offset
     }
 
     /// Waits until all that has been told until now is on the disk.

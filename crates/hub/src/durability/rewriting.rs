@@ -127,6 +127,7 @@ impl Durability {
 
     /// `appendonly yes` at run time: a base is written in the background.
     pub(super) fn begin_log(&self, hub: &Hub) -> io::Result<()> {
+        self.log.set_beginning(true);
         fs::create_dir_all(folder(hub).0)?;
         *self.log.files.lock() = super::append_only::Files {
             manifest: read_manifest(hub)?.unwrap_or_default(),

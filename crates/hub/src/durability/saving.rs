@@ -175,10 +175,15 @@ impl Durability {
                     Job::Rewrite => own.rewrite(&hub),
                 }
                 own.saving.is_cancelled.store(false, Ordering::Release);
+                let is_complete = own.log.files.lock().is_complete;
                 let mut jobs = own.saving.jobs.lock();
                 jobs.running = None;
+                if job == Job::Rewrite && is_complete {
+                    own.log.set_beginning(false);
+                }
                 let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
                 drop(jobs);
+                hub.replication.serve_waits(&hub);
                 if let Some(next) = next {
                     let _ = own.request(next, true);
                 }

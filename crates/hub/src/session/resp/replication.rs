@@ -366,7 +366,7 @@ impl StreamStatus {
 const ADDRESS_BYTES_MAX: usize = 256;
 const NO_MASTER_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
-const MASTER_DOWN: &str =
+pub(super) const MASTER_DOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";

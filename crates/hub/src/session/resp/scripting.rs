@@ -19,7 +19,7 @@ use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 use tidewire_script::{Engine, Failure, Host, Libraries, Purpose, Script, ScriptFlags, Sha1};
 
 use super::observing::{Stopwatch, note_called, show_called};
-use super::replication::write_refusal;
+use super::replication::{MASTER_DOWN, write_refusal};
 use super::transaction::OUT_OF_MEMORY;
 use super::{Call, Pipeline, ReplyMode, State};
 use crate::hub::{Hub, LiveObserver};
@@ -177,7 +177,10 @@ impl State {
         flags: ScriptFlags,
     ) -> Result<(), &'static str> {
         if flags.has(ScriptFlags::UNDECLARED) {
-            return Ok(());
+            return match self.is_stale(hub) {
+                true => Err(MASTER_DOWN),
+                false => Ok(()),
+            };
         }
         if script.only_reads && !flags.has(ScriptFlags::NO_WRITES) {
             return Err("ERR Can not execute a script with write flag using *_ro command.");

@@ -197,7 +197,7 @@ pub(super) fn evictions(hub: &Hub, out: &mut String) {
     let [all_ns, now_ns] = hub.evictions.full_ns();
     line(out, "evicted_keys", hub.keyspace.evicted_keys());
     line(out, "evicted_clients", read(hub.clients.evicted()));
-    line(out, "evicted_scripts", 0);
+    line(out, "evicted_scripts", hub.scripting.scripts.evicted());
     line(out, "total_eviction_exceeded_time", all_ns / 1_000_000);
     line(out, "current_eviction_exceeded_time", now_ns / 1_000_000);
 }
