@@ -47,9 +47,12 @@ pub fn fuzz_databento_request(data: &[u8]) {
     let mut rest = data;
     while let Ok(Some(line)) = next_line(rest) {
         match Request::parse(line.text) {
-            Ok(Request::Subscribe(subscription)) => {
-                if let Ok(names) = Names::parse(&subscription) {
+            Ok(Request::Subscribe(subscription) | Request::Unsubscribe(subscription)) => {
+                if let Ok(mut names) = Names::parse(&subscription) {
                     assert!(names.len() <= line.text.len());
+                    let same = names.clone();
+                    names.remove(&same);
+                    assert_eq!(names.len(), 0);
                     let _ = names.find(line.text, 1);
                 }
             }

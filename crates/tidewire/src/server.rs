@@ -223,6 +223,10 @@ impl Server {
         // First those who bring news, then those who tell it.
         drop(self.inputs);
         self.lanes.stop();
+        // What can still be recorded is.
+        if let Some(Err(error)) = self.recorder.map(Recorder::finish) {
+            tracing::warn!(%error, "the end of the recording is missing");
+        }
     }
 }
 

@@ -11,6 +11,7 @@ import time
 import databento
 import databento_dbn as dbn
 import pytest
+from databento.common.cram import get_challenge_response
 
 BINARY = os.environ["TIDEWIRE_BINARY"]
 KEY = "db-tidewire-tests-of-the-gateway"
@@ -261,6 +262,39 @@ def test_what_is_not_served_is_an_error_record(session):
     live.wait(dbn.TradeMsg)
 
 
+def test_a_subscription_can_be_taken_back(hub):
+    """By the words of Databento's Rust client: Python's has none for it."""
+    with socket.create_connection(("127.0.0.1", hub.port), PATIENCE_S) as one:
+        words = one.makefile("rb")
+        words.readline()
+        challenge = words.readline().decode().strip().removeprefix("cram=")
+        one.sendall(
+            f"auth={get_challenge_response(challenge, KEY)}|dataset={DATASET}|encoding=dbn|"
+            "compression=none|ts_out=0|client=Rust\n"
+            "schema=trades|stype_in=raw_symbol|symbols=ALL_SYMBOLS|snapshot=0|is_last=1\n"
+            "start_session\n".encode()
+        )
+        assert words.readline().startswith(b"success=1|")
+        decoder = dbn.DBNDecoder()
+        records = []
+
+        def take_until(done):
+            end = time.monotonic() + PATIENCE_S
+            while not done():
+                assert time.monotonic() < end
+                records.extend(decoder.write_and_decode(words.read1()))
+
+        take_until(lambda: sum(isinstance(one, dbn.TradeMsg) for one in records) > 20)
+        one.sendall(
+            b"unsubscribe|schema=trades|stype_in=raw_symbol|symbols=ALL_SYMBOLS|is_last=1\n"
+            b"schema=bbo-1s|stype_in=raw_symbol|symbols=ALL_SYMBOLS\n"
+        )
+        take_until(lambda: any(getattr(one, "code", None) == 5 for one in records))
+        ended = next(n for n, one in enumerate(records) if getattr(one, "code", None) == 5)
+        take_until(lambda: sum(isinstance(one, dbn.BBOMsg) for one in records) > 5)
+        assert not any(isinstance(one, dbn.TradeMsg) for one in records[ended:])
+
+
 def test_a_silent_session_gets_heartbeats(session):
     live = session(heartbeat_interval_s=5).subscribe("trades", "NO-SUCH-SYMBOL").start()
     beats = eventually(
@@ -283,8 +317,6 @@ def test_a_client_that_reads_nothing_costs_the_others_nothing(hub, session):
         words = deaf.makefile("r")
         assert words.readline().startswith("lsg_version=")
         challenge = words.readline().strip().removeprefix("cram=")
-        from databento.common.cram import get_challenge_response
-
         answer = get_challenge_response(challenge, KEY)
         deaf.sendall(f"auth={answer}|dataset={DATASET}|encoding=dbn|ts_out=0\n".encode())
         assert words.readline().startswith("success=1|session_id=")

@@ -72,6 +72,8 @@ pub mod system_code {
     pub const REPLAY_COMPLETED: u8 = 3;
     /// All records of an interval have been sent.
     pub const END_OF_INTERVAL: u8 = 4;
+    /// A subscription has ended.
+    pub const UNSUBSCRIBE_ACK: u8 = 5;
 }
 
 /// Numbers of errors.

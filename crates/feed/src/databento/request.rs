@@ -13,6 +13,8 @@ pub enum Request<'a> {
     Authenticate(Authentication<'a>),
     /// One subscription.
     Subscribe(Subscription<'a>),
+    /// What was subscribed in this schema and symbology is to end for these symbols.
+    Unsubscribe(Subscription<'a>),
     /// The records may come.
     Start,
 }
@@ -161,6 +163,9 @@ impl<'a> Request<'a> {
         if let Some(response) = fields.find("auth") {
             return fields.authentication(response).map(Self::Authenticate);
         }
+        if fields.find("unsubscribe").is_some() {
+            return fields.subscription().map(Self::Unsubscribe);
+        }
         if fields.find("schema").is_some() || fields.find("symbols").is_some() {
             return fields.subscription().map(Self::Subscribe);
         }
@@ -304,6 +309,11 @@ mod tests {
             (subscription.schema, subscription.symbols),
             (Schema::Trades, "A,B")
         );
+        let line = "unsubscribe|schema=trades|stype_in=raw_symbol|symbols=A|is_last=1";
+        let Ok(Request::Unsubscribe(ended)) = Request::parse(line) else {
+            panic!("no end of a subscription");
+        };
+        assert_eq!((ended.schema, ended.symbols), (Schema::Trades, "A"));
         // Python's, and Rust's.
         assert_eq!(Request::parse("start_session=0"), Ok(Request::Start));
         assert_eq!(Request::parse("start_session"), Ok(Request::Start));

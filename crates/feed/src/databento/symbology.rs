@@ -15,6 +15,8 @@ pub struct Names {
     names: HashSet<Box<str>>,
     parents: Vec<Parent>,
     ids: HashSet<u32>,
+    /// Taken back out of all.
+    excluded: HashSet<Box<str>>,
 }
 
 /// All instruments of a root.
@@ -95,11 +97,29 @@ impl Names {
 
     /// By what the client asked for the symbol `name` with the number `id`, if it did.
     pub fn find<'a>(&'a self, name: &'a str, id: u32) -> Option<&'a str> {
+        if self.excluded.contains(name) {
+            return None;
+        }
         if self.all || self.names.contains(name) || self.ids.contains(&id) {
             return Some(name);
         }
         let parent = self.parents.iter().find(|parent| parent.holds(name))?;
         Some(&parent.text)
+    }
+
+    /// Takes back what `other` names. What is all stays all but for its names.
+    pub fn remove(&mut self, other: &Names) {
+        if other.all {
+            *self = Self::default();
+            return;
+        }
+        if self.all && self.excluded.len() + other.names.len() <= NAMES_MAX {
+            self.excluded.extend(other.names.iter().cloned());
+        }
+        self.names.retain(|name| !other.names.contains(name));
+        self.ids.retain(|id| !other.ids.contains(id));
+        self.parents
+            .retain(|parent| !other.parents.contains(parent));
     }
 
     /// Names that `is_known` does not know, a few of them, and how many there are.
@@ -213,6 +233,22 @@ mod tests {
         let options = names(SymbolType::Parent, "ES.OPT,BTC.SPOT").unwrap();
         assert_eq!(options.find("ESH4 C4800", 0), Some("ES.OPT"));
         assert_eq!(options.find("BTC", 0), Some("BTC.SPOT"));
+    }
+
+    #[test]
+    fn what_is_taken_back_is_not_found_again() {
+        let mut all = names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap();
+        all.remove(&names(SymbolType::RawSymbol, "A").unwrap());
+        assert_eq!((all.find("A", 0), all.find("B", 0)), (None, Some("B")));
+        let mut some = names(SymbolType::RawSymbol, "A,B").unwrap();
+        some.remove(&names(SymbolType::RawSymbol, "B,C").unwrap());
+        assert_eq!((some.find("A", 0), some.find("B", 0)), (Some("A"), None));
+        let mut parents = names(SymbolType::Parent, "ES.FUT,NQ.FUT").unwrap();
+        parents.remove(&names(SymbolType::Parent, "ES.FUT").unwrap());
+        assert_eq!((parents.find("ESH4", 0), parents.len()), (None, 1));
+        some.remove(&all.clone());
+        some.remove(&names(SymbolType::RawSymbol, "ALL_SYMBOLS").unwrap());
+        assert!(some.is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! See `docs/databento.md` for what each schema is made of.
 
+mod intervals;
 mod selection;
 mod stream;
 
@@ -106,6 +107,7 @@ impl DatabentoSession {
                     Request::parse(line.text).and_then(|request| match request {
                         Request::Authenticate(auth) => Ok(self.authenticate(hub, context, &auth)),
                         Request::Subscribe(wanted) => Ok(self.subscribe(hub, &wanted)),
+                        Request::Unsubscribe(ended) => Ok(self.unsubscribe(hub, &ended)),
                         Request::Start => Ok(self.start(hub, context)),
                         _ => Err(RequestError::Unknown),
                     })
@@ -244,6 +246,20 @@ impl DatabentoSession {
             Err(text) => {
                 self.stream
                     .note_error(error_code::INVALID_SUBSCRIPTION, text);
+            }
+        }
+        true
+    }
+
+    fn unsubscribe(&mut self, hub: &Hub, ended: &Subscription<'_>) -> bool {
+        if self.phase == Phase::Challenged {
+            return false;
+        }
+        match Names::parse(ended) {
+            Ok(names) => self.stream.unsubscribe(hub, ended, &names),
+            Err(error) => {
+                let code = error_code::INVALID_SUBSCRIPTION;
+                self.stream.note_error(code, error.to_string());
             }
         }
         true

@@ -12,6 +12,8 @@ pub(super) struct Selection {
     topics: Vec<Chosen>,
     /// By schema: the earliest time that a replay of it was asked from, ns since the UNIX epoch.
     starts_ns: [Option<u64>; 6],
+    /// All schemas that are wanted of any topic.
+    schemas: u8,
 }
 
 /// What is wanted of one topic: a bit for each schema.
@@ -48,6 +50,7 @@ impl Selection {
                 snapshots: if wanted.snapshot { bit } else { 0 },
             },
         };
+        self.schemas |= bit;
         self.look(board);
         for topic in board.topics().iter().take(self.topics.len()) {
             if find(&wanted, topic).is_some() {
@@ -55,6 +58,21 @@ impl Selection {
             }
         }
         self.subscriptions.push(wanted);
+    }
+
+    /// Takes back what was subscribed in this schema and symbology.
+    pub(super) fn remove(&mut self, board: &Board, ended: &Subscription<'_>, names: &Names) {
+        let (bit, symbol_type) = (ended.schema.bit(), ended.symbol_type.number());
+        for wanted in &mut self.subscriptions {
+            if wanted.chosen.schemas == bit && wanted.symbol_type == symbol_type {
+                wanted.names.remove(names);
+            }
+        }
+        self.subscriptions.retain(|wanted| !wanted.names.is_empty());
+        let all = self.subscriptions.iter();
+        self.schemas = all.fold(0, |schemas, wanted| schemas | wanted.chosen.schemas);
+        self.topics.clear();
+        self.look(board);
     }
 
     /// Subscriptions so far.
@@ -93,9 +111,9 @@ impl Selection {
     }
 
     /// Whether any of these schemas is wanted of any topic.
+    #[inline]
     pub(super) fn wants(&self, schemas: u8) -> bool {
-        let mut wanted = self.subscriptions.iter();
-        wanted.any(|wanted| wanted.chosen.schemas & schemas != 0)
+        self.schemas & schemas != 0
     }
 
     /// The symbology and the words by which a topic was asked for.

@@ -1,6 +1,6 @@
 //! The records of one client: what it is told first, then the journal from where it stands.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use tidewire_feed::databento::{
@@ -12,6 +12,7 @@ use tidewire_feed::server::Board;
 use tidewire_feed::wire::{LastValue, Message, Quote, Trade, UNDEFINED_PRICE};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
+use super::intervals::Intervals;
 use super::selection::{Chosen, Selection, instrument_id};
 use crate::hub::Hub;
 
@@ -37,8 +38,10 @@ pub(super) struct Stream {
     /// By topic number, as of `cursor`; empty while no schema needs them.
     prices: Vec<BestPrices>,
     intervals: Intervals,
-    /// The client has left more unread than it may, and has been warned.
+    /// The client has left more unread than it may.
     is_behind: bool,
+    /// It has been told so, and has not reached the newest since.
+    is_warned: bool,
     has_begun: bool,
 }
 
@@ -46,20 +49,6 @@ pub(super) struct Stream {
 enum Word {
     System(u8, String),
     Error(u8, String),
-}
-
-/// What `bbo-1s` is made of.
-#[derive(Debug, Default)]
-struct Intervals {
-    /// End of the current second, ns since the UNIX epoch; 0 before the first.
-    end_ns: u64,
-    /// Topics that have changed in it.
-    changed: Vec<u32>,
-    /// The second that is being told, if one is.
-    telling_ns: Option<u64>,
-    trades: HashMap<u32, Event>,
-    /// By topic number: it stands in `changed`.
-    marked: Vec<bool>,
 }
 
 impl Stream {
@@ -114,6 +103,13 @@ impl Stream {
         }
     }
 
+    pub(super) fn unsubscribe(&mut self, hub: &Hub, ended: &Subscription<'_>, names: &Names) {
+        self.selection.remove(&hub.board, ended, names);
+        let schema = ended.schema.name();
+        let text = format!("Unsubscription request for {schema} data succeeded");
+        self.note(system_code::UNSUBSCRIBE_ACK, text);
+    }
+
     /// The session starts. Returns from when on there will be records.
     pub(super) fn begin(&mut self, hub: &Hub, unix_ns: u64) -> u64 {
         let journal = hub.journal.lock();
@@ -147,7 +143,8 @@ impl Stream {
 
     /// The client leaves its records unread.
     pub(super) fn fall_behind(&mut self) {
-        if !std::mem::replace(&mut self.is_behind, true) && !self.skips {
+        self.is_behind = true;
+        if !self.skips && !std::mem::replace(&mut self.is_warned, true) {
             self.note(
                 system_code::SLOW_READER_WARNING,
                 "The client is slow: records wait for it".to_owned(),
@@ -176,9 +173,9 @@ impl Stream {
                 return true;
             }
         }
-        if self.intervals.telling_ns.is_some() {
+        if self.intervals.telling_ns().is_some() {
             self.tell_interval(hub, unix_ns, out, end);
-            if self.intervals.telling_ns.is_some() {
+            if self.intervals.telling_ns().is_some() {
                 return true;
             }
         }
@@ -299,7 +296,7 @@ impl Stream {
         let until = journal.next_sequence().min(self.cursor + SCAN_MESSAGES_MAX);
         let was_replay = self.cursor < self.live_from;
         let mut records = 0;
-        while self.cursor < until && out.len() < end && self.intervals.telling_ns.is_none() {
+        while self.cursor < until && out.len() < end && self.intervals.telling_ns().is_none() {
             let sequence = self.cursor;
             let Some(message) = journal.message(sequence) else {
                 self.cursor += 1;
@@ -322,9 +319,10 @@ impl Stream {
             self.say(unix_ns, out);
         }
         if !more {
+            self.is_warned = false;
             self.begins_interval(unix_ns);
         }
-        more || self.intervals.telling_ns.is_some()
+        more || self.intervals.telling_ns().is_some()
     }
 
     /// Tells one message to whom it concerns; returns how many records it gave.
@@ -463,7 +461,7 @@ impl Stream {
             ..stamp.event(trade.source_time_ns, trade.source)
         };
         if reached & Schema::Bbo1s.bit() != 0 {
-            self.intervals.trades.insert(stamp.number, event);
+            self.intervals.trade(stamp.number, event);
         }
         self.note_change(reached, stamp.number);
         let prices = self.prices_of(stamp.number).map(|prices| *prices);
@@ -542,65 +540,34 @@ impl Stream {
     }
 
     fn note_change(&mut self, reached: u8, number: u32) {
-        if reached & Schema::Bbo1s.bit() == 0 {
-            return;
-        }
-        let intervals = &mut self.intervals;
-        let index = number as usize;
-        if index >= intervals.marked.len() {
-            intervals.marked.resize(index + 1, false);
-        }
-        if !std::mem::replace(&mut intervals.marked[index], true) {
-            intervals.changed.push(number);
+        if reached & Schema::Bbo1s.bit() != 0 {
+            self.intervals.note(number);
         }
     }
 
     /// Whether a second has ended by `now_ns` that something has happened in: then it is told
     /// before anything else.
     fn begins_interval(&mut self, now_ns: u64) -> bool {
-        if !self.selection.wants(Schema::Bbo1s.bit()) {
-            return false;
-        }
-        let intervals = &mut self.intervals;
-        if now_ns < intervals.end_ns {
-            return false;
-        }
-        let ended_ns = intervals.end_ns;
-        intervals.end_ns = (now_ns / SECOND_NS + 1) * SECOND_NS;
-        if ended_ns == 0 || intervals.changed.is_empty() {
-            return false;
-        }
-        intervals.telling_ns = Some(ended_ns);
-        true
+        self.selection.wants(Schema::Bbo1s.bit()) && self.intervals.turn(now_ns)
     }
 
     fn tell_interval(&mut self, hub: &Hub, unix_ns: u64, out: &mut Vec<u8>, end: usize) {
-        let Some(ended_ns) = self.intervals.telling_ns else {
+        let Some(ended_ns) = self.intervals.telling_ns() else {
             return;
         };
         let mut records = 0;
         while out.len() < end {
-            let Some(number) = self.intervals.changed.pop() else {
-                self.intervals.telling_ns = None;
+            let Some((number, trade)) = self.intervals.next() else {
                 let mut writer = self.writer(out, unix_ns);
-                writer.system(
-                    ended_ns,
-                    system_code::END_OF_INTERVAL,
-                    "End of interval for bbo-1s",
-                );
+                let text = "End of interval for bbo-1s";
+                writer.system(ended_ns, system_code::END_OF_INTERVAL, text);
                 break;
             };
-            self.intervals.marked[number as usize] = false;
             let prices = self.prices.get(number as usize).copied();
-            let none = Event {
-                ts_event: ended_ns,
-                ..Stamp::none(number).event(ended_ns, 0)
-            };
-            let trade = self.intervals.trades.get(&number).copied().unwrap_or(none);
             let event = Event {
                 ts_recv: ended_ns,
                 flags: flag::TOP_OF_BOOK,
-                ..trade
+                ..trade.unwrap_or_else(|| Stamp::none(number).event(ended_ns, 0))
             };
             let prices = prices.unwrap_or(BestPrices::EMPTY);
             self.writer(out, unix_ns).interval(&event, &prices);
@@ -680,7 +647,6 @@ fn price(price: i64) -> i64 {
 /// Schemas that need the best prices.
 const PRICED: u8 =
     (1 << Schema::Mbp1 as u8) | (1 << Schema::Tbbo as u8) | (1 << Schema::Bbo1s as u8);
-const SECOND_NS: u64 = 1_000_000_000;
 /// Bytes written at a time, between two looks at what waits.
 const PRODUCE_BYTES: usize = 64 * 1024;
 /// Messages looked at under one lock of the journal.
