@@ -55,7 +55,7 @@ impl Intervals {
 
     /// The next topic of the second that is being told, with its last trade; with none, the
     /// second has been told.
-    pub(super) fn next(&mut self) -> Option<(u32, Option<Event>)> {
+    pub(super) fn take_next(&mut self) -> Option<(u32, Option<Event>)> {
         let Some(number) = self.changed.pop() else {
             self.telling_ns = None;
             return None;
@@ -79,7 +79,7 @@ mod tests {
         assert!(!intervals.turn(SECOND_NS - 1));
         assert!(intervals.turn(SECOND_NS));
         assert_eq!(intervals.telling_ns(), Some(SECOND_NS));
-        let mut told: Vec<u32> = std::iter::from_fn(|| intervals.next())
+        let mut told: Vec<u32> = std::iter::from_fn(|| intervals.take_next())
             .map(|one| one.0)
             .collect();
         told.sort_unstable();

@@ -557,7 +557,7 @@ impl Stream {
         };
         let mut records = 0;
         while out.len() < end {
-            let Some((number, trade)) = self.intervals.next() else {
+            let Some((number, trade)) = self.intervals.take_next() else {
                 let mut writer = self.writer(out, unix_ns);
                 let text = "End of interval for bbo-1s";
                 writer.system(ended_ns, system_code::END_OF_INTERVAL, text);
