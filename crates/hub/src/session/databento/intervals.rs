@@ -75,7 +75,7 @@ mod tests {
     fn a_second_tells_each_topic_that_has_changed_once() {
         let mut intervals = Intervals::default();
         assert!(!intervals.turn(SECOND_NS / 2), "nothing before the first");
-        [3, 1, 3].map(|number| intervals.note(number));
+        [3, 1, 3].iter().for_each(|&number| intervals.note(number));
         assert!(!intervals.turn(SECOND_NS - 1));
         assert!(intervals.turn(SECOND_NS));
         assert_eq!(intervals.telling_ns(), Some(SECOND_NS));
