@@ -7,6 +7,9 @@
 //! protocol is modelled under loom in `tests/loom.rs`. The crate has no `unsafe`. A [`TagSlot`] is
 //! the same for a plant tag, whose value may be of any type and length.
 //!
+//! Beside the slots: [`SymbolTable`], from a name to its slot without a lock; [`BlockPool`], blocks
+//! of memory that threads use again; [`LatencyTracker`], latencies by thread, merged on reading.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use tidewire_lastvalue::{Quote, SlotTable, Stamp};
@@ -34,6 +37,12 @@ pub use writer::{ClaimError, SlotWriter, Writer};
 
 mod table;
 pub use table::{SLOT_LIMIT_DEFAULT, SLOT_LIMIT_MAX, SlotTable, TableFull};
+
+mod symbols;
+pub use symbols::SymbolTable;
+
+mod pool;
+pub use pool::{BlockPool, POOL_BATCH_BLOCKS, PoolCache};
 
 mod value;
 pub use value::{

@@ -9,7 +9,7 @@
 use loom::sync::Arc;
 use loom::thread;
 use tidewire_lastvalue::{
-    ClaimError, MarketSlot, PRICE_UNDEFINED, Quote, Stamp, TagSlot, TagStamp, Trade,
+    BlockPool, ClaimError, MarketSlot, PRICE_UNDEFINED, Quote, Stamp, TagSlot, TagStamp, Trade,
 };
 
 /// A quote whose words all say `n`, so that a copy of two updates mixed shows.
@@ -176,5 +176,37 @@ fn two_writers_of_a_tag_exclude_each_other() {
         writer.join().expect("the writer does not panic");
         assert_eq!(slot.updates(), 2);
         check_tag(&slot);
+    });
+}
+
+#[test]
+fn two_threads_exchange_blocks_through_the_pool_and_none_is_in_two_hands() {
+    model(|| {
+        // With batches of one block, each take and give of a full or empty stock is an exchange.
+        let pool = BlockPool::new(2, || 0_u64);
+        let other = std::sync::Arc::clone(&pool);
+        let thread = thread::spawn(move || {
+            let mut cache = other.cache();
+            if let Some(mut block) = cache.take() {
+                assert_eq!(*block, 0, "somebody else has it");
+                *block = 1;
+                thread::yield_now();
+                assert_eq!(std::mem::take(&mut *block), 1);
+                cache.give(block);
+            }
+        });
+        let mut cache = pool.cache();
+        if let Some(mut block) = cache.take() {
+            assert_eq!(*block, 0, "somebody else has it");
+            *block = 2;
+            thread::yield_now();
+            assert_eq!(std::mem::take(&mut *block), 2);
+            cache.give(block);
+        }
+        drop(cache);
+        thread.join().expect("no panic");
+        let mut cache = pool.cache();
+        let blocks = std::iter::from_fn(|| cache.take()).count();
+        assert_eq!((blocks, pool.blocks()), (2, 2), "none is lost");
     });
 }

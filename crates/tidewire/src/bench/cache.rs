@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use tidewire_lastvalue::{LatencyTracker, MarketSlot, Quote, Stamp, Trade};
+use tidewire_lastvalue::{
+    BlockPool, LatencyTracker, MarketSlot, Quote, SlotTable, Stamp, SymbolTable, TagSlot, TagStamp,
+    Trade,
+};
 
 use super::processor_time::Cores;
 use super::report::{Setting, Spread, Table, write_run};
@@ -36,6 +39,15 @@ pub(crate) fn run(
     ];
     figures.push(timer.update_beside_a_reader(cores));
     figures.push(timer.snapshot_beside_a_writer(cores));
+    figures.push(timer.figure("block: take and give", None, 10.0, &mut blocks()));
+    figures.push(timer.figure(
+        "block: take 100, give 100, through the pool",
+        None,
+        10.0,
+        &mut block_batches(),
+    ));
+    figures.push(timer.figure("symbol by name, of 10,000", None, 25.0, &mut symbols()?));
+    figures.push(timer.figure("tag update (8 bytes)", None, 20.0, &mut tag_updates()));
     figures.push(timer.figure("latency record", Some(45.0), 10.0, &mut latency_records()));
     figures.push(timer.figure(
         "publish, and statistics of 1 M samples",
@@ -222,6 +234,62 @@ fn bids() -> impl FnMut() -> u64 {
     move || {
         for _ in 0..BATCH {
             black_box(black_box(&slot).bid());
+        }
+        BATCH
+    }
+}
+
+fn blocks() -> impl FnMut() -> u64 {
+    let mut cache = BlockPool::new(1_000, || [0_u8; 64]).cache();
+    move || {
+        for _ in 0..BATCH {
+            if let Some(block) = cache.take() {
+                cache.give(black_box(block));
+            }
+        }
+        BATCH
+    }
+}
+
+/// More at a time than a thread's stock has.
+fn block_batches() -> impl FnMut() -> u64 {
+    let mut cache = BlockPool::new(1_000, || [0_u8; 64]).cache();
+    let mut held = Vec::with_capacity(100);
+    move || {
+        for _ in 0..BATCH / 100 {
+            held.extend(std::iter::from_fn(|| cache.take()).take(100));
+            held.drain(..)
+                .for_each(|block| cache.give(black_box(block)));
+        }
+        BATCH / 100 * 100
+    }
+}
+
+fn symbols() -> Result<impl FnMut() -> u64, Failure> {
+    let names: Vec<String> = (0..10_000)
+        .map(|number| format!("SYMBOL{number}"))
+        .collect();
+    let slots = Arc::new(SlotTable::new(names.len()));
+    let table = SymbolTable::new(slots, names.iter().map(String::as_str))
+        .map_err(|error| Failure::running(error.to_string()))?;
+    let mut at = 0;
+    Ok(move || {
+        for _ in 0..BATCH {
+            at = (at + 7_919) % names.len();
+            black_box(table.find(black_box(&names[at])));
+        }
+        BATCH
+    })
+}
+
+fn tag_updates() -> impl FnMut() -> u64 {
+    let slot = TagSlot::new();
+    let mut stamp = TagStamp::default();
+    move || {
+        for _ in 0..BATCH {
+            stamp.sequence += 1;
+            let bytes = black_box(stamp.sequence).to_le_bytes();
+            black_box(slot.store(4, &bytes, stamp));
         }
         BATCH
     }
