@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import threading
 import urllib.request
@@ -10,7 +11,9 @@ import pytest
 import redis
 import zmq
 
-from support import BINARY, PATIENCE_S, Program, environment, eventually, free_ports
+from support import (
+    BINARY, PATIENCE_S, Program, environment, eventually, free_ports, is_closed,
+)
 
 FIELDS = [
     "value", "type", "quality", "quality_text", "ts", "recv_ts", "status", "seq", "stale",
@@ -457,6 +460,21 @@ def test_without_a_plant_the_names_are_ordinary_keys(start_hub):
     assert client.set("mx:Tank1.Setpoint", "1") is True
     assert client.incr("mx:Tank1.Setpoint") == 2
     assert client.publish("mx:Tank1.Setpoint", "x") == 0
+
+
+def test_a_peer_that_is_no_plant_is_left_and_tried_again(start_hub):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        hub = start_hub("--mx", f"127.0.0.1:{listener.getsockname()[1]}")
+        for _ in range(3):
+            with listener.accept()[0] as one:
+                one.settimeout(PATIENCE_S)
+                one.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 100)
+                assert is_closed(one)
+        client = hub.redis()
+        assert client.get("mx:Tank1.Level") is None and client.set("mine", "1") is True
+        assert refusal(client, "SET", "mx:Tank1.Level", "1").startswith("NOLINK")
+        assert hub.info("plant")["plant_connected"] == 0
 
 
 def test_wrong_options_are_named(tmp_path):
