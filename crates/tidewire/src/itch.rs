@@ -40,7 +40,7 @@ enum ItchCommand {
     /// Count a file's messages, and follow its books.
     Inspect(InspectOptions),
     /// Send a file as an exchange does: MoldUDP64 on two lines with requests, SoupBinTCP.
-    Send(SendOptions),
+    Send(Box<SendOptions>),
 }
 
 #[derive(Clone, Debug, Args)]

@@ -59,6 +59,9 @@ pub(super) fn play(
     Ok(player.describe(&reader, rounds, acknowledged))
 }
 
+/// One of the books' counts.
+type Count = fn(&Books) -> u64;
+
 struct Player<'a> {
     output: Output,
     file: &'a Path,
@@ -145,13 +148,13 @@ impl Player<'_> {
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<10} {value}");
         };
-        let sum = |of: fn(&Books) -> u64| grouped(self.books.iter().map(of).sum());
+        let sum = |of: Count| grouped(self.books.iter().map(of).sum());
         line("file", self.file.display().to_string());
         line(
             "messages",
             format!("{} read", sum(|books| books.counters().messages())),
         );
-        let unused: [(&str, fn(&Books) -> u64); 4] = [
+        let unused: [(&str, Count); 4] = [
             ("malformed", |books| books.counters().malformed),
             ("of orders that are not in the book", |books| {
                 books.counters().unknown_orders
