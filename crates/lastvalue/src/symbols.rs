@@ -24,9 +24,12 @@ pub struct SymbolTable {
     /// The level that is looked at.
     level: AtomicUsize,
     /// By the number of the slot.
-    names: [OnceLock<Box<[OnceLock<Box<str>>]>>; LEVELS],
+    names: [OnceLock<Names>; LEVELS],
     growth: Mutex<u32>,
 }
+
+/// Names of one level; each is there before its number is shown.
+type Names = Box<[OnceLock<Box<str>>]>;
 
 impl SymbolTable {
     /// A table of these symbols, in this order, over the slots of `slots`, which nobody else
@@ -148,8 +151,11 @@ impl SymbolTable {
     }
 
     fn level_of(&self, level: usize) -> &[AtomicU32] {
-        self.levels[level]
-            .get_or_init(|| (0..2 * FIRST << level).map(|_| AtomicU32::new(0)).collect())
+        self.levels[level].get_or_init(|| {
+            (0..(2 * FIRST) << level)
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, u32> {
