@@ -197,10 +197,10 @@ impl<'a> RecordWriter<'a> {
         self.put(&tick.to_le_bytes());
         // Display factor 1, then times and prices that are not known, up to the strike.
         self.put(&1_000_000_000_i64.to_le_bytes());
-        self.put(&[UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
-        self.put(&[UNDEFINED_PRICE; 7].map(i64::to_le_bytes).as_flattened());
+        self.put([UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
+        self.put([UNDEFINED_PRICE; 7].map(i64::to_le_bytes).as_flattened());
         self.put(&u64::from(instrument_id).to_le_bytes());
-        self.put(&[UNDEFINED_PRICE; 2].map(i64::to_le_bytes).as_flattened());
+        self.put([UNDEFINED_PRICE; 2].map(i64::to_le_bytes).as_flattened());
         let lot = match definition.lot_size {
             0 => i32::MAX,
             lot => i32::try_from(lot).unwrap_or(i32::MAX),
@@ -212,10 +212,10 @@ impl<'a> RecordWriter<'a> {
             none, 0, none, none, no_count, no_count, none, none, lot, no_count, none, none, none,
             0, 0, 0, 0, 0, 0,
         ];
-        self.put(&numbers.map(i32::to_le_bytes).as_flattened());
+        self.put(numbers.map(i32::to_le_bytes).as_flattened());
         self.put(&i16::MAX.to_le_bytes());
         self.put(
-            &[u16::MAX, u16::MAX, u16::MAX, 0, 0]
+            [u16::MAX, u16::MAX, u16::MAX, 0, 0]
                 .map(u16::to_le_bytes)
                 .as_flattened(),
         );
@@ -256,7 +256,7 @@ impl<'a> RecordWriter<'a> {
         // The result is the raw symbol.
         self.put(&[1]);
         self.text(symbol, SYMBOL_LENGTH);
-        self.put(&[UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
+        self.put([UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
         self.end(start);
     }
 
@@ -299,7 +299,7 @@ impl<'a> RecordWriter<'a> {
 
     fn level(&mut self, prices: &BestPrices) {
         self.put(
-            &[prices.bid, prices.ask]
+            [prices.bid, prices.ask]
                 .map(i64::to_le_bytes)
                 .as_flattened(),
         );
@@ -309,7 +309,7 @@ impl<'a> RecordWriter<'a> {
             prices.bid_orders,
             prices.ask_orders,
         ];
-        self.put(&sizes.map(u32::to_le_bytes).as_flattened());
+        self.put(sizes.map(u32::to_le_bytes).as_flattened());
     }
 
     fn text(&mut self, text: &str, length: usize) {

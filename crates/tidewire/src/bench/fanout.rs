@@ -37,6 +37,7 @@ pub(crate) fn run(
             for deaf in [false, true] {
                 let row = measure(face, clients, deaf, duration, cores);
                 rows.push(row.map_err(failed("fan-out"))?);
+                eprint!(".");
             }
         }
     }
