@@ -246,9 +246,11 @@ impl Sink for Model {
     fn gap(&mut self, gap: Gap) {
         match gap {
             Gap::Recovered { count, .. } => self.loss.recovered += count,
-            Gap::Lost { count, reason, .. } if reason == LossReason::Conflated => {
-                self.loss.conflated += count;
-            }
+            Gap::Lost {
+                count,
+                reason: LossReason::Conflated,
+                ..
+            } => self.loss.conflated += count,
             Gap::Lost { count, .. } => self.loss.lost += count,
             _ => {}
         }
