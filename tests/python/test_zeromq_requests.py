@@ -83,6 +83,19 @@ def test_a_dealer_asks_with_and_without_delimiter_and_many_at_once(hub):
     assert dealer.recv_multipart() == [b"OK", b"", b"a"]
 
 
+def test_walks_in_a_row_are_all_answered_while_others_have_their_turn(hub):
+    hub.redis().mset({f"k:{number}": "v" for number in range(3000)})
+    dealer = hub.zmq(zmq.DEALER)
+    for number in range(200):
+        dealer.send_multipart([b"%d" % number, b"", b"LIST", b"nobody"])
+        dealer.send_multipart([b"%d" % number, b"", b"GET", b"k:1"])
+    peer = hub.zmq(zmq.REQ)
+    assert ask(peer, "GET k:2") == [b"OK", b"v"]
+    for number in range(200):
+        assert dealer.recv_multipart() == [b"%d" % number, b"", b"OK", b""]
+        assert dealer.recv_multipart() == [b"%d" % number, b"", b"OK", b"v"]
+
+
 def test_live_topics_of_a_market(simulated):
     peer = simulated.zmq(zmq.REQ)
     pages, names = walk(peer, "LIST", "md:")

@@ -90,7 +90,9 @@ def test_plain_peers_have_the_rights_of_their_users(plain):
     assert status == b"ERR" and text.startswith(b"NOPERM")
     status, text = ask(reader, "MGET", "live:a")
     assert status == b"ERR" and b"mget" in text
+    client.set("hidden", "3")
     assert ask(reader, "SNAPSHOT") == [b"OK", b"", b"live:a", b"1"], "the rest is not shown"
+    assert "hidden" not in str(client.acl_log()), "what is left out is no refusal"
     writer = plain.push(**as_user("reader", "words"))
     writer.send_multipart([b"live:a", b"false"])
     eventually(lambda: plain.info()["zmq_rejected_messages"] == 1, "the refusal")

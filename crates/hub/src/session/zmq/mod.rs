@@ -219,7 +219,12 @@ impl ZmqSession {
                         if !more {
                             let identity = &mut self.identity;
                             flush(&mut connection, id, context);
-                            conversation.answer(hub, identity, &mut connection, id, context);
+                            let connection = &mut connection;
+                            if conversation.answer(hub, identity, connection, id, context) {
+                                // Other clients have their turn before its next request.
+                                context.pause(id);
+                                break;
+                            }
                         }
                     }
                 },
@@ -238,7 +243,7 @@ impl ZmqSession {
 }
 
 impl Conversation {
-    /// Answers the request that is complete.
+    /// Answers the request that is complete; whether that took long.
     fn answer(
         &mut self,
         hub: &Hub,
@@ -246,8 +251,9 @@ impl Conversation {
         connection: &mut Connection,
         id: ConnectionId,
         context: &mut Context<Mail>,
-    ) {
+    ) -> bool {
         let (envelope, question) = self.request.parse();
+        let is_walk = matches!(&question, Ok(question) if question.is_walk());
         let failed = match &question {
             Ok(question) => {
                 let now_ms = unix_ms_of(context);
@@ -273,6 +279,7 @@ impl Conversation {
         }
         self.request.clear();
         self.answer.clear();
+        is_walk
     }
 }
 

@@ -93,6 +93,19 @@ impl Identity {
         Err(format!("NOPERM {text}"))
     }
 
+    /// Whether it may read a key; nobody is told if not.
+    pub(super) fn may_read(&mut self, hub: &Hub, key: &[u8]) -> bool {
+        if self.is_free(&hub.access) {
+            return true;
+        }
+        self.look(&hub.access);
+        let request = ArgumentList::from_slices(&[b"GET", key]);
+        let (Some(rules), Some(command)) = (&self.rules, lookup(b"get")) else {
+            return false;
+        };
+        rules.check(command, request.as_arguments()).is_ok()
+    }
+
     /// Whether it may listen to all that is published under names that begin so.
     pub(super) fn may_listen(&mut self, hub: &Hub, prefix: &[u8]) -> bool {
         if self.is_free(&hub.access) {

@@ -67,6 +67,13 @@ pub(crate) enum Question<'a> {
     Snapshot(&'a [u8], Cursor),
 }
 
+impl Question<'_> {
+    /// Whether many names are looked at for it.
+    pub(crate) fn is_walk(&self) -> bool {
+        matches!(self, Question::List(..) | Question::Snapshot(..))
+    }
+}
+
 /// Where a walk over names goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cursor {
