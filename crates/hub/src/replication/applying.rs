@@ -204,7 +204,7 @@ impl<'a> Applier<'a> {
 
     fn functions(&mut self) -> Result<&mut Engine, String> {
         // One that was made before all libraries went may have what is not there any more.
-        let engine = Engine::new(Purpose::Functions, has_deprecated(&self.hub));
+        let engine = Engine::new(Purpose::Functions, has_deprecated(self.hub));
         Ok(self.engine.insert(engine.map_err(|failure| failure.text)?))
     }
 }
