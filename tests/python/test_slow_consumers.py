@@ -253,11 +253,11 @@ def test_a_slow_zeromq_subscriber_misses_plain_messages_and_they_are_counted(sta
         count += 1
         assert count < 5000
     # It is not cut off: what comes is whole, and goes on when there is room again.
+    # All is read, because the kernel tells of room only when there is much of it.
     stuck.settimeout(1)
-    received = 0
     try:
-        while received < 1_000_000:
-            received += len(stuck.recv(1 << 16))
+        while True:
+            assert stuck.recv(1 << 16)
     except TimeoutError:
         pass
     dropped = hub.info("topics")["dropped_messages"]
