@@ -142,7 +142,8 @@ impl StreamSender {
             }
             let options = PacketOptions {
                 packet_limit_bytes: self.packet_limit_bytes,
-                budget_bytes: end_bytes - out.len(),
+                // The word that a part is too old may have used up what was left.
+                budget_bytes: end_bytes.saturating_sub(out.len()),
                 flags: Flags::RETRANSMISSION,
             };
             let mut cursor = Cursor::at(range.from);
@@ -210,5 +211,37 @@ impl StreamSender {
         self.counters.heartbeats += 1;
         self.heartbeat_delay_ns = (self.heartbeat_delay_ns * 2).min(self.heartbeat_interval_ns);
         self.next_heartbeat_ns = now_ns.saturating_add(self.heartbeat_delay_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Everything;
+    use crate::wire::{Message, Trade};
+
+    #[test]
+    fn a_word_of_age_that_uses_up_the_budget_is_followed_by_the_rest_later() {
+        let mut journal = Journal::new(1, 64);
+        (0..200).for_each(|_| assert!(journal.append(&Message::Trade(Trade::default())) > 0));
+        let mut sender = StreamSender::new(1_472, HEARTBEAT_INTERVAL_NS_MAX, 0);
+        sender.cursor = Cursor::at(201);
+        sender.request(&Request {
+            from: 1,
+            count: 200,
+            snapshot: false,
+        });
+        let mut out = Vec::new();
+        assert!(sender.produce_retransmissions(&journal, &Everything, &mut out, 10));
+        assert_eq!(
+            (sender.counters.too_old, sender.counters.retransmitted),
+            (1, 0)
+        );
+        let end_bytes = out.len() + 100_000;
+        assert!(!sender.produce_retransmissions(&journal, &Everything, &mut out, end_bytes));
+        assert_eq!(
+            (sender.counters.too_old, sender.counters.retransmitted),
+            (1, 64)
+        );
     }
 }
