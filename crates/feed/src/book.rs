@@ -17,6 +17,7 @@ mod accounting;
 mod books;
 mod levels;
 mod orders;
+mod sides;
 
 #[cfg(test)]
 mod tests;
@@ -28,10 +29,9 @@ use thiserror::Error;
 
 use crate::dbn::{BidAsk, MboRecord, UNDEFINED_PRICE, action, flag, side};
 use crate::wire::{Quote, Trade};
-use levels::Levels;
-use orders::Orders;
 
-pub(crate) use orders::Order;
+pub(crate) use orders::{Order, Orders};
+pub use sides::Sides;
 
 /// One value to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,10 +107,7 @@ pub enum BookError {
 #[derive(Debug, Clone)]
 pub struct Book {
     orders: Orders,
-    bids: Levels,
-    asks: Levels,
-    /// The top at the end of the last event.
-    published: BidAsk,
+    sides: Sides,
     suspect: bool,
 }
 
@@ -119,9 +116,7 @@ impl Book {
     pub fn new(limits: BookLimits) -> Self {
         Self {
             orders: Orders::new(limits.orders_max),
-            bids: Levels::bids(limits.levels_max),
-            asks: Levels::asks(limits.levels_max),
-            published: BidAsk::EMPTY,
+            sides: Sides::new(limits.levels_max),
             suspect: false,
         }
     }
@@ -152,25 +147,14 @@ impl Book {
     /// [`apply`](Self::apply) does this by itself at records flagged `LAST`, unless it fails.
     #[inline]
     pub fn end_event(&mut self) -> bool {
-        let top = self.top();
-        let changed = top != self.published;
-        self.published = top;
-        changed
+        self.sides.end_event()
     }
 
     /// The best bid and ask as the book stands. Sizes and counts above 32 bits are held at their
     /// maximum.
     #[inline]
     pub fn top(&self) -> BidAsk {
-        let (bid, ask) = (self.bids.best(), self.asks.best());
-        BidAsk {
-            bid: bid.price,
-            ask: ask.price,
-            bid_size: u32::try_from(bid.size).unwrap_or(u32::MAX),
-            ask_size: u32::try_from(ask.size).unwrap_or(u32::MAX),
-            bid_orders: bid.orders,
-            ask_orders: ask.orders,
-        }
+        self.sides.top()
     }
 
     /// Orders in the book.
@@ -180,7 +164,7 @@ impl Book {
 
     /// Price levels, bids and asks.
     pub fn level_counts(&self) -> (usize, usize) {
-        (self.bids.len(), self.asks.len())
+        self.sides.level_counts()
     }
 
     /// Whether the publisher said, since the last clear, that it lost something.
@@ -191,8 +175,7 @@ impl Book {
     /// Removes everything.
     pub fn clear(&mut self) {
         self.orders.clear();
-        self.bids.clear();
-        self.asks.clear();
+        self.sides.clear();
         self.suspect = false;
     }
 
@@ -213,15 +196,17 @@ impl Book {
     /// # Errors
     /// [`BookError::OrdersFull`] and [`BookError::LevelsFull`]; nothing is changed.
     #[inline]
-    pub(crate) fn insert(&mut self, order_id: u64, order: Order) -> Result<(), BookError> {
+    fn insert(&mut self, order_id: u64, order: Order) -> Result<(), BookError> {
         if self.orders.is_full() {
             return Err(BookError::OrdersFull);
         }
         // The level before the order: only a level can be refused once the table has room.
-        self.levels(order.is_bid).add(order.price, order.size)?;
+        self.sides
+            .levels(order.is_bid)
+            .add(order.price, order.size)?;
         if let Some(replaced) = self.orders.insert(order_id, order) {
             // The same number twice: the newer word stands.
-            let levels = self.levels(replaced.is_bid);
+            let levels = self.sides.levels(replaced.is_bid);
             levels.remove(replaced.price, replaced.size, true);
         }
         Ok(())
@@ -237,13 +222,12 @@ impl Book {
     /// # Errors
     /// [`BookError::UnknownOrder`].
     #[inline]
-    pub(crate) fn reduce(&mut self, order_id: u64, size: u32) -> Result<Order, BookError> {
+    fn reduce(&mut self, order_id: u64, size: u32) -> Result<Order, BookError> {
         let (taken, gone) = self
             .orders
             .reduce(order_id, size)
             .ok_or(BookError::UnknownOrder)?;
-        let levels = self.levels(taken.is_bid);
-        levels.remove(taken.price, taken.size, gone);
+        self.sides.remove(taken, gone);
         Ok(taken)
     }
 
@@ -259,15 +243,15 @@ impl Book {
         let old = *order;
         if (old.price, old.is_bid) == (new.price, new.is_bid) {
             *order = new;
-            let levels = self.levels(new.is_bid);
+            let levels = self.sides.levels(new.is_bid);
             levels.resize(new.price, old.size, new.size);
             return Ok(());
         }
-        self.levels(new.is_bid).add(new.price, new.size)?;
+        self.sides.levels(new.is_bid).add(new.price, new.size)?;
         if let Some(order) = self.orders.find(record.order_id) {
             *order = new;
         }
-        let levels = self.levels(old.is_bid);
+        let levels = self.sides.levels(old.is_bid);
         levels.remove(old.price, old.size, true);
         Ok(())
     }
@@ -293,21 +277,12 @@ impl Book {
             return Err(BookError::NoPrice);
         }
         self.orders.remove_side(is_bid);
-        let levels = self.levels(is_bid);
+        let levels = self.sides.levels(is_bid);
         levels.clear();
         if record.price != UNDEFINED_PRICE {
             levels.set_only(record.price, record.size)?;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn levels(&mut self, is_bid: bool) -> &mut Levels {
-        if is_bid {
-            &mut self.bids
-        } else {
-            &mut self.asks
-        }
     }
 }
 

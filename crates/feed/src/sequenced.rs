@@ -64,6 +64,12 @@ pub trait SequencedSink {
     /// The next message: sequences strictly grow, each comes at most once.
     fn message(&mut self, sequence: u64, message: &[u8]);
 
+    /// These messages, each behind its length, come next, as far as they were not there before:
+    /// time to fetch what the first [`AHEAD`] of them are about.
+    fn expect(&mut self, frames: &[u8]) {
+        let _ = frames;
+    }
+
     /// What is known to be missing changed.
     fn gap(&mut self, gap: Gap) {
         let _ = gap;
@@ -85,3 +91,6 @@ pub trait SequencedSink {
 impl SequencedSink for crate::client::NullSink {
     fn message(&mut self, _: u64, _: &[u8]) {}
 }
+
+/// Of how many messages [`SequencedSink::expect`] is told at a time.
+pub const AHEAD: usize = 16;

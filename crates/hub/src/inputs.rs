@@ -194,6 +194,11 @@ impl SequencedSink for Follower<'_, '_> {
         self.books.apply(sequence, message, self.batch);
     }
 
+    #[inline]
+    fn expect(&mut self, frames: &[u8]) {
+        self.books.expect(frames);
+    }
+
     fn gap(&mut self, gap: Gap) {
         self.batch.gap(gap);
     }

@@ -9,6 +9,8 @@ pub(crate) struct Order {
     /// Neither [`UNDEFINED_PRICE`] nor the least number, which has no negative.
     pub(crate) price: i64,
     pub(crate) size: u32,
+    /// Where several books share a table: whose it is.
+    pub(crate) book: u16,
     pub(crate) is_bid: bool,
 }
 
@@ -27,6 +29,7 @@ impl Order {
         Ok(Self {
             price: record.price,
             size: record.size,
+            book: 0,
             is_bid,
         })
     }
@@ -38,7 +41,7 @@ impl Order {
 /// The hash is one product (Fibonacci hashing), at its best on the running numbers that venues
 /// give. It is not keyed: a venue that wanted to could make its own book slow, not wrong.
 #[derive(Debug, Clone)]
-pub(super) struct Orders {
+pub(crate) struct Orders {
     /// A power of two of slots, or none; a free slot between any two probe sequences' ends.
     slots: Box<[Slot]>,
     /// `64 - log2(slots.len())`: the top bits of the hash are the home slot.
@@ -54,7 +57,7 @@ struct Slot {
 }
 
 impl Orders {
-    pub(super) fn new(orders_max: usize) -> Self {
+    pub(crate) fn new(orders_max: usize) -> Self {
         Self {
             slots: Box::default(),
             shift: u64::BITS - 1,
@@ -63,18 +66,18 @@ impl Orders {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.len >= self.orders_max
     }
 
     /// Removes all orders, in a time that their number bounds: a table far larger than what is
     /// in it is let go rather than swept.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.len < self.slots.len() / 16 {
             *self = Self::new(self.orders_max);
         } else {
@@ -84,14 +87,22 @@ impl Orders {
     }
 
     #[inline]
-    pub(super) fn find(&mut self, order_id: u64) -> Option<&mut Order> {
+    pub(crate) fn find(&mut self, order_id: u64) -> Option<&mut Order> {
         let place = self.place(order_id)?;
         self.slots[place].order.as_mut()
     }
 
+    /// Reads where a search for this order begins, so that it is in the cache when it is looked for.
+    #[inline]
+    pub(crate) fn touch(&self, order_id: u64) {
+        if let Some(slot) = self.slots.get(self.home(order_id)) {
+            std::hint::black_box(slot.order_id);
+        }
+    }
+
     /// Puts an order in, and gives the one that had its number.
     #[inline]
-    pub(super) fn insert(&mut self, order_id: u64, order: Order) -> Option<Order> {
+    pub(crate) fn insert(&mut self, order_id: u64, order: Order) -> Option<Order> {
         if self.len >= self.slots.len() / 4 * 3 {
             self.grow();
         }
@@ -116,7 +127,7 @@ impl Orders {
 
     /// Takes up to `size` from an order: what was taken, and whether the order went with it.
     #[inline]
-    pub(super) fn reduce(&mut self, order_id: u64, size: u32) -> Option<(Order, bool)> {
+    pub(crate) fn reduce(&mut self, order_id: u64, size: u32) -> Option<(Order, bool)> {
         let place = self.place(order_id)?;
         let order = self.slots[place].order.as_mut()?;
         let taken = Order {
@@ -241,6 +252,7 @@ mod tests {
             let order = Order {
                 price: i64::from(step),
                 size: 1 + step % 3,
+                book: 0,
                 is_bid: step % 2 == 0,
             };
             if state >> 62 == 0 {

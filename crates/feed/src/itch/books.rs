@@ -7,17 +7,19 @@ use super::{
     SystemEvent, Trade, TradingAction,
 };
 use crate::book::{
-    AGGRESSOR_BUY, AGGRESSOR_SELL, Book, BookError, BookLimits, CROSS, NOT_SHOWN, Order,
+    AGGRESSOR_BUY, AGGRESSOR_SELL, BookError, CROSS, NOT_SHOWN, Order, Orders, Sides,
 };
 use crate::client::Sink;
+use crate::sequenced::AHEAD;
 use crate::wire::{self, Definition, Message, Name, Quote, TradingState, UNDEFINED_PRICE};
 
 /// What books are set up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BooksConfig {
-    /// Of each security's book.
-    pub book: BookLimits,
-    /// Most orders of all books together.
+    /// Most price levels of each side of a security's book, 24 bytes each.
+    pub levels_max: usize,
+    /// Most orders of all books together: 24 bytes each, in a table that is three eighths to three
+    /// quarters full.
     pub orders_max: usize,
     /// When the day began, ns since the UNIX epoch: what the times of messages are added to.
     pub midnight_unix_ns: u64,
@@ -28,10 +30,10 @@ pub struct BooksConfig {
 }
 
 impl Default for BooksConfig {
-    /// The default [`BookLimits`], 16 million orders, the first of January 1970, source 0.
+    /// 65,536 levels a side, 16 million orders, the first of January 1970, source 0.
     fn default() -> Self {
         Self {
-            book: BookLimits::default(),
+            levels_max: 65_536,
             orders_max: 16_000_000,
             midnight_unix_ns: 0,
             source: 0,
@@ -81,15 +83,15 @@ pub struct Books {
     config: BooksConfig,
     /// By locate code.
     states: Vec<Option<Box<State>>>,
-    /// Orders of all books.
-    orders: usize,
+    /// Of all books: their numbers are unique within a day.
+    orders: Orders,
     counters: Counters,
     ended: bool,
 }
 
 #[derive(Debug)]
 struct State {
-    book: Book,
+    sides: Sides,
     is_defined: bool,
 }
 
@@ -99,7 +101,7 @@ impl Books {
         Self {
             config,
             states: Vec::new(),
-            orders: 0,
+            orders: Orders::new(config.orders_max),
             counters: Counters {
                 kinds: Box::new([0; 256]),
                 quotes: 0,
@@ -140,13 +142,48 @@ impl Books {
     /// Forgets all orders and names, as at the beginning of another session. The counters stay.
     pub fn clear(&mut self) {
         self.states.clear();
-        self.orders = 0;
+        self.orders.clear();
         self.ended = false;
     }
 
     /// The book of a security, if anything was said of it.
-    pub fn book(&self, locate: u16) -> Option<&Book> {
-        Some(&self.states.get(usize::from(locate))?.as_ref()?.book)
+    pub fn book(&self, locate: u16) -> Option<&Sides> {
+        Some(&self.states.get(usize::from(locate))?.as_ref()?.sides)
+    }
+
+    /// Orders of all books.
+    pub fn order_count(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Begins to fetch what the next messages will look for, so that their cache misses overlap:
+    /// `frames` are messages behind their lengths, as a packet and a file have them. Of them the
+    /// first [`AHEAD`] are looked at.
+    #[inline]
+    pub fn expect(&self, frames: &[u8]) {
+        let mut rest = frames;
+        for _ in 0..AHEAD {
+            let Some((message, used)) = super::frame(rest) else {
+                return;
+            };
+            rest = &rest[used..];
+            let (Some(&kind), Some(reference)) = (message.first(), message.get(REFERENCE)) else {
+                continue;
+            };
+            let is_of_an_order = matches!(
+                kind,
+                AddOrder::KIND
+                    | AddAttributedOrder::KIND
+                    | OrderExecuted::KIND
+                    | OrderExecutedAtPrice::KIND
+                    | OrderCancel::KIND
+                    | OrderDelete::KIND
+                    | OrderReplace::KIND
+            );
+            if let (true, Ok(reference)) = (is_of_an_order, reference.try_into()) {
+                self.orders.touch(u64::from_be_bytes(reference));
+            }
+        }
     }
 
     /// When a message was made, ns since the UNIX epoch.
@@ -296,10 +333,11 @@ impl Books {
         let order = Order {
             price: add.price.nanos(),
             size: add.shares,
+            book: add.head.locate,
             is_bid,
         };
         self.define(sequence, &add.head, add.stock, sink);
-        match self.insert(add.head.locate, add.reference, order) {
+        match self.insert(add.reference, order) {
             Ok(()) => self.show(sequence, &add.head, sink),
             Err(error) => self.refuse(error),
         }
@@ -354,46 +392,48 @@ impl Books {
         let order = Order {
             price: replace.price.nanos(),
             size: replace.shares,
+            book: locate,
             is_bid: gone.is_bid,
         };
-        if let Err(error) = self.insert(locate, replace.reference, order) {
+        if let Err(error) = self.insert(replace.reference, order) {
             self.refuse(error);
         }
         self.show(sequence, &replace.head, sink);
     }
 
     #[inline]
-    fn insert(&mut self, locate: u16, reference: u64, order: Order) -> Result<(), BookError> {
-        if self.orders >= self.config.orders_max {
+    fn insert(&mut self, reference: u64, order: Order) -> Result<(), BookError> {
+        if self.orders.is_full() {
             return Err(BookError::OrdersFull);
         }
-        let book = &mut self.state(locate).book;
-        let before = book.order_count();
-        book.insert(reference, order)?;
-        // None more if the number was in the book.
-        let added = book.order_count() - before;
-        self.orders += added;
+        self.state(order.book).sides.add(order)?;
+        if let Some(replaced) = self.orders.insert(reference, order) {
+            self.state(replaced.book).sides.remove(replaced, true);
+        }
         Ok(())
     }
 
+    /// Takes up to so many shares from an order of this security.
     #[inline]
     fn take(&mut self, locate: u16, reference: u64, shares: u32) -> Result<Order, BookError> {
-        let book = &mut self.state(locate).book;
-        let before = book.order_count();
-        let taken = book.reduce(reference, shares)?;
-        let gone = before - book.order_count();
-        self.orders -= gone;
+        let order = self.orders.find(reference);
+        if order.is_none_or(|order| order.book != locate) {
+            return Err(BookError::UnknownOrder);
+        }
+        let taken = self.orders.reduce(reference, shares);
+        let (taken, gone) = taken.ok_or(BookError::UnknownOrder)?;
+        self.state(locate).sides.remove(taken, gone);
         Ok(taken)
     }
 
     /// Gives out the top of the book if it is another one now.
     #[inline]
     fn show<S: Sink>(&mut self, sequence: u64, head: &Head, sink: &mut S) {
-        let book = &mut self.state(head.locate).book;
-        if !book.end_event() {
+        let sides = &mut self.state(head.locate).sides;
+        if !sides.end_event() {
             return;
         }
-        let top = book.top();
+        let top = sides.top();
         self.counters.quotes += 1;
         let quote = Quote {
             symbol: self.config.symbol_first + u32::from(head.locate),
@@ -517,11 +557,14 @@ impl Books {
             self.states.resize_with(index + 1, || None);
         }
         self.states[index] = Some(Box::new(State {
-            book: Book::new(self.config.book),
+            sides: Sides::new(self.config.levels_max),
             is_defined: false,
         }));
     }
 }
+
+/// Where the number of an order stands in messages that are about one.
+const REFERENCE: std::ops::Range<usize> = 11..19;
 
 impl Default for Books {
     fn default() -> Self {

@@ -106,6 +106,12 @@ pub struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
+    /// What was not read yet, each message behind its length.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// So many from the front of `body`.
     pub(super) fn new(body: &'a [u8], count: u16) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use super::packet::{Header, Messages, Packet, PacketError, decode_packet};
 use crate::client::{Gap, Holes, LossReason, Side, SideCounters};
-use crate::sequenced::{SequencedSink, SessionName};
+use crate::sequenced::{AHEAD, SequencedSink, SessionName};
 
 /// Messages asked for at once.
 pub const REQUEST_MESSAGES_MAX: u64 = 1_000;
@@ -330,13 +330,19 @@ impl Receiver {
     fn apply<S: SequencedSink>(
         &mut self,
         first: u64,
-        messages: Messages<'_>,
+        mut messages: Messages<'_>,
         sink: &mut S,
     ) -> Result<(), PacketError> {
         let expected = self.expected;
         let mut sequence = first;
         let mut result = Ok(());
-        for message in messages {
+        loop {
+            if sequence.wrapping_sub(first).is_multiple_of(AHEAD as u64) {
+                sink.expect(messages.rest());
+            }
+            let Some(message) = messages.next() else {
+                break;
+            };
             match message {
                 Ok(message) if sequence >= expected => sink.message(sequence, message),
                 Ok(_) => {}

@@ -4,6 +4,7 @@ use std::hint::black_box;
 
 use tidewire_feed::client::{NullSink, Sink};
 use tidewire_feed::itch::{Books, Frames, Generator, GeneratorConfig, Message};
+use tidewire_feed::sequenced::AHEAD;
 
 use crate::failure::Failure;
 
@@ -57,8 +58,19 @@ impl Day {
     pub(super) fn applying<S: Sink>(&self, mut sink: S) -> impl FnMut() -> u64 {
         let mut books = Books::default();
         move || {
-            for (sequence, bytes) in (1..).zip(Frames::new(black_box(&self.bytes))) {
-                books.apply(sequence, bytes, &mut sink);
+            let mut frames = Frames::new(black_box(&self.bytes));
+            let mut sequence = 0;
+            // As a packet's messages are followed.
+            loop {
+                books.expect(frames.rest());
+                let before = sequence;
+                for bytes in frames.by_ref().take(AHEAD) {
+                    sequence += 1;
+                    books.apply(sequence, bytes, &mut sink);
+                }
+                if sequence == before {
+                    break;
+                }
             }
             self.messages
         }
