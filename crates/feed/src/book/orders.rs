@@ -92,7 +92,7 @@ impl Orders {
         self.slots[place].order.as_mut()
     }
 
-    /// Reads where a search for this order begins, so that it is in the cache when it is looked for.
+    /// Reads where a search for this order begins: then it is in the cache when it is looked for.
     #[inline]
     pub(crate) fn touch(&self, order_id: u64) {
         if let Some(slot) = self.slots.get(self.home(order_id)) {
