@@ -105,8 +105,8 @@ def test_config_get_finds_by_pattern(client):
     assert {"save", "appendonly", "databases"} <= set(client.config_get())
     found = client.config_get("maxmemory*", "appendonly")
     assert set(found) == {
-        "maxmemory", "maxmemory-clients", "maxmemory-eviction-tenacity", "maxmemory-policy",
-        "maxmemory-samples", "appendonly",
+        "maxmemory", "maxmemory-clients", "maxmemory-counts-resident",
+        "maxmemory-eviction-tenacity", "maxmemory-policy", "maxmemory-samples", "appendonly",
     }
     assert client.config_get("no-such-thing") == {}
 

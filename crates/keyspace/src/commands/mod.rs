@@ -134,6 +134,16 @@ pub struct KeySpec {
 }
 
 impl KeySpec {
+    /// Whether it always stands for one key, at [`first`](Self::first).
+    #[inline]
+    pub fn is_one_key(&self) -> bool {
+        self.last == 0
+            && self.count_at == 0
+            && self.keyword.is_empty()
+            && !self.half
+            && !self.untold
+    }
+
     /// Positions of the keys among these arguments, which may be too few: then a key that is
     /// missing, or whose number is not told, has no position.
     #[inline]

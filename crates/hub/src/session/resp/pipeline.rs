@@ -192,11 +192,15 @@ impl Request {
         if let Ok(command) = &command
             && let Some(spec) = command.keys.first()
         {
-            let positions = spec.positions(arguments).take(KEYS_AHEAD);
-            let keys = positions.filter_map(|at| arguments.get(at));
-            let hashes = keys.map(|key| keyspace.prefetch(database, key));
-            // One key alone has nothing to overlap with.
-            if !alone || spec.last != 0 {
+            if spec.is_one_key() {
+                // Alone it has nothing to overlap with.
+                if !alone && let Some(key) = arguments.get(usize::from(spec.first)) {
+                    self.keys.push(keyspace.prefetch(database, key));
+                }
+            } else {
+                let positions = spec.positions(arguments).take(KEYS_AHEAD);
+                let keys = positions.filter_map(|at| arguments.get(at));
+                let hashes = keys.map(|key| keyspace.prefetch(database, key));
                 self.keys.extend(hashes);
             }
         }
