@@ -1,12 +1,14 @@
 //! The loop of one lane.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData};
 use rustix::io::Errno;
 use rustix::time::Timespec;
+use tidewire_readiness as readiness;
 use tracing::warn;
 
 use crate::application::{Application, CloseReason};
@@ -73,24 +75,18 @@ impl<A: Application> Lane<A> {
 
     /// Runs until the lane's mailbox says stop; then every connection is told and closed.
     pub fn run(mut self) -> A {
-        let mut events = [Event {
-            flags: EventFlags::empty(),
-            data: EventData::new_u64(0),
-        }; EVENTS_A_TURN];
+        let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         let mut deadline_ns = self.application.turn(&mut self.context);
         self.traffic().flush();
         while !self.context.stopping {
-            let ready = self.wait(&mut events, deadline_ns);
+            let events = self.wait(&mut space, deadline_ns);
             self.context.read_clock();
             let started_ns = self.context.now_ns;
-            self.take_mail(
-                events[..ready]
-                    .iter()
-                    .any(|event| event.data.u64() == TOKEN_MAILBOX),
-            );
+            let is_mailbox = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
+            self.take_mail(events.iter().any(is_mailbox));
             self.tell_drained();
             self.give_kept();
-            for event in &events[..ready] {
+            for event in events {
                 self.traffic().dispatch(event);
             }
             deadline_ns = self.application.turn(&mut self.context);
@@ -119,7 +115,11 @@ impl<A: Application> Lane<A> {
         }
     }
 
-    fn wait(&mut self, events: &mut [Event], deadline_ns: Option<u64>) -> usize {
+    fn wait<'s>(
+        &mut self,
+        space: &'s mut [MaybeUninit<Event>],
+        deadline_ns: Option<u64>,
+    ) -> &'s [Event] {
         let mut deadline_ns = deadline_ns;
         let mut sooner = |time_ns: u64| {
             deadline_ns = Some(deadline_ns.map_or(time_ns, |other: u64| other.min(time_ns)));
@@ -141,12 +141,12 @@ impl<A: Application> Lane<A> {
                 tv_nsec: (wait_ns % 1_000_000_000) as i64,
             }
         });
-        match epoll::wait(&self.context.epoll, events, timeout.as_ref()) {
-            Ok(count) => count,
-            Err(Errno::INTR) => 0,
+        match readiness::wait(&self.context.epoll, space, timeout.as_ref()) {
+            Ok(events) => events,
+            Err(Errno::INTR) => &[],
             Err(error) => {
                 warn!(lane = self.context.lane, %error, "waiting for events failed");
-                0
+                &[]
             }
         }
     }

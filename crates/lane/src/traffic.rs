@@ -1,13 +1,14 @@
 //! What comes and goes on a lane's sockets: in a turn, and in a turn within a turn.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketAddrAny, SocketFlags, sockopt};
-use rustix::time::Timespec;
+use tidewire_readiness as readiness;
 use tracing::{debug, warn};
 
 use crate::application::{Application, CloseReason};
@@ -267,19 +268,12 @@ impl<M: Send + 'static> Context<M> {
         application: &mut A,
         wanted: impl Fn(&A, ConnectionId) -> bool,
     ) -> bool {
-        let mut events = [Event {
-            flags: EventFlags::empty(),
-            data: EventData::new_u64(TOKEN_MAILBOX),
-        }; EVENTS_A_TURN];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let ready = epoll::wait(&self.epoll, &mut events[..], Some(&at_once)).unwrap_or(0);
-        let mut scratch = vec![0; if ready > 0 { READ_BYTES } else { 0 }];
+        let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
+        let events = readiness::look(&self.epoll, &mut space).unwrap_or_default();
+        let mut scratch = vec![0; if events.is_empty() { 0 } else { READ_BYTES }];
         let mut mail = Vec::new();
         let woken = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
-        self.mailboxes[self.lane].take(events[..ready].iter().any(woken), &mut mail);
+        self.mailboxes[self.lane].take(events.iter().any(woken), &mut mail);
         let mut traffic = Traffic {
             context: self,
             application,
@@ -292,7 +286,7 @@ impl<M: Send + 'static> Context<M> {
                 Envelope::Stop => traffic.context.stopping = true,
             }
         }
-        for event in &events[..ready] {
+        for event in events {
             let token = event.data.u64();
             let other = token >= TOKEN_LISTENERS || token == TOKEN_MAILBOX;
             if other || wanted(traffic.application, ConnectionId::from_token(token)) {

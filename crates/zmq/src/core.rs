@@ -9,6 +9,7 @@ use std::task::Waker;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::epoll;
 use rustix::time::Timespec;
+use tidewire_readiness as readiness;
 
 use crate::clock::now_ns;
 use crate::context::ContextInner;
@@ -198,11 +199,7 @@ impl Core {
                 state.scan_pipes();
                 return Ok(0);
             }
-            let zero = Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            epoll::wait(&*self.epoll, &mut space[..], Some(&zero))
+            readiness::look(&*self.epoll, &mut space)
         } else {
             self.begin_wait(state);
             if state.scan_pipes() || self.signal.is_raised() || self.context.is_terminated() {
@@ -212,12 +209,12 @@ impl Core {
             }
             let timeout = wait.timespec();
             let found = MutexGuard::unlocked(state, || {
-                epoll::wait(&*self.epoll, &mut space[..], timeout.as_ref())
+                readiness::wait(&*self.epoll, &mut space, timeout.as_ref())
             });
             self.end_wait(state);
             found
         };
-        let (events, _) = found?;
+        let events = found?;
         state.now_ns = now_ns();
         state.reads_left = READS_MAX;
         let count = events.len();
@@ -249,11 +246,7 @@ impl Core {
     #[cold]
     fn look(&self, state: &mut State) {
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let Ok((events, _)) = epoll::wait(&*self.epoll, &mut space[..], Some(&zero)) else {
+        let Ok(events) = readiness::look(&*self.epoll, &mut space) else {
             return;
         };
         if events.is_empty() {

@@ -11,6 +11,7 @@ use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
+use tidewire_readiness as readiness;
 
 use crate::clock::now_ns;
 use crate::core::Core;
@@ -156,7 +157,7 @@ impl Reactor {
                 None => return,
                 Some(timeout) => timeout,
             };
-            let Ok((events, _)) = epoll::wait(&self.epoll, &mut space[..], timeout.as_ref()) else {
+            let Ok(events) = readiness::wait(&self.epoll, &mut space, timeout.as_ref()) else {
                 continue;
             };
             let mut ready = Vec::new();
