@@ -18,6 +18,9 @@ import org.zeromq.ZMsg;
 /** Tidewire's ZeroMQ sockets and JeroMQ's: pairs and mechanisms, each way; and a hub's ports. */
 public final class JeromqTest {
   private static final int PATIENCE_MS = 20_000;
+  // One of a hundred of JeroMQ's connections says nothing once it stands, until this time ends it
+  // and it connects anew (https://github.com/zeromq/jeromq/pull/1022).
+  private static final int HANDSHAKE_MS = 1_000;
   private static final int[] SIZES = {0, 1, 255, 256, 8_192, 300_000};
 
   // Ours first.
@@ -63,15 +66,8 @@ public final class JeromqTest {
       for (String mechanism : List.of("NULL", "PLAIN", "CURVE")) {
         for (boolean oursBinds : List.of(true, false)) {
           for (String[] kinds : PAIRS) {
-            // It says what it wants to a peer that has connected to it only while the program is
-            // in a call.
-            if (kinds[1].endsWith("SUB") && !oursBinds) continue;
-            if (!mechanism.equals("NULL")) {
-              // As libzmq's, its REQ drops replies as the server of a mechanism; and what comes
-              // right behind the end of the handshake is not always seen by it as a client.
-              if (kinds[1].equals("REQ") && !oursBinds) continue;
-              if (oursBinds && !theirsBegins(kinds)) continue;
-            }
+            // As libzmq's, its REQ drops replies as the server of a mechanism.
+            if (!mechanism.equals("NULL") && kinds[1].equals("REQ") && !oursBinds) continue;
             String name =
                 String.join(" and ", kinds)
                     + " with "
@@ -103,10 +99,6 @@ public final class JeromqTest {
     System.exit(failed == 0 ? 0 : 1);
   }
 
-  private static boolean theirsBegins(String[] kinds) {
-    return List.of("PULL", "REP", "ROUTER").contains(kinds[0]) || kinds[0].equals("XPUB");
-  }
-
   private static void pair(
       ZContext context, Peer peer, String[] kinds, String mechanism, boolean oursBinds)
       throws Exception {
@@ -114,6 +106,8 @@ public final class JeromqTest {
     ZMQ.Socket theirs = context.createSocket(SocketType.type(typeNumber(kinds[1])));
     theirs.setReceiveTimeOut(PATIENCE_MS);
     theirs.setSendTimeOut(PATIENCE_MS);
+    theirs.setHandshakeIvl(HANDSHAKE_MS);
+    peer.meanwhile = theirs::getEvents;
     if (List.of("REQ", "REP", "DEALER", "ROUTER").contains(kinds[0])) {
       ours.set(5, bytes("ours"));
       theirs.setIdentity(bytes("theirs"));
@@ -144,6 +138,7 @@ public final class JeromqTest {
     if (kinds[1].equals("SUB")) theirs.subscribe("a");
     if (kinds[0].equals("SUB")) ours.set(6, bytes("a"));
     converse(kinds, ours, end);
+    peer.meanwhile = () -> {};
     context.destroySocket(theirs);
     ours.ask("close");
   }
@@ -243,6 +238,7 @@ public final class JeromqTest {
   private static ZMQ.Socket connect(ZContext context, SocketType kind, String port) {
     ZMQ.Socket socket = context.createSocket(kind);
     socket.setReceiveTimeOut(PATIENCE_MS);
+    socket.setHandshakeIvl(HANDSHAKE_MS);
     socket.connect(System.getenv("TIDEWIRE_ZMQ_" + port));
     return socket;
   }
@@ -295,6 +291,9 @@ public final class JeromqTest {
     private final BufferedReader answers;
     private int count = 0;
 
+    /** JeroMQ's SUB says what it wants to a new peer only while the program is in a call. */
+    Runnable meanwhile = () -> {};
+
     Peer() throws Exception {
       process =
           new ProcessBuilder(System.getenv("TIDEWIRE_ZMQ_PEER"))
@@ -307,6 +306,7 @@ public final class JeromqTest {
     String ask(String line) throws Exception {
       commands.write(bytes(line + "\n"));
       commands.flush();
+      for (; !answers.ready() && process.isAlive(); Thread.sleep(1)) meanwhile.run();
       String answer = answers.readLine();
       if (answer == null || !answer.startsWith("ok")) throw new AssertionError(answer);
       return answer.substring(2).strip();
