@@ -115,6 +115,7 @@ class TooOld:
     first: int
     oldest: int
     conflated: bool
+    dropped: bool = False
 
 
 @dataclass
@@ -134,9 +135,13 @@ def encode(flags, first, messages, session=0):
     return header(crc32c(header(0) + body)) + body
 
 
-def login(subscriptions, next_sequence=0, session=0, role=0, name=b"tests"):
+# What the server does when the client is too slow; 0 is its own choice.
+CONFLATE, DROP, DISCONNECT = 1, 2, 3
+
+
+def login(subscriptions, next_sequence=0, session=0, role=0, slow=0, name=b"tests"):
     return PREFIX.pack(0x58, 0, 0, 0, 0) + struct.pack(
-        "<QIBBH48s", next_sequence, session, role, 0, subscriptions, name
+        "<QIBBH48s", next_sequence, session, role, slow, subscriptions, name
     )
 
 
@@ -237,7 +242,7 @@ def _message(body):
         case 0x2B:
             return Notice(*fields("QI"))
         case 0x29:
-            return TooOld(*fields("QQ"), bool(flags & 1))
+            return TooOld(*fields("QQ"), bool(flags & 1), bool(flags & 2))
     return Other(kind)
 
 
@@ -258,6 +263,8 @@ class FeedClient:
     snapshots: int = 0
     # How often it was told that it had been too slow.
     conflated: int = 0
+    # The ranges that were left out because of that.
+    dropped: list = field(default_factory=list)
     # The stream goes on here after the last conflation.
     resume: int = 0
 
@@ -325,6 +332,9 @@ class FeedClient:
             self.accepted = message
         if isinstance(message, TooOld) and message.conflated:
             self.conflated += 1
+            self.resume = message.oldest
+        if isinstance(message, TooOld) and message.dropped:
+            self.dropped.append((message.first, message.oldest))
             self.resume = message.oldest
         if isinstance(message, Refused):
             raise ConnectionError(f"refused with reason {message.reason}: {message.words}")

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
@@ -262,6 +263,30 @@ def test_a_source_that_falls_silent_is_marked(start_simulator, start_hub):
         os.kill(simulator.pid, signal.SIGCONT)
     eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "0", "its return")
     assert hub.info("feed")["feed_lost_messages"] == 0, "it resumed where it had stopped"
+
+
+def test_clients_that_spoke_while_the_hub_was_busy_are_not_silent(start_hub):
+    # More than a lane reads from in one turn, after a turn that takes longer than they may be
+    # silent.
+    hub = start_hub("--lanes", "1", "--set", "enable-debug-command=yes")
+    clients = [FeedClient(hub.connect(hub.feed_port)) for _ in range(400)]
+    for client in clients:
+        client.join("*")
+    for client in clients:
+        client.until(lambda client=client: client.snapshots)
+    busy = hub.redis()
+    busy.connection_pool.connection_kwargs["socket_timeout"] = 30
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(busy.execute_command, "DEBUG", "SLEEP", "4")
+        time.sleep(1)
+        for client in clients:
+            client.send(HEARTBEAT, 0, session=client.accepted.session)
+        held.result()
+    for client in clients:
+        client.send(HEARTBEAT, 0, session=client.accepted.session)
+    for client in clients:
+        seen = len(client.heartbeats)
+        client.until(lambda client=client, seen=seen: len(client.heartbeats) > seen + 1)
 
 
 def test_two_sources_feed_one_hub(start_simulator, start_hub, tmp_path):

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from feed_client import HEARTBEAT, FeedClient
+from feed_client import CONFLATE, DISCONNECT, DROP, HEARTBEAT, FeedClient
 from handshakes import HELLO
 from support import (
     PATIENCE_S, Order, RespSocket, command, eventually, is_closed, same_value, wait_for_values,
@@ -150,6 +150,63 @@ def test_a_feed_client_that_stops_reading_has_the_newest_values_in_the_end(
     for symbol, name in client.names.items():
         fields = values[f"md:{name}".encode()]
         assert client.values[symbol]["seq"] == int(fields["seq"]), name
+
+
+def start_narrow(start_simulator, start_hub, tmp_path, *options):
+    """A hub with a small window that reads a fast exchange."""
+    path = tmp_path / "hub.toml"
+    path.write_text("[limits]\nconflate-bytes = 65536\njournal-messages = 4096\n")
+    simulator = start_simulator("--rate", "40k")
+    hub = start_hub("--source", simulator.source, "--config", path, *options)
+    wait_for_values(hub, 100)
+    return hub
+
+
+@pytest.mark.parametrize("chosen", ["by the client", "by the server"])
+def test_a_slow_feed_client_that_chose_so_has_the_gap_marked(
+    start_simulator, start_hub, tmp_path, chosen
+):
+    options = [] if chosen == "by the client" else ["--feed-slow", "drop"]
+    hub = start_narrow(start_simulator, start_hub, tmp_path, *options)
+    client = FeedClient(hub.connect(hub.feed_port, **SMALL))
+    client.join("*", slow=DROP if chosen == "by the client" else 0)
+    client.until(lambda: client.snapshots == 1 and client.live)
+    begin = hub.info("feed")["feed_next_sequence"]
+
+    def far_behind():
+        client.send(HEARTBEAT, 0, session=client.accepted.session)
+        return hub.info("feed")["feed_next_sequence"] > begin + 60_000
+
+    def past_the_gap():
+        client.send(HEARTBEAT, 0, session=client.accepted.session)
+        return client.dropped and client.expected > client.dropped[-1][1] + 1000
+
+    eventually(far_behind, "a client far behind")
+    client.until(past_the_gap)
+    first, oldest = client.dropped[0]
+    assert first < oldest and client.conflated == 0 and client.snapshots == 1
+    eventually(lambda: hub.info("feed")["feed_dropped_messages"] > 0, "a count")
+    assert hub.info("feed")["feed_dropped_messages"] >= oldest - first
+    assert hub.info("feed")["feed_conflated_messages"] == 0
+
+
+@pytest.mark.parametrize("chosen", ["by the client", "by the server"])
+def test_a_slow_feed_client_that_chose_so_is_told_why_and_cut_off(
+    start_simulator, start_hub, tmp_path, chosen
+):
+    options = [] if chosen == "by the client" else ["--feed-slow", "disconnect"]
+    hub = start_narrow(start_simulator, start_hub, tmp_path, *options)
+    client = FeedClient(hub.connect(hub.feed_port, **SMALL))
+    client.join("*", slow=DISCONNECT if chosen == "by the client" else 0)
+    patient = FeedClient(hub.connect(hub.feed_port, **SMALL))
+    patient.join("*", slow=CONFLATE)
+    for one in (client, patient):
+        one.until(lambda one=one: one.snapshots == 1 and one.live)
+    # It reads nothing, and is cut off all the same.
+    eventually(lambda: hub.info("feed")["feed_cut_off_clients"] == 1, "the end of the slow one")
+    with pytest.raises(ConnectionError, match="reason 8: too slow"):
+        client.until(lambda: False)
+    patient.until(lambda: patient.conflated > 0 and patient.snapshots > 1)
 
 
 def test_a_live_key_too_is_conflated_to_its_newest_value(start_hub, tmp_path):

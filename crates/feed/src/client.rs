@@ -23,7 +23,7 @@ use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_M
 use crate::wire::{
     ClientName, Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
     MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Request, Role,
-    SnapshotNotice, Subscribe, TextError, TooOld, decode_packet, snapshot_position,
+    SlowPolicy, SnapshotNotice, Subscribe, TextError, TooOld, decode_packet, snapshot_position,
 };
 
 use assembly::Assembly;
@@ -50,6 +50,8 @@ pub struct ClientConfig {
     pub request_retry_ns: u64,
     /// Bytes of early packets kept while a hole before them is open.
     pub early_bytes_max: usize,
+    /// What the server is to do when this client is too slow; `None` for what it does by itself.
+    pub slow_policy: Option<SlowPolicy>,
 }
 
 impl Default for ClientConfig {
@@ -60,6 +62,7 @@ impl Default for ClientConfig {
             reorder_grace_ns: 1_000_000,
             request_retry_ns: 50_000_000,
             early_bytes_max: 4 << 20,
+            slow_policy: None,
         }
     }
 }
@@ -258,6 +261,7 @@ impl Client {
             session: if resumes { self.session } else { 0 },
             next_sequence: self.expected,
             subscription_count: self.patterns.len() as u16,
+            slow_policy: self.config.slow_policy,
             client_name: self.config.name,
         };
         let resume = resumes && self.values_complete;

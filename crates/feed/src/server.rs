@@ -27,8 +27,8 @@ use crate::client::{Client, ClientConfig, ReceiveError, Side, Sink};
 use crate::journal::{Cursor, Journal};
 use crate::wire::{
     Control, Flags, Login, LoginAccepted, MessageError, PACKET_LENGTH_MAX, Packet, PacketError,
-    PacketWriter, PatternText, RefusalReason, RefusalText, Refused, Request, Role, SnapshotNotice,
-    Subscribe, TooOld, decode_packet,
+    PacketWriter, PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy,
+    SnapshotNotice, Subscribe, TooOld, decode_packet,
 };
 
 use snapshot::{Scope, SnapshotJob};
@@ -50,6 +50,8 @@ pub struct SessionConfig {
     /// Messages that the client may be behind before a snapshot stands for them; the journal's
     /// window is a limit in any case. `u64::MAX` for the window alone.
     pub lag_messages_max: u64,
+    /// What is done for a client that is further behind, if it does not choose itself.
+    pub slow_policy: SlowPolicy,
     /// Patterns that the client may hold; at most [`PATTERNS_MAX`].
     pub patterns_max: usize,
     /// Whether a client may log in as a publisher.
@@ -64,6 +66,7 @@ impl Default for SessionConfig {
             heartbeat_interval_ns: HEARTBEAT_INTERVAL_NS_MAX,
             packet_limit_bytes: PACKET_LENGTH_MAX,
             lag_messages_max: u64::MAX,
+            slow_policy: SlowPolicy::Conflate,
             patterns_max: PATTERNS_MAX,
             publishers: true,
             subscribers: true,
@@ -287,6 +290,17 @@ impl Session {
     /// The client's patterns.
     pub fn selection(&self) -> &Selection {
         &self.selection
+    }
+
+    /// What is done when the client is too slow: as it chose at login, or as the server does.
+    pub fn slow_policy(&self) -> SlowPolicy {
+        self.login.slow_policy.unwrap_or(self.config.slow_policy)
+    }
+
+    /// Whether the client is to be cut off for its slowness: also where its output is so full
+    /// that nothing is produced for it. [`Session::produce`] then says why.
+    pub fn is_too_slow(&self, journal: &Journal) -> bool {
+        self.slow_policy() == SlowPolicy::Disconnect && self.is_behind(journal)
     }
 
     /// How far the client's stream has come.
@@ -534,12 +548,22 @@ impl Session {
         end_bytes: usize,
     ) -> bool {
         self.begin(journal);
-        let oldest = journal
-            .next_sequence()
-            .saturating_sub(self.config.lag_messages_max);
-        let oldest = oldest.max(journal.oldest_sequence());
-        if self.state == State::Joined && self.stream.cursor.scanned < oldest {
-            self.snapshot_first = true;
+        if self.is_behind(journal) && !self.snapshot_first {
+            match self.slow_policy() {
+                SlowPolicy::Conflate => self.snapshot_first = true,
+                SlowPolicy::Drop => self.leave_out(journal, out),
+                SlowPolicy::Disconnect => {
+                    let text = "too slow: what comes next is not kept any more";
+                    let refused = Refused {
+                        reason: RefusalReason::TOO_SLOW,
+                        text: RefusalText::truncated(text),
+                    };
+                    self.state = State::Refused;
+                    self.stream.counters.cut_offs += 1;
+                    PacketWriter::control(out, journal.session(), &Control::Refused(refused));
+                    return false;
+                }
+            }
         }
         self.begin_snapshot(journal, board, out);
         // Neither recovery nor a snapshot may stall what is live: each gets half of the rest.
@@ -573,10 +597,43 @@ impl Session {
         self.state = State::Joined;
         if self.resumes(journal) {
             self.stream.cursor = Cursor::at(self.login.next_sequence);
+            // Who was away is not slow: it gets what it needs, whatever it has chosen.
+            self.snapshot_first = self.is_behind(journal);
         } else {
             self.stream.cursor = Cursor::at(0);
             self.snapshot_first = true;
         }
+    }
+
+    /// Whether the client's next message is not kept any more, or is further back than allowed.
+    fn is_behind(&self, journal: &Journal) -> bool {
+        let oldest = journal
+            .next_sequence()
+            .saturating_sub(self.config.lag_messages_max)
+            .max(journal.oldest_sequence());
+        // While a snapshot stands for the stream's past, the cursor waits behind it.
+        self.state == State::Joined && self.stream.cursor.scanned < oldest
+    }
+
+    /// Moves the cursor to the middle of what is kept, and marks the gap: so it is seldom that
+    /// something is left out, and then much at once.
+    fn leave_out(&mut self, journal: &Journal, out: &mut Vec<u8>) {
+        let next = journal.next_sequence();
+        let room = self
+            .config
+            .lag_messages_max
+            .min(next - journal.oldest_sequence());
+        let (wanted, oldest) = (self.stream.cursor.sent, next - room / 2);
+        let too_old = TooOld {
+            wanted,
+            oldest,
+            conflated: false,
+            dropped: true,
+        };
+        PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
+        self.stream.counters.drops += 1;
+        self.stream.counters.dropped += oldest.saturating_sub(wanted);
+        self.stream.cursor = Cursor::at(oldest);
     }
 
     /// Begins the snapshot that is due, if none is running.
@@ -628,6 +685,7 @@ impl Session {
                 wanted,
                 oldest,
                 conflated: true,
+                dropped: false,
             };
             PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
             self.stream.counters.conflations += 1;

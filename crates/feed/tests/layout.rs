@@ -3,8 +3,8 @@
 
 use tidewire_feed::wire::{
     ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Login, LoginAccepted,
-    Message, Name, PacketWriter, PatternText, Quote, Request, Role, Skip, SnapshotMark, Subscribe,
-    Trade, TradingState, TradingStatus, snapshot_position,
+    Message, Name, PacketWriter, PatternText, Quote, Request, Role, Skip, SlowPolicy, SnapshotMark,
+    Subscribe, Trade, TradingState, TradingStatus, snapshot_position,
 };
 
 fn encoded(message: &Message) -> Vec<u8> {
@@ -154,6 +154,7 @@ fn marks_and_skips() {
 fn controls() {
     let prefix = "00 0000 00000000 0000000000000000";
     let login = Login {
+        slow_policy: Some(SlowPolicy::Drop),
         role: Role::Publisher,
         session: 2,
         next_sequence: 1,
@@ -161,7 +162,7 @@ fn controls() {
         client_name: ClientName::new("w").unwrap(),
     };
     let mut bytes = hex(&format!(
-        "58 {prefix} 0100000000000000 02000000 01 00 0300 77"
+        "58 {prefix} 0100000000000000 02000000 01 02 0300 77"
     ));
     bytes.resize(80, 0);
     assert_eq!(encoded_control(&Control::Login(login)), bytes);

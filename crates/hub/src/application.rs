@@ -60,6 +60,9 @@ pub struct HubLane {
     feed_clients: Vec<ConnectionId>,
     /// The journal's next sequence when the feed clients were last served.
     feed_served: u64,
+    /// Which of them is served next, and how many wait to be served with what there was then.
+    feed_turn: usize,
+    feed_left: usize,
     /// When sessions' own deadlines are next looked at, monotonic ns.
     sweep_ns: u64,
     /// Sessions that have deadlines of their own.
@@ -98,6 +101,8 @@ impl HubLane {
             sources,
             feed_clients: Vec::new(),
             feed_served: 0,
+            feed_turn: 0,
+            feed_left: 0,
             sweep_ns: 0,
             timed_sessions: 0,
             has_unread: false,
@@ -168,19 +173,46 @@ impl HubLane {
     fn serve_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
         self.hub.feed_seen(self.lane);
         let next = self.hub.journal_next.load(Ordering::Acquire);
-        let grown = next != self.feed_served;
-        self.feed_served = next;
-        if !grown && self.hub.config.faults.is_none() {
-            return None;
+        let clients = self.feed_clients.len();
+        if next != self.feed_served {
+            self.feed_served = next;
+            self.feed_left = clients;
         }
+        let mut deadline_ns = None;
+        if self.hub.config.faults.is_some() {
+            deadline_ns = self.resume_feed_clients(context);
+        }
+        let mut bytes = 0;
+        while self.feed_left > 0 && bytes < FEED_BYTES_A_TURN {
+            self.feed_left -= 1;
+            self.feed_turn = (self.feed_turn + 1) % clients;
+            let id = self.feed_clients[self.feed_turn];
+            let before = context.out_bytes(id);
+            match self.sessions.by_index.get_mut(id.index()) {
+                Some(Some(Session::Databento(session))) => session.produce(&self.hub, context),
+                Some(Some(Session::Feed(session))) => {
+                    session.produce(&self.hub, context);
+                    deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
+                }
+                _ => {}
+            }
+            bytes += context.out_bytes(id).saturating_sub(before);
+        }
+        if self.feed_left > 0 {
+            // The others' turn comes once what was written has left and what came was read.
+            deadline_ns = Some(context.now_ns());
+        }
+        deadline_ns
+    }
+
+    /// Lets go of what faults have held back of feed clients, where the time has come.
+    fn resume_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
             let session = self.sessions.by_index.get_mut(id.index());
-            if let Some(Some(Session::Databento(session))) = session {
-                session.produce(&self.hub, context);
-            } else if let Some(Some(Session::Feed(session))) = session {
+            if let Some(Some(Session::Feed(session))) = session {
                 let resume_ns = session.resume_ns(&self.hub, context);
-                if grown || resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
+                if resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
                     session.produce(&self.hub, context);
                 }
                 deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
@@ -726,6 +758,9 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 /// Of so many turns the upkeep of one is timed.
 const TURNS_A_TIMING: u32 = 64;
+/// Bytes written to feed clients before the lane looks at everybody else again: many that are
+/// behind at once hold up neither its own heartbeats nor its Redis clients.
+const FEED_BYTES_A_TURN: usize = 16 << 20;
 /// How often sessions' deadlines are looked at.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::SlowPolicy;
 use tidewire_keyspace::{
     Audience, Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
 };
@@ -38,6 +39,7 @@ use crate::renames::Renames;
 use crate::replication::Replication;
 use crate::scripting::Scripting;
 use crate::session::databento::DatabentoCounters;
+use crate::session::feed::SlowFeeds;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
@@ -99,6 +101,8 @@ pub struct HubConfig {
     pub faults: Option<FaultPlan>,
     /// Seed of the faults.
     pub fault_seed: u64,
+    /// What is done for a feed client that is too slow and chooses nothing itself.
+    pub feed_slow: SlowPolicy,
     /// The key that clients of the Databento gateway must know; without one nobody gets in.
     pub databento_key: Option<String>,
 }
@@ -130,6 +134,7 @@ impl Default for HubConfig {
             zmq_security: ZmqSecurity::Null,
             faults: None,
             fault_seed: 1,
+            feed_slow: SlowPolicy::Conflate,
             databento_key: None,
         }
     }
@@ -233,6 +238,8 @@ pub struct Hub {
     pub(crate) zmq_peers: [AtomicU64; 3],
     /// Requests that the ROUTER socket has answered, and those of them that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
+    /// Feed clients that were too slow.
+    pub(crate) slow_feeds: SlowFeeds,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
     /// Counts writes to live keys.
@@ -412,6 +419,7 @@ impl Hub {
             reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
             zmq_peers: Default::default(),
             zmq_requests: Default::default(),
+            slow_feeds: SlowFeeds::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),

@@ -294,7 +294,7 @@ fn messages(hub: &Hub, page: &mut Page) {
         "messages_conflated_total",
         "counter",
         help,
-        load(&fanout.conflated),
+        load(&fanout.conflated) + load(&hub.slow_feeds.conflated),
     );
     page.begin(
         "messages_dropped_total",
@@ -303,6 +303,8 @@ fn messages(hub: &Hub, page: &mut Page) {
     );
     let class = [("class", "zeromq")];
     page.value("messages_dropped_total", &class, load(&fanout.dropped));
+    let (slow, class) = (&hub.slow_feeds, [("class", "feed")]);
+    page.value("messages_dropped_total", &class, load(&slow.dropped));
     page.begin(
         "subscribers_cut_off_total",
         "counter",
@@ -310,6 +312,8 @@ fn messages(hub: &Hub, page: &mut Page) {
     );
     let class = [("class", "redis")];
     page.value("subscribers_cut_off_total", &class, load(&fanout.cut_off));
+    let class = [("class", "feed")];
+    page.value("subscribers_cut_off_total", &class, load(&slow.cut_off));
     page.begin(
         "subscriptions",
         "gauge",

@@ -138,6 +138,16 @@ impl<M> Context<M> {
             .map_or(0, |connection| connection.input.len())
     }
 
+    /// Whether a peer has sent what was not received yet. For deciding that a peer is silent: a
+    /// lane with much to do may only not have come to it. One call of the system.
+    pub fn has_unread(&self, id: ConnectionId) -> bool {
+        let waiting = |connection: &Connection| {
+            !connection.connecting
+                && rustix::io::ioctl_fionread(&connection.socket).is_ok_and(|bytes| bytes > 0)
+        };
+        self.connection(id).is_some_and(waiting)
+    }
+
     /// Says how many more bytes the request that has begun needs, so that the room for it grows
     /// by no more than that; as the bytes come, and not ahead of them.
     pub fn expect(&mut self, id: ConnectionId, bytes: usize) {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
 use tidewire_hub::{Input, InputError};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
-use crate::options::{ServeOptions, ZmqMechanism};
+use crate::options::{FeedSlow, ServeOptions, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
 /// What the hub runs with.
@@ -56,6 +57,7 @@ struct File {
     zmq_curve_key: Option<PathBuf>,
     zmq_curve_clients: Option<PathBuf>,
     feed: Option<String>,
+    feed_slow: Option<FeedSlow>,
     databento: Option<String>,
     databento_key: Option<String>,
     admin: Option<String>,
@@ -150,6 +152,10 @@ impl Config {
             databento_key,
             inputs: inputs(options, &file, &place)?,
             pinned: pin,
+            feed_slow: options
+                .feed_slow
+                .or(file.feed_slow)
+                .map_or(SlowPolicy::Conflate, Into::into),
             zmq_security: zmq_security(&file, options)?,
             ..HubConfig::default()
         };

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
+use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{MoldInput, SoupInput};
 use tidewire_lane::{Endpoint, EndpointError};
 use tidewire_mx::plant::Faults;
@@ -97,6 +98,10 @@ pub(crate) struct ServeOptions {
     /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
     pub(crate) feed: Option<Endpoint>,
+    /// What is done for a feed client that is too slow and does not choose itself: newest values
+    /// in place of what it missed, the gap marked, or the end [default: conflate].
+    #[arg(long, value_name = "NAME", value_enum, env = "TIDEWIRE_FEED_SLOW")]
+    pub(crate) feed_slow: Option<FeedSlow>,
     /// Databento's live clients; needs --databento-key [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_DATABENTO")]
     pub(crate) databento: Option<Endpoint>,
@@ -165,6 +170,28 @@ pub(crate) struct ServeOptions {
     /// --save 60 1.
     #[arg(last = true, value_name = "DIRECTIVE", allow_hyphen_values = true)]
     pub(crate) directives: Vec<String>,
+}
+
+/// What is done for a feed client that is too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FeedSlow {
+    /// Newest values stand for what it missed.
+    Conflate,
+    /// The gap is marked, and the stream goes on.
+    Drop,
+    /// It is cut off.
+    Disconnect,
+}
+
+impl From<FeedSlow> for SlowPolicy {
+    fn from(choice: FeedSlow) -> Self {
+        match choice {
+            FeedSlow::Conflate => SlowPolicy::Conflate,
+            FeedSlow::Drop => SlowPolicy::Drop,
+            FeedSlow::Disconnect => SlowPolicy::Disconnect,
+        }
+    }
 }
 
 /// What ZeroMQ peers must prove.

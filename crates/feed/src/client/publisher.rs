@@ -113,6 +113,7 @@ impl Publisher {
             session: self.journal.session(),
             next_sequence: self.journal.oldest_sequence(),
             subscription_count: 0,
+            slow_policy: None,
             client_name: self.config.name,
         };
         let session = self.journal.session();
@@ -353,6 +354,7 @@ mod tests {
             wanted: 1,
             oldest: 137,
             conflated: false,
+            dropped: false,
         };
         assert_eq!(
             said(&mut publisher),

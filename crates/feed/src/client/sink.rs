@@ -70,6 +70,8 @@ pub enum LossReason {
     TooOld,
     /// The sender left them out because this receiver was too slow; a snapshot stands for them.
     Conflated,
+    /// The sender left them out because this receiver was too slow, and nothing stands for them.
+    Dropped,
     /// The sender did not answer the requests.
     NoAnswer,
     /// The sender began another session.

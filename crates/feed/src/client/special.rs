@@ -102,12 +102,13 @@ impl Client {
         if self.expected == 0 || too_old.oldest <= self.expected {
             return;
         }
-        let reason = match too_old.conflated {
-            true => LossReason::Conflated,
-            false => LossReason::TooOld,
+        let reason = match (too_old.conflated, too_old.dropped) {
+            (true, _) => LossReason::Conflated,
+            (false, true) => LossReason::Dropped,
+            (false, false) => LossReason::TooOld,
         };
         self.give_up(too_old.oldest, reason, sink);
-        if !too_old.conflated {
+        if reason == LossReason::TooOld {
             self.request_snapshot();
         }
     }

@@ -237,6 +237,7 @@ fn too_old_is_lost_with_its_range_and_a_snapshot_is_asked_for() {
         wanted: 2,
         oldest: 8,
         conflated: false,
+        dropped: false,
     }));
     assert_eq!(
         fixture.story(),
@@ -301,6 +302,7 @@ fn conflation_jumps_over_what_was_left_out() {
         wanted: 2,
         oldest: 50,
         conflated: true,
+        dropped: false,
     }));
     fixture.messages(50, 51);
     assert_eq!(

@@ -196,6 +196,7 @@ fn client_files() -> Vec<(&'static str, Vec<u8>)> {
             wanted: 5,
             oldest,
             conflated,
+            dropped: false,
         })])
     };
     vec![

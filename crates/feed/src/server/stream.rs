@@ -35,6 +35,12 @@ pub struct SenderCounters {
     pub conflations: u64,
     /// Sequences that snapshots stood for.
     pub conflated: u64,
+    /// Times that the receiver was so slow that a part of the stream was left out.
+    pub drops: u64,
+    /// Sequences that were left out.
+    pub dropped: u64,
+    /// Times that the receiver was cut off because it was so slow: 1 at most.
+    pub cut_offs: u64,
 }
 
 /// A range that was asked for.
@@ -131,6 +137,7 @@ impl StreamSender {
                     wanted: range.from,
                     oldest,
                     conflated: false,
+                    dropped: false,
                 };
                 PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
                 self.counters.too_old += 1;

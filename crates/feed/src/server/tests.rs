@@ -1,6 +1,6 @@
 use super::*;
 use crate::client::NullSink;
-use crate::wire::{ClientName, Message, Trade};
+use crate::wire::{Message, Trade};
 
 const INTERVAL_NS: u64 = HEARTBEAT_INTERVAL_NS_MAX;
 
@@ -10,7 +10,7 @@ fn login(next_sequence: u64, session: u32) -> Control {
         session,
         next_sequence,
         subscription_count: 1,
-        client_name: ClientName::EMPTY,
+        ..Login::default()
     })
 }
 
@@ -117,6 +117,7 @@ fn a_resume_from_before_the_window_is_conflated_and_says_so() {
         wanted: 3,
         oldest: 501,
         conflated: true,
+        dropped: false,
     };
     assert_eq!(controls[1], Control::TooOld(too_old));
     assert_eq!(session.counters().conflated, 498);
@@ -135,8 +136,92 @@ fn a_client_that_lags_too_far_is_conflated_before_the_window_ends() {
         wanted: 3,
         oldest: 31,
         conflated: true,
+        dropped: false,
     };
     assert_eq!(controls[1], Control::TooOld(too_old));
+}
+
+/// A client of this policy that falls out of the window after it has joined.
+fn overrun(server: SlowPolicy, client: Option<SlowPolicy>) -> (Session, Journal) {
+    let config = SessionConfig {
+        slow_policy: server,
+        ..SessionConfig::default()
+    };
+    let mut session = Session::new(config, 0);
+    let login = Login {
+        session: 9,
+        next_sequence: 1,
+        subscription_count: 1,
+        slow_policy: client,
+        ..Login::default()
+    };
+    let controls = [Control::Login(login), subscribe("*", true)];
+    receive(&mut session, &controls).unwrap();
+    let mut journal = journal(5);
+    assert_eq!(said(&mut session, &journal, 0).0, [(0, 1, 5)]);
+    (0..500).for_each(|_| _ = journal.append(&Message::Trade(Trade::default())));
+    (session, journal)
+}
+
+#[test]
+fn a_slow_client_that_wants_the_gap_marked_gets_no_snapshot_and_what_is_left() {
+    let (mut session, journal) = overrun(SlowPolicy::Conflate, Some(SlowPolicy::Drop));
+    assert!(!session.is_too_slow(&journal));
+    let (packets, controls) = said(&mut session, &journal, 0);
+    let too_old = TooOld {
+        wanted: 6,
+        oldest: 474,
+        conflated: false,
+        dropped: true,
+    };
+    assert_eq!(controls, [Control::TooOld(too_old)]);
+    assert_eq!(packets, [(0, 474, 32)]);
+    let counters = session.counters();
+    assert_eq!((counters.drops, counters.dropped), (1, 468));
+    assert_eq!((counters.conflations, counters.snapshots), (0, 0));
+}
+
+#[test]
+fn a_slow_client_that_wants_the_end_is_refused_as_too_slow() {
+    let (mut session, journal) = overrun(SlowPolicy::Conflate, Some(SlowPolicy::Disconnect));
+    assert!(
+        session.is_too_slow(&journal),
+        "also without room to produce"
+    );
+    let (packets, controls) = said(&mut session, &journal, 0);
+    assert!(packets.is_empty(), "{packets:?}");
+    let [Control::Refused(refused)] = controls.as_slice() else {
+        panic!("{controls:?}");
+    };
+    assert_eq!(refused.reason, RefusalReason::TOO_SLOW);
+    assert!(session.is_closing());
+}
+
+#[test]
+fn who_chooses_nothing_gets_what_the_server_does() {
+    for (server, drops, conflations) in [(SlowPolicy::Drop, 1, 0), (SlowPolicy::Conflate, 0, 1)] {
+        let (mut session, journal) = overrun(server, None);
+        said(&mut session, &journal, 0);
+        let counters = session.counters();
+        assert_eq!((counters.drops, counters.conflations), (drops, conflations));
+    }
+    let (session, journal) = overrun(SlowPolicy::Disconnect, Some(SlowPolicy::Conflate));
+    assert!(!session.is_too_slow(&journal), "the client's word counts");
+}
+
+#[test]
+fn who_was_away_too_long_is_not_slow() {
+    for policy in [SlowPolicy::Drop, SlowPolicy::Disconnect] {
+        let config = SessionConfig {
+            slow_policy: policy,
+            ..SessionConfig::default()
+        };
+        let mut session = Session::new(config, 0);
+        receive(&mut session, &[login(3, 9), subscribe("*", true)]).unwrap();
+        let (_, controls) = said(&mut session, &journal(500), 0);
+        assert!(!session.is_closing() && session.counters().snapshots == 1);
+        assert!(matches!(controls[1], Control::TooOld(told) if told.conflated));
+    }
 }
 
 #[test]
@@ -196,6 +281,7 @@ fn requests_are_answered_from_the_window_or_with_too_old() {
         wanted: 1,
         oldest: 37,
         conflated: false,
+        dropped: false,
     };
     assert_eq!(controls, [Control::TooOld(too_old)]);
 }

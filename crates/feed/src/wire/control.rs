@@ -131,6 +131,18 @@ pub enum Role {
     Publisher,
 }
 
+/// What a server does for a subscriber that has fallen out of what it keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SlowPolicy {
+    /// A snapshot of the newest values stands for what was missed.
+    #[default]
+    Conflate,
+    /// The gap is marked ([`TooOld::dropped`]), and the stream goes on after it.
+    Drop,
+    /// The subscriber is refused as too slow ([`RefusalReason::TOO_SLOW`]) and cut off.
+    Disconnect,
+}
+
 /// First control of a connection: 80 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Login {
@@ -143,6 +155,8 @@ pub struct Login {
     pub next_sequence: u64,
     /// Subscriber: [`Subscribe`]s that follow; the stream begins after the last of them.
     pub subscription_count: u16,
+    /// Subscriber: what is done when it is too slow; `None` for what the server does by itself.
+    pub slow_policy: Option<SlowPolicy>,
     /// What the client calls itself.
     pub client_name: ClientName,
 }
@@ -157,8 +171,16 @@ impl Login {
             1 => Role::Publisher,
             _ => return Err(MessageError::BadValue),
         };
+        let slow_policy = match bytes[29] {
+            0 => None,
+            1 => Some(SlowPolicy::Conflate),
+            2 => Some(SlowPolicy::Drop),
+            3 => Some(SlowPolicy::Disconnect),
+            _ => return Err(MessageError::BadValue),
+        };
         Ok(Control::Login(Login {
             role,
+            slow_policy,
             session: u32_at(bytes, 24),
             next_sequence: u64_at(bytes, 16),
             subscription_count: u16_at(bytes, 30),
@@ -170,7 +192,13 @@ impl Login {
         let mut bytes = prefix(ControlKind::LOGIN, 0, 0, 0);
         put(&mut bytes, 16, self.next_sequence.to_le_bytes());
         put(&mut bytes, 24, self.session.to_le_bytes());
-        put(&mut bytes, 28, [self.role as u8]);
+        let slow_policy = match self.slow_policy {
+            None => 0,
+            Some(SlowPolicy::Conflate) => 1,
+            Some(SlowPolicy::Drop) => 2,
+            Some(SlowPolicy::Disconnect) => 3,
+        };
+        put(&mut bytes, 28, [self.role as u8, slow_policy]);
         put(&mut bytes, 30, self.subscription_count.to_le_bytes());
         put(&mut bytes, 32, self.client_name.to_padded());
         bytes
@@ -333,6 +361,9 @@ pub struct TooOld {
     /// The receiver was too slow: the server conflates, a snapshot follows without being asked
     /// for. Bit 0 of the prefix's flags.
     pub conflated: bool,
+    /// The receiver was too slow, and the server leaves out what is between: no snapshot follows.
+    /// Bit 1 of the prefix's flags.
+    pub dropped: bool,
 }
 
 impl TooOld {
@@ -344,12 +375,13 @@ impl TooOld {
             wanted: u64_at(bytes, 16),
             oldest: u64_at(bytes, 24),
             conflated: bytes[1] & 1 != 0,
+            dropped: bytes[1] & 2 != 0,
         }))
     }
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(ControlKind::TOO_OLD, 0, 0, 0);
-        bytes[1] = u8::from(self.conflated);
+        bytes[1] = u8::from(self.conflated) | u8::from(self.dropped) << 1;
         put(&mut bytes, 16, self.wanted.to_le_bytes());
         put(&mut bytes, 24, self.oldest.to_le_bytes());
         bytes

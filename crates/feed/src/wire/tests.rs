@@ -67,6 +67,7 @@ fn controls() -> Vec<Control> {
     let pattern = PatternText::new("ES*").unwrap();
     vec![
         Control::Login(Login {
+            slow_policy: Some(SlowPolicy::Drop),
             role: Role::Publisher,
             session: 1,
             next_sequence: 2,
@@ -98,6 +99,7 @@ fn controls() -> Vec<Control> {
             wanted: 1,
             oldest: 2,
             conflated: true,
+            dropped: false,
         }),
         Control::SnapshotNotice(SnapshotNotice {
             number: 1,

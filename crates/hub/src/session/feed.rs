@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_feed::client::{Client, ClientConfig, Side};
 use tidewire_feed::faults::{FaultInjector, Pause};
 use tidewire_feed::server::{Session as ServerSession, SessionConfig};
-use tidewire_feed::wire::ClientName;
+use tidewire_feed::wire::{ClientName, SlowPolicy};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
 use tracing::{debug, info, warn};
 
@@ -20,6 +21,17 @@ use crate::publishers::{Busy, ParkedPublisher};
 /// News that a batch of ingest leaves: what to publish, and on which lanes (one bit each).
 type News = (Publication, u64);
 
+/// What has become of feed clients that were too slow; every field only grows.
+#[derive(Debug, Default)]
+pub(crate) struct SlowFeeds {
+    /// Messages that snapshots stood for.
+    pub(crate) conflated: AtomicU64,
+    /// Messages left out, the gap marked.
+    pub(crate) dropped: AtomicU64,
+    /// Clients that were cut off.
+    pub(crate) cut_off: AtomicU64,
+}
+
 /// A client of the hub's feed, or a publisher into it.
 #[derive(Debug)]
 pub(crate) struct FeedSession {
@@ -29,6 +41,8 @@ pub(crate) struct FeedSession {
     ingest: Ingest,
     /// The publisher's session that is received here.
     publishes: Option<u32>,
+    /// Messages conflated and dropped, and ends, that the hub's counters have heard of.
+    counted: [u64; 3],
     faults: Option<Box<Faults>>,
 }
 
@@ -57,11 +71,16 @@ impl FeedSession {
             })
         });
         let source = hub.next_source_number() as u32;
+        let config = SessionConfig {
+            slow_policy: hub.config.feed_slow,
+            ..SessionConfig::default()
+        };
         Self {
             id,
-            session: ServerSession::new(SessionConfig::default(), now_ns),
+            session: ServerSession::new(config, now_ns),
             ingest: Ingest::new(hub, source),
             publishes: None,
+            counted: [0; 3],
             faults,
         }
     }
@@ -145,6 +164,7 @@ impl FeedSession {
                     return context.close_after_flush(self.id, CloseReason::Requested);
                 }
             }
+            self.count_slowness(hub);
             if self.session.is_closing() {
                 return context.close_after_flush(self.id, CloseReason::Requested);
             }
@@ -154,7 +174,42 @@ impl FeedSession {
         }
     }
 
-    /// Heartbeats, and the end of a client that has fallen silent.
+    fn count_slowness(&mut self, hub: &Hub) {
+        let sent = self.session.counters();
+        let now = [sent.conflated, sent.dropped, sent.cut_offs];
+        if self.counted != now {
+            let slow = &hub.slow_feeds;
+            let counters = [&slow.conflated, &slow.dropped, &slow.cut_off];
+            for (counter, (new, old)) in counters.into_iter().zip(now.iter().zip(self.counted)) {
+                counter.fetch_add(new - old, Ordering::Relaxed);
+            }
+            self.counted = now;
+        }
+    }
+
+    /// Ends a client that is too slow and has chosen so, although its output is full.
+    fn cut_off_slow(&mut self, hub: &Hub, context: &mut Context<Mail>) -> bool {
+        if self.session.slow_policy() != SlowPolicy::Disconnect || self.session.is_closing() {
+            return false;
+        }
+        let journal = hub.journal.lock();
+        if !self.session.is_too_slow(&journal) {
+            return false;
+        }
+        let now_ns = context.now_ns();
+        if let Some(out) = context.out(self.id) {
+            // Its output holds whole packets: the word goes behind them.
+            let (session, board) = (&mut self.session, &*hub.board);
+            session.produce(&journal, board, now_ns, out.buffer(), 0);
+        }
+        drop(journal);
+        self.count_slowness(hub);
+        debug!("a feed client is too slow");
+        context.close_after_flush(self.id, CloseReason::Requested);
+        true
+    }
+
+    /// Heartbeats, and the end of a client that has fallen silent, or far behind.
     pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context<Mail>) -> News {
         self.ingest.publish_latency();
         let now_ns = context.now_ns();
@@ -164,7 +219,10 @@ impl FeedSession {
         let mut batch = self.ingest.begin(context.unix_ns());
         self.session.handle_timeout(now_ns, &mut batch);
         let news = batch.finish();
-        if self.session.is_silent(now_ns) {
+        if self.cut_off_slow(hub, context) {
+            return news;
+        }
+        if self.session.is_silent(now_ns) && !context.has_unread(self.id) {
             debug!("a feed client has fallen silent");
             context.close(self.id, CloseReason::Requested);
         } else {
@@ -359,7 +417,8 @@ impl Source {
         self.client.handle_timeout(now_ns, &mut batch);
         let news = batch.finish();
         self.flush(context, id);
-        if self.client.is_silent(Side::A, now_ns) {
+        // An overloaded lane may not have read yet what has come.
+        if self.client.is_silent(Side::A, now_ns) && !context.has_unread(id) {
             warn!(source = %self.endpoint, "silent: reconnecting");
             context.close(id, CloseReason::Requested);
         }

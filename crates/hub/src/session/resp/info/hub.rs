@@ -58,6 +58,10 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_gaps", read(&ingest.gaps));
     line(out, "feed_recovered_messages", read(&ingest.recovered));
     line(out, "feed_lost_messages", read(&ingest.lost));
+    let slow = &hub.slow_feeds;
+    line(out, "feed_conflated_messages", read(&slow.conflated));
+    line(out, "feed_dropped_messages", read(&slow.dropped));
+    line(out, "feed_cut_off_clients", read(&slow.cut_off));
     line(out, "feed_session", session);
     line(out, "feed_next_sequence", next);
     line(out, "feed_oldest_sequence", oldest);
