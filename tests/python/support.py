@@ -21,7 +21,7 @@ DATA = Path(os.environ.get("TIDEWIRE_DATA", REPOSITORY.parent / "shared/data"))
 # How long a test waits for something that should come at once.
 PATIENCE_S = 20.0
 # SIGTERM and SIGINT end the program within this time, however busy the machine is.
-STOP_TIME_MAX_S = 10
+STOP_TIME_MAX_S = 3
 
 FIELDS = [
     "bid", "bid_size", "ask", "ask_size", "last", "last_size", "volume", "change_pct", "seq", "ts",

@@ -283,3 +283,22 @@ def test_redis_loads_what_we_saved_and_we_what_it_saved(start_hub, start_redis, 
         hub = start_hub(*durable(folder, parameter))
         assert digest(hub.redis()) == expected
         hub.stop()
+
+
+def test_a_replica_s_append_only_file_has_what_came_with_the_file_of_all_keys(start_hub, folder):
+    master = start_hub()
+    fill(master.redis())
+    options = durable(folder, "appendonly=yes")
+    replica = start_hub(*options)
+    replica.redis().set("of-its-own", "gone with the first file of its master")
+    replica.redis().replicaof("127.0.0.1", master.resp_port)
+    eventually(lambda: replica.info("replication")["master_link_status"] == "up", "the link")
+    master.redis().set("later", "by the stream")
+    # On the disk of one replica.
+    assert master.redis().execute_command("WAITAOF", 0, 1, 20_000) == [0, 1]
+    expected = digest(replica.redis())
+    replica.kill()
+    replica = start_hub(*options)
+    assert digest(replica.redis()) == expected
+    assert replica.redis().exists("of-its-own") == 0
+    assert replica.redis().get("later") == b"by the stream"

@@ -1,11 +1,12 @@
-"""SHUTDOWN with replicas: they get what they lack first, and ABORT takes it back."""
+"""SHUTDOWN: replicas get what they lack first, ABORT takes it back, and nobody new gets in."""
 
+import socket
 import threading
 
 import pytest
 import redis
 
-from support import eventually
+from support import RespSocket, eventually
 
 
 @pytest.fixture
@@ -81,3 +82,22 @@ def test_the_wait_ends_with_its_time(start_hub):
     thread, _ = shut_down(hub, "NOSAVE")
     thread.join()
     assert hub.wait() == 0
+
+
+def test_who_was_cut_off_by_the_end_cannot_connect_again(start_hub):
+    for _ in range(5):
+        hub = start_hub("--lanes", "2", "--set", "busy-reply-threshold=1")
+        script = hub.resp()
+        script.sendall(b"EVAL 'while true do end' 0\r\n")
+        client = RespSocket(hub.resp())
+
+        def is_busy():
+            client.socket.sendall(b"PING\r\n")
+            return client.file.readline().startswith(b"-BUSY")
+
+        eventually(is_busy, "the script has run for long")
+        client.socket.sendall(b"SHUTDOWN NOSAVE\r\n")
+        assert client.socket.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", hub.resp_port))
+        hub.wait()

@@ -562,12 +562,17 @@ impl Application for HubLane {
                 let now_ms = (context.unix_ns() / 1_000_000) as i64;
                 let replicas = &mut self.sessions.replicas;
                 replicas.remove(&self.hub, self.lane, id, now_ms);
-                self.fanout.remove(id);
+                if reason != CloseReason::Stopping {
+                    // To leave a million channels one by one takes seconds.
+                    self.fanout.remove(id);
+                }
                 self.hub.clients.disconnect(session.client().id);
             }
             Session::Zmq(session) => {
                 self.hub.zmq_peers[session.port() as usize].fetch_sub(1, Ordering::Relaxed);
-                self.fanout.remove(id);
+                if reason != CloseReason::Stopping {
+                    self.fanout.remove(id);
+                }
             }
             Session::Feed(session) => {
                 self.feed_clients.retain(|&other| other != id);

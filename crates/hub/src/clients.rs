@@ -60,6 +60,8 @@ pub struct Client {
     pub commands: AtomicU64,
     /// Bytes received and not executed yet.
     pub query_bytes: AtomicU64,
+    /// What the request that has begun says it will take; 0 where it is not much.
+    pub(crate) announced_bytes: AtomicU64,
     /// Bytes that the kernel did not take yet.
     pub output_bytes: AtomicU64,
     /// Bytes of commands queued since MULTI.
@@ -129,6 +131,7 @@ impl Clients {
             no_touch: AtomicBool::new(false),
             commands: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
+            announced_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             queued_bytes: AtomicU64::new(0),
             memory_bytes: AtomicU64::new(0),
@@ -250,13 +253,18 @@ impl Client {
             .into_iter()
             .map(|count| of(count, SUBSCRIPTION_BYTES))
             .sum();
-        let buffers = [&self.query_bytes, &self.output_bytes, &self.queued_bytes];
-        let buffers = buffers
-            .into_iter()
-            .map(|bytes| bytes.load(Ordering::Relaxed));
+        let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
+        // Who says that he sends much is measured by that, before it has come.
+        let query = load(&self.query_bytes).max(load(&self.announced_bytes));
+        let output = match self.is_replica.load(Ordering::Relaxed) {
+            // It is counted with the stream.
+            true => 0,
+            false => load(&self.output_bytes),
+        };
+        let buffers = query + output + load(&self.queued_bytes);
         let prefixes = self.tracking.prefix_bytes();
         let watched = of(&self.watched, WATCHED_BYTES);
-        CLIENT_BYTES + watched + prefixes + subscriptions + buffers.sum::<u64>()
+        CLIENT_BYTES + watched + prefixes + subscriptions + buffers
     }
 
     /// Notes whether its command has not ended.

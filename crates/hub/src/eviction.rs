@@ -100,11 +100,15 @@ impl Hub {
             return Room::Enough;
         }
         // What waits for replicas, for the disk, and on its way to other lanes' clients goes by
-        // itself: keys that gave way to it would only add to it.
-        let bytes_max = bytes_max.saturating_add(self.uncounted_bytes());
+        // itself: keys that gave way to it would only add to it. Other lanes add to it and take
+        // from it just now, so that it is looked at on both sides of what is used.
+        let uncounted = self.uncounted_bytes();
+        let used = used_bytes();
+        let uncounted = uncounted.max(self.uncounted_bytes());
+        let bytes_max = bytes_max.saturating_add(uncounted);
         let rules = *self.parameters.eviction.lock();
         let room = match rules {
-            _ if used_bytes() <= bytes_max => Room::Enough,
+            _ if used <= bytes_max => Room::Enough,
             Some(rules) => self.evict_by(rules, lane, bytes_max),
             None => Room::Full,
         };

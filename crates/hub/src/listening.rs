@@ -88,6 +88,12 @@ impl Hub {
         Ok(())
     }
 
+    /// No Redis client can connect over TCP any more, whatever the lanes are busy with.
+    pub fn stop_listening(&self) {
+        let handles = self.listening.handles.lock();
+        handles.iter().for_each(ListenerHandle::stop);
+    }
+
     /// Listens where `bind` and `port` say from now on. If that is not possible, it goes on where
     /// it was.
     pub(crate) fn listen_anew(&self, bind: &str, port: u16) -> Result<(), String> {

@@ -39,6 +39,8 @@ pub(crate) struct Replication {
     /// The server that this one follows, if it does.
     master: Mutex<Option<Arc<Master>>>,
     replicas: Mutex<Vec<Arc<Replica>>>,
+    /// Those that CLIENT KILL has ended, until their lanes have ended the connections.
+    leaving: Mutex<Vec<Arc<Replica>>>,
     count: AtomicUsize,
     lanes: Arc<Lanes>,
     waits: Mutex<Vec<Wait>>,
@@ -78,6 +80,7 @@ impl Replication {
             id: Mutex::new(new_id()),
             master: Mutex::default(),
             replicas: Mutex::default(),
+            leaving: Mutex::default(),
             count: AtomicUsize::new(0),
             lanes: Arc::new(Lanes {
                 serving: AtomicU64::new(0),
@@ -165,7 +168,15 @@ impl Replication {
         self.count.store(replicas.len(), Ordering::Release);
     }
 
+    /// The connection of a replica has ended.
     pub(crate) fn remove(&self, hub: &Hub, replica: &Arc<Replica>, now_ms: i64) {
+        self.end_following(hub, replica, now_ms);
+        self.leaving
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, replica));
+    }
+
+    fn end_following(&self, hub: &Hub, replica: &Arc<Replica>, now_ms: i64) {
         replica.leave();
         let mut replicas = self.replicas.lock();
         replicas.retain(|other| !Arc::ptr_eq(other, replica));
@@ -179,7 +190,9 @@ impl Replication {
     pub(crate) fn forget(&self, hub: &Hub, client: u64, now_ms: i64) {
         let mut replicas = self.replicas.lock().clone().into_iter();
         if let Some(replica) = replicas.find(|replica| replica.client.id == client) {
-            self.remove(hub, &replica, now_ms);
+            // Its lane still has what was to be sent: no key must give way to that.
+            self.leaving.lock().push(replica.clone());
+            self.end_following(hub, &replica, now_ms);
         }
     }
 
@@ -247,9 +260,12 @@ impl Replication {
 
     /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
     pub(crate) fn stream_bytes(&self, hub: &Hub) -> u64 {
-        let replicas = self.replicas.lock();
-        let out = replicas.iter().map(|replica| replica.out_bytes());
-        let bytes = log_of(hub).memory_bytes() + out.sum::<u64>();
+        let sum = |replicas: &Mutex<Vec<Arc<Replica>>>| -> u64 {
+            let replicas = replicas.lock();
+            replicas.iter().map(|replica| replica.out_bytes()).sum()
+        };
+        let out = sum(&self.replicas) + sum(&self.leaving);
+        let bytes = log_of(hub).memory_bytes() + out;
         bytes.saturating_sub(hub.parameters.number("repl-backlog-size"))
     }
 

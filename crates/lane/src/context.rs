@@ -132,6 +132,12 @@ impl<M> Context<M> {
             .map_or(0, |connection| connection.outbox.len())
     }
 
+    /// Bytes of memory that what is to be sent to a peer takes; 0 for a connection that has ended.
+    pub fn out_memory_bytes(&self, id: ConnectionId) -> usize {
+        self.connection(id)
+            .map_or(0, |connection| connection.outbox.memory_bytes())
+    }
+
     /// Bytes received from a peer and not consumed yet.
     pub fn input_bytes(&self, id: ConnectionId) -> usize {
         self.connection(id)

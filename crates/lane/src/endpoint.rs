@@ -175,6 +175,14 @@ impl Listener {
     }
 }
 
+impl Listener {
+    /// Nobody can connect any more, whoever else holds the socket.
+    pub(crate) fn stop(&self) {
+        // Refused where the socket listens no more already.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
 /// Stops a listener that its lane holds.
 #[derive(Debug)]
 pub struct ListenerHandle {

@@ -258,6 +258,8 @@ impl<A: Application> Lane<A> {
     /// Nobody whose connection ends with the lanes finds the door still open.
     fn stop_listening(&mut self) {
         let mailboxes = self.context.mailboxes.clone();
+        // Closing would not be enough: whoever has a handle holds the socket as well.
+        self.context.listeners.iter().for_each(Listener::stop);
         self.context.listeners.clear();
         if self.context.lane == 0 {
             mailboxes[0].set_left();

@@ -1,6 +1,7 @@
 //! All lanes of a process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -39,6 +40,8 @@ pub struct Lanes<M> {
     threads: Vec<JoinHandle<()>>,
     mailboxes: Mailboxes<M>,
     counters: Vec<Arc<LaneCounters>>,
+    /// What the lanes hold goes with the process.
+    is_last: Arc<AtomicBool>,
 }
 
 impl<M: Send + 'static> Lanes<M> {
@@ -66,6 +69,7 @@ impl<M: Send + 'static> Lanes<M> {
     {
         let mut listeners = Some(listeners);
         let mut threads = Vec::with_capacity(counters.len());
+        let is_last = Arc::new(AtomicBool::new(false));
         for (number, lane_counters) in counters.iter().enumerate() {
             let lane = Lane::new(
                 number,
@@ -76,16 +80,17 @@ impl<M: Send + 'static> Lanes<M> {
                 application(number),
             )?;
             let core = config.cores.get(number).copied();
-            let all = mailboxes.clone();
+            let (all, is_last) = (mailboxes.clone(), is_last.clone());
             let thread = thread::Builder::new()
                 .name(format!("{}-{number}", config.name))
-                .spawn(move || run(lane, number, core, &all))?;
+                .spawn(move || run(lane, number, core, &all, &is_last))?;
             threads.push(thread);
         }
         Ok(Self {
             threads,
             mailboxes,
             counters,
+            is_last,
         })
     }
 
@@ -107,6 +112,13 @@ impl<M: Send + 'static> Lanes<M> {
         }
     }
 
+    /// As [`stop`](Self::stop), where the process ends next: what the applications hold is left to
+    /// the system, which takes it at once; to free millions of parts one by one takes seconds.
+    pub fn stop_for_good(self) {
+        self.is_last.store(true, Ordering::Release);
+        self.stop();
+    }
+
     /// Whether a lane has ended by itself, which only a defect does.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
@@ -118,6 +130,7 @@ fn run<A: Application>(
     number: usize,
     core: Option<usize>,
     mailboxes: &Mailboxes<A::Mail>,
+    is_last: &AtomicBool,
 ) {
     if let Some(core) = core {
         let mut set = CpuSet::new();
@@ -130,7 +143,10 @@ fn run<A: Application>(
     }
     // A lane that dies of a defect must not leave the others serving half of the clients.
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        lane.run();
+        let application = lane.run();
+        if is_last.load(Ordering::Acquire) {
+            std::mem::forget(application);
+        }
     }));
     if ended.is_err() {
         error!(lane = number, "the lane has failed; all lanes stop");

@@ -73,6 +73,15 @@ impl Outbox {
         self.sealed_bytes + self.tail.len() - self.sent
     }
 
+    /// Bytes of memory that the queue takes by itself: what it shares with others is not in it.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let owned = |part: &Part| match part {
+            Part::Owned(bytes) => bytes.capacity(),
+            Part::Shared(_) => 0,
+        };
+        self.tail.capacity() + self.sealed.iter().map(owned).sum::<usize>()
+    }
+
     /// Whether everything has left.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -206,10 +206,14 @@ impl Server {
         self.hub.ingest.applied.load(Ordering::Relaxed)
     }
 
-    /// Ends the lanes, closes every connection, and saves what is to be saved.
+    /// Ends the lanes, closes every connection, and saves what is to be saved. The process ends
+    /// with it: what the hub holds is left to the system.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let hub = self.hub.clone();
-        self.lanes.stop();
+        std::mem::forget(self.hub);
+        // First the door, then the clients: who comes back at once is not to find it open.
+        hub.stop_listening();
+        self.lanes.stop_for_good();
         if let Some(recorder) = self.recorder {
             recorder
                 .finish()

@@ -30,6 +30,8 @@ pub(crate) struct AppendOnly {
     stamps: AtomicBool,
     /// The thread runs.
     is_writing: AtomicBool,
+    /// Ended for as long as a master's file of all keys is loaded.
+    is_suspended: AtomicBool,
     /// Switched on, and the first base is still to be written: nothing is kept yet.
     is_beginning: AtomicBool,
     /// Offsets in the log: what is written to the file, and what is on the disk.
@@ -448,6 +450,38 @@ impl Durability {
     }
 }
 
+impl Durability {
+    /// Ends the append-only file for a while: the keys are about to be replaced, which is not told.
+    pub(crate) fn suspend_log(&self, hub: &Hub) {
+        if self.log.is_on() {
+            self.log.is_suspended.store(true, Ordering::Release);
+            self.stop_log(hub);
+        }
+    }
+
+    /// Begins it anew after [`suspend_log`](Self::suspend_log), with a base of what is there now.
+    pub(crate) fn resume_log(&self, hub: &Hub) {
+        let was_suspended = self.log.is_suspended.swap(false, Ordering::AcqRel);
+        if !was_suspended || !super::is_yes(hub, "appendonly") || self.log.is_on() {
+            return;
+        }
+        if let Err(error) = self.begin_log(hub) {
+            error!(%error, "the append-only file cannot be begun again");
+            return;
+        }
+        // What comes next is to stand behind the base, unless another job is in its way.
+        let begun = Instant::now();
+        while self.log.is_on() && !self.log.is_writing() && begun.elapsed() < BEGIN_WAIT_MAX {
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Whether it has ended for a while.
+    pub(super) fn is_log_suspended(&self) -> bool {
+        self.log.is_suspended.load(Ordering::Acquire)
+    }
+}
+
 pub(super) fn log_of(hub: &Hub) -> &Log {
     hub.keyspace.propagation().log(Audience::File)
 }
@@ -476,4 +510,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(2);
 const LONG_NAP: Duration = Duration::from_millis(200);
+/// How long the base's moment is waited for after a file of all keys was loaded.
+const BEGIN_WAIT_MAX: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);

@@ -30,7 +30,7 @@ impl Durability {
     pub(crate) fn follow_parameters(&self, hub: &Hub) -> Result<(), String> {
         self.log.follow_policy(hub);
         self.look_at_failure(hub);
-        if self.is_loading() {
+        if self.is_loading() || self.is_log_suspended() {
             return Ok(());
         }
         let is_wanted = hub.parameters.text("appendonly") == "yes";

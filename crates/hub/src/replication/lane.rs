@@ -130,7 +130,7 @@ impl LaneReplicas {
 impl Served {
     fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
         self.send(hub, context);
-        let out_bytes = context.out_bytes(self.connection);
+        let out_bytes = context.out_memory_bytes(self.connection);
         self.replica.set_out_bytes(out_bytes as u64);
     }
 
@@ -187,9 +187,14 @@ impl Served {
         if from == log.end() {
             return false;
         }
+        // Counted before it is taken: another lane may look at how much memory is held just then.
+        let held_bytes = context.out_memory_bytes(self.connection);
+        self.replica.set_out_bytes((held_bytes + ROOM_BYTES) as u64);
         let Some(out) = context.out(self.connection) else {
             return false;
         };
+        let room = ROOM_BYTES.saturating_sub(out.buffer().len());
+        out.buffer().reserve_exact(room);
         match log.read(from, READ_BYTES, out.buffer()) {
             Ok(to) => {
                 self.replica.set_sent(to);
@@ -212,3 +217,5 @@ const STREAM_BYTES_MAX: usize = 16 << 10;
 const FILE_BYTES_MAX: usize = 256 << 10;
 /// Bytes copied out of the log under one lock.
 const READ_BYTES: usize = 16 << 10;
+/// Room for them behind what has not left, and what has left and was not moved away yet.
+const ROOM_BYTES: usize = 48 << 10;

@@ -113,6 +113,7 @@ impl Master {
                     std::thread::sleep(RETRY_AFTER);
                 }
             }
+            hub.durability.resume_log(&hub);
         };
         let thread = std::thread::Builder::new().name("master".into());
         if let Err(error) = thread.spawn(run) {
@@ -163,7 +164,10 @@ impl Link<'_> {
                 self.history = None;
                 (self.on_disk, self.unsynced) = (0, None);
                 self.master.set_state(LinkState::Loading);
+                // What is loaded is not told to the append-only file: it begins anew with it.
+                self.hub.durability.suspend_log(self.hub);
                 self.load(&mut socket)?;
+                self.hub.durability.resume_log(self.hub);
                 self.history = Some((*history).to_owned());
                 self.master.offset.store(offset, Ordering::Release);
                 self.applier.restart();

@@ -25,6 +25,8 @@ pub struct Log {
     /// Copy of the end, to see without the lock whether there is news.
     end: AtomicU64,
     waker: OnceLock<Waker>,
+    /// Bytes of chunks that are kept no more and not freed yet.
+    dropped_bytes: AtomicU64,
 }
 
 type Waker = Box<dyn Fn() + Send + Sync>;
@@ -80,7 +82,8 @@ impl Log {
 
     /// Bytes of memory that what is kept takes.
     pub fn memory_bytes(&self) -> u64 {
-        (self.tail.lock().chunks.len() * CHUNK_BYTES) as u64
+        let kept = self.tail.lock().chunks.len() * CHUNK_BYTES;
+        kept as u64 + self.dropped_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that are kept at most; the oldest go first, in whole chunks.
@@ -131,7 +134,11 @@ impl Log {
         {
             dropped.extend(tail.drop_first());
         }
+        let bytes = (dropped.len() * CHUNK_BYTES) as u64;
+        self.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(tail);
+        drop(dropped);
+        self.dropped_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Appends a command that belongs to no database and changes nothing: PING, REPLCONF GETACK.

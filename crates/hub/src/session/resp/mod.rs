@@ -62,6 +62,8 @@ pub(crate) struct RespSession {
     parser: RequestParser,
     /// Of the input that is kept, what stands before the long argument that is coming.
     query_skipped: usize,
+    /// How long the request is to become that has begun, where it names a long argument.
+    announced: usize,
     state: State,
 }
 
@@ -155,6 +157,7 @@ impl RespSession {
         Self {
             parser: RequestParser::new(Limits::default()),
             query_skipped: 0,
+            announced: 0,
             state: State {
                 id,
                 protocol: Protocol::Resp2,
@@ -208,6 +211,7 @@ impl RespSession {
         let pause_bytes = OUTPUT_PAUSE_BYTES.min(limit);
         let mut consumed = 0;
         let mut commands = 0;
+        let mut announced = 0;
         while !self.state.is_stopped() {
             let rest = &input[consumed..];
             let (keyspace, database) = (&hub.keyspace, self.state.database);
@@ -259,8 +263,12 @@ impl RespSession {
                 Gathered::Partial(length)
                     if length as u64 <= hub.parameters.query_bytes_max.load(Ordering::Relaxed) =>
                 {
-                    if length > 0 && pipeline.needed() > 1 {
-                        context.expect(id, pipeline.needed());
+                    let needed = if length > 0 { pipeline.needed() } else { 0 };
+                    if needed > 1 {
+                        context.expect(id, needed);
+                    }
+                    if needed > 1 && length + needed >= LONG_ARGUMENT_BYTES {
+                        announced = length + needed;
                     }
                     break;
                 }
@@ -292,6 +300,11 @@ impl RespSession {
             ..=LONG_INPUT_BYTES => 0,
             _ => self.parser.partial_argument(&input[consumed..]),
         };
+        if announced != self.announced {
+            self.announced = announced;
+            let bytes = &self.state.client.announced_bytes;
+            bytes.store(announced as u64, Ordering::Relaxed);
+        }
         self.state.account(hub, context);
         let peak_ns = hub.reply_peak_ns.load(Ordering::Relaxed);
         let client = &self.state.client;
@@ -718,3 +731,5 @@ fn allowed_to_subscribers(command: &Command) -> bool {
 const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
 /// Input of more bytes at once is looked at before it is executed.
 const LONG_INPUT_BYTES: usize = 64 << 10;
+/// An argument of so many bytes counts before it has come.
+const LONG_ARGUMENT_BYTES: usize = 32 << 10;
