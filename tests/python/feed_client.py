@@ -136,7 +136,7 @@ def encode(flags, first, messages, session=0):
 
 
 # What the server does when the client is too slow; 0 is its own choice.
-CONFLATE, DROP, DISCONNECT = 1, 2, 3
+CONFLATE, LEAVE_OUT, DISCONNECT = 1, 2, 3
 
 
 def login(subscriptions, next_sequence=0, session=0, role=0, slow=0, name=b"tests"):

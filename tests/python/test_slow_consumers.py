@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from feed_client import CONFLATE, DISCONNECT, DROP, HEARTBEAT, FeedClient
+from feed_client import CONFLATE, DISCONNECT, HEARTBEAT, FeedClient
 from handshakes import HELLO
 from support import (
     PATIENCE_S, Order, RespSocket, command, eventually, is_closed, same_value, wait_for_values,
@@ -162,14 +162,12 @@ def start_narrow(start_simulator, start_hub, tmp_path, *options):
     return hub
 
 
-@pytest.mark.parametrize("chosen", ["by the client", "by the server"])
-def test_a_slow_feed_client_that_chose_so_has_the_gap_marked(
-    start_simulator, start_hub, tmp_path, chosen
+def test_a_slow_feed_client_has_the_gap_marked_where_the_server_does_so(
+    start_simulator, start_hub, tmp_path
 ):
-    options = [] if chosen == "by the client" else ["--feed-slow", "drop"]
-    hub = start_narrow(start_simulator, start_hub, tmp_path, *options)
+    hub = start_narrow(start_simulator, start_hub, tmp_path, "--feed-slow", "drop")
     client = FeedClient(hub.connect(hub.feed_port, **SMALL))
-    client.join("*", slow=DROP if chosen == "by the client" else 0)
+    client.join("*")
     client.until(lambda: client.snapshots == 1 and client.live)
     begin = hub.info("feed")["feed_next_sequence"]
 
@@ -190,23 +188,32 @@ def test_a_slow_feed_client_that_chose_so_has_the_gap_marked(
     assert hub.info("feed")["feed_conflated_messages"] == 0
 
 
-@pytest.mark.parametrize("chosen", ["by the client", "by the server"])
 def test_a_slow_feed_client_that_chose_so_is_told_why_and_cut_off(
-    start_simulator, start_hub, tmp_path, chosen
+    start_simulator, start_hub, tmp_path
 ):
-    options = [] if chosen == "by the client" else ["--feed-slow", "disconnect"]
-    hub = start_narrow(start_simulator, start_hub, tmp_path, *options)
+    hub = start_narrow(start_simulator, start_hub, tmp_path)
     client = FeedClient(hub.connect(hub.feed_port, **SMALL))
-    client.join("*", slow=DISCONNECT if chosen == "by the client" else 0)
+    client.join("*", slow=DISCONNECT)
     patient = FeedClient(hub.connect(hub.feed_port, **SMALL))
     patient.join("*", slow=CONFLATE)
     for one in (client, patient):
         one.until(lambda one=one: one.snapshots == 1 and one.live)
-    # It reads nothing, and is cut off all the same.
-    eventually(lambda: hub.info("feed")["feed_cut_off_clients"] == 1, "the end of the slow one")
+
+    def is_cut_off():
+        for one in (client, patient):
+            one.send(HEARTBEAT, 0, session=one.accepted.session)
+        return hub.info("feed")["feed_cut_off_clients"] == 1
+
+    # It says that it is there and reads nothing.
+    eventually(is_cut_off, "the end of the slow one")
     with pytest.raises(ConnectionError, match="reason 8: too slow"):
         client.until(lambda: False)
-    patient.until(lambda: patient.conflated > 0 and patient.snapshots > 1)
+
+    def has_newest():
+        patient.send(HEARTBEAT, 0, session=patient.accepted.session)
+        return patient.conflated > 0 and patient.snapshots > 1
+
+    patient.until(has_newest)
 
 
 def test_a_live_key_too_is_conflated_to_its_newest_value(start_hub, tmp_path):

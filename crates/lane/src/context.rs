@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::application::CloseReason;
@@ -301,6 +301,21 @@ impl<M> Context<M> {
         Ok(id)
     }
 
+    /// Takes what a peer has sent and nobody will read: the kernel would answer it by resetting
+    /// the connection, and what was sent last would be lost.
+    pub(crate) fn discard_input(&self, id: ConnectionId) {
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        let mut chunk = [0; DISCARD_BYTES];
+        for _ in 0..DISCARDS_MAX {
+            let received = rustix::net::recv(&connection.socket, &mut chunk, RecvFlags::DONTWAIT);
+            if received.map_or(0, |(count, _)| count) < chunk.len() {
+                return;
+            }
+        }
+    }
+
     pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
         let slot = self.connections.get_mut(id.index())?;
         if slot.generation != id.generation {
@@ -402,6 +417,10 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// How long a closing connection may take to read what was written to it.
 const CLOSE_LINGER_NS: u64 = 5_000_000_000;
+
+/// Bytes of a peer that has lost its connection: taken at a time, and so many times at most.
+const DISCARD_BYTES: usize = 4096;
+const DISCARDS_MAX: usize = 64;
 
 /// Buffers larger than this are freed when they empty, so that one big reply does not stay.
 const SPARE_BYTES_MAX: usize = 64 * 1024;

@@ -226,6 +226,7 @@ impl<A: Application> Lane<A> {
                 }
                 Closing::No => return false,
             };
+            self.context.discard_input(id);
             self.context.remove(id);
             self.application.closed(&mut self.context, id, reason);
             ended = true;
