@@ -105,7 +105,7 @@ def test_a_folder_is_enough_to_find_everything_again(start_hub, folder):
     assert digest(hub.redis()) == expected
     assert hub.redis().fcall("f", 0) == 7
     assert hub.info("persistence")["rdb_last_load_keys_loaded"] == 10
-    hub.redis().flushall()
+    hub.redis().flushdb()
     with pytest.raises(redis.ConnectionError):
         hub.redis().execute_command("SHUTDOWN", "NOSAVE")
     hub.wait()
@@ -302,3 +302,30 @@ def test_a_replica_s_append_only_file_has_what_came_with_the_file_of_all_keys(st
     assert digest(replica.redis()) == expected
     assert replica.redis().exists("of-its-own") == 0
     assert replica.redis().get("later") == b"by the stream"
+
+
+def test_flushall_leaves_no_file_that_would_bring_the_keys_back(start_hub, folder):
+    options = durable(folder, "save=3600 1")
+    hub = start_hub(*options)
+    hub.redis().set("key", "value")
+    hub.redis().save()
+    transaction = hub.redis().pipeline(transaction=True)
+    transaction.flushall().set("other", "value").execute()
+    hub.kill()
+    hub = start_hub(*options)
+    assert hub.redis().keys() == [b"other"]
+
+
+def test_which_keys_are_used_is_known_after_a_restart(start_hub, folder):
+    for policy, ask in (("allkeys-lru", "IDLETIME"), ("allkeys-lfu", "FREQ")):
+        options = durable(folder, f"maxmemory-policy={policy}", "save=3600 1")
+        hub = start_hub(*options)
+        client = hub.redis()
+        client.set("key", "value")
+        payload = client.dump("key")
+        client.execute_command("RESTORE", "key", 0, payload, "REPLACE", ask, 200)
+        hub.stop()
+        hub = start_hub(*options)
+        assert 195 <= hub.redis().execute_command("OBJECT", ask, "key") <= 260
+        hub.redis().flushall()
+        hub.stop()

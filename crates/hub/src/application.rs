@@ -685,7 +685,7 @@ impl Application for HubLane {
         self.turns = self.turns.wrapping_add(1);
         let started = is_timed.then(Instant::now);
         let deadline_ns = self.turn_parts(context);
-        self.hub.durability.log.before_replies(&self.hub);
+        self.hub.durability.before_replies(&self.hub);
         let commands = std::mem::take(&mut self.sessions.turn_commands);
         let turns = &self.hub.turns[self.lane];
         turns.note_commands(commands);

@@ -13,7 +13,9 @@ pub(crate) use kinds::{OutputLimit, read_memory};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{EventClasses, EvictionOrder, EvictionRules, Keyspace, LazyFreeing, glob};
+use tidewire_keyspace::{
+    EventClasses, EvictionOrder, EvictionRules, Keyspace, LazyFreeing, Usage, glob,
+};
 
 use crate::eviction::{clients_bytes_max, rules_of, time_max_ns};
 use crate::hub::HubConfig;
@@ -220,6 +222,15 @@ impl Parameters {
     pub(crate) fn text(&self, name: &str) -> String {
         let value = number_of(name).map(|number| self.values.lock()[number].clone());
         String::from_utf8_lossy(&value.unwrap_or_default()).into_owned()
+    }
+
+    /// What files of all keys tell of the use of keys: what `maxmemory-policy` needs.
+    pub(crate) fn told_usage(&self) -> Usage {
+        match self.eviction.lock().map(|rules| rules.order) {
+            Some(EvictionOrder::LeastRecentlyUsed) => Usage::IdleSeconds,
+            Some(EvictionOrder::LeastFrequentlyUsed) => Usage::Frequency,
+            _ => Usage::Untold,
+        }
     }
 
     /// The values of those that CONFIG SET names, with their names.

@@ -96,7 +96,7 @@ pub use serial::{FileError, FileReader, FileRecord, KeyRecord, dump_libraries, r
 
 mod set;
 mod snapshot;
-pub use snapshot::{Snapshot, SnapshotOptions};
+pub use snapshot::{Snapshot, SnapshotOptions, Usage};
 
 mod sorted_set;
 mod stream;

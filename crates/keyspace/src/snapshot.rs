@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::locks::{SHARDS, ShardSet};
-use crate::serial::FileWriter;
+use crate::serial::{FileWriter, UsageNotes};
 use crate::shard::{DATABASES, Dictionary};
 use crate::table::{ORDER_END, Table};
 use crate::value::ValueRef;
@@ -40,6 +40,22 @@ pub struct SnapshotOptions {
     pub aux: Vec<(String, String)>,
     /// The texts of libraries of functions.
     pub libraries: Vec<Vec<u8>>,
+    /// What is told of the use of each key.
+    pub usage: Usage,
+    /// Now, ms since the UNIX epoch: the use of keys is told as it is at this time.
+    pub now_ms: i64,
+}
+
+/// What a file tells of the use of keys, for whoever loads it to evict the right ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Usage {
+    /// Nothing: none is evicted by its use.
+    #[default]
+    Untold,
+    /// For how many seconds each was not used.
+    IdleSeconds,
+    /// How often each is used, in the logarithmic count of the LFU policies.
+    Frequency,
 }
 
 /// A file of all keys in the making, from [`Keyspace::begin_snapshot`].
@@ -105,9 +121,14 @@ impl Keyspace {
         if self.is_in_snapshot.swap(true, Ordering::AcqRel) {
             return None;
         }
+        let usage = UsageNotes {
+            usage: options.usage,
+            access: self.access(),
+            now_ms: options.now_ms,
+        };
         let shared = Arc::new(Shared {
             old: Mutex::new(OldValues {
-                writer: FileWriter::new(options.compresses, false),
+                writer: FileWriter::new(options.compresses, false).telling(usage),
                 bytes: Vec::new(),
                 count: 0,
             }),
@@ -116,7 +137,7 @@ impl Keyspace {
         let marks: Vec<_> = marks.collect();
         let mut snapshot = Snapshot {
             keyspace: self,
-            writer: FileWriter::new(options.compresses, options.checks),
+            writer: FileWriter::new(options.compresses, options.checks).telling(usage),
             shared,
             header: Some(options),
             sizes: [None; DATABASES],
@@ -401,7 +422,8 @@ fn write_entry(writer: &FileWriter, out: &mut Vec<u8>, entry: &Entry) -> bool {
     if value.fields().is_some_and(|fields| fields.is_empty()) {
         return false;
     }
-    writer.key(out, entry.key(), entry.deadline_ms(), value);
+    writer.attributes(out, entry.deadline_ms(), entry.access());
+    writer.key(out, entry.key(), value);
     true
 }
 

@@ -8,7 +8,8 @@ mod redis;
 use common::{NOW_MS, Random, Server};
 use redis::Redis;
 use tidewire_keyspace::{
-    FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, SnapshotOptions, debug_command,
+    FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, SnapshotOptions, Usage,
+    debug_command,
 };
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
@@ -18,6 +19,7 @@ fn options() -> SnapshotOptions {
         checks: true,
         aux: vec![("redis-ver".into(), "8.0.6".into())],
         libraries: vec![b"#!lua name=l\n".to_vec()],
+        ..SnapshotOptions::default()
     }
 }
 
@@ -245,4 +247,61 @@ fn redis_reads_our_file_and_we_read_its_own() {
         assert_eq!(digest(&copy.keyspace), digest(&server.keyspace));
     }
     std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+fn the_use_of_keys_goes_with_the_file() {
+    for (usage, counts, ask, told) in [
+        (Usage::IdleSeconds, false, "IDLETIME", ":300\r\n"),
+        (Usage::Frequency, true, "FREQ", ":200\r\n"),
+        (Usage::Untold, false, "IDLETIME", ":0\r\n"),
+    ] {
+        let (from, to) = (Server::new(), Server::new());
+        for server in [&from, &to] {
+            server.keyspace.set_access(counts, 10, 0);
+        }
+        from.line("SET key value");
+        if counts {
+            let payload = from.run(&["DUMP", "key"]);
+            let start = payload
+                .iter()
+                .position(|&byte| byte == b'\n')
+                .expect("a line")
+                + 1;
+            let payload = &payload[start..payload.len() - 2];
+            let head: [&[u8]; 3] = [b"RESTORE", b"key", b"0"];
+            let tail: [&[u8]; 4] = [payload, b"REPLACE", b"FREQ", b"200"];
+            assert_eq!(from.run(&[&head[..], &tail].concat()), b"+OK\r\n");
+        }
+        let options = SnapshotOptions {
+            usage,
+            now_ms: NOW_MS + 300_000,
+            ..options()
+        };
+        let (mut snapshot, ()) = from.keyspace.begin_snapshot(options, || ()).expect("one");
+        let mut file = Vec::new();
+        while snapshot.step(&mut file) {}
+        load(&to.keyspace, &file, 7);
+        assert_eq!(to.line(&format!("OBJECT {ask} key")), told, "{usage:?}");
+    }
+}
+
+#[test]
+fn reading_a_key_is_no_change_that_a_snapshot_must_have_first() {
+    let mut server = Server::new();
+    for number in 0..100 {
+        server.run(&["SET".into(), format!("key:{number}"), "value".into()]);
+    }
+    server.now_ms += 60_000;
+    let begun = server.keyspace.begin_snapshot(options(), || ());
+    let (mut snapshot, ()) = begun.expect("one");
+    let mut file = Vec::new();
+    snapshot.step(&mut file);
+    for number in 0..100 {
+        server.run(&["GET".into(), format!("key:{number}")]);
+    }
+    assert!(snapshot.step(&mut file));
+    assert!(snapshot.written() < 100, "the walk has come to one shard");
+    while snapshot.step(&mut file) {}
+    assert_eq!(snapshot.written(), 100);
 }

@@ -227,8 +227,8 @@ if [[ $# -gt 0 && $1 != -* ]]; then
     echo " PID: $$ Server initialized"
     (
         while kill -0 $$ 2>/dev/null; do
-            if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null &&
-                ! "$here/redis-cli" -p "$port" PING 2>&1 | grep -q LOADING; then
+            if "$here/redis-cli" -p "$port" PING 2>&1 |
+                grep -Eq 'PONG|NOAUTH|NOPERM|MASTERDOWN|MISCONF|DENIED'; then
                 echo "Ready to accept connections"
                 exit
             fi

@@ -97,6 +97,8 @@ pub(super) fn snapshot_options(hub: &Hub, is_base: bool) -> SnapshotOptions {
             .libraries()
             .map(|library| library.code.to_vec())
             .collect(),
+        usage: hub.parameters.told_usage(),
+        now_ms: unix_ms(),
     }
 }
 

@@ -13,7 +13,7 @@ mod saving;
 mod tick;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use append_only::AppendOnly;
@@ -32,6 +32,8 @@ pub struct Durability {
     hindrances: AtomicU8,
     /// What SHUTDOWN has said of saving, one of the constants below.
     exit: AtomicU8,
+    /// The last FLUSHALL after which a file was written.
+    flushes_seen: AtomicU64,
     pub(crate) loading: LoadProgress,
     pub(crate) saving: Saving,
     pub(crate) log: AppendOnly,

@@ -13,6 +13,32 @@ impl Durability {
         self.log.is_on() || hub.parameters.saves_by_itself.load(Ordering::Relaxed)
     }
 
+    /// To be called before a turn's replies are sent: what they tell of is as durable then as was
+    /// promised. Two loads where nothing is.
+    #[inline]
+    pub(crate) fn before_replies(&self, hub: &Hub) {
+        if hub.parameters.saves_by_itself.load(Ordering::Relaxed) {
+            self.follow_flushes(hub);
+        }
+        self.log.before_replies(hub);
+    }
+
+    /// After FLUSHALL the file of all keys is written anew where there are save points: what was
+    /// removed must not come back with the next start.
+    fn follow_flushes(&self, hub: &Hub) {
+        let flushes = hub.keyspace.flushes();
+        let is_known = self.flushes_seen.load(Ordering::Relaxed) == flushes;
+        if is_known || self.flushes_seen.swap(flushes, Ordering::AcqRel) == flushes {
+            return;
+        }
+        // A snapshot that is being made is given up and begun again by itself; another job is let
+        // end first.
+        let is_busy = self.saving.jobs.lock().running.is_some() || hub.keyspace.is_in_snapshot();
+        if is_busy || self.save(hub).is_err() {
+            let _ = self.request(Job::Snapshot, true);
+        }
+    }
+
     /// To be called ten times a second or so: begins what is due.
     pub(crate) fn tick(&self, hub: &Hub) {
         if self.is_loading() {
@@ -30,6 +56,8 @@ impl Durability {
     pub(crate) fn follow_parameters(&self, hub: &Hub) -> Result<(), String> {
         self.log.follow_policy(hub);
         self.look_at_failure(hub);
+        self.flushes_seen
+            .store(hub.keyspace.flushes(), Ordering::Release);
         if self.is_loading() || self.is_log_suspended() {
             return Ok(());
         }

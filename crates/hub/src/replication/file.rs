@@ -7,7 +7,7 @@ use tidewire_keyspace::{Audience, SnapshotOptions};
 use tracing::{info, warn};
 
 use super::{Replica, log_of, new_id};
-use crate::hub::{Hub, Mail};
+use crate::hub::{Hub, Mail, unix_ms};
 
 /// Makes a replica's file on a thread of its own.
 pub(crate) struct FileMaker {
@@ -37,6 +37,8 @@ impl FileMaker {
                 checks: true,
                 aux: Vec::new(),
                 libraries: libraries.libraries().map(|one| one.code.to_vec()).collect(),
+                usage: hub.parameters.told_usage(),
+                now_ms: unix_ms(),
             };
             let begun = hub.keyspace.begin_snapshot(options, || {
                 let propagation = hub.keyspace.propagation();

@@ -28,6 +28,8 @@ pub(crate) struct Master {
     /// When it was last heard of, ms since the UNIX epoch.
     heard_ms: AtomicI64,
     is_over: AtomicBool,
+    /// The keys that were here are gone, and not all of its own have come.
+    is_replacing: AtomicBool,
     /// To end a read that waits.
     socket: Mutex<Option<TcpStream>>,
 }
@@ -61,6 +63,7 @@ impl Master {
             offset: AtomicU64::new(0),
             heard_ms: AtomicI64::new(unix_ms()),
             is_over: AtomicBool::new(false),
+            is_replacing: AtomicBool::new(false),
             socket: Mutex::default(),
         }
     }
@@ -71,6 +74,11 @@ impl Master {
             1 => LinkState::Loading,
             _ => LinkState::Connected,
         }
+    }
+
+    /// Whether its keys are being loaded in the place of those that were here.
+    pub(crate) fn is_replacing(&self) -> bool {
+        self.is_replacing.load(Ordering::Acquire)
     }
 
     pub(crate) fn offset(&self) -> u64 {
@@ -166,7 +174,9 @@ impl Link<'_> {
                 self.master.set_state(LinkState::Loading);
                 // What is loaded is not told to the append-only file: it begins anew with it.
                 self.hub.durability.suspend_log(self.hub);
-                self.load(&mut socket)?;
+                let loaded = self.load(&mut socket);
+                self.master.is_replacing.store(false, Ordering::Release);
+                loaded?;
                 self.hub.durability.resume_log(self.hub);
                 self.history = Some((*history).to_owned());
                 self.master.offset.store(offset, Ordering::Release);
@@ -229,6 +239,7 @@ impl Link<'_> {
         let size = head.strip_prefix('$').ok_or_else(|| unexpected(&head))?;
         let mark = size.strip_prefix("EOF:").map(str::to_owned);
         self.hub.replication.disconnect(self.hub);
+        self.master.is_replacing.store(true, Ordering::Release);
         self.hub.keyspace.clear();
         self.hub.scripting.libraries.flush();
         let mut reader = FileReader::new(true);

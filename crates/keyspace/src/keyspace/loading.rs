@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Keyspace;
+use crate::access;
 use crate::hash;
 use crate::keyspace::shard_of;
 use crate::locks::{Locked, ShardSet};
@@ -95,6 +96,18 @@ impl Keyspace {
         let place = view.replace(key, entry);
         if record.deadline_ms.is_some() {
             view.set_deadline(key, place, record.deadline_ms);
+        }
+        let access = self.access();
+        let used = match access.counts() {
+            true => record
+                .frequency
+                .map(|count| access.with_frequency(count, now_ms)),
+            false => record
+                .idle_seconds
+                .map(|idle_s| access::used_before(idle_s, now_ms)),
+        };
+        if let Some(used) = used {
+            view.entry_mut(key, place).set_access(used);
         }
         Ok(Loaded::Kept)
     }

@@ -27,8 +27,8 @@ mod load;
 mod save;
 mod stream;
 
-pub(crate) use file::FileWriter;
 pub use file::{FileError, FileReader, FileRecord, KeyRecord};
+pub(crate) use file::{FileWriter, UsageNotes};
 
 pub use functions::{dump_libraries, read_libraries};
 

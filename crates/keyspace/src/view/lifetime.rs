@@ -172,7 +172,8 @@ impl View<'_, '_> {
             return self.count_use(key, place);
         }
         let used = self.access.initial(self.clock_ms);
-        let entry = self.entry_mut(key, place);
+        // The value stays as it is: a snapshot that is being made need not have it first.
+        let entry = self.dictionary(key).table.entry_mut(place);
         if entry.access() != used {
             entry.set_access(used);
         }

@@ -214,8 +214,7 @@ impl State {
             return refusal;
         };
         let queued = self.queued_by(command);
-        let state = master.state();
-        if state == LinkState::Loading {
+        if master.is_replacing() {
             let may = |(command, _): &(&Command, ArgumentList)| command.has_flag("loading");
             if !command.has_flag("loading") || !queued.iter().all(may) {
                 return Some(LOADING);

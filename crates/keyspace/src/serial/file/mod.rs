@@ -20,7 +20,7 @@ mod reader;
 mod writer;
 
 pub use reader::{FileReader, FileRecord, KeyRecord};
-pub(crate) use writer::FileWriter;
+pub(crate) use writer::{FileWriter, UsageNotes};
 
 /// Why a file of keys cannot be read on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

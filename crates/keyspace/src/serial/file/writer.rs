@@ -3,6 +3,8 @@
 use super::super::writer::{self, Output};
 use super::super::{crc64, save};
 use super::{SIGNATURE, VERSION, kind};
+use crate::access::{self, Access};
+use crate::snapshot::Usage;
 use crate::value::ValueRef;
 
 /// Writes records into buffers; keeps only what the next record depends on.
@@ -13,6 +15,15 @@ pub(crate) struct FileWriter {
     checksum: Option<u64>,
     /// The database that the last record left selected.
     database: Option<usize>,
+    notes: UsageNotes,
+}
+
+/// What is told of the use of keys, and how that is to be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UsageNotes {
+    pub(crate) usage: Usage,
+    pub(crate) access: Access,
+    pub(crate) now_ms: i64,
 }
 
 impl FileWriter {
@@ -22,7 +33,14 @@ impl FileWriter {
             compresses,
             checksum: checked.then_some(0),
             database: None,
+            notes: UsageNotes::default(),
         }
+    }
+
+    /// The same, and it tells of the use of keys.
+    pub(crate) fn telling(mut self, notes: UsageNotes) -> Self {
+        self.notes = notes;
+        self
     }
 
     pub(crate) fn begin(&self, out: &mut Vec<u8>) {
@@ -66,18 +84,30 @@ impl FileWriter {
         self.database = None;
     }
 
-    /// A key of the selected database.
-    pub(crate) fn key(
-        &self,
-        out: &mut Vec<u8>,
-        key: &[u8],
-        deadline_ms: Option<i64>,
-        value: ValueRef<'_>,
-    ) {
+    /// What stands before a key: its deadline, and, if that is told, its use, from the bits in
+    /// which that is noted.
+    pub(crate) fn attributes(&self, out: &mut Vec<u8>, deadline_ms: Option<i64>, access: u32) {
         if let Some(deadline_ms) = deadline_ms {
             out.push(kind::DEADLINE_MS);
             out.extend_from_slice(&deadline_ms.to_le_bytes());
         }
+        let notes = &self.notes;
+        match notes.usage {
+            Usage::Untold => {}
+            Usage::IdleSeconds => {
+                out.push(kind::IDLE);
+                let idle_s = access::idle_s(access, notes.now_ms);
+                writer::number(&mut Output::of_file(out, false), idle_s.into());
+            }
+            Usage::Frequency => {
+                out.push(kind::FREQUENCY);
+                out.push(notes.access.frequency(access, notes.now_ms));
+            }
+        }
+    }
+
+    /// A key of the selected database.
+    pub(crate) fn key(&self, out: &mut Vec<u8>, key: &[u8], value: ValueRef<'_>) {
         save::write(&mut Output::of_key(out, key, self.compresses), value);
     }
 
