@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll};
 use futures_core::Stream;
 use futures_sink::Sink;
 
-use crate::core::Wait;
+use crate::core::{Purpose, Wait};
 use crate::error::Error;
 use crate::multipart::Multipart;
 use crate::socket::{Events, Socket};
@@ -102,7 +102,7 @@ impl Sink<Multipart> for Socket {
     fn poll_flush(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Result<(), Error>> {
         let core = self.core();
         let mut state = core.enter()?;
-        core.drive(&mut state, Wait::Not, false)?;
+        core.drive(&mut state, Wait::Not, Purpose::Send)?;
         core.leave(&mut state);
         Poll::Ready(Ok(()))
     }

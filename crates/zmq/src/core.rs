@@ -48,6 +48,17 @@ pub(crate) enum Wait {
     Until(Option<u64>),
 }
 
+/// Who looks at the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A caller that wants a message, or to know what there is.
+    Receive,
+    /// A caller that wants room for one.
+    Send,
+    /// The background thread.
+    LookAfter,
+}
+
 impl Wait {
     /// From an option in milliseconds, where -1 is for ever.
     pub(crate) fn for_ms(timeout_ms: i32) -> Wait {
@@ -186,8 +197,9 @@ impl Core {
         &self,
         state: &mut MutexGuard<'_, State>,
         wait: Wait,
-        ahead: bool,
+        purpose: Purpose,
     ) -> Result<usize, Error> {
+        let ahead = purpose == Purpose::LookAfter;
         state.end_streak();
         state.flush_dirty();
         if !ahead && let Some(polled) = self.polled.get() {
@@ -202,9 +214,15 @@ impl Core {
             readiness::look(&*self.epoll, &mut space)
         } else {
             self.begin_wait(state);
-            if state.scan_pipes() || self.signal.is_raised() || self.context.is_terminated() {
+            // What lies in a pipe would keep one that waits for room awake, and do it no good.
+            let has_some = state.scan_pipes() && purpose != Purpose::Send;
+            if has_some || self.signal.is_raised() || self.context.is_terminated() {
                 self.end_wait(state);
                 state.answer_bell();
+                if state.waiters > 0 {
+                    // The bell rings until every thread that waits has heard it.
+                    MutexGuard::unlocked_fair(state, std::thread::yield_now);
+                }
                 return Ok(1);
             }
             let timeout = wait.timespec();
@@ -218,8 +236,15 @@ impl Core {
         state.now_ns = now_ns();
         state.reads_left = READS_MAX;
         let count = events.len();
+        let mut is_bell_alone = true;
         for event in events.iter() {
-            state.handle(event.flags, Token::from_bits(event.data.u64()), ahead);
+            let token = Token::from_bits(event.data.u64());
+            is_bell_alone &= token == Token::Signal;
+            state.handle(event.flags, token, ahead);
+        }
+        if state.waiters > 0 && !is_bell_alone {
+            // Another thread that waits may have waited for this, and is not told again.
+            self.signal.raise();
         }
         state.scan_pipes();
         if !state.broken.is_empty() {
@@ -259,6 +284,14 @@ impl Core {
         }
         if !state.broken.is_empty() {
             state.bury_broken();
+        }
+    }
+
+    /// A thread has taken what it wanted: what is left may be for another one that waits.
+    #[inline]
+    pub(crate) fn pass_on(&self, state: &State) {
+        if state.waiters > 0 && state.may_receive() {
+            self.signal.raise();
         }
     }
 
@@ -311,7 +344,7 @@ impl Core {
             return;
         }
         for _ in 0..ROUNDS_MAX {
-            match self.drive(&mut state, Wait::Not, true) {
+            match self.drive(&mut state, Wait::Not, Purpose::LookAfter) {
                 Ok(count) if count > 0 => {}
                 _ => break,
             }
@@ -477,7 +510,10 @@ impl State {
 
     /// Somebody has rung: takes in what other threads have left.
     pub(crate) fn answer_bell(&mut self) {
-        self.signal.lower();
+        // Of several threads that wait for the socket each must hear it: the last one silences it.
+        if self.waiters == 0 {
+            self.signal.lower();
+        }
         if self.signal.has_mail() {
             for mail in self.signal.take_mail() {
                 self.take_mail(mail);

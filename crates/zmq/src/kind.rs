@@ -67,6 +67,14 @@ impl SocketType {
         !matches!(self, SocketType::Pub | SocketType::Push)
     }
 
+    /// Whether a sender waits for its receivers, and each message goes to one of them.
+    pub(crate) const fn sends_in_turn(self) -> bool {
+        matches!(
+            self,
+            SocketType::Push | SocketType::Dealer | SocketType::Pair
+        )
+    }
+
     pub(crate) const fn is_publisher(self) -> bool {
         matches!(self, SocketType::Pub | SocketType::Xpub)
     }

@@ -12,6 +12,7 @@
 
 mod address;
 mod asynchronous;
+mod batch;
 mod clock;
 mod closing;
 mod context;

@@ -204,6 +204,12 @@ impl Message {
         self.clone()
     }
 
+    /// Whether there is nothing but bytes to it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.properties.is_none() && self.routing_id == 0
+    }
+
     #[inline]
     pub(crate) fn set_more(&mut self, more: bool) {
         self.more = more;

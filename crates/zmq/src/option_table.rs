@@ -71,11 +71,11 @@ impl State {
     }
 
     /// Pipes to sockets of this process follow the marks while they are in use.
-    fn change_pipe_marks(&self) {
+    fn change_pipe_marks(&mut self) {
         let send = self.options.send_high_water.max(0) as usize;
         let receive = self.options.receive_high_water.max(0) as usize;
         for &key in &self.pipes {
-            if let Some(Link::Pipe(pipe)) = self.peers.get(key).map(|peer| &peer.link) {
+            if let Some(Link::Pipe(pipe)) = self.peers.get_mut(key).map(|peer| &mut peer.link) {
                 pipe.set_marks(send, receive);
             }
         }

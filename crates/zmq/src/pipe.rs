@@ -1,13 +1,14 @@
 //! The connection of two sockets in one process: a queue each way.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::batch::Batch;
 use crate::message::Message;
 use crate::signal::Signal;
+use crate::state::Last;
 
 /// One socket's end of a pipe.
 #[derive(Debug)]
@@ -16,7 +17,9 @@ pub(crate) struct PipeEnd {
     /// Which of the two ends: what this end writes goes into `ways[side]`.
     side: usize,
     /// Taken out of the queue in one go.
-    inbox: VecDeque<Item>,
+    inbox: Batch,
+    /// Messages that may be written before it must be looked how full the way is.
+    room: usize,
     /// Messages read of which the writer has not been told.
     untold: usize,
     /// After how many it is told; 0: not known yet.
@@ -59,7 +62,9 @@ struct End {
 
 #[derive(Debug, Default)]
 struct Way {
-    queue: Mutex<VecDeque<Item>>,
+    queue: Mutex<Batch>,
+    /// Changed under the queue's lock alone. Set: the reader has been rung since it last took out
+    /// what was there, and will look.
     has_items: AtomicBool,
     /// Whole messages.
     written: AtomicUsize,
@@ -88,7 +93,8 @@ impl PipeEnd {
         PipeEnd {
             shared,
             side,
-            inbox: VecDeque::new(),
+            inbox: Batch::default(),
+            room: 0,
             untold: 0,
             told_after: 0,
         }
@@ -108,7 +114,8 @@ impl PipeEnd {
     }
 
     /// The program has changed the high-water marks of this end.
-    pub(crate) fn set_marks(&self, send: usize, receive: usize) {
+    pub(crate) fn set_marks(&mut self, send: usize, receive: usize) {
+        self.room = 0;
         if let Some(own) = self.shared.ends[self.side].get() {
             own.send_high_water.store(send, Ordering::Relaxed);
             own.receive_high_water.store(receive, Ordering::Relaxed);
@@ -138,7 +145,15 @@ impl PipeEnd {
     }
 
     /// Whether a message can be written; if not, the reader will ring when it can.
-    pub(crate) fn can_write(&self) -> bool {
+    #[inline]
+    pub(crate) fn can_write(&mut self) -> bool {
+        self.room > 0 || self.make_room()
+    }
+
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        // A mark that the other end changes is heeded after so many messages at the latest.
+        self.room = ROOM_MAX;
         let Some(capacity) = self.capacity() else {
             return true;
         };
@@ -146,15 +161,16 @@ impl PipeEnd {
             return true;
         }
         let way = &self.shared.ways[self.side];
-        let is_full = || {
+        let left = || {
             let written = way.written.load(Ordering::Relaxed);
-            written.wrapping_sub(way.read.load(Ordering::Acquire)) >= capacity
+            capacity.saturating_sub(written.wrapping_sub(way.read.load(Ordering::Acquire)))
         };
-        if !is_full() {
-            return true;
+        self.room = left().min(ROOM_MAX);
+        if self.room == 0 {
+            way.writer_waits.store(true, Ordering::SeqCst);
+            self.room = left().min(ROOM_MAX);
         }
-        way.writer_waits.store(true, Ordering::SeqCst);
-        !is_full()
+        self.room > 0
     }
 
     /// Messages written and not yet read.
@@ -166,24 +182,37 @@ impl PipeEnd {
 
     /// Writes one message: `head`, each with more to follow, then `last`.
     #[inline]
-    pub(crate) fn write(&self, head: impl Iterator<Item = Message>, last: Message) {
+    pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) {
         let way = &self.shared.ways[self.side];
-        {
+        self.room = self.room.saturating_sub(1);
+        // Whatever takes long is done before the lock is taken.
+        let mut made;
+        let last = match last {
+            Last::Slice(bytes) if !Batch::is_short_slice(bytes) => {
+                made = Message::from_slice(bytes);
+                Last::Message(&mut made)
+            }
+            last => last,
+        };
+        let is_first = {
             let mut queue = way.queue.lock();
-            if self.conflates() {
-                way.read.fetch_add(queue.len(), Ordering::Relaxed);
+            if self.shared.conflates.load(Ordering::Acquire) {
+                way.read.fetch_add(queue.frames(), Ordering::Relaxed);
                 queue.clear();
             }
             for frame in head {
-                queue.push_back(Item::Frame(frame));
+                queue.push(frame);
             }
-            queue.push_back(Item::Frame(last));
-            way.has_items.store(true, Ordering::Release);
-        }
+            match last {
+                Last::Message(message) => queue.push(std::mem::take(message)),
+                Last::Slice(bytes) => queue.push_slice(bytes),
+            }
+            !way.has_items.swap(true, Ordering::AcqRel)
+        };
         let written = way.written.load(Ordering::Relaxed);
         way.written
             .store(written.wrapping_add(1), Ordering::Relaxed);
-        if let Some(end) = self.shared.ends[1 - self.side].get() {
+        if is_first && let Some(end) = self.shared.ends[1 - self.side].get() {
             end.signal.raise_for_listeners();
         }
     }
@@ -193,7 +222,7 @@ impl PipeEnd {
         let way = &self.shared.ways[self.side];
         {
             let mut queue = way.queue.lock();
-            queue.push_back(item);
+            queue.push_item(item);
             way.has_items.store(true, Ordering::Release);
         }
         self.ring();
@@ -212,7 +241,7 @@ impl PipeEnd {
         if self.inbox.is_empty() && !self.fetch() {
             return None;
         }
-        let item = self.inbox.pop_front()?;
+        let item = self.inbox.pop()?;
         if matches!(&item, Item::Frame(message) if !message.more()) {
             self.has_read();
         }
@@ -225,24 +254,30 @@ impl PipeEnd {
         if self.inbox.is_empty() && !self.fetch() {
             return None;
         }
-        match self.inbox.front() {
-            Some(Item::Frame(message)) if !message.more() => {}
-            _ => return None,
-        }
-        let item = self.inbox.pop_front();
+        let message = self.inbox.pop_single()?;
         self.has_read();
-        match item {
-            Some(Item::Frame(message)) => Some(message),
-            _ => None,
+        Some(message)
+    }
+
+    /// The same, copied into a buffer, which takes what fits. Returns the message's length.
+    #[inline]
+    pub(crate) fn read_single_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        if self.inbox.is_empty() && !self.fetch() {
+            return None;
         }
+        let length = self.inbox.pop_single_into(buffer)?;
+        self.has_read();
+        Some(length)
     }
 
     /// Takes out all that the other end has written, in one go. Whether there was anything.
+    #[cold]
     fn fetch(&mut self) -> bool {
         let way = &self.shared.ways[1 - self.side];
         if !way.has_items.load(Ordering::Acquire) {
             return false;
         }
+        self.inbox.clear();
         let mut queue = way.queue.lock();
         std::mem::swap(&mut *queue, &mut self.inbox);
         way.has_items.store(false, Ordering::Release);
@@ -340,5 +375,7 @@ impl Drop for PipeEnd {
     }
 }
 
+/// Messages that are written without a look at the marks, at most.
+const ROOM_MAX: usize = 64;
 /// Where there is no bound nobody waits for room; the count is for those who ask.
 const UNBOUND_TOLD_AFTER: usize = 64;

@@ -99,17 +99,18 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     let cores: Vec<_> = items
         .iter()
         .filter_map(|item| match item.target {
-            PollTarget::Socket(socket) => Some(Arc::clone(socket.core())),
+            PollTarget::Socket(socket) => Some((Arc::clone(socket.core()), item.events.readable)),
             PollTarget::Descriptor(_) => None,
         })
         .collect();
     let mut is_waiting = Vec::with_capacity(cores.len());
     let mut has_news = false;
-    for core in &cores {
+    for (core, wants_messages) in &cores {
         let mut state = core.lock();
         core.begin_wait(&mut state);
         is_waiting.push(core);
-        has_news |= state.scan_pipes() || core.signal.is_raised() || core.context.is_terminated();
+        let has_some = state.scan_pipes() && *wants_messages;
+        has_news |= has_some || core.signal.is_raised() || core.context.is_terminated();
     }
     let result = match has_news {
         true => Ok(()),

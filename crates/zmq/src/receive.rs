@@ -5,7 +5,7 @@ use crate::kind::SocketType;
 use crate::link::{Frames, Inbound};
 use crate::message::Message;
 use crate::peer::Link;
-use crate::pipe::Item;
+use crate::pipe::{Item, PipeEnd};
 use crate::slab::Key;
 use crate::state::State;
 
@@ -39,6 +39,11 @@ impl State {
         Ok(message)
     }
 
+    /// Whether something may be there to be received: it has not been looked for.
+    pub(crate) fn may_receive(&self) -> bool {
+        !self.receiving.is_empty() || !self.readable.is_empty()
+    }
+
     /// The short way, for patterns that hand messages out as they came, from another socket of the
     /// process: every move of a message that is left out counts.
     #[inline]
@@ -49,14 +54,35 @@ impl State {
         ) {
             return None;
         }
-        let peer = self.peers.get_mut(*self.readable.front()?)?;
-        if !peer.incoming.is_empty() {
+        self.take_from_pipe(PipeEnd::read_single)
+    }
+
+    /// The same, copied into the program's buffer, which takes what fits. Returns its length.
+    #[inline]
+    pub(crate) fn next_single_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        if !self.receiving.is_empty() {
             return None;
         }
+        let length = match self.kind {
+            SocketType::Pull | SocketType::Dealer | SocketType::Pair => {
+                self.take_from_pipe(|pipe| pipe.read_single_into(buffer))?
+            }
+            _ => return None,
+        };
+        self.is_amid_receiving = false;
+        Some(length)
+    }
+
+    #[inline]
+    fn take_from_pipe<T>(&mut self, read: impl FnOnce(&mut PipeEnd) -> Option<T>) -> Option<T> {
+        let peer = self.peers.get_mut(*self.readable.front()?)?;
         let Link::Pipe(pipe) = &mut peer.link else {
             return None;
         };
-        let message = pipe.read_single()?;
+        if !peer.incoming.is_empty() {
+            return None;
+        }
+        let message = read(pipe)?;
         peer.counters.received += 1;
         if self.readable.len() > 1 {
             self.readable.rotate_left(1);

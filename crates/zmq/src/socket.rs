@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use crate::address::{self, Address};
-use crate::core::{Core, Wait};
+use crate::core::{Core, Purpose, Wait};
 use crate::endpoint::{Endpoint, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
@@ -145,6 +145,15 @@ impl Socket {
     #[inline]
     pub fn send(&self, message: &mut Message, flags: SendFlags) -> Result<(), Error> {
         let mut state = self.core().enter()?;
+        if !flags.more
+            && let Some(pipe) = state.only_pipe()
+        {
+            message.set_more(false);
+            message.set_properties(None);
+            pipe.write(std::iter::empty(), Last::Message(message));
+            self.core().leave(&mut state);
+            return Ok(());
+        }
         if self.core().kind.is_publisher() {
             self.core().look_before_publishing(&mut state);
         }
@@ -169,6 +178,13 @@ impl Socket {
     #[inline]
     pub fn send_bytes(&self, bytes: &[u8], flags: SendFlags) -> Result<(), Error> {
         let mut state = self.core().enter()?;
+        if !flags.more
+            && let Some(pipe) = state.only_pipe()
+        {
+            pipe.write(std::iter::empty(), Last::Slice(bytes));
+            self.core().leave(&mut state);
+            return Ok(());
+        }
         if self.core().kind.is_publisher() {
             self.core().look_before_publishing(&mut state);
         }
@@ -197,10 +213,10 @@ impl Socket {
     fn ease(&self, state: &mut MutexGuard<'_, State>, flags: SendFlags) {
         state.is_pressed = false;
         let is_patient = !flags.dont_wait && state.options.send_timeout_ms != 0;
-        if is_patient && state.sends_in_turn() && state.writable.len() == 1 {
+        if is_patient && self.core().kind.sends_in_turn() && state.writable.len() == 1 {
             let wait = Wait::for_ns(EASING_NS);
             // An interruption cuts the moment short, no more.
-            let _ = self.core().drive(state, wait, false);
+            let _ = self.core().drive(state, wait, Purpose::Send);
         }
     }
 
@@ -234,7 +250,7 @@ impl Socket {
             // The first look is without a wait: a peer may have just come.
             let this_time = if is_first { Wait::Not } else { wait };
             is_first = false;
-            if let Err(error) = self.drive(&mut state, this_time) {
+            if let Err(error) = self.drive(&mut state, this_time, Purpose::Send) {
                 self.core().leave(&mut state);
                 return Err(error);
             }
@@ -263,6 +279,7 @@ impl Socket {
     pub fn receive(&self, dont_wait: bool) -> Result<Message, Error> {
         let mut state = self.core().enter()?;
         if let Some(message) = state.next_frame()? {
+            self.core().pass_on(&state);
             return Ok(message);
         }
         self.receive_waiting(state, dont_wait)
@@ -285,10 +302,11 @@ impl Socket {
             }
         }
         loop {
-            let driven = self.drive(&mut state, wait);
+            let driven = self.drive(&mut state, wait, Purpose::Receive);
             let result = driven.and_then(|()| state.next_frame());
             match result {
                 Ok(Some(message)) => {
+                    self.core().pass_on(&state);
                     self.core().leave(&mut state);
                     return Ok(message);
                 }
@@ -310,15 +328,31 @@ impl Socket {
     /// # Errors
     /// As [`receive`](Self::receive).
     pub fn receive_into(&self, buffer: &mut [u8], dont_wait: bool) -> Result<usize, Error> {
-        let message = self.receive(dont_wait)?;
+        let mut state = self.core().enter()?;
+        if let Some(length) = state.next_single_into(buffer) {
+            self.core().pass_on(&state);
+            return Ok(length);
+        }
+        let message = match state.next_frame()? {
+            Some(message) => {
+                self.core().pass_on(&state);
+                message
+            }
+            None => self.receive_waiting(state, dont_wait)?,
+        };
         let fits = message.len().min(buffer.len());
         buffer[..fits].copy_from_slice(&message.as_slice()[..fits]);
         Ok(message.len())
     }
 
     /// Drives the socket, as long as its context lives.
-    fn drive(&self, state: &mut MutexGuard<'_, State>, wait: Wait) -> Result<(), Error> {
-        self.core().drive(state, wait, false)?;
+    fn drive(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        wait: Wait,
+        purpose: Purpose,
+    ) -> Result<(), Error> {
+        self.core().drive(state, wait, purpose)?;
         if self.core().context.is_terminated() {
             return Err(Error::Terminated);
         }
@@ -366,7 +400,7 @@ impl Socket {
             state.is_armed = false;
             self.core().take_over();
         }
-        self.drive(&mut state, Wait::Not)?;
+        self.drive(&mut state, Wait::Not, Purpose::Receive)?;
         let events = state.events();
         state.is_told_writable = events.writable;
         self.core().leave(&mut state);
@@ -456,14 +490,6 @@ impl Socket {
 const EASING_NS: u64 = 500_000;
 
 impl State {
-    /// Whether a sender waits for its receivers by the pattern of the socket.
-    fn sends_in_turn(&self) -> bool {
-        matches!(
-            self.kind,
-            SocketType::Push | SocketType::Dealer | SocketType::Pair
-        )
-    }
-
     pub(crate) fn events(&mut self) -> Events {
         Events {
             readable: self.can_receive(),

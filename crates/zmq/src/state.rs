@@ -277,7 +277,7 @@ impl State {
         peer.counters.sent += 1;
         match &mut peer.link {
             Link::Pipe(pipe) => {
-                return pipe.write(head, last.into_message());
+                return pipe.write(head, last);
             }
             Link::Stream(link)
                 if link.is_ready()

@@ -8,7 +8,7 @@ use crate::options::Mechanism;
 use crate::peer::Link;
 use crate::pipe::{Hello, Item, PipeEnd};
 use crate::slab::Key;
-use crate::state::State;
+use crate::state::{Last, State};
 
 /// A question to the handler, on its way.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl State {
         let connected = self
             .context
             .connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
-        let Some(pipe) = connected else {
+        let Some(mut pipe) = connected else {
             let is_allowed = match self.options.security.mechanism {
                 Mechanism::Null | Mechanism::Curve => !self.options.zap_enforce_domain,
                 Mechanism::Plain => false,
@@ -74,13 +74,13 @@ impl State {
                 frames.extend([b"PLAIN".to_vec(), username.clone(), password.clone()]);
             }
         }
-        let last = frames.pop().map(Message::from_vec).unwrap_or_default();
+        let mut last = frames.pop().map(Message::from_vec).unwrap_or_default();
         let head = frames.into_iter().map(|frame| {
             let mut message = Message::from_vec(frame);
             message.set_more(true);
             message
         });
-        pipe.write(head, last);
+        pipe.write(head, Last::Message(&mut last));
         // The handler may be driven by nobody at the moment.
         pipe.ring();
         peer.zap = Some(Inquiry {

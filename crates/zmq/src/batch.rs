@@ -1,0 +1,266 @@
+//! Frames on their way from one socket of the process to another, in order.
+
+use std::collections::VecDeque;
+
+use crate::message::Message;
+use crate::pipe::Item;
+
+/// What was written at one end and not yet taken out at the other.
+///
+/// Short frames lie one behind another in one run of bytes, each behind a mark: what the reader
+/// frees then was never allocated, and two threads do not meet in the allocator. Everything else
+/// lies in a queue; an empty mark stands for it among the bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    /// Taken out up to here.
+    at: usize,
+    others: VecDeque<Item>,
+    frames: usize,
+    /// Times in a row that most of the room was not used.
+    calm: u8,
+}
+
+/// Goes before each frame: its length above two bits.
+#[derive(Debug, Clone, Copy)]
+struct Mark(u32);
+
+impl Mark {
+    const BYTES: usize = 4;
+    const OTHER: Mark = Mark(1);
+    const MORE: u32 = 2;
+    const LENGTH_SHIFT: u32 = 2;
+
+    #[inline]
+    fn of_frame(length: usize, more: bool) -> Mark {
+        Mark((length as u32) << Mark::LENGTH_SHIFT | if more { Mark::MORE } else { 0 })
+    }
+
+    #[inline]
+    fn is_other(self) -> bool {
+        self.0 & Mark::OTHER.0 != 0
+    }
+
+    #[inline]
+    fn more(self) -> bool {
+        self.0 & Mark::MORE != 0
+    }
+
+    #[inline]
+    fn length(self) -> usize {
+        (self.0 >> Mark::LENGTH_SHIFT) as usize
+    }
+}
+
+impl Batch {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// Frames that were put in since it was last cleared.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Drops everything. Much room that a crowd has taken is given back, by halves, when there is
+    /// no such crowd any more.
+    pub(crate) fn clear(&mut self) {
+        let (used, room) = (self.bytes.len(), self.bytes.capacity());
+        self.bytes.clear();
+        if room > KEPT_BYTES {
+            self.calm = if used < room / 4 { self.calm + 1 } else { 0 };
+            if self.calm == CALM_MAX {
+                self.calm = 0;
+                self.bytes.shrink_to(room / 2);
+            }
+        }
+        self.at = 0;
+        self.others.clear();
+        self.frames = 0;
+    }
+
+    #[inline]
+    pub(crate) fn is_short_slice(bytes: &[u8]) -> bool {
+        bytes.len() <= SHORT_SLICE_BYTES_MAX
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, message: Message) {
+        if message.len() <= SHORT_BYTES_MAX && message.is_plain() {
+            self.push_short(&message, message.more());
+        } else {
+            self.push_item(Item::Frame(message));
+        }
+    }
+
+    /// The last frame of a message.
+    #[inline]
+    pub(crate) fn push_slice(&mut self, bytes: &[u8]) {
+        if Batch::is_short_slice(bytes) {
+            self.push_short(bytes, false);
+        } else {
+            self.push_item(Item::Frame(Message::from_slice(bytes)));
+        }
+    }
+
+    #[inline]
+    fn push_short(&mut self, bytes: &[u8], more: bool) {
+        let mark = Mark::of_frame(bytes.len(), more);
+        self.bytes.reserve(Mark::BYTES + bytes.len());
+        self.bytes.extend_from_slice(&mark.0.to_ne_bytes());
+        self.bytes.extend_from_slice(bytes);
+        self.frames += 1;
+    }
+
+    pub(crate) fn push_item(&mut self, item: Item) {
+        self.bytes.extend_from_slice(&Mark::OTHER.0.to_ne_bytes());
+        self.others.push_back(item);
+        self.frames += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Item> {
+        let (mark, body) = self.next()?;
+        if mark.is_other() {
+            self.at += Mark::BYTES;
+            return self.others.pop_front();
+        }
+        let mut message = Message::from_slice(body);
+        message.set_more(mark.more());
+        self.at += Mark::BYTES + mark.length();
+        Some(Item::Frame(message))
+    }
+
+    /// The next frame, if it is a whole message.
+    #[inline]
+    pub(crate) fn pop_single(&mut self) -> Option<Message> {
+        let (mark, body) = self.next()?;
+        if mark.more() {
+            return None;
+        }
+        if mark.is_other() {
+            return self.pop_other_single();
+        }
+        let message = Message::from_slice(body);
+        self.at += Mark::BYTES + mark.length();
+        Some(message)
+    }
+
+    /// The same, copied into a buffer, which takes what fits. Returns the frame's length.
+    #[inline]
+    pub(crate) fn pop_single_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let (mark, body) = self.next()?;
+        if mark.more() {
+            return None;
+        }
+        if mark.is_other() {
+            let message = self.pop_other_single()?;
+            let fits = message.len().min(buffer.len());
+            buffer[..fits].copy_from_slice(&message[..fits]);
+            return Some(message.len());
+        }
+        match buffer.get_mut(..body.len()) {
+            Some(room) => room.copy_from_slice(body),
+            None => buffer.copy_from_slice(&body[..buffer.len()]),
+        }
+        self.at += Mark::BYTES + mark.length();
+        Some(mark.length())
+    }
+
+    fn pop_other_single(&mut self) -> Option<Message> {
+        match self.others.front() {
+            Some(Item::Frame(message)) if !message.more() => {}
+            _ => return None,
+        }
+        self.at += Mark::BYTES;
+        match self.others.pop_front() {
+            Some(Item::Frame(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The next mark, and the frame's bytes if they are here.
+    #[inline]
+    fn next(&self) -> Option<(Mark, &[u8])> {
+        let (mark, rest) = self.bytes.get(self.at..)?.split_first_chunk()?;
+        let mark = Mark(u32::from_ne_bytes(*mark));
+        Some((mark, rest.get(..mark.length())?))
+    }
+}
+
+/// Messages up to this are copied in and out, which costs less than to allocate in one thread and
+/// free in another.
+const SHORT_BYTES_MAX: usize = 512;
+/// Where the bytes are the program's own they are copied in any case.
+const SHORT_SLICE_BYTES_MAX: usize = 4096;
+/// After so many small crowds in a row some of the room for a great one is given back.
+const CALM_MAX: u8 = 255;
+/// What an empty batch keeps for the next one in any case.
+const KEPT_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(bytes: &[u8], more: bool) -> Message {
+        let mut message = Message::from_slice(bytes);
+        message.set_more(more);
+        message
+    }
+
+    #[test]
+    fn frames_of_all_kinds_keep_their_order() {
+        let mut batch = Batch::default();
+        let long = vec![7; SHORT_SLICE_BYTES_MAX + 1];
+        batch.push(frame(b"", true));
+        batch.push(frame(&long, true));
+        batch.push_slice(b"end");
+        batch.push_item(Item::Subscribe(b"topic".to_vec()));
+        batch.push_slice(&long);
+        assert_eq!(batch.frames(), 5);
+
+        let mut next = || match batch.pop() {
+            Some(Item::Frame(message)) => Some((message.to_vec(), message.more())),
+            Some(Item::Subscribe(topic)) => Some((topic, false)),
+            _ => None,
+        };
+        assert_eq!(next(), Some((Vec::new(), true)));
+        assert_eq!(next(), Some((long.clone(), true)));
+        assert_eq!(next(), Some((b"end".to_vec(), false)));
+        assert_eq!(next(), Some((b"topic".to_vec(), false)));
+        assert_eq!(next(), Some((long.clone(), false)));
+        assert_eq!(next(), None);
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn a_whole_message_is_taken_at_once_and_a_part_is_not() {
+        let mut batch = Batch::default();
+        batch.push_slice(b"whole");
+        batch.push_slice(&[1; 1000]);
+        batch.push(frame(b"head", true));
+        batch.push_slice(b"tail");
+
+        let mut room = [0; 4];
+        assert_eq!(batch.pop_single_into(&mut room), Some(5));
+        assert_eq!(&room, b"whol");
+        assert_eq!(batch.pop_single_into(&mut room), Some(1000));
+        assert_eq!(room, [1; 4]);
+        assert_eq!(batch.pop_single_into(&mut room), None);
+        assert!(batch.pop_single().is_none());
+        assert!(matches!(batch.pop(), Some(Item::Frame(head)) if head.more()));
+        let tail = batch.pop_single();
+        assert_eq!(tail.as_deref(), Some(&b"tail"[..]));
+    }
+
+    #[test]
+    fn what_a_message_carries_beside_its_bytes_goes_with_it() {
+        let mut batch = Batch::default();
+        let mut message = Message::from_slice(b"to one");
+        message.set_routing_id(9);
+        batch.push(message);
+        let got = batch.pop_single().map(|message| message.routing_id());
+        assert_eq!(got, Some(9));
+    }
+}
