@@ -236,7 +236,7 @@ fn escaped(rest: &str) -> Option<(char, &str)> {
     Some((character, &rest[1..]))
 }
 
-/// `uXXXX`, or two of them that are one character.
+/// `u` and four digits, or two of those that are one character.
 fn unicode(rest: &str) -> Option<(char, &str)> {
     let unit = |text: &str| u16::from_str_radix(text.get(1..5)?, 16).ok();
     let first = unit(rest)?;
