@@ -1,9 +1,13 @@
 //! Values of the twelve kinds, borrowed from a message or from the caller.
 
 mod elements;
+#[cfg(feature = "alloc")]
+mod owned;
 pub(crate) mod text;
 
 pub use elements::{Element, Elements, ElementsIter, Texts, TextsIter};
+#[cfg(feature = "alloc")]
+pub use owned::OwnedValue;
 pub use text::Text;
 
 use crate::cursor::{Input, Output};

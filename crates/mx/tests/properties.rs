@@ -12,64 +12,49 @@ use tidewire_mx::registration::{ReferenceRequest, ReferenceResult, RequestGaps};
 use tidewire_mx::status::{PackedStatus, Quality};
 use tidewire_mx::subscription::{Record, RecordStatus, SubscriptionKind, SubscriptionMessage};
 use tidewire_mx::time::FileTime;
-use tidewire_mx::value::{DataType, Elements, Text, Texts, Value};
+use tidewire_mx::value::{DataType, OwnedValue, Text, Value};
 use tidewire_mx::write::{SecuredUsers, Write, WriteSuffix};
 
-/// A value of its own; [`Value`] borrows.
-#[derive(Clone, Debug)]
-enum Owned {
-    None,
-    Boolean(bool),
-    Int32(i32),
-    Float32(f32),
-    Float64(f64),
-    String(String),
-    DateTime(i64),
-    Booleans(Vec<bool>),
-    Int32s(Vec<i32>),
-    Float32s(Vec<f32>),
-    Float64s(Vec<f64>),
-    Strings(Vec<String>),
-    DateTimes(Vec<FileTime>),
-}
-
-fn any_value() -> impl Strategy<Value = Owned> {
+/// A value, or none at all.
+fn any_value() -> impl Strategy<Value = Option<OwnedValue>> {
     prop_oneof![
-        Just(Owned::None),
-        any::<bool>().prop_map(Owned::Boolean),
-        any::<i32>().prop_map(Owned::Int32),
-        any::<f32>().prop_map(Owned::Float32),
-        any::<f64>().prop_map(Owned::Float64),
-        any::<String>().prop_map(Owned::String),
-        any::<i64>().prop_map(Owned::DateTime),
-        vec(any::<bool>(), 0..50).prop_map(Owned::Booleans),
-        vec(any::<i32>(), 0..50).prop_map(Owned::Int32s),
-        vec(any::<f32>(), 0..50).prop_map(Owned::Float32s),
-        vec(any::<f64>(), 0..50).prop_map(Owned::Float64s),
-        vec(any::<String>(), 0..8).prop_map(Owned::Strings),
-        vec(any::<i64>().prop_map(FileTime), 0..50).prop_map(Owned::DateTimes),
+        Just(None),
+        any::<bool>().prop_map(OwnedValue::Boolean).prop_map(Some),
+        any::<i32>().prop_map(OwnedValue::Int32).prop_map(Some),
+        any::<f32>().prop_map(OwnedValue::Float32).prop_map(Some),
+        any::<f64>().prop_map(OwnedValue::Float64).prop_map(Some),
+        any::<String>().prop_map(OwnedValue::String).prop_map(Some),
+        any_time().prop_map(OwnedValue::DateTime).prop_map(Some),
+        vec(any::<bool>(), 0..50)
+            .prop_map(OwnedValue::Booleans)
+            .prop_map(Some),
+        vec(any::<i32>(), 0..50)
+            .prop_map(OwnedValue::Int32s)
+            .prop_map(Some),
+        vec(any::<f32>(), 0..50)
+            .prop_map(OwnedValue::Float32s)
+            .prop_map(Some),
+        vec(any::<f64>(), 0..50)
+            .prop_map(OwnedValue::Float64s)
+            .prop_map(Some),
+        vec(any::<String>(), 0..8)
+            .prop_map(OwnedValue::Strings)
+            .prop_map(Some),
+        vec(any_time(), 0..50)
+            .prop_map(OwnedValue::DateTimes)
+            .prop_map(Some),
     ]
 }
 
+fn any_time() -> impl Strategy<Value = FileTime> {
+    any::<i64>().prop_map(FileTime)
+}
+
 /// Calls `check` with the value borrowed.
-fn with_value<R>(owned: &Owned, check: impl FnOnce(Value<'_>) -> R) -> R {
+fn with_value<R>(owned: &Option<OwnedValue>, check: impl FnOnce(Value<'_>) -> R) -> R {
     match owned {
-        Owned::None => check(Value::None),
-        Owned::Boolean(value) => check(Value::Boolean(*value)),
-        Owned::Int32(value) => check(Value::Int32(*value)),
-        Owned::Float32(value) => check(Value::Float32(*value)),
-        Owned::Float64(value) => check(Value::Float64(*value)),
-        Owned::String(text) => check(Value::text(text)),
-        Owned::DateTime(time) => check(Value::DateTime(FileTime(*time))),
-        Owned::Booleans(values) => check(Value::BooleanArray(Elements::new(values))),
-        Owned::Int32s(values) => check(Value::Int32Array(Elements::new(values))),
-        Owned::Float32s(values) => check(Value::Float32Array(Elements::new(values))),
-        Owned::Float64s(values) => check(Value::Float64Array(Elements::new(values))),
-        Owned::Strings(texts) => {
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            check(Value::StringArray(Texts::new(&texts)))
-        }
-        Owned::DateTimes(times) => check(Value::DateTimeArray(Elements::new(times))),
+        Some(value) => value.with(check),
+        None => check(Value::None),
     }
 }
 

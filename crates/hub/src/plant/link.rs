@@ -14,7 +14,7 @@ use tidewire_mx::value::{DataType, Value};
 use tracing::{debug, info, warn};
 
 use super::news::{Batch, TagNews};
-use super::parsing::Parsed;
+use super::parsing::parse;
 use super::tags::Tag;
 use super::text::{QUALITY_LAST_USABLE, QUALITY_LOST};
 use super::writing::{NO_LINK, NOT_SENT, Writes, no_tag_text, not_sent, refusal_text};
@@ -326,8 +326,8 @@ impl PlantLink {
             return self.writes.wait(request, deadline_ns);
         };
         let (data_type, is_array) = tag.data_type();
-        let parsed = match Parsed::read(data_type, is_array, &request.text) {
-            Ok(parsed) => parsed,
+        let value = match parse(data_type, is_array, &request.text) {
+            Ok(value) => value,
             Err(error) => {
                 let text = format!("ERR {name}: {error}: {NOT_SENT}");
                 return not_sent(&plant, requester, text);
@@ -338,7 +338,7 @@ impl PlantLink {
         };
         let options = WriteOptions::default();
         let session = &mut self.session;
-        match parsed.with(|value| session.write(item, value, options, now_ns)) {
+        match value.with(|value| session.write(item, value, options, now_ns)) {
             Ok(write) => self.writes.sent(&plant, write, requester),
             // The link is new: the plant has not said yet what the tag is.
             Err(WriteError::TypeUnknown) => self.writes.wait(request, deadline_ns),

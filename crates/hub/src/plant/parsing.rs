@@ -2,25 +2,7 @@
 
 use std::fmt;
 
-use tidewire_mx::time::FileTime;
-use tidewire_mx::value::{DataType, Elements, Texts, Value};
-
-/// A value that was read from text.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Parsed {
-    Boolean(bool),
-    Int32(i32),
-    Float32(f32),
-    Float64(f64),
-    String(String),
-    DateTime(FileTime),
-    Booleans(Vec<bool>),
-    Int32s(Vec<i32>),
-    Float32s(Vec<f32>),
-    Float64s(Vec<f64>),
-    Strings(Vec<String>),
-    DateTimes(Vec<FileTime>),
-}
+use tidewire_mx::value::{DataType, OwnedValue};
 
 /// Why text is no value of a type: the client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,45 +33,22 @@ impl fmt::Display for ParseError {
     }
 }
 
-impl Parsed {
-    /// Reads `text` as a value for an attribute of this type.
-    pub(crate) fn read(
-        data_type: DataType,
-        is_array: bool,
-        text: &[u8],
-    ) -> Result<Self, ParseError> {
-        if data_type.wire_kind(is_array).is_none() {
-            return Err(ParseError::NotWritable(data_type, is_array));
-        }
-        let invalid = || ParseError::Invalid(data_type, is_array, excerpt(text));
-        let text = std::str::from_utf8(text).map_err(|_| invalid())?;
-        let parsed = match is_array {
-            true => elements(text).and_then(|all| array(data_type, &all)),
-            false => scalar(data_type, text),
-        };
-        parsed.ok_or_else(invalid)
+/// Reads `text` as a value for an attribute of this type.
+pub(crate) fn parse(
+    data_type: DataType,
+    is_array: bool,
+    text: &[u8],
+) -> Result<OwnedValue, ParseError> {
+    if data_type.wire_kind(is_array).is_none() {
+        return Err(ParseError::NotWritable(data_type, is_array));
     }
-
-    /// Gives the value as the codec takes it.
-    pub(crate) fn with<R>(&self, give: impl FnOnce(Value<'_>) -> R) -> R {
-        match self {
-            Self::Boolean(value) => give(Value::Boolean(*value)),
-            Self::Int32(value) => give(Value::Int32(*value)),
-            Self::Float32(value) => give(Value::Float32(*value)),
-            Self::Float64(value) => give(Value::Float64(*value)),
-            Self::String(text) => give(Value::text(text)),
-            Self::DateTime(time) => give(Value::DateTime(*time)),
-            Self::Booleans(all) => give(Value::BooleanArray(Elements::new(all))),
-            Self::Int32s(all) => give(Value::Int32Array(Elements::new(all))),
-            Self::Float32s(all) => give(Value::Float32Array(Elements::new(all))),
-            Self::Float64s(all) => give(Value::Float64Array(Elements::new(all))),
-            Self::Strings(all) => {
-                let texts: Vec<&str> = all.iter().map(String::as_str).collect();
-                give(Value::StringArray(Texts::new(&texts)))
-            }
-            Self::DateTimes(all) => give(Value::DateTimeArray(Elements::new(all))),
-        }
-    }
+    let invalid = || ParseError::Invalid(data_type, is_array, excerpt(text));
+    let text = std::str::from_utf8(text).map_err(|_| invalid())?;
+    let value = match is_array {
+        true => elements(text).and_then(|all| array(data_type, &all)),
+        false => scalar(data_type, text),
+    };
+    value.ok_or_else(invalid)
 }
 
 fn expected(data_type: DataType) -> &'static str {
@@ -104,26 +63,28 @@ fn expected(data_type: DataType) -> &'static str {
     }
 }
 
-fn scalar(data_type: DataType, text: &str) -> Option<Parsed> {
+fn scalar(data_type: DataType, text: &str) -> Option<OwnedValue> {
     Some(match data_type {
-        DataType::Boolean => Parsed::Boolean(boolean(text)?),
-        DataType::Integer | DataType::ElapsedTime => Parsed::Int32(text.parse().ok()?),
-        DataType::Float => Parsed::Float32(single(text)?),
-        DataType::Double => Parsed::Float64(double(text)?),
-        DataType::String | DataType::InternationalizedString => Parsed::String(text.to_owned()),
-        DataType::Time => Parsed::DateTime(text.parse().ok()?),
+        DataType::Boolean => OwnedValue::Boolean(boolean(text)?),
+        DataType::Integer | DataType::ElapsedTime => OwnedValue::Int32(text.parse().ok()?),
+        DataType::Float => OwnedValue::Float32(single(text)?),
+        DataType::Double => OwnedValue::Float64(double(text)?),
+        DataType::String | DataType::InternationalizedString => OwnedValue::String(text.to_owned()),
+        DataType::Time => OwnedValue::DateTime(text.parse().ok()?),
         _ => return None,
     })
 }
 
-fn array(data_type: DataType, all: &[Item<'_>]) -> Option<Parsed> {
+fn array(data_type: DataType, all: &[Item<'_>]) -> Option<OwnedValue> {
     Some(match data_type {
-        DataType::Boolean => Parsed::Booleans(each(all, |item| boolean(item.bare()?))?),
-        DataType::Integer => Parsed::Int32s(each(all, |item| item.bare()?.parse().ok())?),
-        DataType::Float => Parsed::Float32s(each(all, |item| single(item.bare()?))?),
-        DataType::Double => Parsed::Float64s(each(all, |item| double(item.bare()?))?),
-        DataType::String => Parsed::Strings(each(all, |item| item.quoted().map(str::to_owned))?),
-        DataType::Time => Parsed::DateTimes(each(all, |item| item.quoted()?.parse().ok())?),
+        DataType::Boolean => OwnedValue::Booleans(each(all, |item| boolean(item.bare()?))?),
+        DataType::Integer => OwnedValue::Int32s(each(all, |item| item.bare()?.parse().ok())?),
+        DataType::Float => OwnedValue::Float32s(each(all, |item| single(item.bare()?))?),
+        DataType::Double => OwnedValue::Float64s(each(all, |item| double(item.bare()?))?),
+        DataType::String => {
+            OwnedValue::Strings(each(all, |item| item.quoted().map(str::to_owned))?)
+        }
+        DataType::Time => OwnedValue::DateTimes(each(all, |item| item.quoted()?.parse().ok())?),
         _ => return None,
     })
 }
@@ -266,41 +227,47 @@ mod tests {
     use super::*;
     use DataType::{Boolean, Double, Enum, Float, Integer, String as Str, Time};
 
-    fn read(data_type: DataType, is_array: bool, text: &str) -> Option<Parsed> {
-        Parsed::read(data_type, is_array, text.as_bytes()).ok()
+    fn read(data_type: DataType, is_array: bool, text: &str) -> Option<OwnedValue> {
+        parse(data_type, is_array, text.as_bytes()).ok()
     }
 
     #[test]
     fn scalars_are_read_as_their_type_or_not_at_all() {
-        assert_eq!(read(Boolean, false, "TRUE"), Some(Parsed::Boolean(true)));
-        assert_eq!(read(Boolean, false, "0"), Some(Parsed::Boolean(false)));
+        assert_eq!(
+            read(Boolean, false, "TRUE"),
+            Some(OwnedValue::Boolean(true))
+        );
+        assert_eq!(read(Boolean, false, "0"), Some(OwnedValue::Boolean(false)));
         assert_eq!(read(Boolean, false, "2"), None);
-        assert_eq!(read(Integer, false, "-7"), Some(Parsed::Int32(-7)));
+        assert_eq!(read(Integer, false, "-7"), Some(OwnedValue::Int32(-7)));
         assert_eq!(read(Integer, false, "2147483648"), None);
         assert_eq!(read(Integer, false, "5.0"), None);
-        assert_eq!(read(Float, false, "1e3"), Some(Parsed::Float32(1e3)));
+        assert_eq!(read(Float, false, "1e3"), Some(OwnedValue::Float32(1e3)));
         assert_eq!(read(Float, false, "1e39"), None);
-        assert_eq!(read(Double, false, "1e39"), Some(Parsed::Float64(1e39)));
+        assert_eq!(read(Double, false, "1e39"), Some(OwnedValue::Float64(1e39)));
         for text in ["nan", "inf", "", " 5", "5 "] {
             assert_eq!(read(Double, false, text), None, "{text}");
         }
-        assert_eq!(read(Str, false, " x"), Some(Parsed::String(" x".into())));
+        assert_eq!(
+            read(Str, false, " x"),
+            Some(OwnedValue::String(" x".into()))
+        );
         assert!(read(Time, false, "2026-11-22T06:30:00Z").is_some());
         assert_eq!(read(Time, false, "yesterday"), None);
-        let error = Parsed::read(Enum, false, b"1").unwrap_err();
+        let error = parse(Enum, false, b"1").unwrap_err();
         assert!(error.to_string().contains("type Enum cannot be written"));
-        let error = Parsed::read(Double, true, b"[1,\xFF]").unwrap_err();
+        let error = parse(Double, true, b"[1,\xFF]").unwrap_err();
         assert!(error.to_string().contains("a JSON array is expected"));
     }
 
     #[test]
     fn arrays_are_read_as_json() {
-        let numbers = Parsed::Float64s(vec![1.0, -2.5]);
+        let numbers = OwnedValue::Float64s(vec![1.0, -2.5]);
         assert_eq!(read(Double, true, " [ 1 , -2.5 ] "), Some(numbers));
-        assert_eq!(read(Integer, true, "[]"), Some(Parsed::Int32s(vec![])));
+        assert_eq!(read(Integer, true, "[]"), Some(OwnedValue::Int32s(vec![])));
         let texts = ["a,\"]", "\u{1F4A7}\n", ""].map(str::to_owned).to_vec();
         let json = r#"["a,\"]", "\ud83d\udca7\n" ,""]"#;
-        assert_eq!(read(Str, true, json), Some(Parsed::Strings(texts)));
+        assert_eq!(read(Str, true, json), Some(OwnedValue::Strings(texts)));
         for json in [
             "1",
             "[1",

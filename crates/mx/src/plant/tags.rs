@@ -32,7 +32,7 @@ use super::random::Random;
 use crate::handle::{HandleIds, HandleProjection, ReferenceHandle};
 use crate::status::{Category, MxStatus, Quality};
 use crate::time::FileTime;
-use crate::value::{DataType, Elements, Texts, Value};
+use crate::value::{DataType, OwnedValue, Value};
 
 /// Most tags of tanks.
 pub const TAGS_MAX: usize = 1_000_000;
@@ -81,27 +81,11 @@ pub(super) enum Script {
 
 #[derive(Debug)]
 struct Tag {
-    value: Owned,
+    value: OwnedValue,
     quality: Quality,
     script: Script,
     changing: bool,
     subscribers: Vec<u64>,
-}
-
-#[derive(Debug)]
-enum Owned {
-    Boolean(bool),
-    Int32(i32),
-    Float32(f32),
-    Float64(f64),
-    String(String),
-    DateTime(FileTime),
-    Booleans(Vec<bool>),
-    Int32s(Vec<i32>),
-    Float32s(Vec<f32>),
-    Float64s(Vec<f64>),
-    Strings(Vec<String>),
-    DateTimes(Vec<FileTime>),
 }
 
 impl Tags {
@@ -118,7 +102,7 @@ impl Tags {
         });
         let special = SPECIAL
             .iter()
-            .map(|(_, _, script)| (Owned::Int32(0), *script));
+            .map(|(_, _, script)| (OwnedValue::Int32(0), *script));
         let tags = tanks.chain(special).map(|(value, script)| Tag {
             value,
             quality: match script {
@@ -370,7 +354,7 @@ impl Tags {
         if is_setpoint {
             return tag.quality != old_quality;
         }
-        tag.value.change(time, random);
+        change(&mut tag.value, time, random);
         true
     }
 
@@ -380,8 +364,8 @@ impl Tags {
             return false;
         };
         let done = match place.element {
-            Element::At(index) => tag.value.set_element(usize::from(index) - 1, value),
-            Element::Scalar | Element::Whole | Element::Bulk => tag.value.set(value),
+            Element::At(index) => set_element(&mut tag.value, usize::from(index) - 1, value),
+            Element::Scalar | Element::Whole | Element::Bulk => set(&mut tag.value, value),
         };
         if done && !matches!(tag.script, Script::Quality(_)) {
             tag.quality = Quality::GOOD;
@@ -389,7 +373,7 @@ impl Tags {
         done
     }
 
-    pub(super) fn with_value(&self, place: Place, mut give: impl FnMut(Value<'_>)) {
+    pub(super) fn with_value(&self, place: Place, give: impl FnOnce(Value<'_>)) {
         let Some(tag) = self.tags.get(place.tag as usize) else {
             return;
         };
@@ -397,107 +381,85 @@ impl Tags {
             Element::At(index) => Some(usize::from(index) - 1),
             Element::Scalar | Element::Whole | Element::Bulk => None,
         };
-        tag.value.with(index, &mut give);
+        with_part(&tag.value, index, give);
     }
 }
 
-impl Owned {
-    fn change(&mut self, time: FileTime, random: &mut Random) {
-        let index = random.below(ELEMENTS as u64) as usize;
-        match self {
-            Self::Boolean(value) => *value = !*value,
-            Self::Int32(value) => *value = value.wrapping_add(1),
-            Self::Float32(value) => *value = (*value + random.step() as f32).clamp(0.0, 100.0),
-            Self::Float64(value) => *value = (*value + random.step()).clamp(0.0, 100.0),
-            Self::String(text) => {
-                let next = random.below(PRODUCTS.len() as u64) as usize;
-                text.clear();
-                text.push_str(PRODUCTS[next]);
-            }
-            Self::DateTime(value) => *value = time,
-            Self::Booleans(values) => change_at(values, index, |value| *value = !*value),
-            Self::Int32s(values) => change_at(values, index, |value| *value += 1),
-            Self::Float32s(values) => {
-                change_at(values, index, |value| *value += random.step() as f32);
-            }
-            Self::Float64s(values) => change_at(values, index, |value| *value += random.step()),
-            Self::Strings(values) => {
-                let next = PRODUCTS[random.below(PRODUCTS.len() as u64) as usize];
-                change_at(values, index, |value| *value = next.to_string());
-            }
-            Self::DateTimes(values) => change_at(values, index, |value| *value = time),
+fn change(value: &mut OwnedValue, time: FileTime, random: &mut Random) {
+    let index = random.below(ELEMENTS as u64) as usize;
+    match value {
+        OwnedValue::Boolean(value) => *value = !*value,
+        OwnedValue::Int32(value) => *value = value.wrapping_add(1),
+        OwnedValue::Float32(value) => *value = (*value + random.step() as f32).clamp(0.0, 100.0),
+        OwnedValue::Float64(value) => *value = (*value + random.step()).clamp(0.0, 100.0),
+        OwnedValue::String(text) => {
+            let next = random.below(PRODUCTS.len() as u64) as usize;
+            text.clear();
+            text.push_str(PRODUCTS[next]);
         }
-    }
-
-    fn set(&mut self, value: &Value<'_>) -> bool {
-        match (self, value) {
-            (Self::Boolean(old), Value::Boolean(new)) => *old = *new,
-            (Self::Int32(old), Value::Int32(new)) => *old = *new,
-            (Self::Float32(old), Value::Float32(new)) => *old = *new,
-            (Self::Float64(old), Value::Float64(new)) => *old = *new,
-            (Self::String(old), Value::String(new)) => *old = new.to_string(),
-            (Self::DateTime(old), Value::DateTime(new)) => *old = *new,
-            (Self::Booleans(old), Value::BooleanArray(new)) => *old = new.iter().collect(),
-            (Self::Int32s(old), Value::Int32Array(new)) => *old = new.iter().collect(),
-            (Self::Float32s(old), Value::Float32Array(new)) => *old = new.iter().collect(),
-            (Self::Float64s(old), Value::Float64Array(new)) => *old = new.iter().collect(),
-            (Self::Strings(old), Value::StringArray(new)) => {
-                *old = new.iter().map(|text| text.to_string()).collect();
-            }
-            (Self::DateTimes(old), Value::DateTimeArray(new)) => *old = new.iter().collect(),
-            _ => return false,
+        OwnedValue::DateTime(value) => *value = time,
+        OwnedValue::Booleans(values) => change_at(values, index, |value| *value = !*value),
+        OwnedValue::Int32s(values) => change_at(values, index, |value| *value += 1),
+        OwnedValue::Float32s(values) => {
+            change_at(values, index, |value| *value += random.step() as f32);
         }
-        true
-    }
-
-    fn set_element(&mut self, index: usize, value: &Value<'_>) -> bool {
-        match (self, value) {
-            (Self::Booleans(old), Value::Boolean(new)) => put_at(old, index, *new),
-            (Self::Int32s(old), Value::Int32(new)) => put_at(old, index, *new),
-            (Self::Float32s(old), Value::Float32(new)) => put_at(old, index, *new),
-            (Self::Float64s(old), Value::Float64(new)) => put_at(old, index, *new),
-            (Self::Strings(old), Value::String(new)) => put_at(old, index, new.to_string()),
-            (Self::DateTimes(old), Value::DateTime(new)) => put_at(old, index, *new),
-            _ => false,
+        OwnedValue::Float64s(values) => change_at(values, index, |value| *value += random.step()),
+        OwnedValue::Strings(values) => {
+            let next = PRODUCTS[random.below(PRODUCTS.len() as u64) as usize];
+            change_at(values, index, |value| *value = next.to_string());
         }
+        OwnedValue::DateTimes(values) => change_at(values, index, |value| *value = time),
     }
+}
 
-    /// The value, or one element of it; an array may have been written shorter.
-    fn with(&self, index: Option<usize>, give: &mut dyn FnMut(Value<'_>)) {
-        let Some(index) = index else {
-            return self.with_whole(give);
-        };
-        let element = match self {
-            Self::Booleans(values) => values.get(index).copied().map(Value::Boolean),
-            Self::Int32s(values) => values.get(index).copied().map(Value::Int32),
-            Self::Float32s(values) => values.get(index).copied().map(Value::Float32),
-            Self::Float64s(values) => values.get(index).copied().map(Value::Float64),
-            Self::Strings(values) => values.get(index).map(|text| Value::text(text)),
-            Self::DateTimes(values) => values.get(index).copied().map(Value::DateTime),
-            _ => None,
-        };
-        give(element.unwrap_or(Value::None));
-    }
-
-    fn with_whole(&self, give: &mut dyn FnMut(Value<'_>)) {
-        match self {
-            Self::Boolean(value) => give(Value::Boolean(*value)),
-            Self::Int32(value) => give(Value::Int32(*value)),
-            Self::Float32(value) => give(Value::Float32(*value)),
-            Self::Float64(value) => give(Value::Float64(*value)),
-            Self::String(text) => give(Value::text(text)),
-            Self::DateTime(time) => give(Value::DateTime(*time)),
-            Self::Booleans(values) => give(Value::BooleanArray(Elements::new(values))),
-            Self::Int32s(values) => give(Value::Int32Array(Elements::new(values))),
-            Self::Float32s(values) => give(Value::Float32Array(Elements::new(values))),
-            Self::Float64s(values) => give(Value::Float64Array(Elements::new(values))),
-            Self::Strings(texts) => {
-                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                give(Value::StringArray(Texts::new(&texts)));
-            }
-            Self::DateTimes(values) => give(Value::DateTimeArray(Elements::new(values))),
+fn set(old: &mut OwnedValue, new: &Value<'_>) -> bool {
+    match (old, new) {
+        (OwnedValue::Boolean(old), Value::Boolean(new)) => *old = *new,
+        (OwnedValue::Int32(old), Value::Int32(new)) => *old = *new,
+        (OwnedValue::Float32(old), Value::Float32(new)) => *old = *new,
+        (OwnedValue::Float64(old), Value::Float64(new)) => *old = *new,
+        (OwnedValue::String(old), Value::String(new)) => *old = new.to_string(),
+        (OwnedValue::DateTime(old), Value::DateTime(new)) => *old = *new,
+        (OwnedValue::Booleans(old), Value::BooleanArray(new)) => *old = new.iter().collect(),
+        (OwnedValue::Int32s(old), Value::Int32Array(new)) => *old = new.iter().collect(),
+        (OwnedValue::Float32s(old), Value::Float32Array(new)) => *old = new.iter().collect(),
+        (OwnedValue::Float64s(old), Value::Float64Array(new)) => *old = new.iter().collect(),
+        (OwnedValue::Strings(old), Value::StringArray(new)) => {
+            *old = new.iter().map(|text| text.to_string()).collect();
         }
+        (OwnedValue::DateTimes(old), Value::DateTimeArray(new)) => *old = new.iter().collect(),
+        _ => return false,
     }
+    true
+}
+
+fn set_element(old: &mut OwnedValue, index: usize, new: &Value<'_>) -> bool {
+    match (old, new) {
+        (OwnedValue::Booleans(old), Value::Boolean(new)) => put_at(old, index, *new),
+        (OwnedValue::Int32s(old), Value::Int32(new)) => put_at(old, index, *new),
+        (OwnedValue::Float32s(old), Value::Float32(new)) => put_at(old, index, *new),
+        (OwnedValue::Float64s(old), Value::Float64(new)) => put_at(old, index, *new),
+        (OwnedValue::Strings(old), Value::String(new)) => put_at(old, index, new.to_string()),
+        (OwnedValue::DateTimes(old), Value::DateTime(new)) => put_at(old, index, *new),
+        _ => false,
+    }
+}
+
+/// The value, or one element of it; an array may have been written shorter.
+fn with_part(value: &OwnedValue, index: Option<usize>, give: impl FnOnce(Value<'_>)) {
+    let Some(index) = index else {
+        return value.with(give);
+    };
+    let element = match value {
+        OwnedValue::Booleans(values) => values.get(index).copied().map(Value::Boolean),
+        OwnedValue::Int32s(values) => values.get(index).copied().map(Value::Int32),
+        OwnedValue::Float32s(values) => values.get(index).copied().map(Value::Float32),
+        OwnedValue::Float64s(values) => values.get(index).copied().map(Value::Float64),
+        OwnedValue::Strings(values) => values.get(index).map(|text| Value::text(text)),
+        OwnedValue::DateTimes(values) => values.get(index).copied().map(Value::DateTime),
+        _ => None,
+    };
+    give(element.unwrap_or(Value::None));
 }
 
 fn change_at<T>(values: &mut [T], index: usize, change: impl FnOnce(&mut T)) {
@@ -516,25 +478,25 @@ fn put_at<T>(values: &mut [T], index: usize, value: T) -> bool {
     }
 }
 
-fn first_value(attribute: usize, random: &mut Random) -> Owned {
+fn first_value(attribute: usize, random: &mut Random) -> OwnedValue {
     let (_, data_type, is_array) = TANK[attribute];
     let number = random.below(100) as i32;
     let product = PRODUCTS[number as usize % PRODUCTS.len()];
     match (data_type, is_array) {
-        (DataType::Boolean, false) => Owned::Boolean(number % 2 == 0),
-        (DataType::Float, false) => Owned::Float32(number as f32),
-        (DataType::Double, false) => Owned::Float64(f64::from(number)),
+        (DataType::Boolean, false) => OwnedValue::Boolean(number % 2 == 0),
+        (DataType::Float, false) => OwnedValue::Float32(number as f32),
+        (DataType::Double, false) => OwnedValue::Float64(f64::from(number)),
         (DataType::String | DataType::InternationalizedString, false) => {
-            Owned::String(product.to_string())
+            OwnedValue::String(product.to_string())
         }
-        (DataType::Time, false) => Owned::DateTime(FileTime::from_unix_ns(0)),
-        (_, false) => Owned::Int32(number),
-        (DataType::Boolean, true) => Owned::Booleans(vec![false; ELEMENTS]),
-        (DataType::Float, true) => Owned::Float32s(vec![number as f32; ELEMENTS]),
-        (DataType::Double, true) => Owned::Float64s(vec![f64::from(number); ELEMENTS]),
-        (DataType::String, true) => Owned::Strings(vec![product.to_string(); ELEMENTS]),
-        (DataType::Time, true) => Owned::DateTimes(vec![FileTime::from_unix_ns(0); ELEMENTS]),
-        (_, true) => Owned::Int32s(vec![number; ELEMENTS]),
+        (DataType::Time, false) => OwnedValue::DateTime(FileTime::from_unix_ns(0)),
+        (_, false) => OwnedValue::Int32(number),
+        (DataType::Boolean, true) => OwnedValue::Booleans(vec![false; ELEMENTS]),
+        (DataType::Float, true) => OwnedValue::Float32s(vec![number as f32; ELEMENTS]),
+        (DataType::Double, true) => OwnedValue::Float64s(vec![f64::from(number); ELEMENTS]),
+        (DataType::String, true) => OwnedValue::Strings(vec![product.to_string(); ELEMENTS]),
+        (DataType::Time, true) => OwnedValue::DateTimes(vec![FileTime::from_unix_ns(0); ELEMENTS]),
+        (_, true) => OwnedValue::Int32s(vec![number; ELEMENTS]),
     }
 }
 
