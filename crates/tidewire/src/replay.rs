@@ -3,8 +3,8 @@
 mod exchange;
 mod link;
 mod recording;
+mod report;
 
-use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,8 +17,9 @@ use tidewire_lane::Endpoint;
 use crate::failure::Failure;
 use crate::options::{ReplayOptions, Speed};
 use crate::stop::Stop;
-use crate::units::{grouped, timestamp};
-use link::Link;
+use crate::units::grouped;
+use link::{Acknowledgement, Link};
+use report::Report;
 
 /// Plays a file and says what became of it.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
@@ -62,8 +63,8 @@ pub(crate) fn play(
         books = player.play_once(file)?;
         rounds += 1;
     }
-    let acknowledged = player.link.finish()?;
-    Ok(describe(file, &books, &player.link, rounds, acknowledged))
+    let end = player.link.finish()?;
+    Ok(describe(file, &books, &player.link, rounds, end))
 }
 
 /// Whether `file` can be played at all.
@@ -109,7 +110,9 @@ impl Player<'_> {
             if self.stop.is_asked() {
                 break;
             }
-            self.wait_until(pace.due(&record))?;
+            if let Some(due) = pace.due(&record) {
+                self.link.serve_until(due, self.stop)?;
+            }
             books.apply(&record, |tick| self.ticks.push(tick));
             defined = self.define_new(&books, defined)?;
             for tick in self.ticks.drain(..) {
@@ -120,18 +123,6 @@ impl Player<'_> {
             }
         }
         Ok(books)
-    }
-
-    /// Serves the connection until the time comes.
-    fn wait_until(&mut self, due: Option<Instant>) -> Result<(), Failure> {
-        let Some(due) = due else { return Ok(()) };
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stop.is_asked() {
-                return Ok(());
-            }
-            self.link.serve(left.min(Duration::from_millis(50)))?;
-        }
     }
 
     /// Publishes the definitions of symbols that have appeared since the first `defined`.
@@ -186,63 +177,37 @@ fn open(file: &Path) -> Result<Reader<File>, Failure> {
     Reader::open(input).map_err(|error| Failure::usage(format!("{place}: {error}")))
 }
 
-fn describe(
-    file: &Path,
-    books: &Books,
-    link: &Link,
-    rounds: u64,
-    acknowledged: (u64, u64),
-) -> String {
+fn describe(file: &Path, books: &Books, link: &Link, rounds: u64, end: Acknowledgement) -> String {
     let accounting = books.accounting();
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<10} {value}");
-    };
-    line("file", file.display().to_string());
+    let mut report = Report::of(file);
     let (read, used) = (accounting.read(), accounting.used());
-    line(
+    report.line(
         "records",
         format!("{} read, {} used", grouped(read), grouped(used)),
     );
     // Records of unknown kind are listed by their type, below.
     let known = |(_, reason, _): &(_, Unused, _)| *reason != Unused::UnknownKind;
     for (kind, reason, count) in accounting.unused().filter(known) {
-        line(
+        report.line(
             "not used",
             format!("{} {kind:?}: {}", grouped(count), reason.reason()),
         );
     }
     for (rtype, count) in accounting.unknown_types() {
-        line(
+        report.line(
             "not used",
             format!("{} of unknown type {rtype:#04x}", grouped(count)),
         );
     }
-    if let Some((first_ns, last_ns)) = accounting.source_times_ns() {
-        line("from", timestamp(first_ns));
-        line("to", timestamp(last_ns));
-    }
+    report.times(accounting.source_times_ns());
     let (quotes, trades) = (grouped(accounting.quotes), grouped(accounting.trades));
     let symbols = books.symbol_count();
     let published = grouped(link.published());
-    line(
+    report.line(
         "published",
         format!("{published} messages: {quotes} quotes, {trades} trades, {symbols} definitions"),
     );
-    if rounds > 1 {
-        line(
-            "rounds",
-            format!("{rounds}; records and their use are those of the last"),
-        );
-    }
-    let (next_sequence, applied) = acknowledged;
-    line(
-        "hub",
-        format!(
-            "has sequences 1 to {}, {} messages applied",
-            grouped(next_sequence.saturating_sub(1)),
-            grouped(applied)
-        ),
-    );
-    text
+    report.rounds(rounds, "records and their use are those of the last");
+    report.hub(end);
+    report.into_text()
 }

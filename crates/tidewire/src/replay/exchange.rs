@@ -1,6 +1,5 @@
 //! Files of ITCH, and recordings of MoldUDP64, played into a hub.
 
-use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,12 +8,13 @@ use tidewire_feed::itch::{Books, BooksConfig, Head, midnight_of_unix_ns};
 use tidewire_feed::wire::{Definition, Message};
 use tidewire_lane::Endpoint;
 
-use super::link::Link;
+use super::link::{Acknowledgement, Link};
+use super::report::Report;
 use crate::failure::Failure;
 use crate::itch::{Content, Item, Reader, day_of};
 use crate::options::Speed;
 use crate::stop::Stop;
-use crate::units::{grouped, timestamp};
+use crate::units::grouped;
 
 /// Whether a file is one of ITCH, or a recording.
 pub(super) fn is_exchange_file(file: &Path) -> bool {
@@ -55,8 +55,8 @@ pub(super) fn play(
         player.play_once(&mut reader)?;
         rounds += 1;
     }
-    let acknowledged = player.output.link.finish()?;
-    Ok(player.describe(&reader, rounds, acknowledged))
+    let end = player.output.link.finish()?;
+    Ok(player.describe(&reader, rounds, end))
 }
 
 /// One of the books' counts.
@@ -105,7 +105,8 @@ impl Player<'_> {
         self.times_ns = Some((first_ns, time_ns.max(first_ns)));
         if let Speed::Times(times) = self.speed {
             let after_ns = time_ns.saturating_sub(first_ns) as f64 / times;
-            self.wait_until(self.start + Duration::from_nanos(after_ns as u64))?;
+            let due = self.start + Duration::from_nanos(after_ns as u64);
+            self.output.link.serve_until(due, self.stop)?;
         }
         let Self { books, output, .. } = self;
         books[item.stream].apply(item.sequence, item.message, output);
@@ -130,27 +131,10 @@ impl Player<'_> {
         }
     }
 
-    /// Serves the connection until the time comes.
-    fn wait_until(&mut self, due: Instant) -> Result<(), Failure> {
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stop.is_asked() {
-                return Ok(());
-            }
-            self.output
-                .link
-                .serve(left.min(Duration::from_millis(50)))?;
-        }
-    }
-
-    fn describe(&self, reader: &Reader, rounds: u64, acknowledged: (u64, u64)) -> String {
-        let mut text = String::new();
-        let mut line = |name: &str, value: String| {
-            let _ = writeln!(text, "{name:<10} {value}");
-        };
+    fn describe(&self, reader: &Reader, rounds: u64, end: Acknowledgement) -> String {
+        let mut report = Report::of(self.file);
         let sum = |of: Count| grouped(self.books.iter().map(of).sum());
-        line("file", self.file.display().to_string());
-        line(
+        report.line(
             "messages",
             format!("{} read", sum(|books| books.counters().messages())),
         );
@@ -168,14 +152,11 @@ impl Player<'_> {
         ];
         for (name, of) in unused {
             if self.books.iter().any(|books| of(books) > 0) {
-                line("not used", format!("{} {name}", sum(of)));
+                report.line("not used", format!("{} {name}", sum(of)));
             }
         }
-        if let Some((first_ns, last_ns)) = self.times_ns {
-            line("from", timestamp(first_ns));
-            line("to", timestamp(last_ns));
-        }
-        line(
+        report.times(self.times_ns);
+        report.line(
             "published",
             format!(
                 "{} messages: {} quotes, {} trades, {} statuses, {} definitions",
@@ -186,21 +167,9 @@ impl Player<'_> {
                 sum(|books| books.counters().definitions)
             ),
         );
-        if rounds > 1 {
-            line(
-                "rounds",
-                format!("{rounds}; what was read is that of the last"),
-            );
-        }
-        let (next_sequence, applied) = acknowledged;
-        line(
-            "hub",
-            format!(
-                "has sequences 1 to {}, {} messages applied",
-                grouped(next_sequence.saturating_sub(1)),
-                grouped(applied)
-            ),
-        );
+        report.rounds(rounds, "what was read is that of the last");
+        report.hub(end);
+        let mut text = report.into_text();
         for line in reader.account() {
             text.push_str(&line);
             text.push('\n');

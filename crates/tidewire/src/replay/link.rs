@@ -13,6 +13,7 @@ use tidewire_feed::wire::{ClientName, Message};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
+use crate::stop::Stop;
 
 /// A publisher and its socket.
 pub(super) struct Link {
@@ -24,6 +25,15 @@ pub(super) struct Link {
     input: Vec<u8>,
     chunk: Vec<u8>,
     since_served: u32,
+}
+
+/// What the hub says when the stream has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acknowledgement {
+    /// The sequence that it would expect next.
+    pub(super) next_sequence: u64,
+    /// How many messages it has applied.
+    pub(super) applied: u64,
 }
 
 impl Link {
@@ -58,7 +68,7 @@ impl Link {
             since_served: 0,
         };
         while link.publisher.state() == PublisherState::LoggingIn {
-            link.serve(Duration::from_millis(50))?;
+            link.serve(WAIT_MAX)?;
         }
         Ok(link)
     }
@@ -71,7 +81,7 @@ impl Link {
     /// Publishes a message; waits while the hub is too far behind.
     pub(super) fn publish(&mut self, message: &Message) -> Result<(), Failure> {
         while self.publisher.room() < ROOM_MESSAGES {
-            self.serve(Duration::from_millis(50))?;
+            self.serve(WAIT_MAX)?;
         }
         self.publisher.append(message);
         self.since_served += 1;
@@ -81,15 +91,30 @@ impl Link {
         Ok(())
     }
 
-    /// Ends the stream and waits for the hub's word. Returns its next sequence, and the number of
-    /// messages that it applied.
-    pub(super) fn finish(&mut self) -> Result<(u64, u64), Failure> {
+    /// Serves the connection until `due` comes, or the order to stop.
+    pub(super) fn serve_until(&mut self, due: Instant, stop: &Stop) -> Result<(), Failure> {
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || stop.is_asked() {
+                return Ok(());
+            }
+            self.serve(left.min(WAIT_MAX))?;
+        }
+    }
+
+    /// Ends the stream and waits for the hub's word.
+    pub(super) fn finish(&mut self) -> Result<Acknowledgement, Failure> {
         self.publisher.finish();
         while self.publisher.state() != PublisherState::Finished {
-            self.serve(Duration::from_millis(50))?;
+            self.serve(WAIT_MAX)?;
         }
         let end = self.publisher.acknowledgement();
-        Ok(end.map_or((0, 0), |end| (end.next_sequence, end.applied_count)))
+        Ok(
+            end.map_or_else(Acknowledgement::default, |end| Acknowledgement {
+                next_sequence: end.next_sequence,
+                applied: end.applied_count,
+            }),
+        )
     }
 
     /// Sends what is due and takes what has come; waits up to `wait` for either.
@@ -183,4 +208,6 @@ const WINDOW_MESSAGES: usize = 1 << 16;
 const ROOM_MESSAGES: u64 = 8;
 /// The socket is looked at after so many messages, so that a file at full speed leaves in bulk.
 const SERVE_EVERY_MESSAGES: u32 = 1_024;
+/// How long the order to stop may wait.
+const WAIT_MAX: Duration = Duration::from_millis(50);
 const OUT_BYTES: usize = 256 * 1024;

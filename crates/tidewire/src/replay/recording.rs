@@ -1,7 +1,6 @@
 //! A recording (`serve --record`) played into a running hub.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -11,11 +10,12 @@ use tidewire_feed::recording::{Block, BlockKind, Decoder, Event, MAGIC};
 use tidewire_feed::wire::Message;
 use tidewire_lane::Endpoint;
 
-use super::link::Link;
+use super::link::{Acknowledgement, Link};
+use super::report::Report;
 use crate::failure::Failure;
 use crate::options::Speed;
 use crate::stop::Stop;
-use crate::units::{grouped, timestamp};
+use crate::units::grouped;
 
 /// Whether `file` says that it is a recording.
 pub(super) fn is_recording(file: &Path) -> bool {
@@ -50,10 +50,8 @@ pub(super) fn play(
         rounds += 1;
     }
     let published = player.link.published();
-    let acknowledged = player.link.finish()?;
-    let report = player
-        .account
-        .describe(file, rounds, published, acknowledged);
+    let end = player.link.finish()?;
+    let report = player.account.describe(file, rounds, published, end);
     match fault {
         None => Ok(report),
         Some(fault) => {
@@ -147,7 +145,9 @@ impl Player<'_> {
             if self.stop.is_asked() {
                 return Ok(None);
             }
-            self.wait_until(span.due(number as u64, count, self.speed))?;
+            if let Some(due) = span.due(number as u64, count, self.speed) {
+                self.link.serve_until(due, self.stop)?;
+            }
             self.account.note_sequence(sequence);
             let symbol = message.symbol().unwrap_or(u32::MAX);
             let is_old = self
@@ -190,18 +190,6 @@ impl Player<'_> {
                 self.account.unknown += 1;
                 Ok(())
             }
-        }
-    }
-
-    /// Serves the connection until the time comes.
-    fn wait_until(&mut self, due: Option<Instant>) -> Result<(), Failure> {
-        let Some(due) = due else { return Ok(()) };
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stop.is_asked() {
-                return Ok(());
-            }
-            self.link.serve(left.min(Duration::from_millis(50)))?;
         }
     }
 }
@@ -300,18 +288,8 @@ impl Account {
         self.times_ns = Some((first_ns, recorded_ns));
     }
 
-    fn describe(
-        &self,
-        file: &Path,
-        rounds: u64,
-        published: u64,
-        (next_sequence, applied): (u64, u64),
-    ) -> String {
-        let mut text = String::new();
-        let mut line = |name: &str, value: String| {
-            let _ = writeln!(text, "{name:<10} {value}");
-        };
-        line("file", file.display().to_string());
+    fn describe(&self, file: &Path, rounds: u64, published: u64, end: Acknowledgement) -> String {
+        let mut report = Report::of(file);
         let (messages, sessions) = (grouped(self.messages), self.sessions);
         let mut range = format!(
             "{messages} messages, sequences {} to {}",
@@ -321,48 +299,33 @@ impl Account {
         if sessions > 1 {
             range.push_str(&format!(", of {sessions} runs of the hub"));
         }
-        line("recorded", range);
+        report.line("recorded", range);
         let (missing, gaps) = (grouped(self.missing), self.gaps);
-        line("missing", format!("{missing} messages in {gaps} gaps"));
+        report.line("missing", format!("{missing} messages in {gaps} gaps"));
         if self.snapshot > 0 {
             let known = grouped(self.known);
             let records = grouped(self.snapshot);
-            line(
+            report.line(
                 "snapshots",
                 format!("{records} records; {known} messages of the stream were in them"),
             );
         }
         if self.unknown > 0 {
-            line(
+            report.line(
                 "not played",
                 format!("{} of unknown type", grouped(self.unknown)),
             );
         }
-        if let Some((first_ns, last_ns)) = self.times_ns {
-            line("from", timestamp(first_ns));
-            line("to", timestamp(last_ns));
-        }
+        report.times(self.times_ns);
         let clean = match self.ends == self.sessions {
             true => "cleanly",
             false => "without its last word: the hub was ended, or has not ended yet",
         };
-        line("ends", clean.to_owned());
-        line("published", format!("{} messages", grouped(published)));
-        if rounds > 1 {
-            line(
-                "rounds",
-                format!("{rounds}; the figures above are of the last"),
-            );
-        }
-        line(
-            "hub",
-            format!(
-                "has sequences 1 to {}, {} messages applied",
-                grouped(next_sequence.saturating_sub(1)),
-                grouped(applied)
-            ),
-        );
-        text
+        report.line("ends", clean.to_owned());
+        report.line("published", format!("{} messages", grouped(published)));
+        report.rounds(rounds, "the figures above are of the last");
+        report.hub(end);
+        report.into_text()
     }
 }
 
