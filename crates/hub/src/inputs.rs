@@ -51,6 +51,7 @@ impl Inputs {
             threads: Vec::new(),
         };
         for (number, input) in hub.config.inputs.iter().enumerate() {
+            hub.input_statuses[number].lock().kind = input.kind();
             let thread = Thread::new(hub.clone(), number, cores.get(number).copied());
             let work: Box<dyn FnOnce() + Send> = match input {
                 Input::Mold(mold) => {

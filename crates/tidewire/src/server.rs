@@ -138,7 +138,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the lanes.
+    /// Opens what is beside the listeners, then starts the lanes.
     pub(crate) fn start(config: &Config, listeners: Listeners) -> Result<Self, Failure> {
         let addresses = listeners.addresses();
         let resp = addresses.resp.clone();
@@ -156,34 +156,29 @@ impl Server {
         } else {
             Vec::new()
         };
-        let (hub, lanes) = start_hub(
-            config.hub.clone(),
-            cores,
-            "lane",
-            a.into_iter().chain([b, c, d, e]).chain(databento).collect(),
-            Some(&resp),
-            |_| None,
-        )?;
+        let listeners: Vec<_> = a.into_iter().chain([b, c, d, e]).chain(databento).collect();
+        let hub = make_hub(config.hub.clone(), &listeners)?;
+        // Before the lanes: whoever can connect finds every promised port open, and nothing that
+        // comes is missing in the recording.
+        let recorder = config
+            .record
+            .as_ref()
+            .map(|path| {
+                Recorder::start(&hub, path).map_err(|error| {
+                    Failure::usage(format!("--record: {}: {error}", path.display()))
+                })
+            })
+            .transpose()?;
+        let inputs = Inputs::start(&hub, &input_cores(config)).map_err(Failure::usage)?;
+        let lanes = start_lanes(&hub, cores, "lane", listeners, Some(&resp), None)?;
         if let Some(admin) = admin {
             admin.start(hub.clone())?;
         }
-        let record = config.record.as_ref();
-        let recorder = record.map(|path| {
-            Recorder::start(&hub, path)
-                .map_err(|error| Failure::usage(format!("--record: {}: {error}", path.display())))
-        });
-        let inputs = match Inputs::start(&hub, &input_cores(config)) {
-            Ok(inputs) => inputs,
-            Err(text) => {
-                lanes.stop();
-                return Err(Failure::usage(text));
-            }
-        };
         Ok(Self {
-            recorder: recorder.transpose()?,
             hub,
             addresses,
             lanes,
+            recorder,
             inputs,
         })
     }
@@ -251,40 +246,59 @@ fn input_cores(config: &Config) -> Vec<usize> {
 /// Starts a hub on its lanes; `exchange` may give the first lane an exchange.
 pub(crate) fn start_hub(
     config: HubConfig,
-    cores: Vec<usize>,
     name: &'static str,
     listeners: Vec<Listener>,
-    resp: Option<&Endpoint>,
     exchange: impl FnOnce(&Arc<Hub>) -> Option<Exchange>,
 ) -> Result<(Arc<Hub>, Lanes<Mail>), Failure> {
-    let failed = |error: std::io::Error| Failure::running(format!("cannot start: {error}"));
-    // Room beyond the Redis clients: one too many is told so, and feeds and ZeroMQ peers get in.
-    let connections_max = config.clients_max + CONNECTIONS_RESERVED;
-    let mailboxes = Lanes::mailboxes(config.lanes).map_err(failed)?;
-    let hub = Hub::new(config, mailboxes.clone());
+    let hub = make_hub(config, &listeners)?;
+    let exchange = exchange(&hub);
+    let lanes = start_lanes(&hub, Vec::new(), name, listeners, None, exchange)?;
+    Ok((hub, lanes))
+}
+
+/// A hub that knows its users and begins to load its keys; its lanes do not run yet.
+fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failure> {
+    let mailboxes = Lanes::mailboxes(config.lanes).map_err(cannot_start)?;
+    let hub = Hub::new(config, mailboxes);
     if hub.parameters.is_on("disable-thp") {
         // Only a wish: where the system cannot do it, it goes on as it is.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     hub.load_users().map_err(Failure::usage)?;
-    hub.listens(&listeners).map_err(failed)?;
-    Durability::load_in_background(&hub).map_err(failed)?;
-    let mut exchange = exchange(&hub);
+    hub.listens(listeners).map_err(cannot_start)?;
+    Durability::load_in_background(&hub).map_err(cannot_start)?;
+    Ok(hub)
+}
+
+/// Starts the lanes of `hub`, from when on it serves.
+fn start_lanes(
+    hub: &Arc<Hub>,
+    cores: Vec<usize>,
+    name: &'static str,
+    listeners: Vec<Listener>,
+    resp: Option<&Endpoint>,
+    mut exchange: Option<Exchange>,
+) -> Result<Lanes<Mail>, Failure> {
     let lane_config = LaneConfig {
         cores,
-        connections_max,
+        // Room beyond the Redis clients: one too many is told so, and feeds and ZeroMQ peers get
+        // in.
+        connections_max: hub.config.clients_max + CONNECTIONS_RESERVED,
         name,
     };
-    let counters = hub.lanes.clone();
-    let lanes = Lanes::start(&lane_config, mailboxes, listeners, counters, |lane| {
+    let (mailboxes, counters) = (hub.mailboxes().clone(), hub.lanes.clone());
+    Lanes::start(&lane_config, mailboxes, listeners, counters, |lane| {
         let application = HubLane::new(hub.clone(), lane, resp);
         match exchange.take() {
             Some(exchange) => application.with_exchange(exchange),
             None => application,
         }
     })
-    .map_err(failed)?;
-    Ok((hub, lanes))
+    .map_err(cannot_start)
+}
+
+fn cannot_start(error: std::io::Error) -> Failure {
+    Failure::running(format!("cannot start: {error}"))
 }
 
 /// Connections of a lane beyond the limit of Redis clients.

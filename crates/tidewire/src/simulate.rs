@@ -108,7 +108,7 @@ impl Simulation {
                 counters.clone(),
             ))
         };
-        let (hub, lanes) = start_hub(config, Vec::new(), "exchange", vec![listener], None, make)?;
+        let (hub, lanes) = start_hub(config, "exchange", vec![listener], make)?;
         Ok(Self {
             hub,
             lanes,

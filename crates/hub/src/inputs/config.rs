@@ -17,6 +17,16 @@ pub enum Input {
     Soup(SoupInput),
 }
 
+impl Input {
+    /// Its protocol, as INFO calls it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Mold(_) => "mold",
+            Self::Soup(_) => "soup",
+        }
+    }
+}
+
 /// `A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,interface=ADDRESS,date=YYYY-MM-DD`: all but A may
 /// be left out, and a bare address is A.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -159,7 +159,6 @@ impl Work {
         let is_connected = thread.has_session && !thread.is_stale;
         thread.show(|figures| {
             let counters = receiver.counters();
-            figures.kind = "mold";
             if figures.session.is_empty() || figures.next_sequence > receiver.next_sequence() {
                 figures.session = receiver.session().map_or(String::new(), |s| s.to_string());
             }

@@ -161,7 +161,6 @@ impl Work {
         let client = &self.client;
         thread.show(|figures| {
             let counters = client.counters();
-            figures.kind = "soup";
             if figures.session.is_empty() || figures.next_sequence > client.next_sequence() {
                 figures.session = client.session().map_or(String::new(), |s| s.to_string());
             }

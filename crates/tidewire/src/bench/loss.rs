@@ -137,7 +137,7 @@ fn native(link: &'static str, faults: &str, messages: u64) -> Result<Case, Failu
         sources: vec![exchange.endpoint.clone()],
         ..HubConfig::default()
     };
-    let (hub, lanes) = start_hub(config, Vec::new(), "lane", Vec::new(), None, |_| None)?;
+    let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
     while hub.board.topics().len() < exchange.symbols {
         exchange.check()?;
         std::thread::sleep(Duration::from_millis(1));
@@ -193,7 +193,7 @@ fn two_lines(messages: u64) -> Result<Case, Failure> {
         inputs: vec![Input::Mold(mold)],
         ..HubConfig::default()
     };
-    let (hub, lanes) = start_hub(config, Vec::new(), "lane", Vec::new(), None, |_| None)?;
+    let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
     let inputs = Inputs::start(&hub, &[]).map_err(Failure::running)?;
     let mut day = Generator::new(GeneratorConfig {
         messages,

@@ -42,7 +42,7 @@ pub(crate) fn run(
         }),
         ..HubConfig::default()
     };
-    let (hub, lanes) = start_hub(hub, Vec::new(), "hub", Vec::new(), None, |_| None)?;
+    let (hub, lanes) = start_hub(hub, "hub", Vec::new(), |_| None)?;
     let measured = measure(&hub, tags, options.seconds);
     stop.ask();
     let ended = peer
