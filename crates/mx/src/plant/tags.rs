@@ -399,7 +399,9 @@ fn change(value: &mut OwnedValue, time: FileTime, random: &mut Random) {
         }
         OwnedValue::DateTime(value) => *value = time,
         OwnedValue::Booleans(values) => change_at(values, index, |value| *value = !*value),
-        OwnedValue::Int32s(values) => change_at(values, index, |value| *value += 1),
+        OwnedValue::Int32s(values) => {
+            change_at(values, index, |value| *value = value.wrapping_add(1));
+        }
         OwnedValue::Float32s(values) => {
             change_at(values, index, |value| *value += random.step() as f32);
         }
@@ -609,3 +611,24 @@ const NAME_CHARACTERS_MAX: usize = 256;
 const SPECIAL_OBJECT: usize = 0xFFFF;
 /// Tanks that differ in their object id; further ones differ in the primitive.
 const TANKS_A_PRIMITIVE: usize = 0x8000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_was_written_to_its_highest_goes_on() {
+        let mut random = Random::new(1);
+        let time = FileTime::from_unix_ns(0);
+        let mut array = OwnedValue::Int32s(vec![i32::MAX; ELEMENTS]);
+        change(&mut array, time, &mut random);
+        let OwnedValue::Int32s(elements) = array else {
+            unreachable!("the type stays")
+        };
+        let changed = elements.iter().filter(|&&element| element == i32::MIN);
+        assert_eq!(changed.count(), 1);
+        let mut scalar = OwnedValue::Int32(i32::MAX);
+        change(&mut scalar, time, &mut random);
+        assert_eq!(scalar, OwnedValue::Int32(i32::MIN));
+    }
+}
