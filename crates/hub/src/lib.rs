@@ -24,6 +24,7 @@ mod clients;
 pub use clients::{Client, Clients, Labels};
 
 mod decimal;
+mod dialing;
 
 mod durability;
 pub use durability::Durability;

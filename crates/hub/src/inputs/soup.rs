@@ -13,6 +13,8 @@ use tracing::{info, warn};
 
 use super::Thread;
 use super::config::SoupInput;
+use crate::dialing::{CONNECT_NS_MAX, retry_delay_ns};
+use crate::hub::unix_ns;
 
 /// Reads until the hub stops; connects again whenever that ends.
 pub(super) fn run(mut thread: Thread, input: &SoupInput) {
@@ -33,7 +35,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     let mut failures = 0;
     while !thread.is_stopped() {
         let before = work.client.counters().messages;
-        match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
+        match TcpStream::connect_timeout(&input.address, Duration::from_nanos(CONNECT_NS_MAX)) {
             Ok(stream) => {
                 let reason = work.serve(&mut thread, &stream);
                 if !thread.is_stopped() && !work.client.is_ended() {
@@ -176,13 +178,10 @@ impl Work {
     }
 }
 
-/// Waits before the next connection: 10 ms at first, doubling up to two seconds, with jitter.
+/// Waits before the next connection.
 fn pause(thread: &Thread, failures: u32) {
-    let wait = (RETRY_MIN * (1 << failures.min(8))).min(RETRY_MAX);
-    let jitter = crate::hub::unix_ns().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    let half = wait / 2;
-    let wait = half + Duration::from_nanos(jitter % half.as_nanos() as u64);
-    let end = Instant::now() + wait;
+    let wait_ns = retry_delay_ns(RETRY_NS_MIN, failures, unix_ns());
+    let end = Instant::now() + Duration::from_nanos(wait_ns);
     while !thread.is_stopped() {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -194,7 +193,5 @@ fn pause(thread: &Thread, failures: u32) {
 
 /// How long the order to stop may wait.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-const RETRY_MIN: Duration = Duration::from_millis(10);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+const RETRY_NS_MIN: u64 = 10_000_000;
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -1,7 +1,6 @@
 //! The link to the plant, on the lane that has it.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +19,7 @@ use super::text::{QUALITY_LAST_USABLE, QUALITY_LOST};
 use super::writing::{NO_LINK, NOT_SENT, Writes, no_tag_text, not_sent, refusal_text};
 use super::{Plant, PlantCounters, WriteRequest, is_name};
 use crate::application::port;
+use crate::dialing::Dialing;
 use crate::hub::{Hub, Mail};
 use crate::publication::Publication;
 
@@ -34,11 +34,7 @@ pub(crate) struct PlantLink {
     session: Session,
     tags: LinkTags,
     writes: Writes,
-    connection: Option<ConnectionId>,
-    standing: bool,
-    /// When to connect; while a connection is being made, when to give it up.
-    retry_at_ns: u64,
-    failures: u32,
+    dialing: Dialing,
     /// When the plant was last heard of.
     heard_ns: u64,
     /// When silence is next looked for.
@@ -98,10 +94,7 @@ impl PlantLink {
             session,
             tags: LinkTags::default(),
             writes: Writes::default(),
-            connection: None,
-            standing: false,
-            retry_at_ns: 0,
-            failures: 0,
+            dialing: Dialing::new(options.endpoint.clone(), port::PLANT, RETRY_NS_MIN),
             heard_ns: 0,
             sweep_ns: 0,
             plant: plant.clone(),
@@ -115,12 +108,12 @@ impl PlantLink {
     }
 
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        self.connection
+        self.dialing.connection()
     }
 
     pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
         info!(plant = %self.plant.options.endpoint, "connected");
-        self.standing = true;
+        self.dialing.connected();
         self.heard_ns = context.now_ns();
         PlantCounters::add(&self.plant.counters.links, 1);
         self.session.connected(context.now_ns());
@@ -140,7 +133,7 @@ impl PlantLink {
         });
         self.settle(now_ns);
         if self.session.is_registered() {
-            self.failures = 0;
+            self.dialing.answered();
         }
         self.flush(context, id);
         match result {
@@ -154,14 +147,8 @@ impl PlantLink {
     }
 
     pub(crate) fn closed(&mut self, context: &Context<Mail>, reason: CloseReason) -> News {
-        if self.standing && reason != CloseReason::Stopping {
-            warn!(plant = %self.plant.options.endpoint, ?reason, "disconnected");
-        }
-        self.connection = None;
         let now_ns = context.now_ns();
-        self.retry_at_ns = now_ns + self.retry_delay_ns(now_ns);
-        self.failures = self.failures.saturating_add(1);
-        if !std::mem::take(&mut self.standing) {
+        if !self.dialing.closed(now_ns, reason) {
             return (Publication::default(), 0);
         }
         let ((), news) = self.drive(context.unix_ns(), now_ns, |session, mut events| {
@@ -178,18 +165,9 @@ impl PlantLink {
         let now_ns = context.now_ns();
         let nothing = (Publication::default(), 0);
         self.writes.expire(&self.plant, now_ns);
-        let Some(id) = self.connection else {
-            if now_ns >= self.retry_at_ns {
-                self.connect(context);
-            }
+        let Some(id) = self.dialing.turn(context) else {
             return nothing;
         };
-        if !self.standing {
-            if now_ns >= self.retry_at_ns {
-                context.close(id, CloseReason::ConnectFailed);
-            }
-            return nothing;
-        }
         if self.session.deadline_ns().min(self.sweep_ns) > now_ns {
             return nothing;
         }
@@ -206,9 +184,9 @@ impl PlantLink {
     }
 
     pub(crate) fn deadline_ns(&self) -> u64 {
-        let link_ns = match self.standing {
-            true => self.session.deadline_ns().min(self.sweep_ns),
-            false => self.retry_at_ns,
+        let link_ns = match self.dialing.standing() {
+            Some(_) => self.session.deadline_ns().min(self.sweep_ns),
+            None => self.dialing.deadline_ns(),
         };
         link_ns.min(self.writes.deadline_ns())
     }
@@ -218,7 +196,7 @@ impl PlantLink {
         for name in self.plant.asked.take() {
             self.add(&name, false, context.now_ns());
         }
-        if let Some(id) = self.connection.filter(|_| self.standing) {
+        if let Some(id) = self.dialing.standing() {
             self.flush(context, id);
         }
     }
@@ -227,7 +205,7 @@ impl PlantLink {
     pub(crate) fn write(&mut self, context: &mut Context<Mail>, request: WriteRequest) {
         let deadline_ns = context.now_ns() + self.plant.options.write_timeout_ns;
         self.begin_write(context.now_ns(), request, deadline_ns);
-        if let Some(id) = self.connection.filter(|_| self.standing) {
+        if let Some(id) = self.dialing.standing() {
             self.flush(context, id);
         }
     }
@@ -404,25 +382,6 @@ impl PlantLink {
         context.out_bytes(id) > UNREAD_BYTES_MAX || is_asked && silent_ns > patience_ns
     }
 
-    fn connect(&mut self, context: &mut Context<Mail>) {
-        let endpoint = &self.plant.options.endpoint;
-        let Some(address): Option<SocketAddr> = endpoint.tcp() else {
-            warn!(plant = %endpoint, "left out: only plants over TCP can be reached");
-            self.retry_at_ns = u64::MAX;
-            return;
-        };
-        match context.connect(address, port::PLANT) {
-            Ok(id) => {
-                self.connection = Some(id);
-                self.retry_at_ns = context.now_ns() + CONNECT_NS_MAX;
-            }
-            Err(error) => {
-                debug!(plant = %endpoint, %error, "cannot connect");
-                self.retry_at_ns = context.now_ns() + RETRY_NS_MAX;
-            }
-        }
-    }
-
     fn flush(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
         let outgoing = self.session.outgoing();
         if !outgoing.is_empty()
@@ -430,15 +389,6 @@ impl PlantLink {
         {
             out.buffer().append(outgoing);
         }
-    }
-
-    /// Soon at first, then doubling up to two seconds, with jitter so that the clients of a plant
-    /// that restarts do not all come back in the same instant.
-    fn retry_delay_ns(&self, now_ns: u64) -> u64 {
-        let delay_ns = RETRY_NS_MIN << self.failures.min(16);
-        let delay_ns = delay_ns.min(RETRY_NS_MAX);
-        let jitter = now_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        delay_ns / 2 + jitter % (delay_ns / 2)
     }
 }
 
@@ -650,7 +600,4 @@ const REFRESHES_A_SWEEP: u64 = 2_000;
 const SILENCE_NS_MIN: u64 = 20_000_000_000;
 /// A plant that leaves so many bytes unread is given up.
 const UNREAD_BYTES_MAX: usize = 64 << 20;
-/// The kernel alone would ask a machine that is off for two minutes, at ever longer intervals.
-const CONNECT_NS_MAX: u64 = 5_000_000_000;
 const RETRY_NS_MIN: u64 = 10_000_000;
-const RETRY_NS_MAX: u64 = 2_000_000_000;

@@ -1,7 +1,6 @@
 //! The native feed's two sides: clients and publishers at the hub's port, and feeds that the hub
 //! itself reads.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +12,7 @@ use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
 use tracing::{debug, info, warn};
 
 use crate::application::port;
+use crate::dialing::Dialing;
 use crate::hub::{Hub, Mail};
 use crate::ingest::Ingest;
 use crate::publication::Publication;
@@ -296,16 +296,11 @@ impl Faults {
 #[derive(Debug)]
 pub(crate) struct Source {
     number: usize,
-    endpoint: Endpoint,
+    dialing: Dialing,
     client: Client,
     ingest: Ingest,
-    connection: Option<ConnectionId>,
-    standing: bool,
     /// Its topics are marked stale.
     stale: bool,
-    /// When to connect; while a connection is being made, when to give it up.
-    retry_at_ns: u64,
-    failures: u32,
 }
 
 impl Source {
@@ -320,14 +315,10 @@ impl Source {
         let source = hub.next_source_number() as u32;
         Self {
             number,
-            endpoint,
+            dialing: Dialing::new(endpoint, port::SOURCE, RETRY_NS_MIN),
             client,
             ingest: Ingest::new(hub, source),
-            connection: None,
-            standing: false,
             stale: false,
-            retry_at_ns: 0,
-            failures: 0,
         }
     }
 
@@ -336,7 +327,7 @@ impl Source {
     }
 
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        self.connection
+        self.dialing.connection()
     }
 
     pub(crate) fn publish_latency(&mut self) {
@@ -344,8 +335,8 @@ impl Source {
     }
 
     pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
-        info!(source = %self.endpoint, "connected");
-        self.standing = true;
+        info!(source = %self.dialing.endpoint(), "connected");
+        self.dialing.connected();
         self.client.connected(Side::A, context.now_ns());
         self.flush(context, id);
     }
@@ -367,12 +358,13 @@ impl Source {
         self.flush(context, id);
         match result {
             Ok(consumed) => {
-                // Only now it is a feed that answers; a wrong port is not asked without a pause.
-                self.failures *= u32::from(consumed == 0);
+                if consumed > 0 {
+                    self.dialing.answered();
+                }
                 (consumed, news)
             }
             Err(error) => {
-                warn!(source = %self.endpoint, %error, "reconnecting");
+                warn!(source = %self.dialing.endpoint(), %error, "reconnecting");
                 context.close(id, CloseReason::Requested);
                 (input.len(), news)
             }
@@ -380,14 +372,8 @@ impl Source {
     }
 
     pub(crate) fn closed(&mut self, context: &Context<Mail>, reason: CloseReason) -> News {
-        if self.standing && reason != CloseReason::Stopping {
-            warn!(source = %self.endpoint, ?reason, "disconnected");
-        }
         self.client.disconnected(Side::A);
-        self.connection = None;
-        self.retry_at_ns = context.now_ns() + self.retry_delay_ns(context.now_ns());
-        self.failures = self.failures.saturating_add(1);
-        if std::mem::take(&mut self.standing) {
+        if self.dialing.closed(context.now_ns(), reason) {
             self.stale = true;
             return self.ingest.lose(context.unix_ns());
         }
@@ -398,18 +384,9 @@ impl Source {
     pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> News {
         let now_ns = context.now_ns();
         let nothing = (Publication::default(), 0);
-        let Some(id) = self.connection else {
-            if now_ns >= self.retry_at_ns {
-                self.connect(context);
-            }
+        let Some(id) = self.dialing.turn(context) else {
             return nothing;
         };
-        if !self.standing {
-            if now_ns >= self.retry_at_ns {
-                context.close(id, CloseReason::ConnectFailed);
-            }
-            return nothing;
-        }
         if self.client.deadline_ns() > now_ns {
             return nothing;
         }
@@ -419,34 +396,16 @@ impl Source {
         self.flush(context, id);
         // An overloaded lane may not have read yet what has come.
         if self.client.is_silent(Side::A, now_ns) && !context.has_unread(id) {
-            warn!(source = %self.endpoint, "silent: reconnecting");
+            warn!(source = %self.dialing.endpoint(), "silent: reconnecting");
             context.close(id, CloseReason::Requested);
         }
         news
     }
 
     pub(crate) fn deadline_ns(&self) -> u64 {
-        match self.standing {
-            true => self.client.deadline_ns(),
-            false => self.retry_at_ns,
-        }
-    }
-
-    fn connect(&mut self, context: &mut Context<Mail>) {
-        let Some(address): Option<SocketAddr> = self.endpoint.tcp() else {
-            warn!(source = %self.endpoint, "left out: only TCP feeds can be read");
-            self.retry_at_ns = u64::MAX;
-            return;
-        };
-        match context.connect(address, port::SOURCE) {
-            Ok(id) => {
-                self.connection = Some(id);
-                self.retry_at_ns = context.now_ns() + CONNECT_NS_MAX;
-            }
-            Err(error) => {
-                debug!(source = %self.endpoint, %error, "cannot connect");
-                self.retry_at_ns = context.now_ns() + RETRY_NS_MAX;
-            }
+        match self.dialing.standing() {
+            Some(_) => self.client.deadline_ns(),
+            None => self.dialing.deadline_ns(),
         }
     }
 
@@ -457,21 +416,8 @@ impl Source {
             self.client.drain_outgoing(Side::A, out.buffer());
         }
     }
-
-    /// At once at first, then doubling up to two seconds, with jitter so that the clients of an
-    /// exchange that restarts do not all come back in the same instant.
-    fn retry_delay_ns(&self, now_ns: u64) -> u64 {
-        let delay_ns = RETRY_NS_MIN
-            .saturating_mul(1 << self.failures.min(16))
-            .min(RETRY_NS_MAX);
-        let jitter = now_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        delay_ns / 2 + jitter % (delay_ns / 2)
-    }
 }
 
 /// Bytes produced at a time, between two looks at the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;
-/// The kernel alone would ask a machine that is off for two minutes, at ever longer intervals.
-const CONNECT_NS_MAX: u64 = 5_000_000_000;
 const RETRY_NS_MIN: u64 = 2_000_000;
-const RETRY_NS_MAX: u64 = 2_000_000_000;
