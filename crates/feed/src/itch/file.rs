@@ -84,8 +84,8 @@ pub fn looks_like_file(head: &[u8]) -> bool {
         .any(|&(known, _, expected)| (known, expected) == (kind, length))
 }
 
-/// When a day begins at the exchange (Eastern Time), ns since the UNIX epoch; `None` for no day
-/// since 1970.
+/// When a day begins at the exchange (Eastern Time), ns since the UNIX epoch; `None` for what is no
+/// day from 1970 to 2554.
 ///
 /// Daylight saving is the rule since 2007: second Sunday of March to first Sunday of November.
 pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
@@ -105,7 +105,8 @@ pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
     } else {
         5
     };
-    Some((u64::from(midnight) * 24 + offset_hours) * 3_600_000_000_000)
+    // The count of ns ends in the year 2554.
+    (u64::from(midnight) * 24 + offset_hours).checked_mul(3_600_000_000_000)
 }
 
 /// When the day at the exchange began of which a time is, both ns since the UNIX epoch.
@@ -175,6 +176,14 @@ mod tests {
         assert_eq!(hours(2024, 2, 29).1, 5);
         for (year, month, day) in [(2023, 2, 29), (2023, 13, 1), (2023, 4, 31), (1969, 1, 1)] {
             assert_eq!(midnight_unix_ns(year, month, day), None);
+        }
+    }
+
+    #[test]
+    fn a_day_behind_the_end_of_the_count_is_none() {
+        assert!(midnight_unix_ns(2554, 7, 21).is_some());
+        for year in [2555, 9999] {
+            assert_eq!(midnight_unix_ns(year, 1, 1), None, "{year}");
         }
     }
 
