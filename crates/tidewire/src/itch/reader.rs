@@ -236,8 +236,8 @@ impl Reader {
         streams.finish(&mut taker);
         self.account.sessions = streams.list.len() as u64;
         self.account.counters = streams.counters();
-        taker.result?;
-        if self.bytes.rest().is_empty() {
+        let is_whole_wanted = taker.result?;
+        if !is_whole_wanted || self.bytes.rest().is_empty() {
             return Ok(());
         }
         let at = self.bytes.position;
@@ -422,3 +422,53 @@ const CHUNK_BYTES: usize = 1 << 20;
 const SESSIONS_MAX: usize = 64;
 /// A line may be recorded so many packets behind the other.
 const EARLY_PACKETS_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recording of IP packets, each a datagram with one message of MoldUDP64.
+    fn recording(messages: u64) -> Vec<u8> {
+        let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+        file.extend([0; 12]);
+        file.extend(101_u32.to_le_bytes());
+        for sequence in 1..=messages {
+            let mut payload = b"SESSION   ".to_vec();
+            payload.extend(sequence.to_be_bytes());
+            payload.extend([0, 1, 0, 1, b'x']);
+            let length = 28 + payload.len();
+            let mut packet = vec![0x45, 0, 0, length as u8, 0, 0, 0, 0, 1, 17, 0, 0];
+            packet.extend([10, 0, 0, 1, 239, 0, 0, 1, 1, 1, 2, 2]);
+            packet.extend([0, length as u8 - 20, 0, 0]);
+            packet.extend(payload);
+            file.extend([0; 8]);
+            file.extend([packet.len() as u32; 2].map(u32::to_le_bytes).concat());
+            file.extend(packet);
+        }
+        file
+    }
+
+    fn read(file: Vec<u8>, messages_max: usize) -> (usize, Result<(), Failure>) {
+        let mut reader = Reader {
+            place: "file".to_owned(),
+            bytes: Bytes::new(Box::new(io::Cursor::new(file))),
+            content: Content::Capture,
+            account: Account::default(),
+        };
+        let mut seen = 0;
+        let result = reader.read_all(|_| {
+            seen += 1;
+            Ok(seen < messages_max)
+        });
+        (seen, result)
+    }
+
+    #[test]
+    fn a_recording_that_is_not_read_to_its_end_is_not_called_cut() {
+        assert!(matches!(read(recording(3), 9), (3, Ok(()))));
+        assert!(matches!(read(recording(3), 2), (2, Ok(()))));
+        let mut cut = recording(3);
+        cut.pop();
+        assert!(matches!(read(cut, 9), (2, Err(_))));
+    }
+}

@@ -150,7 +150,7 @@ impl Exchange {
                     (time_ns.saturating_sub(first_ns) as f64 / times) as u64
                 }
             };
-            let due_ns = start_ns + after_ns;
+            let due_ns = start_ns.saturating_add(after_ns);
             if due_ns > now_ns {
                 self.next = Some(message);
                 // Several messages at once where they come closer than a packet can follow.

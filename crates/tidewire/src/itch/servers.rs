@@ -134,7 +134,10 @@ impl Client {
             }
             match self.server.receive(&self.input, now_ns) {
                 Ok(used) => drop(self.input.drain(..used)),
-                Err(_) => self.is_closing = true,
+                Err(_) => {
+                    self.is_closing = true;
+                    break;
+                }
             }
         }
         let mut more = false;
