@@ -245,13 +245,13 @@ impl Sink for Model {
 
     fn gap(&mut self, gap: Gap) {
         match gap {
-            Gap::Recovered { count, .. } => self.loss.recovered += count,
+            Gap::Recovered { count, .. } => add(&mut self.loss.recovered, count),
             Gap::Lost {
                 count,
                 reason: LossReason::Conflated,
                 ..
-            } => self.loss.conflated += count,
-            Gap::Lost { count, .. } => self.loss.lost += count,
+            } => add(&mut self.loss.conflated, count),
+            Gap::Lost { count, .. } => add(&mut self.loss.lost, count),
             _ => {}
         }
     }
@@ -279,6 +279,11 @@ impl Sink for Model {
     fn end_of_session(&mut self, _: &EndOfSessionAcknowledgement) {
         self.connection.enter(State::Ended);
     }
+}
+
+/// Adds what a hub claims, which may be any number.
+fn add(total: &mut u64, count: u64) {
+    *total = total.saturating_add(count);
 }
 
 /// As many as a hub has market topics, unless told otherwise.
@@ -325,6 +330,24 @@ mod tests {
         assert_eq!(model.rows().count(), 0);
         defined(&mut model, 3, "B");
         assert_eq!(model.rows().next().unwrap().value.last, UNDEFINED_PRICE);
+    }
+
+    #[test]
+    fn a_hub_that_claims_endless_losses_is_counted_to_the_end() {
+        let mut model = Model::new();
+        for from in [1, 2] {
+            model.gap(Gap::Lost {
+                from,
+                count: u64::MAX - from,
+                reason: LossReason::TooOld,
+            });
+            let count = u64::MAX;
+            model.gap(Gap::Recovered { from, count });
+        }
+        assert_eq!(
+            (model.loss.lost, model.loss.recovered),
+            (u64::MAX, u64::MAX)
+        );
     }
 
     #[test]
