@@ -105,12 +105,12 @@ impl Writing {
         if self.length == 0 {
             write_file_header(unix_ns(), &mut self.block);
         }
-        let session = self.begin();
+        let session = self.begin()?;
         self.write()?;
         loop {
             // Before the look at the journal: what came before the end is still written.
             let is_last = self.ended.load(Ordering::Acquire);
-            let grown = self.take(session);
+            let grown = self.take(session)?;
             self.write()?;
             if grown {
                 continue;
@@ -136,7 +136,7 @@ impl Writing {
     }
 
     /// What stands before the stream: where it begins, and the values until then.
-    fn begin(&mut self) -> u32 {
+    fn begin(&mut self) -> io::Result<u32> {
         let journal = self.hub.journal.lock();
         let session = journal.session();
         self.cursor = Cursor::at(journal.oldest_sequence());
@@ -144,21 +144,21 @@ impl Writing {
         let from = [self.cursor.sent];
         write_numbers(BlockKind::Begin, session, unix_ns(), &from, &mut self.block);
         if self.cursor.sent > 1 {
-            self.snapshot(session);
+            self.snapshot(session)?;
         }
-        session
+        Ok(session)
     }
 
     /// Takes the next messages out of the journal; whether there were any.
-    fn take(&mut self, session: u32) -> bool {
+    fn take(&mut self, session: u32) -> io::Result<bool> {
         let start = begin_block(&mut self.block);
         let journal = self.hub.journal.lock();
         let oldest = journal.oldest_sequence();
         if self.cursor.sent < oldest {
             drop(journal);
             self.block.truncate(start);
-            self.miss(session, oldest);
-            return true;
+            self.miss(session, oldest)?;
+            return Ok(true);
         }
         let from = self.cursor.sent;
         let options = PacketOptions {
@@ -171,7 +171,7 @@ impl Writing {
         let messages = self.cursor.sent - from;
         if messages == 0 {
             self.block.truncate(start);
-            return false;
+            return Ok(false);
         }
         end_block(
             BlockKind::Stream,
@@ -182,12 +182,12 @@ impl Writing {
         );
         let counters = &self.hub.recording;
         counters.messages.fetch_add(messages, Ordering::Relaxed);
-        true
+        Ok(true)
     }
 
     /// The journal keeps nothing before `oldest` any more.
     #[cold]
-    fn miss(&mut self, session: u32, oldest: u64) {
+    fn miss(&mut self, session: u32, oldest: u64) -> io::Result<()> {
         let lost = oldest - self.cursor.sent;
         let total = self.hub.recording.lost.fetch_add(lost, Ordering::Relaxed) + lost;
         warn!(
@@ -197,12 +197,13 @@ impl Writing {
         let range = [self.cursor.sent, oldest];
         write_numbers(BlockKind::Gap, session, unix_ns(), &range, &mut self.block);
         self.cursor = Cursor::at(oldest);
-        self.snapshot(session);
+        self.snapshot(session)
     }
 
     /// Definitions and last values as they are now: each is stamped with the sequence of its last
-    /// change, which may lie behind the sequence that the stream goes on with.
-    fn snapshot(&mut self, session: u32) {
+    /// change, which may lie behind the sequence that the stream goes on with. Written block by
+    /// block: a million symbols are not held at once.
+    fn snapshot(&mut self, session: u32) -> io::Result<()> {
         let board = self.hub.board.clone();
         let mut index = 0;
         while index < board.slots().len() {
@@ -227,8 +228,10 @@ impl Writing {
                 start,
                 &mut self.block,
             );
+            self.write()?;
             index = until;
         }
+        Ok(())
     }
 
     /// Writes what is ready. A disk that is full, or fails, is tried again until the end of the
@@ -453,11 +456,15 @@ mod tests {
             ended: Arc::new(AtomicBool::new(true)),
         };
         write_file_header(0, &mut writing.block);
-        let session = writing.begin();
-        assert!(writing.take(session));
+        let session = writing.begin().unwrap();
+        assert!(writing.take(session).unwrap());
         publish(&mut ingest, 100);
         let oldest = hub.journal.lock().oldest_sequence();
-        assert!(writing.take(session) && writing.take(session) && !writing.take(session));
+        assert!(
+            writing.take(session).unwrap()
+                && writing.take(session).unwrap()
+                && !writing.take(session).unwrap()
+        );
         writing.write().unwrap();
         let (kinds, sequences) = read(&path);
         use BlockKind::{Begin, Gap, Snapshot, Stream};
