@@ -1,8 +1,15 @@
 """Fixtures: hubs and exchanges on free ports, ended and looked at behind each test."""
 
-import pytest
+import os
+import shutil
+import subprocess
 
-from support import BINARY, Hub, Program, Simulator, wait_for_values
+import pytest
+import redis
+
+from support import BINARY, Hub, Program, Simulator, eventually, free_ports, wait_for_values
+
+REDIS = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
 
 
 def pytest_sessionstart(session):
@@ -44,6 +51,39 @@ def simulated(start_simulator, start_hub):
     hub.simulator = simulator
     wait_for_values(hub, 10)
     return hub
+
+
+@pytest.fixture
+def start_redis(tmp_path):
+    """Starts a real Redis 8 with these options, and ends it."""
+    if not REDIS:
+        pytest.skip("there is no redis-server")
+    version = subprocess.run([REDIS, "--version"], capture_output=True, text=True).stdout
+    if int(version.partition("v=")[2].partition(".")[0] or 0) < 8:
+        pytest.skip("redis-server is older than 8: it has other files and commands")
+    started = []
+
+    def start(*options):
+        port = free_ports(1)[0]
+        words = ["--port", port, "--enable-debug-command", "yes", *options]
+        process = subprocess.Popen([REDIS, *map(str, words)], cwd=tmp_path,
+                                   stdout=subprocess.DEVNULL)
+        started.append(process)
+        client = redis.Redis(port=port)
+
+        def answers():
+            try:
+                return client.ping()
+            except (redis.ConnectionError, redis.BusyLoadingError):
+                return None
+
+        eventually(answers, "an answer of Redis")
+        return client
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def _starter(request, make):

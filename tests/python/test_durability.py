@@ -1,17 +1,12 @@
 """What outlives the program: snapshots and the append-only file."""
 
-import os
-import shutil
 import socket
-import subprocess
 import threading
 
 import pytest
 import redis
 
 from support import RespSocket, eventually, free_ports
-
-REDIS = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
 
 
 def fill(client):
@@ -52,38 +47,6 @@ def folder(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-def start_redis(folder):
-    """Starts a real Redis on the folder, and ends it."""
-    if not REDIS:
-        pytest.skip("there is no redis-server")
-    version = subprocess.run([REDIS, "--version"], capture_output=True, text=True).stdout
-    if int(version.partition("v=")[2].partition(".")[0] or 0) < 8:
-        pytest.skip("redis-server before 8 does not read files as Redis 8 writes them")
-    started = []
-
-    def start(*options):
-        port = free_ports(1)[0]
-        words = ["--port", port, "--dir", folder, "--enable-debug-command", "yes", *options]
-        process = subprocess.Popen([REDIS, *map(str, words)], stdout=subprocess.DEVNULL)
-        started.append(process)
-        client = redis.Redis(port=port)
-
-        def answers():
-            try:
-                return client.ping()
-            except (redis.ConnectionError, redis.BusyLoadingError):
-                return None
-
-        eventually(answers, "an answer of Redis")
-        return client
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 def test_nothing_is_saved_unless_it_is_asked_for(start_hub, tmp_path):
@@ -267,10 +230,10 @@ def test_redis_loads_what_we_saved_and_we_what_it_saved(start_hub, start_redis, 
     client.save()
     expected = digest(client)
     hub.stop()
-    theirs = start_redis("--appendonly", "no")
+    theirs = start_redis("--dir", folder, "--appendonly", "no")
     assert digest(theirs) == expected
     theirs.shutdown(nosave=True)
-    theirs = start_redis("--appendonly", "yes")
+    theirs = start_redis("--dir", folder, "--appendonly", "yes")
     assert digest(theirs) == expected
     assert theirs.fcall("f", 0) == 7
     theirs.bgrewriteaof()

@@ -1,5 +1,6 @@
 """The server side of Redis: parameters, passwords, clients, statistics and notifications."""
 
+import socket
 
 import pytest
 import redis
@@ -207,3 +208,42 @@ def test_digests_are_those_of_the_data(two_lanes):
 def test_debug_is_refused_unless_allowed(hub):
     with pytest.raises(redis.ResponseError, match="DEBUG command not allowed"):
         hub.redis().execute_command("DEBUG", "SLEEP", "0")
+
+
+def test_what_commands_take_is_told_as_redis_tells_it(hub, start_redis):
+    def told(client):
+        """The arguments of each command by full name, without what tells their history."""
+        found = {}
+
+        def text(value):
+            return value.decode() if isinstance(value, bytes) else value
+
+        def one(argument):
+            fields = {text(name): text(value) for name, value in argument.items()}
+            for name in ("summary", "since", "deprecated_since"):
+                fields.pop(name, None)
+            if "flags" in fields:
+                fields["flags"] = sorted(map(text, fields["flags"]))
+            if "arguments" in fields:
+                fields["arguments"] = [one(part) for part in fields["arguments"]]
+            return fields
+
+        def note(commands):
+            for name, document in commands.items():
+                if b"arguments" in document and b"module" not in document:
+                    found[text(name)] = [one(part) for part in document[b"arguments"]]
+                note(document.get(b"subcommands", {}))
+
+        note(client.call("COMMAND", "DOCS"))
+        return found
+
+    port = start_redis("--save", "").connection_pool.connection_kwargs["port"]
+    other = socket.create_connection(("127.0.0.1", port))
+    ours, theirs = (RespSocket(one) for one in (hub.resp(), other))
+    for client in (ours, theirs):
+        client.call("HELLO", 3)
+    expected = told(theirs)
+    expected.pop("failover")
+    found = told(ours)
+    assert len(expected) > 270
+    assert {name: found.get(name) for name in expected} == expected

@@ -3,6 +3,7 @@
 use tidewire_resp::{Arguments, Writer};
 
 use super::options::is;
+use super::syntax::{arguments_of, reply_arguments};
 use super::tips::tips;
 use super::{Call, Command, KeySpec, Run, lookup, lookup_full, table};
 use crate::error::{CommandError, check_arity};
@@ -307,7 +308,8 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
 fn document(reply: &mut Writer<'_>, command: &Command) {
     reply.bulk(command.full_name.as_bytes());
     let parts = command.subcommands;
-    reply.map(if parts.is_empty() { 4 } else { 5 });
+    let arguments = arguments_of(command.full_name);
+    reply.map(4 + usize::from(arguments.is_some()) + usize::from(!parts.is_empty()));
     let texts = [
         ("summary", command.summary),
         ("since", command.since),
@@ -317,6 +319,10 @@ fn document(reply: &mut Writer<'_>, command: &Command) {
     for (name, text) in texts {
         reply.bulk(name.as_bytes());
         reply.bulk(text.as_bytes());
+    }
+    if let Some(arguments) = arguments {
+        reply.bulk(b"arguments");
+        reply_arguments(reply, &arguments);
     }
     if !parts.is_empty() {
         reply.bulk(b"subcommands");

@@ -19,6 +19,7 @@ mod sort;
 mod sorted_sets;
 mod streams;
 mod strings;
+mod syntax;
 pub mod table;
 mod tips;
 pub(crate) mod waiting;

@@ -1,0 +1,357 @@
+//! What commands take, as COMMAND DOCS tells it: redis-cli shows hints from it, and clients know
+//! keys and options by it. `table.txt` says it in a notation of its own, which is explained there
+//! and read when somebody asks.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use tidewire_resp::Writer;
+
+/// The arguments of a command; `None` if it takes none.
+pub(super) fn arguments_of(full_name: &str) -> Option<Vec<Argument<'static>>> {
+    static TABLE: OnceLock<HashMap<&str, &str>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| commands().collect());
+    parse(table.get(full_name)?)
+}
+
+/// Tells them.
+pub(super) fn reply_arguments(reply: &mut Writer<'_>, arguments: &[Argument<'_>]) {
+    reply.array(arguments.len());
+    for argument in arguments {
+        argument.tell(reply);
+    }
+}
+
+/// One argument, or several that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Argument<'a> {
+    name: &'a str,
+    kind: Kind,
+    /// What users are shown, if it is not the name.
+    shown: Option<&'a str>,
+    /// Which of the command's key specifications finds it.
+    key_spec: Option<i64>,
+    /// The word that stands before it, or that it is.
+    token: Option<&'a str>,
+    is_optional: bool,
+    is_multiple: bool,
+    repeats_token: bool,
+    parts: Vec<Argument<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Text,
+    Integer,
+    Double,
+    Key,
+    Pattern,
+    UnixTime,
+    Token,
+    OneOf,
+    Block,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Text => "string",
+            Kind::Integer => "integer",
+            Kind::Double => "double",
+            Kind::Key => "key",
+            Kind::Pattern => "pattern",
+            Kind::UnixTime => "unix-time",
+            Kind::Token => "pure-token",
+            Kind::OneOf => "oneof",
+            Kind::Block => "block",
+        }
+    }
+
+    fn of(letter: char) -> Option<Self> {
+        Some(match letter {
+            'i' => Kind::Integer,
+            'd' => Kind::Double,
+            'k' => Kind::Key,
+            'p' => Kind::Pattern,
+            't' => Kind::UnixTime,
+            _ => return None,
+        })
+    }
+}
+
+impl Argument<'_> {
+    fn tell(&self, reply: &mut Writer<'_>) {
+        let has_parts = matches!(self.kind, Kind::OneOf | Kind::Block);
+        let flags = [
+            (self.is_optional, "optional"),
+            (self.is_multiple, "multiple"),
+            (self.repeats_token, "multiple_token"),
+        ];
+        let flags: Vec<&str> = flags
+            .into_iter()
+            .filter_map(|(is_set, name)| is_set.then_some(name))
+            .collect();
+        let optional = [
+            self.key_spec.is_some(),
+            self.token.is_some(),
+            !flags.is_empty(),
+        ];
+        reply.map(3 + optional.into_iter().filter(|&is_there| is_there).count());
+        let mut text = |name: &str, text: &str| {
+            reply.bulk(name.as_bytes());
+            reply.bulk(text.as_bytes());
+        };
+        text("name", self.name);
+        text("type", self.kind.name());
+        if !has_parts {
+            text("display_text", self.shown.unwrap_or(self.name));
+        }
+        if let Some(number) = self.key_spec {
+            reply.bulk(b"key_spec_index");
+            reply.integer(number);
+        }
+        if let Some(token) = self.token {
+            reply.bulk(b"token");
+            reply.bulk(token.as_bytes());
+        }
+        if !flags.is_empty() {
+            reply.bulk(b"flags");
+            reply.set(flags.len());
+            flags.iter().for_each(|flag| reply.simple(flag));
+        }
+        if has_parts {
+            reply.bulk(b"arguments");
+            reply_arguments(reply, &self.parts);
+        }
+    }
+}
+
+/// The commands of the table, each with what stands behind its name.
+fn commands() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut rest = TABLE;
+    std::iter::from_fn(move || {
+        while rest.starts_with('#') {
+            rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
+        }
+        let next = rest.match_indices('\n').find(|(at, _)| {
+            let after = rest.as_bytes().get(at + 1);
+            after.is_none_or(|&byte| byte != b' ')
+        });
+        let (entry, left) = match next {
+            Some((at, _)) => (&rest[..at], &rest[at + 1..]),
+            None => (rest, ""),
+        };
+        rest = left;
+        entry.split_once(' ')
+    })
+}
+
+/// Reads the arguments of one command; `None` if they are not in the notation.
+fn parse(text: &'static str) -> Option<Vec<Argument<'static>>> {
+    let mut parser = Parser { rest: text };
+    let (parts, is_choice) = parser.list()?;
+    (parser.rest.is_empty() && !is_choice).then_some(parts)
+}
+
+struct Parser {
+    rest: &'static str,
+}
+
+impl Parser {
+    /// Arguments up to a closing mark, and whether they are a choice.
+    fn list(&mut self) -> Option<(Vec<Argument<'static>>, bool)> {
+        let mut parts = Vec::new();
+        let mut is_choice = false;
+        loop {
+            self.rest = self.rest.trim_ascii_start();
+            if self.takes('|') {
+                is_choice = true;
+            } else if self.rest.is_empty() || self.rest.starts_with([')', ']']) {
+                return Some((parts, is_choice));
+            } else {
+                parts.push(self.argument()?);
+            }
+        }
+    }
+
+    fn argument(&mut self) -> Option<Argument<'static>> {
+        if self.takes('[') {
+            let argument = self.argument()?;
+            return self.takes(']').then_some(Argument {
+                is_optional: true,
+                ..argument
+            });
+        }
+        let token = self.token()?;
+        let mut argument = match token {
+            Some(token) if self.takes('!') => Argument {
+                name: self.name()?,
+                kind: Kind::Token,
+                token: Some(token),
+                ..Argument::default()
+            },
+            Some(token) if !self.takes('=') => Argument {
+                name: small(token)?,
+                kind: Kind::Token,
+                token: Some(token),
+                ..Argument::default()
+            },
+            _ => Argument {
+                token,
+                ..self.named()?
+            },
+        };
+        argument.is_multiple = self.takes('+');
+        argument.repeats_token = argument.is_multiple && self.takes('+');
+        Some(argument)
+    }
+
+    /// An argument that begins with its name.
+    fn named(&mut self) -> Option<Argument<'static>> {
+        let mut argument = Argument {
+            name: self.name()?,
+            ..Argument::default()
+        };
+        if self.takes('(') {
+            let (parts, is_choice) = self.list()?;
+            argument.parts = parts;
+            argument.kind = match is_choice {
+                true => Kind::OneOf,
+                false => Kind::Block,
+            };
+            return self.takes(')').then_some(argument);
+        }
+        if self.takes('<') {
+            let (shown, rest) = self.rest.split_once('>')?;
+            (argument.shown, self.rest) = (Some(shown), rest);
+        }
+        if self.takes(':') {
+            let letter = self.rest.chars().next()?;
+            argument.kind = Kind::of(letter)?;
+            self.rest = &self.rest[1..];
+            let digits = self.while_all(|byte| byte.is_ascii_digit());
+            argument.key_spec = match argument.kind {
+                Kind::Key if digits.is_empty() => Some(0),
+                _ => digits.parse().ok(),
+            };
+        }
+        Some(argument)
+    }
+
+    /// A word as users type it, in capitals or in quotes, if there is one; `None` if it has no end.
+    fn token(&mut self) -> Option<Option<&'static str>> {
+        if self.takes('\'') {
+            let (token, rest) = self.rest.split_once('\'')?;
+            self.rest = rest;
+            return Some(Some(token));
+        }
+        if !self
+            .rest
+            .starts_with(|first: char| first.is_ascii_uppercase())
+        {
+            return Some(None);
+        }
+        Some(Some(self.while_all(|byte| {
+            byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)
+        })))
+    }
+
+    fn name(&mut self) -> Option<&'static str> {
+        let name = self.while_all(|byte| byte.is_ascii_alphanumeric() || b"-_/".contains(&byte));
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn while_all(&mut self, belongs: impl Fn(u8) -> bool) -> &'static str {
+        let length = self.rest.bytes().take_while(|&byte| belongs(byte)).count();
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    fn takes(&mut self, mark: char) -> bool {
+        match self.rest.strip_prefix(mark) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// A word in small letters. Each is made once and kept.
+fn small(token: &'static str) -> Option<&'static str> {
+    static SMALL: OnceLock<HashMap<&str, String>> = OnceLock::new();
+    let words = SMALL.get_or_init(|| {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let words = TABLE.split(|letter: char| !is_part(letter));
+        words
+            .map(|word| (word, word.to_ascii_lowercase()))
+            .collect()
+    });
+    words.get(token).map(String::as_str)
+}
+
+const TABLE: &str = include_str!("table.txt");
+
+#[cfg(test)]
+mod tests {
+    use super::super::table;
+    use super::*;
+
+    #[test]
+    fn every_line_is_in_the_notation_and_about_a_command_that_there_is() {
+        let names: Vec<&str> = table::all()
+            .flat_map(|command| std::iter::once(command).chain(command.subcommands))
+            .map(|command| command.full_name)
+            .collect();
+        let mut count = 0;
+        for (name, text) in commands() {
+            assert!(names.contains(&name), "{name}");
+            assert!(parse(text).is_some_and(|parts| !parts.is_empty()), "{name}");
+            count += 1;
+        }
+        assert!(count > 270, "{count}");
+    }
+
+    #[test]
+    fn what_needs_arguments_says_which() {
+        let all = table::all().flat_map(|command| {
+            let parts = command.subcommands.iter();
+            std::iter::once(command).chain(parts)
+        });
+        // What DEBUG takes is nobody's business but a test's.
+        let told = all.filter(|command| command.subcommands.is_empty() && command.name != "debug");
+        for command in told {
+            let words = 1 + command.full_name.matches('|').count() as i16;
+            let has = arguments_of(command.full_name).is_some();
+            assert!(has || command.arity.abs() <= words, "{}", command.full_name);
+        }
+    }
+
+    #[test]
+    fn the_notation_is_read_as_it_is_explained() {
+        let parts = parse("key:k1 [WORD=at<when>:t] a(NX | 'x'!y | b(one:i COUNT))++").unwrap();
+        let [key, at, choice] = parts.as_slice() else {
+            panic!("{parts:?}");
+        };
+        assert_eq!((key.kind, key.key_spec), (Kind::Key, Some(1)));
+        assert_eq!(
+            (at.name, at.shown, at.token),
+            ("at", Some("when"), Some("WORD"))
+        );
+        assert!(at.is_optional && !at.is_multiple && at.kind == Kind::UnixTime);
+        assert_eq!(choice.kind, Kind::OneOf);
+        assert!(choice.is_multiple && choice.repeats_token);
+        let [nx, x, b] = choice.parts.as_slice() else {
+            panic!("{choice:?}");
+        };
+        assert_eq!((nx.name, nx.token), ("nx", Some("NX")));
+        assert_eq!((x.name, x.token), ("y", Some("x")));
+        assert_eq!((b.kind, b.parts.len()), (Kind::Block, 2));
+        for wrong in ["a(", "[a", "a)", "a:x", "a | b", "!", "'x"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}
