@@ -158,12 +158,7 @@ impl Core {
         if !state.broken.is_empty() {
             state.bury_broken();
         }
-        if let Some(deadline_ns) = state.deadline_ns()
-            && deadline_ns < state.scheduled_ns
-        {
-            state.scheduled_ns = deadline_ns;
-            self.reactor.schedule(self.id, deadline_ns);
-        }
+        self.schedule(state);
         if state.burst.is_on && !state.is_bursting {
             state.is_bursting = true;
             self.reactor.burst(self);
@@ -178,6 +173,17 @@ impl Core {
             }
         } else {
             self.arm(state);
+        }
+    }
+
+    /// Has the background thread look in when the next deadline comes.
+    #[inline]
+    fn schedule(&self, state: &mut State) {
+        if let Some(deadline_ns) = state.deadline_ns()
+            && deadline_ns < state.scheduled_ns
+        {
+            state.scheduled_ns = deadline_ns;
+            self.reactor.schedule(self.id, deadline_ns);
         }
     }
 
@@ -299,6 +305,8 @@ impl Core {
     pub(crate) fn begin_wait(&self, state: &mut State) {
         state.waiters += 1;
         state.visit();
+        // Deadlines are met by the background thread, however long the wait is.
+        self.schedule(state);
         if state.is_armed {
             state.is_armed = false;
             self.reactor.disarm(self.epoll.as_fd());

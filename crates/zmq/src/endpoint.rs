@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::epoll;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType as Kind, socket_with};
 
 use crate::address::Target;
+use crate::clock::now_ns;
 use crate::monitor::Event;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
@@ -405,6 +406,7 @@ impl State {
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
                     // No descriptors are left: those that wait stay in the kernel's queue.
+                    self.pause_accepting(endpoint);
                     return self.monitor_endpoint(
                         endpoint,
                         Event::AcceptFailed,
@@ -412,6 +414,26 @@ impl State {
                     );
                 }
             }
+        }
+    }
+
+    /// Does not look at a listener for a moment: it would tell the same again at once.
+    fn pause_accepting(&mut self, endpoint: Key) {
+        self.watch_listener(endpoint, EventFlags::empty());
+        self.set_timer(now_ns() + ACCEPT_PAUSE_NS, Timer::Accept(endpoint));
+    }
+
+    pub(crate) fn resume_accepting(&mut self, endpoint: Key) {
+        self.watch_listener(endpoint, EventFlags::IN);
+    }
+
+    fn watch_listener(&self, endpoint: Key, flags: EventFlags) {
+        if let Some(known) = self.endpoints.get(endpoint)
+            && let Role::Listener { descriptor, .. } = &known.role
+        {
+            let data = EventData::new_u64(Token::Endpoint(endpoint).to_bits());
+            // It fails only for a descriptor that is not there, which is seen elsewhere.
+            let _ = epoll::modify(self.epoll.as_fd(), descriptor, data, flags);
         }
     }
 
@@ -475,5 +497,7 @@ pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
     descriptor.as_fd().as_raw_fd()
 }
 
+/// After a failure to accept so long nobody is accepted.
+const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// `ZMQ_RECONNECT_STOP_CONN_REFUSED`.
 const STOP_REFUSED: i32 = 1;

@@ -599,6 +599,7 @@ impl State {
                         self.attempt(endpoint);
                     }
                 }
+                Timer::Accept(endpoint) => self.resume_accepting(endpoint),
                 Timer::Connect(endpoint) => self.connect_timeout(endpoint),
                 Timer::Linger => self.drop_everything(),
             }

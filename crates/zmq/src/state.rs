@@ -133,6 +133,8 @@ pub(crate) enum Timer {
     Machine(Key),
     /// To connect again.
     Reconnect(Key),
+    /// To accept again after a failure.
+    Accept(Key),
     /// To give up connecting.
     Connect(Key),
     Linger,

@@ -85,3 +85,24 @@ fn threads_that_share_a_socket_take_turns() {
         );
     }
 }
+
+#[test]
+fn a_receiver_that_never_returns_connects_again() {
+    let context = Context::new();
+    let push = socket(&context, SocketType::Push);
+    push.bind("tcp://127.0.0.1:*").unwrap();
+    let place = support::last_endpoint(&push);
+    let pull = socket(&context, SocketType::Pull);
+    pull.connect(&place).unwrap();
+    send(&push, &[b"first"]);
+    assert_eq!(receive(&pull), [b"first"]);
+    let waiting = std::thread::spawn(move || receive(&pull));
+    std::thread::sleep(Duration::from_millis(50));
+    push.close().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let push = socket(&context, SocketType::Push);
+    push.bind(&place).unwrap();
+    set_int(&push, SNDTIMEO, 3_000);
+    send(&push, &[b"second"]);
+    assert_eq!(waiting.join().unwrap(), [b"second"]);
+}
