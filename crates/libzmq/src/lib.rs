@@ -19,6 +19,8 @@ mod capability;
 mod context;
 mod counter;
 mod errno;
+#[cfg(test)]
+mod fork;
 mod handle;
 mod message;
 mod monitor;

@@ -1,8 +1,12 @@
-//! Waiting on an epoll, whatever the kernel can.
+//! What the operating system tells: that something is ready, and that the process was forked.
 //!
+//! Waiting on an epoll works whatever the kernel can.
 //! `epoll_pwait2` waits to the nanosecond, since Linux 5.11. Older kernels do not have it, nor has
 //! valgrind 3.19, and some sandboxes refuse what they do not know. There `epoll_wait` does it, to
 //! the millisecond, rounded up: a wait never ends before its time.
+
+mod fork;
+pub use fork::forks;
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

@@ -1,10 +1,11 @@
 //! The context: what sockets of one process share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use foldhash::HashMap;
 use parking_lot::{Condvar, Mutex};
+use tidewire_readiness as readiness;
 
 use crate::core::Core;
 use crate::error::Error;
@@ -26,8 +27,9 @@ pub struct Context {
 
 #[derive(Debug, Default)]
 pub(crate) struct ContextInner {
-    /// The process that made it: one forked off has none of its threads.
-    process: OnceLock<u32>,
+    /// What `readiness::forks` said when it was made: a process forked off since has none of its
+    /// threads.
+    forks: AtomicU32,
     settings: Mutex<Settings>,
     is_terminated: AtomicBool,
     next_id: AtomicU64,
@@ -92,7 +94,7 @@ impl Context {
     /// A context with libzmq's defaults: one background thread, started with the first socket.
     pub fn new() -> Context {
         let inner: Arc<ContextInner> = Arc::default();
-        let _ = inner.process.set(std::process::id());
+        inner.forks.store(readiness::forks(), Ordering::Relaxed);
         Context { inner }
     }
 
@@ -106,7 +108,7 @@ impl Context {
     /// The context is terminated, or the limits of sockets or descriptors are reached.
     pub fn socket(&self, kind: SocketType) -> Result<Socket, Error> {
         let inner = &self.inner;
-        if inner.is_terminated() {
+        if inner.is_terminated() || inner.is_forked() {
             return Err(Error::Terminated);
         }
         let sockets_max = inner.settings.lock().sockets_max;
@@ -174,6 +176,10 @@ impl Context {
     /// sockets are still to be closed.
     pub fn shutdown(&self) {
         self.inner.is_terminated.store(true, Ordering::SeqCst);
+        if self.inner.is_forked() {
+            // The bells are the parent's too.
+            return;
+        }
         for core in self.inner.sockets.lock().values() {
             core.signal.raise();
         }
@@ -186,6 +192,10 @@ impl Context {
     /// None so far.
     pub fn terminate(&self) -> Result<(), Error> {
         self.shutdown();
+        if self.inner.is_forked() {
+            self.inner.stop_reactors();
+            return Ok(());
+        }
         let mut sockets = self.inner.sockets.lock();
         while !sockets.is_empty() {
             self.inner.all_finished.wait(&mut sockets);
@@ -217,7 +227,13 @@ impl ContextInner {
     }
 
     pub(crate) fn socket_finished(&self, id: u64) {
-        let mut sockets = self.sockets.lock();
+        let mut sockets = match self.is_forked() {
+            true => match self.sockets.try_lock() {
+                Some(sockets) => sockets,
+                None => return,
+            },
+            false => self.sockets.lock(),
+        };
         sockets.remove(&id);
         if sockets.is_empty() {
             self.all_finished.notify_all();
@@ -236,16 +252,18 @@ impl ContextInner {
     }
 
     /// Whether this process was forked off the one that made the context.
+    #[inline]
     pub(crate) fn is_forked(&self) -> bool {
-        self.process
-            .get()
-            .is_some_and(|&process| process != std::process::id())
+        self.forks.load(Ordering::Relaxed) != readiness::forks()
     }
 
     fn stop_reactors(&self) {
         if self.is_forked() {
-            // The threads are the parent's: there is nobody to wait for.
-            std::mem::forget(std::mem::take(&mut *self.reactors.lock()));
+            // The threads are the parent's: there is nobody to wait for, and whoever held a lock
+            // will never let it go.
+            if let Some(mut reactors) = self.reactors.try_lock() {
+                std::mem::forget(std::mem::take(&mut *reactors));
+            }
             return;
         }
         for reactor in std::mem::take(&mut *self.reactors.lock()) {

@@ -130,7 +130,8 @@ impl Core {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::NotSocket);
         }
-        if self.context.is_terminated() {
+        // The child of a fork shares the connections: a word of its own would break them.
+        if self.context.is_terminated() || self.context.is_forked() {
             return Err(Error::Terminated);
         }
         let mut state = self.state.lock();
@@ -469,13 +470,16 @@ impl Core {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Err(Error::NotSocket);
         }
-        let mut state = self.state.lock();
         if self.context.is_forked() {
-            state.abandon();
-            state.is_finished = true;
+            // A lock that a thread of the parent held at that moment stays locked here.
+            if let Some(mut state) = self.state.try_lock() {
+                state.abandon();
+                state.is_finished = true;
+            }
             self.context.socket_finished(self.id);
             return Ok(());
         }
+        let mut state = self.state.lock();
         state.now_ns = now_ns();
         if self.signal.is_raised() {
             state.answer_bell();
