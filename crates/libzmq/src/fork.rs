@@ -48,6 +48,9 @@ fn a_child_gets_errors_and_its_parent_goes_on() {
     }
 }
 
+/// # Safety
+///
+/// Both are sockets.
 unsafe fn carry(push: *mut c_void, pull: *mut c_void, bytes: &[u8]) {
     let mut got = [0_u8; 16];
     // SAFETY: sockets, says the caller, and places of the sizes said.
@@ -61,6 +64,10 @@ unsafe fn carry(push: *mut c_void, pull: *mut c_void, bytes: &[u8]) {
 }
 
 /// What the child does; 0: all of it went as it should.
+///
+/// # Safety
+///
+/// A context and its sockets, and a text that ends with a zero.
 unsafe fn in_child(
     context: *mut c_void,
     sockets: [*mut c_void; 2],
