@@ -1,5 +1,6 @@
 """SHUTDOWN: replicas get what they lack first, ABORT takes it back, and nobody new gets in."""
 
+import signal
 import socket
 import threading
 
@@ -101,3 +102,33 @@ def test_who_was_cut_off_by_the_end_cannot_connect_again(start_hub):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", hub.resp_port))
         hub.wait()
+
+
+def test_a_signal_does_not_end_what_cannot_be_saved(start_hub, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    hub = start_hub("--set", f"dir={folder}", "--set", "save=3600 1")
+    client = hub.redis()
+    client.set("key", "value")
+    # Where the file belongs there is a folder.
+    (folder / "dump.rdb").mkdir()
+    for count, signal_number in enumerate((signal.SIGTERM, signal.SIGINT), 1):
+        hub.process.send_signal(signal_number)
+        eventually(lambda: hub.stderr.count("can't exit") == count, "the refusal")
+        assert client.get("key") == b"value"
+    with pytest.raises(redis.ResponseError, match="Errors trying to SHUTDOWN"):
+        client.execute_command("SHUTDOWN")
+    (folder / "dump.rdb").rmdir()
+    hub.stop()
+    assert (folder / "dump.rdb").is_file()
+
+
+def test_a_signal_ends_as_its_setting_says(start_hub, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    options = ["--set", f"dir={folder}", "--set", "save=3600 1"]
+    for words, is_saved in (("nosave", False), ("save", True)):
+        hub = start_hub(*options, "--set", f"shutdown-on-sigterm={words}")
+        hub.redis().set("key", "value")
+        hub.stop()
+        assert (folder / "dump.rdb").exists() == is_saved

@@ -16,6 +16,8 @@ pub(crate) struct Stopping {
     is_pending: AtomicBool,
     /// A signal has been answered.
     has_signal: AtomicBool,
+    /// What the signal asked for has come to nothing.
+    is_signal_over: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -117,25 +119,42 @@ impl Hub {
         }
     }
 
-    /// Whether the end that a signal asks for may come now. The first time it begins to wait for
-    /// replicas; if that wait is aborted, the signal counts no more.
-    pub fn may_stop_by_signal(&self) -> bool {
-        if self.stopping.has_signal.swap(true, Ordering::AcqRel) {
-            return false;
+    /// A signal asks for the end, as `shutdown-on-sigint` and `shutdown-on-sigterm` say; to be
+    /// called again and again until the process ends. False once it has come to nothing, because
+    /// what had to be saved could not be, or it was aborted: then the signal is forgotten.
+    pub fn stop_by_signal(&self, is_interrupt: bool) -> bool {
+        let stopping = &self.stopping;
+        if stopping.has_signal.swap(true, Ordering::AcqRel) {
+            let is_over = stopping.is_signal_over.swap(false, Ordering::AcqRel);
+            if is_over {
+                stopping.has_signal.store(false, Ordering::Release);
+            }
+            return !is_over;
         }
-        let timeout_s = self.parameters.number("shutdown-timeout");
-        if timeout_s == 0 || !self.replicas_lag() {
-            return true;
-        }
+        let words = self.parameters.text(match is_interrupt {
+            true => "shutdown-on-sigint",
+            false => "shutdown-on-sigterm",
+        });
+        let has = |word: &str| words.split(' ').any(|one| one == word);
         let order = StopOrder {
-            is_forced: true,
-            ..StopOrder::default()
+            saves: match has("save") || has("nosave") {
+                true => Some(has("save")),
+                false => None,
+            },
+            is_forced: has("force"),
+            is_immediate: has("now"),
         };
-        self.stop(order) == Stop::Ends
+        tracing::info!("User requested shutdown...");
+        let goes_on = self.stop(order) != Stop::Failed;
+        stopping.has_signal.store(goes_on, Ordering::Release);
+        goes_on
     }
 
     fn finish_stop(&self, order: StopOrder) -> Stop {
-        if !self.durability.prepare_shutdown(self, order.saves) && !order.is_forced {
+        let is_ready = self
+            .durability
+            .prepare_shutdown(self, order.saves, order.is_forced);
+        if !is_ready && !order.is_forced {
             return Stop::Failed;
         }
         self.stop_asked.store(true, Ordering::Release);
@@ -143,6 +162,9 @@ impl Hub {
     }
 
     fn give_up_stop(&self, pending: Pending) {
+        if self.stopping.has_signal.load(Ordering::Acquire) {
+            self.stopping.is_signal_over.store(true, Ordering::Release);
+        }
         self.stopping.is_pending.store(false, Ordering::Release);
         self.pause.end();
         if let Some((until_ms, everything)) = pending.pause {

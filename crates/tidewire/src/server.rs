@@ -29,13 +29,17 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let server = Server::start(&config, Listeners::bind(&config)?)?;
     info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
     while !server.hub.stop_asked.load(Ordering::Acquire) {
-        if stop.is_asked() && server.hub.may_stop_by_signal() {
+        if stop.is_asked() && !server.hub.stop_by_signal(stop.is_interrupt()) {
+            stop.forget();
+        } else if server.hub.stop_asked.load(Ordering::Acquire) {
             break;
         }
         std::thread::sleep(POLL_INTERVAL);
         server.check()?;
     }
-    server.finish()
+    server.finish()?;
+    info!("Tidewire is now ready to exit, bye bye...");
+    Ok(())
 }
 
 /// Sockets that listen.

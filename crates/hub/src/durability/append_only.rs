@@ -109,6 +109,10 @@ impl AppendOnly {
         self.is_beginning.store(on, Ordering::Release);
     }
 
+    pub(super) fn is_beginning(&self) -> bool {
+        self.is_beginning.load(Ordering::Acquire)
+    }
+
     pub(super) fn is_writing(&self) -> bool {
         self.is_writing.load(Ordering::Acquire)
     }

@@ -80,13 +80,32 @@ impl Durability {
     }
 
     /// SHUTDOWN: saves a snapshot if that is asked for, or, where nothing is said, if there are
-    /// save points. False if it could not be saved.
-    pub(crate) fn prepare_shutdown(&self, hub: &Hub, saves: Option<bool>) -> bool {
+    /// save points. False if it could not be saved, or if an append-only file has just been
+    /// begun, so that nothing would be kept; not so where the end `is_forced`.
+    pub(crate) fn prepare_shutdown(&self, hub: &Hub, saves: Option<bool>, is_forced: bool) -> bool {
+        if self.log.is_on() && self.log.is_beginning() {
+            match is_forced {
+                true => warn!("Writing initial AOF. Exit anyway."),
+                false => {
+                    warn!("Writing initial AOF, can't exit.");
+                    return false;
+                }
+            }
+        }
         let saves = saves.unwrap_or_else(|| !save_points(hub).is_empty()) && !self.is_loading();
         let exit = if saves { SAVED } else { WITHOUT_SAVING };
         self.exit.store(exit, Ordering::Release);
         self.cancel(Job::Snapshot);
-        !saves || self.save(hub).is_ok()
+        let is_saved = !saves || self.save(hub).is_ok();
+        match is_forced {
+            _ if is_saved => {}
+            true => warn!("Error trying to save the DB. Exit anyway."),
+            false => {
+                warn!("Error trying to save the DB, can't exit.");
+                self.exit.store(BY_SIGNAL, Ordering::Release);
+            }
+        }
+        is_saved
     }
 
     /// The last thing that is done, when no lane runs any more: what is in memory is made durable
