@@ -230,6 +230,42 @@ def test_bad_link_and_broken_connections_leave_the_same_last_values(start_simula
     assert info["feed_recovered_messages"] > 0
 
 
+def test_two_inputs_that_each_lose_a_twentieth_lose_nothing_together(start_simulator, start_hub):
+    simulator = start_simulator(
+        "--rate", "5k", "--symbols", "20", "--fault", "loss=5%,reorder=1%", "--seed", "4"
+    )
+    hub = start_hub("--source", f"{simulator.source}+{simulator.source}")
+    wait_for_values(hub, 20)
+    eventually(lambda: hub.info("feed")["feed_applied_messages"] > 10_000, "two seconds of it")
+    info = hub.info("feed")
+    assert info["feed_lost_messages"] == 0 and info["feed_sources"] == 1, info
+    assert info["feed_recovered_messages"] > 0
+
+
+@pytest.mark.parametrize(
+    "lines", ["127.0.0.1:{0}+127.0.0.1:{1}", "239.255.0.1:{0}+239.255.0.2:{1}"],
+    ids=["unicast", "multicast"],
+)
+def test_a_feed_in_datagrams_is_recovered_over_tcp(start_simulator, start_hub, lines):
+    a, b = lines.format(*free_ports(2)).split("+")
+    # Each line loses by itself; what both have lost is asked for.
+    simulator = start_simulator(
+        "--rate", "5k", "--symbols", "20", "--fault", "loss=20%,duplicate=1%,reorder=1%",
+        "--feed-udp", f"{a}+{b}@127.0.0.1",
+    )
+    hub = start_hub("--source", f"{simulator.source}+udp://{a}+udp://{b}@127.0.0.1")
+    wait_for_values(hub, 20)
+    eventually(lambda: hub.info("feed")["feed_applied_messages"] > 10_000, "two seconds of it")
+    info = hub.info("feed")
+    assert info["feed_lost_messages"] == 0 and info["feed_recovered_messages"] > 0, info
+    line = dict(pair.split("=") for pair in info["feed_input0"].split(","))
+    assert line["kind"] == "native" and line["connected"] == "1", line
+    assert int(line["a_packets"]) > 100 and int(line["b_lost"]) > 0, line
+    assert hub.hash("md:RELIANCE")["stale"] == "0"
+    simulator.kill()
+    eventually(lambda: hub.hash("md:RELIANCE")["stale"] == "1", "the mark of a lost source")
+
+
 def test_a_lost_source_is_marked_and_taken_up_again(start_simulator, start_hub):
     [port] = free_ports(1)
     options = ["--rate", "2k", "--symbols", "10"]

@@ -1,7 +1,8 @@
 //! Receiving side of a native feed: gap detection and recovery.
 //!
 //! [`Client`] is the machine of a subscriber, and of a server that receives a publisher's stream.
-//! [`Publisher`] is the machine that sends a stream to a server.
+//! [`Publisher`] is the machine that sends a stream to a server. [`Connector`] says when to connect
+//! and to connect again.
 //!
 //! ```text
 //!  socket ─▶ receive(side, input, now) ─▶ Sink      in order, exactly once, gaps reported
@@ -10,11 +11,13 @@
 //! ```
 
 mod assembly;
+mod connector;
 mod holes;
 mod publisher;
 mod sink;
 
 pub use assembly::MISSING_RANGES_MAX;
+pub use connector::{BackOff, Connector, Step};
 pub use holes::{HOLES_MAX, REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
 pub use publisher::{Publisher, PublisherConfig, PublisherError, PublisherState};
 pub use sink::{Gap, LossReason, NullSink, Side, Sink};
@@ -52,6 +55,9 @@ pub struct ClientConfig {
     pub early_bytes_max: usize,
     /// What the server is to do when this client is too slow; `None` for what it does by itself.
     pub slow_policy: Option<SlowPolicy>,
+    /// The stream comes in datagrams ([`Client::receive_datagram`]): connections bring snapshots
+    /// and what is missing, and nothing live.
+    pub datagrams: bool,
 }
 
 impl Default for ClientConfig {
@@ -63,6 +69,7 @@ impl Default for ClientConfig {
             request_retry_ns: 50_000_000,
             early_bytes_max: 4 << 20,
             slow_policy: None,
+            datagrams: false,
         }
     }
 }
@@ -257,7 +264,10 @@ impl Client {
         self.peer_connected(side, now_ns);
         let resumes = self.expected > 0;
         let login = Login {
-            role: Role::Subscriber,
+            role: match self.config.datagrams {
+                true => Role::Recovery,
+                false => Role::Subscriber,
+            },
             session: if resumes { self.session } else { 0 },
             next_sequence: self.expected,
             subscription_count: self.patterns.len() as u16,
@@ -334,6 +344,45 @@ impl Client {
             }
         }
         Ok(used)
+    }
+
+    /// Takes a datagram of one line. Only the stream comes so, and heartbeats: what is missing is
+    /// asked for on a connection.
+    pub fn receive_datagram<S: Sink>(
+        &mut self,
+        side: Side,
+        datagram: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), ReceiveError> {
+        let asked_side = self.latest_side;
+        let mut rest = datagram;
+        let mut result = Ok(());
+        while result.is_ok() && !rest.is_empty() {
+            match decode_packet(rest) {
+                Ok(Some((packet, length))) => {
+                    rest = &rest[length..];
+                    let flags = packet.header.flags;
+                    if flags.intersects(Flags::CONTROL.with(Flags::SNAPSHOT)) {
+                        self.counters.foreign += 1;
+                    } else {
+                        result = self.packet(side, &packet, now_ns, sink);
+                    }
+                }
+                Ok(None) => break,
+                Err(PacketError::BadChecksum { packet_length }) => {
+                    self.sides[side.index()].counters.corrupt += 1;
+                    rest = &rest[packet_length..];
+                }
+                Err(error) => result = Err(ReceiveError::FramingLost(error)),
+            }
+        }
+        self.latest_side = asked_side;
+        if !self.holes.is_empty() {
+            self.poll_requests(now_ns);
+            self.give_up_unanswered(sink);
+        }
+        result
     }
 
     /// Asks for what is due, gives up what was asked for in vain, reports silence.

@@ -6,10 +6,12 @@
 //!  timer  ◀─ deadline_ns()
 //! ```
 
+mod broadcast;
 mod pattern;
 mod snapshot;
 mod stream;
 
+pub use broadcast::Broadcast;
 pub use pattern::{
     PATTERNS_MAX, Pattern, PatternError, SELECTABLE_SYMBOLS_MAX, Selection, WILDCARDS_MAX,
 };
@@ -407,7 +409,7 @@ impl Session {
             return self.out_of_order();
         }
         let offered = match login.role {
-            Role::Subscriber => self.config.subscribers,
+            Role::Subscriber | Role::Recovery => self.config.subscribers,
             Role::Publisher => self.config.publishers && login.session != 0,
         };
         if !offered {
@@ -465,7 +467,7 @@ impl Session {
 
     /// Whether the client goes on with this stream where it stopped.
     fn resumes(&self, journal: &Journal) -> bool {
-        self.login.role == Role::Subscriber
+        self.login.role != Role::Publisher
             && self.login.next_sequence > 0
             && (self.login.session == 0 || self.login.session == journal.session())
     }
@@ -547,7 +549,13 @@ impl Session {
         out: &mut Vec<u8>,
         end_bytes: usize,
     ) -> bool {
+        let joins = self.state == State::Waiting;
         self.begin(journal);
+        let recovers = self.login.role == Role::Recovery;
+        if recovers && !joins && self.state == State::Joined {
+            // What is live reaches it without us.
+            self.stream.cursor = Cursor::at(journal.next_sequence());
+        }
         if self.is_behind(journal) && !self.snapshot_first {
             match self.slow_policy() {
                 SlowPolicy::Conflate => self.snapshot_first = true,
@@ -566,6 +574,9 @@ impl Session {
             }
         }
         self.begin_snapshot(journal, board, out);
+        if recovers && self.state == State::Joined && !self.snapshot_first {
+            self.stream.cursor = Cursor::at(journal.next_sequence());
+        }
         // Neither recovery nor a snapshot may stall what is live: each gets half of the rest.
         let half = |out: &Vec<u8>| out.len() + end_bytes.saturating_sub(out.len()).div_ceil(2);
         let recovery_end = half(out);
@@ -578,7 +589,8 @@ impl Session {
             half(out)
         };
         more |= self.produce_snapshot(journal, board, out, snapshot_end);
-        if self.state == State::Joined && !self.live_waits && !self.snapshot_first {
+        let is_live = !recovers && !self.live_waits && !self.snapshot_first;
+        if self.state == State::Joined && is_live {
             more |= self
                 .stream
                 .produce_live(journal, &self.selection, out, end_bytes);

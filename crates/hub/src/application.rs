@@ -1,5 +1,7 @@
 //! The hub on one lane: sessions, their ports, and what happens each turn.
 
+mod feeds;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -9,6 +11,7 @@ use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, P
 use tracing::debug;
 
 use crate::attention::Attention;
+use crate::broadcast::LinesOut;
 use crate::eviction::Room;
 use crate::exchange::Exchange;
 use crate::fanout::Fanout;
@@ -17,8 +20,9 @@ use crate::plant::link::PlantLink;
 use crate::publication::Publication;
 use crate::session::Session;
 use crate::session::databento::DatabentoSession;
-use crate::session::feed::{FeedSession, Source};
+use crate::session::feed::FeedSession;
 use crate::session::resp::{Pipeline, RespSession, forget_functions};
+use crate::session::source::Source;
 use crate::session::zmq::{Port, ZmqSession};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
@@ -70,6 +74,8 @@ pub struct HubLane {
     /// A client may have left something unread.
     has_unread: bool,
     exchange: Option<Exchange>,
+    /// The hub's own stream in datagrams, if this lane sends it.
+    lines_out: Option<LinesOut>,
     /// Turns taken, to time one in a few.
     turns: u32,
     /// The journal's next sequence when other lanes were last told of it.
@@ -88,7 +94,7 @@ impl HubLane {
         let lanes = hub.config.lanes;
         let sources = mine
             .filter(|(number, _)| number % lanes == lane)
-            .map(|(number, endpoint)| Source::new(hub.clone(), number, endpoint.clone()))
+            .map(|(number, source)| Source::new(hub.clone(), number, source.clone()))
             .collect();
         let plant = hub.plant.clone().filter(|plant| plant.lane() == lane);
         Self {
@@ -107,6 +113,7 @@ impl HubLane {
             timed_sessions: 0,
             has_unread: false,
             exchange: None,
+            lines_out: None,
             turns: 0,
             feed_announced: 0,
             tracking_sweep: 0,
@@ -114,6 +121,14 @@ impl HubLane {
             unsent_bytes: 0,
             hub,
         }
+    }
+
+    /// Lets this lane send the hub's own stream in datagrams.
+    #[must_use]
+    pub fn with_lines(mut self, lines: LinesOut) -> Self {
+        self.lines_out = Some(lines);
+        self.hub.set_feed_lane(self.lane, true);
+        self
     }
 
     /// Lets a simulated exchange trade on this lane.
@@ -147,78 +162,6 @@ impl HubLane {
         } else {
             self.fanout.deliver(context, &publication);
         }
-    }
-
-    fn source_received(
-        &mut self,
-        context: &mut Context<Mail>,
-        id: ConnectionId,
-        number: usize,
-        input: &[u8],
-    ) -> usize {
-        let Some(source) = self
-            .sources
-            .iter_mut()
-            .find(|source| source.number() == number)
-        else {
-            return input.len();
-        };
-        let (consumed, news) = source.received(context, id, input);
-        self.distribute(context, news);
-        consumed
-    }
-
-    /// Sends the feed clients what the journal has gained. Returns when one of them wants to be
-    /// looked at again.
-    fn serve_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
-        self.hub.feed_seen(self.lane);
-        let next = self.hub.journal_next.load(Ordering::Acquire);
-        let clients = self.feed_clients.len();
-        if next != self.feed_served {
-            self.feed_served = next;
-            self.feed_left = clients;
-        }
-        let mut deadline_ns = None;
-        if self.hub.config.faults.is_some() {
-            deadline_ns = self.resume_feed_clients(context);
-        }
-        let mut bytes = 0;
-        while self.feed_left > 0 && bytes < FEED_BYTES_A_TURN {
-            self.feed_left -= 1;
-            self.feed_turn = (self.feed_turn + 1) % clients;
-            let id = self.feed_clients[self.feed_turn];
-            let before = context.out_bytes(id);
-            match self.sessions.by_index.get_mut(id.index()) {
-                Some(Some(Session::Databento(session))) => session.produce(&self.hub, context),
-                Some(Some(Session::Feed(session))) => {
-                    session.produce(&self.hub, context);
-                    deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
-                }
-                _ => {}
-            }
-            bytes += context.out_bytes(id).saturating_sub(before);
-        }
-        if self.feed_left > 0 {
-            // The others' turn comes once what was written has left and what came was read.
-            deadline_ns = Some(context.now_ns());
-        }
-        deadline_ns
-    }
-
-    /// Lets go of what faults have held back of feed clients, where the time has come.
-    fn resume_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
-        let mut deadline_ns = None;
-        for &id in &self.feed_clients {
-            let session = self.sessions.by_index.get_mut(id.index());
-            if let Some(Some(Session::Feed(session))) = session {
-                let resume_ns = session.resume_ns(&self.hub, context);
-                if resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
-                    session.produce(&self.hub, context);
-                }
-                deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
-            }
-        }
-        deadline_ns
     }
 
     /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
@@ -275,16 +218,6 @@ impl HubLane {
         }
         news.into_iter()
             .for_each(|news| self.distribute(context, news));
-    }
-
-    fn turn_sources(&mut self, context: &mut Context<Mail>) -> Option<u64> {
-        let mut deadline_ns = None;
-        for index in 0..self.sources.len() {
-            let news = self.sources[index].turn(context);
-            self.distribute(context, news);
-            deadline_ns = earlier(deadline_ns, Some(self.sources[index].deadline_ns()));
-        }
-        deadline_ns
     }
 
     fn turn_plant(&mut self, context: &mut Context<Mail>) -> Option<u64> {
@@ -476,7 +409,7 @@ impl Application for HubLane {
     }
 
     fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId, _: u16) {
-        if let Some(source) = self.sources.iter_mut().find(|s| s.connection() == Some(id)) {
+        if let Some(source) = self.sources.iter_mut().find(|s| s.has(id)) {
             source.connected(context, id);
             let session = Session::Source(source.number());
             self.insert(id, session);
@@ -539,8 +472,8 @@ impl Application for HubLane {
     }
 
     fn closed(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
-        if let Some(source) = self.sources.iter_mut().find(|s| s.connection() == Some(id)) {
-            let news = source.closed(context, reason);
+        if let Some(source) = self.sources.iter_mut().find(|s| s.has(id)) {
+            let news = source.closed(context, id, reason);
             self.distribute(context, news);
         }
         if let Some(link) = self.plant.as_mut().filter(|p| p.connection() == Some(id)) {
@@ -575,16 +508,12 @@ impl Application for HubLane {
                 }
             }
             Session::Feed(session) => {
-                self.feed_clients.retain(|&other| other != id);
-                self.hub
-                    .set_feed_lane(self.lane, !self.feed_clients.is_empty());
+                self.leave_feed(id);
                 let news = session.closed(&self.hub, context.unix_ns());
                 self.distribute(context, news);
             }
             Session::Databento(session) => {
-                self.feed_clients.retain(|&other| other != id);
-                self.hub
-                    .set_feed_lane(self.lane, !self.feed_clients.is_empty());
+                self.leave_feed(id);
                 session.closed(&self.hub);
             }
             Session::Source(_) | Session::Plant => {}
@@ -719,6 +648,10 @@ impl HubLane {
         if !self.feed_clients.is_empty() {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
+        if let Some(lines) = &mut self.lines_out {
+            let again_ns = lines.turn(&self.hub, self.lane, context.now_ns());
+            deadline_ns = earlier(deadline_ns, Some(again_ns));
+        }
         self.announce_journal();
         if !self.sessions.replicas.is_empty() {
             self.sessions.replicas.serve(&self.hub, context);
@@ -763,9 +696,6 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 /// Of so many turns the upkeep of one is timed.
 const TURNS_A_TIMING: u32 = 64;
-/// Bytes written to feed clients before the lane looks at everybody else again: many that are
-/// behind at once hold up neither its own heartbeats nor its Redis clients.
-const FEED_BYTES_A_TURN: usize = 16 << 20;
 /// How often sessions' deadlines are looked at.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.

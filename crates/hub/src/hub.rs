@@ -12,20 +12,21 @@ use tidewire_feed::wire::SlowPolicy;
 use tidewire_keyspace::{
     Audience, Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
 };
-use tidewire_lane::{ConnectionId, Endpoint, LaneCounters, Listener, Mailboxes};
+use tidewire_lane::{ConnectionId, LaneCounters, Listener, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 use tidewire_resp::number::DoubleText;
 
 use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
 use crate::board::{Board, write_json_text};
+use crate::broadcast::BroadcastCounters;
 use crate::clients::Clients;
 use crate::durability::Durability;
 use crate::eviction::Evictions;
 use crate::fanout::FanoutCounters;
 use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
-use crate::inputs::{Input, Status};
+use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::listening::Listening;
 use crate::memory::Usage;
 use crate::monitor::Monitors;
@@ -80,7 +81,9 @@ pub struct HubConfig {
     /// Connections at most, over all lanes.
     pub clients_max: usize,
     /// Native feeds that the hub reads from.
-    pub sources: Vec<Endpoint>,
+    pub sources: Vec<FeedSource>,
+    /// Where the hub's own feed is sent in datagrams, if it is.
+    pub feed_lines: Option<FeedLines>,
     /// The plant whose tags are mounted, if there is one.
     pub plant: Option<PlantOptions>,
     /// Feeds of exchanges that the hub reads from ([`crate::Inputs`]).
@@ -124,6 +127,7 @@ impl Default for HubConfig {
             mailbox_bytes_max: 64 << 20,
             clients_max: 10_000,
             sources: Vec::new(),
+            feed_lines: None,
             plant: None,
             inputs: Vec::new(),
             parameters: Vec::new(),
@@ -238,6 +242,8 @@ pub struct Hub {
     pub(crate) zmq_peers: [AtomicU64; 3],
     /// Requests that the ROUTER socket has answered, and those of them that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
+    /// What was sent in datagrams.
+    pub(crate) broadcast: BroadcastCounters,
     /// Feed clients that were too slow.
     pub(crate) slow_feeds: SlowFeeds,
     /// Sessions of publishers into the hub.
@@ -419,6 +425,7 @@ impl Hub {
             reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
             zmq_peers: Default::default(),
             zmq_requests: Default::default(),
+            broadcast: BroadcastCounters::default(),
             slow_feeds: SlowFeeds::default(),
             publishers: Publishers::default(),
             live_version: AtomicU64::new(0),

@@ -1,4 +1,5 @@
-//! Exchange feeds that the hub reads by itself: ITCH over MoldUDP64 and over SoupBinTCP.
+//! Exchange feeds that the hub reads by itself: ITCH over MoldUDP64 and over SoupBinTCP, and native
+//! feeds in datagrams ([`native`]).
 //!
 //! ```text
 //!  lines A, B ─▶ mold::Receiver ─┐
@@ -11,11 +12,13 @@
 
 mod config;
 mod mold;
-mod socket;
+mod native;
 mod soup;
+mod source;
 mod status;
 
 pub use config::{Input, InputError, MoldInput, SoupInput};
+pub use source::{FeedLines, FeedSource};
 pub(crate) use status::{Figures, Status};
 
 use std::sync::Arc;
@@ -60,6 +63,12 @@ impl Inputs {
                     let mold = mold.clone();
                     Box::new(move || mold::run(thread, &mold, sockets))
                 }
+                Input::Native(source) => {
+                    let client = native::open(source);
+                    let client = client.map_err(|error| format!("--source {source}: {error}"))?;
+                    let source = source.clone();
+                    Box::new(move || native::run(thread, &source, client))
+                }
                 Input::Soup(soup) => {
                     let soup = soup.clone();
                     Box::new(move || soup::run(thread, &soup))
@@ -84,7 +93,7 @@ impl Drop for Inputs {
     }
 }
 
-/// What both kinds of inputs have.
+/// What all kinds of inputs have.
 struct Thread {
     hub: Arc<Hub>,
     number: usize,
@@ -151,6 +160,15 @@ impl Thread {
         take(&mut follower);
         let news = batch.finish();
         self.publish(news);
+    }
+
+    /// The same without books: `take` is given the batch, and whether its topics are stale.
+    fn batch_with(&mut self, take: impl FnOnce(&mut Batch<'_>, &mut bool) -> bool) -> bool {
+        let mut batch = self.ingest.begin(unix_ns());
+        let more = take(&mut batch, &mut self.is_stale);
+        let news = batch.finish();
+        self.publish(news);
+        more
     }
 
     /// The feed is over or silent: its topics are stale until it is back.

@@ -18,7 +18,9 @@ pub use application::{HubLane, port};
 mod attention;
 
 mod board;
+mod broadcast;
 pub use board::{Board, BoardFull, MARKET_PREFIX, Topic};
+pub use broadcast::LinesOut;
 
 mod clients;
 pub use clients::{Client, Clients, Labels};
@@ -46,7 +48,7 @@ pub use hub::{Hub, HubConfig, Mail, unix_ns};
 mod hot;
 
 mod inputs;
-pub use inputs::{Input, InputError, Inputs, MoldInput, SoupInput};
+pub use inputs::{FeedLines, FeedSource, Input, InputError, Inputs, MoldInput, SoupInput};
 
 mod ingest;
 pub use ingest::IngestCounters;

@@ -1,12 +1,14 @@
 //! Settings of the hub: file, then environment, then command line, the later one wins.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::Deserialize;
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
-use tidewire_hub::{Input, InputError};
+use tidewire_hub::{FeedSource, Input, InputError};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -58,6 +60,7 @@ struct File {
     zmq_curve_clients: Option<PathBuf>,
     feed: Option<String>,
     feed_slow: Option<FeedSlow>,
+    feed_udp: Option<String>,
     databento: Option<String>,
     databento_key: Option<String>,
     admin: Option<String>,
@@ -128,9 +131,21 @@ impl Config {
             source = file
                 .source
                 .iter()
-                .map(|text| parse_endpoint(text, &place, "source"))
+                .map(|text| parse::<FeedSource>(text, &place, "source"))
                 .collect::<Result<_, _>>()?;
         }
+        // Datagrams are read by a thread of their own.
+        let (native, source) = source.into_iter().partition(FeedSource::has_lines);
+        let native: Vec<FeedSource> = native;
+        let mut inputs = inputs(options, &file, &place)?;
+        inputs.extend(native.into_iter().map(Input::Native));
+        let feed_udp = match (&options.feed_udp, &file.feed_udp) {
+            (Some(lines), _) => Some(lines.clone()),
+            (None, text) => text
+                .as_ref()
+                .map(|text| parse(text, &place, "feed-udp"))
+                .transpose()?,
+        };
         let lanes = options.lanes.or(file.lanes).map_or_else(cores, usize::from);
         if !(1..=64).contains(&lanes) {
             return Err(Failure::usage(format!(
@@ -150,7 +165,8 @@ impl Config {
             sources: source,
             plant: plant::options(&options.plant, &file.mx, &place)?,
             databento_key,
-            inputs: inputs(options, &file, &place)?,
+            inputs,
+            feed_lines: feed_udp,
             pinned: pin,
             feed_slow: options
                 .feed_slow
@@ -357,6 +373,10 @@ fn read_file(path: &Path) -> Result<File, Failure> {
 }
 
 fn parse_endpoint(text: &str, place: &str, name: &str) -> Result<Endpoint, Failure> {
+    parse(text, place, name)
+}
+
+fn parse<T: FromStr<Err: Display>>(text: &str, place: &str, name: &str) -> Result<T, Failure> {
     text.parse()
         .map_err(|error| Failure::usage(format!("{place}: {name} = '{text}': {error}")))
 }

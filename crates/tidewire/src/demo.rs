@@ -92,7 +92,7 @@ impl Feed {
             .map_err(|error| Failure::running(format!("{error} (hub at {})", addresses.feed)))?;
         let hub = exchange_hub(&options.market)?;
         let simulation = Simulation::start(&options.market, hub, listener, true)?;
-        config.hub.sources.push(simulation.endpoint.clone());
+        config.hub.sources.extend(simulation.source());
         Ok(Feed::Simulated(simulation))
     }
 

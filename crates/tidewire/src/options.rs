@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_hub::{MoldInput, SoupInput};
+use tidewire_hub::{FeedLines, FeedSource, MoldInput, SoupInput};
 use tidewire_lane::{Endpoint, EndpointError};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
@@ -116,14 +116,20 @@ pub(crate) struct ServeOptions {
     /// Metrics for Prometheus over HTTP, at /metrics [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN")]
     pub(crate) admin: Option<Endpoint>,
-    /// A native feed to read; may be given several times (separated by commas in the environment).
+    /// Send the native feed in datagrams as well: GROUP:PORT, a second line behind a +, and
+    /// @INTERFACE for multicast [default: none].
+    #[arg(long, value_name = "LINES", env = "TIDEWIRE_FEED_UDP")]
+    pub(crate) feed_udp: Option<FeedLines>,
+    /// A native feed to read: HOST:PORT; +HOST:PORT behind it is a second input of the same
+    /// session, +udp://GROUP:PORT (one or two) where its stream comes in datagrams, @INTERFACE
+    /// for multicast; may be given several times (separated by commas in the environment).
     #[arg(
         long,
         value_name = "ADDR",
         env = "TIDEWIRE_SOURCE",
         value_delimiter = ','
     )]
-    pub(crate) source: Vec<Endpoint>,
+    pub(crate) source: Vec<FeedSource>,
     /// A plant.
     #[command(flatten)]
     pub(crate) plant: PlantArguments,
@@ -216,6 +222,10 @@ pub(crate) struct SimulateOptions {
     /// Where the exchange serves its feed.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9870")]
     pub(crate) feed: Endpoint,
+    /// Send the feed in datagrams as well: GROUP:PORT, a second line behind a +, and @INTERFACE
+    /// for multicast; faults are put into each line.
+    #[arg(long, value_name = "LINES")]
+    pub(crate) feed_udp: Option<FeedLines>,
     /// What is traded, and how.
     #[command(flatten)]
     pub(crate) market: MarketOptions,

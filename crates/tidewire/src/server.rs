@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidewire_hub::Inputs;
+use tidewire_hub::LinesOut;
 use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tracing::info;
@@ -283,6 +284,8 @@ fn start_lanes(
     resp: Option<&Endpoint>,
     mut exchange: Option<Exchange>,
 ) -> Result<Lanes<Mail>, Failure> {
+    let mut lines =
+        LinesOut::of(hub).map_err(|error| Failure::usage(format!("--feed-udp: {error}")))?;
     let lane_config = LaneConfig {
         cores,
         // Room beyond the Redis clients: one too many is told so, and feeds and ZeroMQ peers get
@@ -292,7 +295,10 @@ fn start_lanes(
     };
     let (mailboxes, counters) = (hub.mailboxes().clone(), hub.lanes.clone());
     Lanes::start(&lane_config, mailboxes, listeners, counters, |lane| {
-        let application = HubLane::new(hub.clone(), lane, resp);
+        let mut application = HubLane::new(hub.clone(), lane, resp);
+        if let Some(lines) = lines.take() {
+            application = application.with_lines(lines);
+        }
         match exchange.take() {
             Some(exchange) => application.with_exchange(exchange),
             None => application,

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::journal::{Cursor, Everything, PacketOptions};
 use tidewire_feed::simulation::{SimulationConfig, Symbols};
-use tidewire_hub::{Exchange, ExchangeConfig, ExchangeCounters, Hub, HubConfig, Mail, port};
+use tidewire_hub::{
+    Exchange, ExchangeConfig, ExchangeCounters, FeedSource, Hub, HubConfig, Mail, port,
+};
 use tidewire_lane::{Endpoint, Lanes, Listener};
 
 use crate::failure::Failure;
@@ -33,6 +35,7 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
     let config = HubConfig {
         faults: options.fault,
         fault_seed: options.market.seed,
+        feed_lines: options.feed_udp.clone(),
         ..exchange_hub(&options.market)?
     };
     let simulated = Simulation::start(&options.market, config, listener, false)?;
@@ -116,6 +119,11 @@ impl Simulation {
             endpoint,
             symbols: count,
         })
+    }
+
+    /// Where a hub reads it.
+    pub(crate) fn source(&self) -> Option<FeedSource> {
+        self.endpoint.tcp().map(FeedSource::of)
     }
 
     /// Begins trading.

@@ -129,6 +129,8 @@ pub enum Role {
     Subscriber,
     /// Sends a stream to the server.
     Publisher,
+    /// Receives the stream elsewhere, in datagrams: wants snapshots, and what it asks for.
+    Recovery,
 }
 
 /// What a server does for a subscriber that has fallen out of what it keeps.
@@ -169,6 +171,7 @@ impl Login {
         let role = match bytes[28] {
             0 => Role::Subscriber,
             1 => Role::Publisher,
+            2 => Role::Recovery,
             _ => return Err(MessageError::BadValue),
         };
         let slow_policy = match bytes[29] {

@@ -8,6 +8,8 @@ use thiserror::Error;
 use tidewire_feed::itch::midnight_unix_ns;
 use tidewire_lane::Endpoint;
 
+use super::source::FeedSource;
+
 /// An exchange's feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -15,6 +17,8 @@ pub enum Input {
     Mold(MoldInput),
     /// ITCH 5.0 over SoupBinTCP.
     Soup(SoupInput),
+    /// A native feed in datagrams.
+    Native(FeedSource),
 }
 
 impl Input {
@@ -23,6 +27,7 @@ impl Input {
         match self {
             Self::Mold(_) => "mold",
             Self::Soup(_) => "soup",
+            Self::Native(_) => "native",
         }
     }
 }
@@ -75,6 +80,9 @@ pub enum InputError {
     /// More characters than the protocol has room for.
     #[error("'{0}' is longer than {1} characters")]
     TooLong(String, usize),
+    /// More addresses than there are sides.
+    #[error("more than two servers, or two lines")]
+    TooMany,
     /// No day.
     #[error("'{0}' is no date (YYYY-MM-DD)")]
     BadDate(String),
@@ -163,7 +171,7 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
         .filter(|part| !part.is_empty())
 }
 
-fn address(text: &str) -> Result<SocketAddr, InputError> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, InputError> {
     let endpoint: Endpoint = text
         .parse()
         .map_err(|error: tidewire_lane::EndpointError| {

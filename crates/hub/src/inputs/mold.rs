@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use super::Thread;
 use super::config::MoldInput;
-use super::socket::{DATAGRAMS_MAX, Datagrams, connect, listen};
+use tidewire_feed_client::{DATAGRAMS_MAX, Datagrams, connect, listen};
 
 /// Lines A and B, and the socket of requests.
 pub(super) struct Sockets {

@@ -10,7 +10,7 @@ pub(crate) type Status = Mutex<Figures>;
 /// What an input has done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    /// `mold` or `soup`.
+    /// `mold`, `soup` or `native`.
     pub(crate) kind: &'static str,
     pub(crate) session: String,
     pub(crate) is_connected: bool,
@@ -57,7 +57,7 @@ impl fmt::Display for Figures {
             u8::from(*is_connected)
         )?;
         match *kind {
-            "mold" => write!(
+            "mold" | "native" => write!(
                 formatter,
                 ",requests={requests},a_packets={},a_lost={},b_packets={},b_lost={}",
                 a.0, a.1, b.0, b.1

@@ -1,25 +1,21 @@
-//! The native feed's two sides: clients and publishers at the hub's port, and feeds that the hub
-//! itself reads.
+//! Clients and publishers at the hub's port of the native feed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidewire_feed::client::{Client, ClientConfig, Side};
 use tidewire_feed::faults::{FaultInjector, Pause};
 use tidewire_feed::server::{Session as ServerSession, SessionConfig};
-use tidewire_feed::wire::{ClientName, SlowPolicy};
-use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
-use tracing::{debug, info, warn};
+use tidewire_feed::wire::SlowPolicy;
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tracing::debug;
 
-use crate::application::port;
-use crate::dialing::Dialing;
 use crate::hub::{Hub, Mail};
 use crate::ingest::Ingest;
 use crate::publication::Publication;
 use crate::publishers::{Busy, ParkedPublisher};
 
 /// News that a batch of ingest leaves: what to publish, and on which lanes (one bit each).
-type News = (Publication, u64);
+pub(crate) type News = (Publication, u64);
 
 /// What has become of feed clients that were too slow; every field only grows.
 #[derive(Debug, Default)]
@@ -292,132 +288,5 @@ impl Faults {
     }
 }
 
-/// A native feed that the hub reads, over all its connections.
-#[derive(Debug)]
-pub(crate) struct Source {
-    number: usize,
-    dialing: Dialing,
-    client: Client,
-    ingest: Ingest,
-    /// Its topics are marked stale.
-    stale: bool,
-}
-
-impl Source {
-    pub(crate) fn new(hub: Arc<Hub>, number: usize, endpoint: Endpoint) -> Self {
-        let name = ClientName::truncated("tidewire");
-        let mut client = Client::new(ClientConfig {
-            name,
-            ..ClientConfig::default()
-        });
-        // One pattern is far below every limit.
-        let _ = client.subscribe("*");
-        let source = hub.next_source_number() as u32;
-        Self {
-            number,
-            dialing: Dialing::new(endpoint, port::SOURCE, RETRY_NS_MIN),
-            client,
-            ingest: Ingest::new(hub, source),
-            stale: false,
-        }
-    }
-
-    pub(crate) fn number(&self) -> usize {
-        self.number
-    }
-
-    pub(crate) fn connection(&self) -> Option<ConnectionId> {
-        self.dialing.connection()
-    }
-
-    pub(crate) fn publish_latency(&mut self) {
-        self.ingest.publish_latency();
-    }
-
-    pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
-        info!(source = %self.dialing.endpoint(), "connected");
-        self.dialing.connected();
-        self.client.connected(Side::A, context.now_ns());
-        self.flush(context, id);
-    }
-
-    pub(crate) fn received(
-        &mut self,
-        context: &mut Context<Mail>,
-        id: ConnectionId,
-        input: &[u8],
-    ) -> (usize, News) {
-        let mut batch = self.ingest.begin(crate::hub::unix_ns());
-        if std::mem::take(&mut self.stale) {
-            batch.mark_stale(false);
-        }
-        let result = self
-            .client
-            .receive(Side::A, input, context.now_ns(), &mut batch);
-        let news = batch.finish();
-        self.flush(context, id);
-        match result {
-            Ok(consumed) => {
-                if consumed > 0 {
-                    self.dialing.answered();
-                }
-                (consumed, news)
-            }
-            Err(error) => {
-                warn!(source = %self.dialing.endpoint(), %error, "reconnecting");
-                context.close(id, CloseReason::Requested);
-                (input.len(), news)
-            }
-        }
-    }
-
-    pub(crate) fn closed(&mut self, context: &Context<Mail>, reason: CloseReason) -> News {
-        self.client.disconnected(Side::A);
-        if self.dialing.closed(context.now_ns(), reason) {
-            self.stale = true;
-            return self.ingest.lose(context.unix_ns());
-        }
-        (Publication::default(), 0)
-    }
-
-    /// Connects if it is time, and does what the protocol's deadlines ask for.
-    pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> News {
-        let now_ns = context.now_ns();
-        let nothing = (Publication::default(), 0);
-        let Some(id) = self.dialing.turn(context) else {
-            return nothing;
-        };
-        if self.client.deadline_ns() > now_ns {
-            return nothing;
-        }
-        let mut batch = self.ingest.begin(context.unix_ns());
-        self.client.handle_timeout(now_ns, &mut batch);
-        let news = batch.finish();
-        self.flush(context, id);
-        // An overloaded lane may not have read yet what has come.
-        if self.client.is_silent(Side::A, now_ns) && !context.has_unread(id) {
-            warn!(source = %self.dialing.endpoint(), "silent: reconnecting");
-            context.close(id, CloseReason::Requested);
-        }
-        news
-    }
-
-    pub(crate) fn deadline_ns(&self) -> u64 {
-        match self.dialing.standing() {
-            Some(_) => self.client.deadline_ns(),
-            None => self.dialing.deadline_ns(),
-        }
-    }
-
-    fn flush(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
-        if self.client.has_outgoing(Side::A)
-            && let Some(out) = context.out(id)
-        {
-            self.client.drain_outgoing(Side::A, out.buffer());
-        }
-    }
-}
-
 /// Bytes produced at a time, between two looks at the outbox.
 const PRODUCE_BYTES: usize = 256 * 1024;
-const RETRY_NS_MIN: u64 = 2_000_000;

@@ -3,6 +3,7 @@
 pub(crate) mod databento;
 pub(crate) mod feed;
 pub(crate) mod resp;
+pub(crate) mod source;
 pub(crate) mod zmq;
 
 /// A connection's protocol state.

@@ -11,7 +11,7 @@ use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::itch::{Books, Generator, GeneratorConfig};
 use tidewire_feed::sequenced::{SessionName, Store};
 use tidewire_feed::wire::{LastValue, Message};
-use tidewire_hub::{Hub, HubConfig, Input, Inputs, MoldInput, port};
+use tidewire_hub::{FeedLines, Hub, HubConfig, Input, MoldInput, port};
 use tidewire_lane::{Endpoint, Listener};
 
 use super::report::{Setting, Table, write_run};
@@ -31,7 +31,15 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let mut cases = Vec::new();
     for (link, faults) in NATIVE {
-        cases.push(native(link, faults, options.messages)?);
+        cases.push(native(link, faults, Inputs::One, options.messages)?);
+    }
+    for (link, inputs) in REDUNDANT {
+        cases.push(native(
+            link,
+            "loss=5%,duplicate=1%,reorder=1%",
+            *inputs,
+            options.messages,
+        )?);
     }
     cases.push(two_lines(options.messages)?);
     let mut table = Table::new(&[
@@ -87,6 +95,22 @@ const NATIVE: &[(&str, &str)] = &[
     ),
 ];
 
+/// Two ways at once to the same stream of the native feed.
+const REDUNDANT: &[(&str, Inputs)] = &[
+    ("two TCP inputs, each losing 5 %", Inputs::Two),
+    ("two lines of datagrams, each losing 5 %", Inputs::Lines),
+];
+
+/// How a hub reads a native feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inputs {
+    One,
+    /// Two connections.
+    Two,
+    /// Two multicast groups, and a connection for what both have lost.
+    Lines,
+}
+
 #[derive(Debug, Serialize)]
 struct Run {
     setting: Setting,
@@ -115,7 +139,12 @@ impl Case {
 }
 
 /// An exchange and a hub that reads it.
-fn native(link: &'static str, faults: &str, messages: u64) -> Result<Case, Failure> {
+fn native(
+    link: &'static str,
+    faults: &str,
+    inputs: Inputs,
+    messages: u64,
+) -> Result<Case, Failure> {
     let plan: FaultPlan = faults
         .parse()
         .map_err(|error| Failure::running(format!("{faults}: {error}")))?;
@@ -128,16 +157,38 @@ fn native(link: &'static str, faults: &str, messages: u64) -> Result<Case, Failu
     let local = Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into());
     let listener =
         Listener::bind(&local, port::FEED).map_err(|error| Failure::running(error.to_string()))?;
+    let lines = match inputs {
+        Inputs::Lines => free_ports().map_err(failed("lines"))?,
+        _ => [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); 3],
+    };
+    let groups = [1, 2].map(|last| SocketAddr::from(([239, 255, 0, last], lines[0].port())));
     let config = HubConfig {
         faults: Some(plan),
+        feed_lines: (inputs == Inputs::Lines).then(|| FeedLines {
+            lines: groups.to_vec(),
+            interface: Ipv4Addr::LOCALHOST,
+        }),
         ..exchange_hub(&market)?
     };
     let exchange = Simulation::start(&market, config, listener, true)?;
-    let config = HubConfig {
-        sources: vec![exchange.endpoint.clone()],
-        ..HubConfig::default()
-    };
+    let mut source = exchange
+        .source()
+        .ok_or_else(|| Failure::running("the exchange has no TCP address"))?;
+    let mut config = HubConfig::default();
+    match inputs {
+        Inputs::One => config.sources.push(source),
+        Inputs::Two => {
+            source.b = Some(source.a);
+            config.sources.push(source);
+        }
+        Inputs::Lines => {
+            source.lines = groups.map(Some);
+            source.interface = Ipv4Addr::LOCALHOST;
+            config.inputs.push(Input::Native(source));
+        }
+    }
     let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
+    let threads = tidewire_hub::Inputs::start(&hub, &[]).map_err(Failure::running)?;
     while hub.board.topics().len() < exchange.symbols {
         exchange.check()?;
         std::thread::sleep(Duration::from_millis(1));
@@ -169,7 +220,15 @@ fn native(link: &'static str, faults: &str, messages: u64) -> Result<Case, Failu
         value(&exchange.hub) != value(&hub)
     };
     let wrong_values = exchange.hub.board.topics().iter().filter(wrong).count() as u64;
-    let case = case(link, sent, &hub, accepted.saturating_sub(1), wrong_values);
+    let first = if inputs == Inputs::Two { 2 } else { 1 };
+    let case = case(
+        link,
+        sent,
+        &hub,
+        accepted.saturating_sub(first),
+        wrong_values,
+    );
+    drop(threads);
     lanes.stop();
     exchange.stop();
     Ok(case)
@@ -194,7 +253,7 @@ fn two_lines(messages: u64) -> Result<Case, Failure> {
         ..HubConfig::default()
     };
     let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
-    let inputs = Inputs::start(&hub, &[]).map_err(Failure::running)?;
+    let inputs = tidewire_hub::Inputs::start(&hub, &[]).map_err(Failure::running)?;
     let mut day = Generator::new(GeneratorConfig {
         messages,
         ..GeneratorConfig::default()

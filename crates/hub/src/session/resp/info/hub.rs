@@ -58,6 +58,10 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_gaps", read(&ingest.gaps));
     line(out, "feed_recovered_messages", read(&ingest.recovered));
     line(out, "feed_lost_messages", read(&ingest.lost));
+    if hub.config.feed_lines.is_some() {
+        line(out, "feed_datagram_packets", read(&hub.broadcast.packets));
+        line(out, "feed_datagrams_refused", read(&hub.broadcast.refused));
+    }
     let slow = &hub.slow_feeds;
     line(out, "feed_conflated_messages", read(&slow.conflated));
     line(out, "feed_dropped_messages", read(&slow.dropped));

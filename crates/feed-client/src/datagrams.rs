@@ -6,14 +6,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// Datagrams taken at once: what one look at the sockets brings is one batch.
-pub(super) const DATAGRAMS_MAX: usize = 64;
+pub const DATAGRAMS_MAX: usize = 64;
 /// Room for a datagram: jumbo frames.
 const DATAGRAM_BYTES_MAX: usize = 9_216;
 /// What the kernel is asked to keep of a line; it gives what it allows.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 
 /// Listens on an address; joins it if it is a multicast group.
-pub(super) fn listen(address: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
+///
+/// # Errors
+/// Those of the system.
+pub fn listen(address: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -40,7 +43,10 @@ pub(super) fn listen(address: SocketAddr, interface: Ipv4Addr) -> io::Result<Udp
 }
 
 /// A socket to ask a server with, of the same family as its address.
-pub(super) fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
+///
+/// # Errors
+/// Those of the system.
+pub fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -52,13 +58,21 @@ pub(super) fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 /// Datagrams as they were received, with the number of their socket.
-pub(super) struct Datagrams {
+#[derive(Debug)]
+pub struct Datagrams {
     bytes: Box<[u8]>,
     taken: Vec<(usize, usize)>,
 }
 
+impl Default for Datagrams {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Datagrams {
-    pub(super) fn new() -> Self {
+    /// Room for [`DATAGRAMS_MAX`] of them.
+    pub fn new() -> Self {
         Self {
             bytes: vec![0; DATAGRAMS_MAX * DATAGRAM_BYTES_MAX].into(),
             taken: Vec::with_capacity(DATAGRAMS_MAX),
@@ -66,12 +80,12 @@ impl Datagrams {
     }
 
     /// Forgets what was taken.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.taken.clear();
     }
 
     /// Takes what a socket has, up to `limit` datagrams; whether there may be more.
-    pub(super) fn take(&mut self, number: usize, socket: &UdpSocket, limit: usize) -> bool {
+    pub fn take(&mut self, number: usize, socket: &UdpSocket, limit: usize) -> bool {
         for _ in 0..limit {
             let start = self.taken.len() * DATAGRAM_BYTES_MAX;
             let Some(room) = self.bytes.get_mut(start..start + DATAGRAM_BYTES_MAX) else {
@@ -87,12 +101,13 @@ impl Datagrams {
         true
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing was taken.
+    pub fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 
     /// What was taken.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let starts = (0..).step_by(DATAGRAM_BYTES_MAX);
         let taken = self.taken.iter().zip(starts);
         taken.map(|(&(number, length), start)| (number, &self.bytes[start..start + length]))

@@ -1,0 +1,263 @@
+//! A client of the native feed (`docs/feed-protocol.md`): give it addresses and patterns, and it
+//! stays connected, logs in, resumes where the stream stopped, and asks for what is missing.
+//!
+//! The machines are those of `tidewire-feed`; here they get their sockets and their clock. There
+//! is no thread: whoever owns the client waits and turns it.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tidewire_feed::client::{Gap, Sink};
+//! use tidewire_feed::wire::{LastValue, Message};
+//! use tidewire_feed_client::{FeedClient, FeedClientConfig};
+//!
+//! struct Print;
+//!
+//! impl Sink for Print {
+//!     fn message(&mut self, sequence: u64, message: &Message) {
+//!         println!("{sequence}: {message:?}");
+//!     }
+//!     fn snapshot_record(&mut self, as_of: u64, record: &LastValue) {
+//!         println!("as of {as_of}: {record:?}");
+//!     }
+//!     fn gap(&mut self, gap: Gap) {
+//!         eprintln!("{gap:?}");
+//!     }
+//! }
+//!
+//! let mut client = FeedClient::new(FeedClientConfig::of("127.0.0.1:9876".parse()?))?;
+//! client.subscribe("*")?;
+//! loop {
+//!     client.wait(Duration::from_millis(100));
+//!     while client.turn(&mut Print) {}
+//!     while let Some(change) = client.next_change() {
+//!         eprintln!("{change:?}");
+//!     }
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Two addresses are two inputs of one stream: what one of them loses the other brings. With
+//! datagram lines the stream comes over UDP (unicast or multicast), and the connections bring
+//! snapshots and what both lines have lost.
+
+mod datagrams;
+mod link;
+
+pub use datagrams::{DATAGRAMS_MAX, Datagrams, connect, listen};
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tidewire_feed::client::{BackOff, Client, ClientConfig, Side, Sink, SubscribeError};
+
+use link::Link;
+
+/// What a client is set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedClientConfig {
+    /// The server, or input A of two.
+    pub a: SocketAddr,
+    /// Input B: another server of the same session.
+    pub b: Option<SocketAddr>,
+    /// Where the stream comes in datagrams, if it does: lines A and B.
+    pub lines: [Option<SocketAddr>; 2],
+    /// The local address whose network multicast comes from.
+    pub interface: Ipv4Addr,
+    /// The machine's own settings.
+    pub client: ClientConfig,
+    /// When to connect again.
+    pub back_off: BackOff,
+}
+
+impl FeedClientConfig {
+    /// Of one server, over TCP.
+    pub fn of(address: SocketAddr) -> FeedClientConfig {
+        FeedClientConfig {
+            a: address,
+            b: None,
+            lines: [None; 2],
+            interface: Ipv4Addr::UNSPECIFIED,
+            client: ClientConfig::default(),
+            back_off: BackOff::default(),
+        }
+    }
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A connection is being made.
+    Connecting(Side),
+    /// It stands, and the login is on its way.
+    Connected(Side),
+    /// It is over, or was not made; it will be tried again.
+    Ended(Side, Ending),
+}
+
+/// Why a connection is over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Ending {
+    /// The system says why.
+    #[error("{}", io::Error::from(*.0))]
+    System(io::ErrorKind),
+    /// It took too long.
+    #[error("it does not answer")]
+    NoAnswer,
+    /// The server has closed it.
+    #[error("it closed the connection")]
+    Closed,
+    /// Nothing came for three heartbeat intervals.
+    #[error("it has fallen silent")]
+    Silent,
+    /// What came was not the protocol.
+    #[error(transparent)]
+    Protocol(#[from] tidewire_feed::client::ReceiveError),
+}
+
+/// A subscriber of a stream, over all its connections.
+#[derive(Debug)]
+pub struct FeedClient {
+    client: Client,
+    links: Vec<Link>,
+    lines: Vec<UdpSocket>,
+    datagrams: Option<Datagrams>,
+    changes: VecDeque<Change>,
+    started: Instant,
+}
+
+impl FeedClient {
+    /// A client that connects with its first turn.
+    ///
+    /// # Errors
+    /// A line that cannot be listened on.
+    pub fn new(config: FeedClientConfig) -> io::Result<FeedClient> {
+        let lines = config.lines.into_iter().flatten();
+        let lines: Vec<UdpSocket> = lines
+            .map(|line| listen(line, config.interface))
+            .collect::<io::Result<_>>()?;
+        let addresses = [(Side::A, Some(config.a)), (Side::B, config.b)];
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH);
+        let seed = seed.map_or(0, |time| time.as_nanos() as u64) ^ u64::from(std::process::id());
+        let links = addresses
+            .into_iter()
+            .filter_map(|(side, address)| Some(Link::new(side, address?, config.back_off, seed)));
+        Ok(FeedClient {
+            links: links.collect(),
+            client: Client::new(ClientConfig {
+                datagrams: !lines.is_empty(),
+                ..config.client
+            }),
+            datagrams: (!lines.is_empty()).then(Datagrams::new),
+            lines,
+            changes: VecDeque::new(),
+            started: Instant::now(),
+        })
+    }
+
+    /// Adds a subscription, now and at every later login.
+    ///
+    /// # Errors
+    /// A pattern that cannot be asked for.
+    pub fn subscribe(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        self.client.subscribe(pattern)
+    }
+
+    /// Takes a subscription back; says whether it was there.
+    pub fn unsubscribe(&mut self, pattern: &str) -> bool {
+        self.client.unsubscribe(pattern)
+    }
+
+    /// The machine: sequences and counters.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Whether a connection of this side stands.
+    pub fn is_connected(&self, side: Side) -> bool {
+        let mut links = self.links.iter();
+        links.any(|link| link.side() == side && link.is_standing())
+    }
+
+    /// Connections made so far.
+    pub fn connections(&self) -> u64 {
+        self.links.iter().map(Link::connections).sum()
+    }
+
+    /// What became of connections since it was last asked.
+    pub fn next_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    /// Waits until there is something to do, so long at most.
+    pub fn wait(&self, at_most: Duration) {
+        let mut descriptors = Vec::with_capacity(self.links.len() + self.lines.len());
+        for line in &self.lines {
+            descriptors.push(PollFd::from_borrowed_fd(line.as_fd(), PollFlags::IN));
+        }
+        descriptors.extend(self.links.iter().filter_map(Link::watched));
+        let mut deadlines = self.links.iter().map(|link| link.deadline_ns(&self.client));
+        let due_ns = deadlines.by_ref().min().unwrap_or(u64::MAX);
+        let wait = Duration::from_nanos(due_ns.saturating_sub(self.now_ns())).min(at_most);
+        let timeout = Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // A signal ends the wait early, and that is all.
+        let _ = poll(&mut descriptors, Some(&timeout));
+    }
+
+    /// Connects, sends and receives what is due, without waiting; whether there may be more.
+    pub fn turn<S: Sink>(&mut self, sink: &mut S) -> bool {
+        let now_ns = self.now_ns();
+        let mut more = self.take_datagrams(now_ns, sink);
+        if self.client.deadline_ns() <= now_ns {
+            self.client.handle_timeout(now_ns, sink);
+        }
+        let Self {
+            client,
+            links,
+            changes,
+            ..
+        } = self;
+        for link in links {
+            more |= link.turn(client, now_ns, sink, changes);
+        }
+        while self.changes.len() > CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        more
+    }
+
+    fn take_datagrams<S: Sink>(&mut self, now_ns: u64, sink: &mut S) -> bool {
+        let Some(datagrams) = &mut self.datagrams else {
+            return false;
+        };
+        datagrams.clear();
+        let mut more = false;
+        let limit = DATAGRAMS_MAX / self.lines.len();
+        for (number, line) in self.lines.iter().enumerate() {
+            more |= datagrams.take(number, line, limit);
+        }
+        for (number, datagram) in datagrams.iter() {
+            // What is no packet is no word of the server: anybody can send a datagram.
+            let _ = self
+                .client
+                .receive_datagram(Side::ALL[number.min(1)], datagram, now_ns, sink);
+        }
+        more
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+}
+
+/// Changes kept for somebody who never asks.
+const CHANGES_MAX: usize = 64;

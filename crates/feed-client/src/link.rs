@@ -1,0 +1,194 @@
+//! One connection of a client.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use tidewire_feed::client::{BackOff, Client, Connector, Side, Sink, Step};
+
+use crate::{Change, Ending};
+
+/// A side's connection, made again whenever it ends.
+#[derive(Debug)]
+pub(crate) struct Link {
+    address: SocketAddr,
+    connector: Connector,
+    /// It stands, or is being made.
+    stream: Option<TcpStream>,
+    input: Vec<u8>,
+    out: Vec<u8>,
+    chunk: Box<[u8]>,
+}
+
+impl Link {
+    pub(crate) fn new(side: Side, address: SocketAddr, back_off: BackOff, seed: u64) -> Link {
+        Link {
+            address,
+            connector: Connector::new(side, back_off, seed ^ side as u64),
+            stream: None,
+            input: Vec::new(),
+            out: Vec::new(),
+            chunk: vec![0; CHUNK_BYTES].into(),
+        }
+    }
+
+    pub(crate) fn side(&self) -> Side {
+        self.connector.side()
+    }
+
+    pub(crate) fn is_standing(&self) -> bool {
+        self.connector.is_standing()
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.connector.connections()
+    }
+
+    pub(crate) fn deadline_ns(&self, client: &Client) -> u64 {
+        self.connector.deadline_ns(client)
+    }
+
+    /// What to wait for.
+    pub(crate) fn watched(&self) -> Option<PollFd<'_>> {
+        let stream = self.stream.as_ref()?;
+        let flags = match (self.is_standing(), self.out.is_empty()) {
+            (false, _) => PollFlags::OUT,
+            (true, true) => PollFlags::IN,
+            (true, false) => PollFlags::IN | PollFlags::OUT,
+        };
+        Some(PollFd::from_borrowed_fd(stream.as_fd(), flags))
+    }
+
+    /// Does what is due; whether there may be more to receive.
+    pub(crate) fn turn<S: Sink>(
+        &mut self,
+        client: &mut Client,
+        now_ns: u64,
+        sink: &mut S,
+        changes: &mut VecDeque<Change>,
+    ) -> bool {
+        match self.step(client, now_ns, sink, changes) {
+            Ok(more) => more,
+            Err(ending) => {
+                self.stream = None;
+                self.input.clear();
+                self.out.clear();
+                self.connector.ended(client, now_ns);
+                changes.push_back(Change::Ended(self.side(), ending));
+                false
+            }
+        }
+    }
+
+    fn step<S: Sink>(
+        &mut self,
+        client: &mut Client,
+        now_ns: u64,
+        sink: &mut S,
+        changes: &mut VecDeque<Change>,
+    ) -> Result<bool, Ending> {
+        let side = self.side();
+        if self.connector.step(client, now_ns) == Step::Connect {
+            changes.push_back(Change::Connecting(side));
+            self.connector.connecting(now_ns);
+            self.stream = Some(begin(self.address).map_err(system)?);
+        }
+        let Some(stream) = &self.stream else {
+            return Ok(false);
+        };
+        if !self.is_standing() {
+            if let Some(error) = stream.take_error().map_err(system)? {
+                return Err(system(error));
+            }
+            if stream.peer_addr().is_err() {
+                return match self.connector.step(client, now_ns) {
+                    Step::GiveUp => Err(Ending::NoAnswer),
+                    _ => Ok(false),
+                };
+            }
+            self.connector.connected(client, now_ns);
+            changes.push_back(Change::Connected(side));
+        }
+        let more = self.receive(client, now_ns, sink)?;
+        self.send(client)?;
+        if self.connector.step(client, now_ns) == Step::Silent {
+            return Err(Ending::Silent);
+        }
+        Ok(more)
+    }
+
+    /// Takes what has come, a bounded number of times.
+    fn receive<S: Sink>(
+        &mut self,
+        client: &mut Client,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<bool, Ending> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(false);
+        };
+        for _ in 0..READS_MAX {
+            let count = match stream.read(&mut self.chunk) {
+                Ok(0) => return Err(Ending::Closed),
+                Ok(count) => count,
+                Err(error) if is_temporary(&error) => return Ok(false),
+                Err(error) => return Err(system(error)),
+            };
+            let fresh = &self.chunk[..count];
+            if self.input.is_empty() {
+                let used = self.connector.received(client, fresh, now_ns, sink)?;
+                self.input.extend_from_slice(&fresh[used..]);
+            } else {
+                self.input.extend_from_slice(fresh);
+                let used = self.connector.received(client, &self.input, now_ns, sink)?;
+                self.input.drain(..used);
+            }
+        }
+        Ok(true)
+    }
+
+    fn send(&mut self, client: &mut Client) -> Result<(), Ending> {
+        client.drain_outgoing(self.connector.side(), &mut self.out);
+        let Some(stream) = &mut self.stream else {
+            return Ok(());
+        };
+        while !self.out.is_empty() {
+            match stream.write(&self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(error) if is_temporary(&error) => break,
+                Err(error) => return Err(system(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Begins a connection, and does not wait for it.
+fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn system(error: io::Error) -> Ending {
+    Ending::System(error.kind())
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+const CHUNK_BYTES: usize = 256 * 1024;
+const READS_MAX: usize = 16;

@@ -1,0 +1,229 @@
+//! When a client connects, gives up, and connects again.
+
+use super::{Client, ReceiveError, Side, Sink};
+
+/// How long a client waits before it connects again, and how long it waits for a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct BackOff {
+    /// Delay after the first failure; doubles with each further one.
+    pub delay_ns_first: u64,
+    /// Longest delay.
+    pub delay_ns_max: u64,
+    /// How long a connection may take to be made.
+    pub connect_ns_max: u64,
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        BackOff {
+            delay_ns_first: 2_000_000,
+            delay_ns_max: 2_000_000_000,
+            // The kernel alone would ask a machine that is off for two minutes.
+            connect_ns_max: 5_000_000_000,
+        }
+    }
+}
+
+/// What is to be done now about one side's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing until [`Connector::deadline_ns`].
+    Wait,
+    /// Begin a connection, then call [`Connector::connecting`], or [`Connector::ended`] where not
+    /// even that is possible.
+    Connect,
+    /// The connection does not come about: close it, then call [`Connector::ended`].
+    GiveUp,
+    /// The server says nothing any more: close it, then call [`Connector::ended`]; unless there
+    /// are bytes that were not received yet.
+    Silent,
+}
+
+/// The connection of one [`Side`] of a [`Client`]: back-off with jitter, login, resumption.
+///
+/// ```text
+///          ┌──────────── ended ◀──────────────┐
+///   waiting ─ Connect ▶ connecting ─ connected ▶ standing: received, Client::drain_outgoing
+/// ```
+#[derive(Debug)]
+pub struct Connector {
+    side: Side,
+    back_off: BackOff,
+    state: State,
+    failures: u32,
+    /// Connections that stood.
+    connections: u64,
+    random: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting { until_ns: u64 },
+    Connecting { until_ns: u64 },
+    Standing,
+}
+
+impl Connector {
+    /// Of a side that connects at once. Clients with different seeds do not come back in step
+    /// when the server that they all had is there again.
+    pub fn new(side: Side, back_off: BackOff, seed: u64) -> Connector {
+        Connector {
+            side,
+            back_off,
+            state: State::Waiting { until_ns: 0 },
+            failures: 0,
+            connections: 0,
+            random: seed,
+        }
+    }
+
+    /// What is to be done now.
+    pub fn step(&self, client: &Client, now_ns: u64) -> Step {
+        match self.state {
+            State::Waiting { until_ns } if now_ns >= until_ns => Step::Connect,
+            State::Connecting { until_ns } if now_ns >= until_ns => Step::GiveUp,
+            State::Standing if client.is_silent(self.side, now_ns) => Step::Silent,
+            _ => Step::Wait,
+        }
+    }
+
+    /// A connection is on its way.
+    pub fn connecting(&mut self, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(self.back_off.connect_ns_max);
+        self.state = State::Connecting { until_ns };
+    }
+
+    /// The connection stands: the client logs in, and resumes where the stream stopped.
+    pub fn connected(&mut self, client: &mut Client, now_ns: u64) {
+        self.state = State::Standing;
+        self.connections += 1;
+        client.connected(self.side, now_ns);
+    }
+
+    /// As [`Client::receive`].
+    pub fn received<S: Sink>(
+        &mut self,
+        client: &mut Client,
+        input: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<usize, ReceiveError> {
+        let used = client.receive(self.side, input, now_ns, sink)?;
+        // Only now it is a feed that answers; a wrong port is not asked without a pause.
+        self.failures *= u32::from(used == 0);
+        Ok(used)
+    }
+
+    /// The connection is over, or was not made; whether it had stood.
+    pub fn ended(&mut self, client: &mut Client, now_ns: u64) -> bool {
+        let stood = self.is_standing();
+        client.disconnected(self.side);
+        let until_ns = now_ns.saturating_add(self.delay_ns());
+        self.state = State::Waiting { until_ns };
+        self.failures = self.failures.saturating_add(1);
+        stood
+    }
+
+    /// When to call [`Connector::step`] although nothing happened.
+    pub fn deadline_ns(&self, client: &Client) -> u64 {
+        match self.state {
+            State::Waiting { until_ns } | State::Connecting { until_ns } => until_ns,
+            State::Standing => client.deadline_ns(),
+        }
+    }
+
+    /// Which side it is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Whether a connection stands.
+    pub fn is_standing(&self) -> bool {
+        self.state == State::Standing
+    }
+
+    /// Connections that stood, this one included.
+    pub fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    /// At once at first, then doubling, the second half of it by chance.
+    fn delay_ns(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.random ^ self.random >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
+        let delay_ns = self
+            .back_off
+            .delay_ns_first
+            .saturating_mul(1 << self.failures.min(16))
+            .min(self.back_off.delay_ns_max);
+        delay_ns / 2 + mixed % (delay_ns / 2 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{ClientConfig, NullSink};
+    use crate::wire::{Control, LoginAccepted, PacketWriter};
+
+    #[test]
+    fn connections_are_tried_soon_at_first_and_ever_more_seldom_with_jitter() {
+        let mut client = Client::new(ClientConfig::default());
+        let mut one = Connector::new(Side::A, BackOff::default(), 1);
+        let mut other = Connector::new(Side::A, BackOff::default(), 2);
+        let (mut delays_ns, mut now_ns) = (Vec::new(), 1);
+        for _ in 0..20 {
+            assert_eq!(one.step(&client, now_ns), Step::Connect);
+            one.connecting(now_ns);
+            assert_eq!(one.step(&client, now_ns), Step::Wait);
+            assert!(!one.ended(&mut client, now_ns));
+            other.ended(&mut client, now_ns);
+            assert_ne!(one.deadline_ns(&client), other.deadline_ns(&client));
+            delays_ns.push(one.deadline_ns(&client) - now_ns);
+            now_ns = one.deadline_ns(&client);
+        }
+        assert!(delays_ns[0] <= BackOff::default().delay_ns_first);
+        let max_ns = BackOff::default().delay_ns_max;
+        assert!(delays_ns[19] >= max_ns / 2 && delays_ns[19] <= max_ns);
+    }
+
+    #[test]
+    fn a_connection_that_does_not_come_about_or_falls_silent_is_given_up() {
+        let mut client = Client::new(ClientConfig::default());
+        let mut connector = Connector::new(Side::A, BackOff::default(), 1);
+        connector.connecting(0);
+        let late_ns = connector.deadline_ns(&client);
+        assert_eq!(connector.step(&client, late_ns), Step::GiveUp);
+        connector.ended(&mut client, late_ns);
+        connector.connecting(late_ns);
+        connector.connected(&mut client, late_ns);
+        assert_eq!(connector.step(&client, late_ns), Step::Wait);
+        let silent_ns = late_ns + 3_000_000_000;
+        assert_eq!(connector.step(&client, silent_ns), Step::Silent);
+        assert!(connector.ended(&mut client, silent_ns), "it had stood");
+    }
+
+    #[test]
+    fn only_a_server_that_answers_ends_the_back_off() {
+        let mut client = Client::new(ClientConfig::default());
+        let mut connector = Connector::new(Side::A, BackOff::default(), 1);
+        for _ in 0..12 {
+            connector.connecting(0);
+            connector.connected(&mut client, 0);
+            connector.ended(&mut client, 0);
+        }
+        assert!(connector.deadline_ns(&client) > 1_000_000_000);
+        connector.connected(&mut client, 0);
+        let mut bytes = Vec::new();
+        let accepted = LoginAccepted {
+            session: 1,
+            heartbeat_interval_ms: 1_000,
+            ..LoginAccepted::default()
+        };
+        PacketWriter::control(&mut bytes, 1, &Control::LoginAccepted(accepted));
+        let used = connector.received(&mut client, &bytes, 0, &mut NullSink);
+        assert_eq!(used, Ok(bytes.len()));
+        connector.ended(&mut client, 0);
+        assert!(connector.deadline_ns(&client) <= BackOff::default().delay_ns_first);
+    }
+}

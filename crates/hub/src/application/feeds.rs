@@ -1,0 +1,104 @@
+//! Feeds in and out: the native feeds that a lane reads, and the clients that follow the journal.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_lane::{ConnectionId, Context};
+
+use super::{HubLane, earlier};
+use crate::hub::Mail;
+use crate::session::Session;
+
+impl HubLane {
+    /// Sends the feed clients what the journal has gained. Returns when one of them wants to be
+    /// looked at again.
+    pub(super) fn serve_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        self.hub.feed_seen(self.lane);
+        let next = self.hub.journal_next.load(Ordering::Acquire);
+        let clients = self.feed_clients.len();
+        if next != self.feed_served {
+            self.feed_served = next;
+            self.feed_left = clients;
+        }
+        let mut deadline_ns = None;
+        if self.hub.config.faults.is_some() {
+            deadline_ns = self.resume_feed_clients(context);
+        }
+        let mut bytes = 0;
+        while self.feed_left > 0 && bytes < FEED_BYTES_A_TURN {
+            self.feed_left -= 1;
+            self.feed_turn = (self.feed_turn + 1) % clients;
+            let id = self.feed_clients[self.feed_turn];
+            let before = context.out_bytes(id);
+            match self.sessions.by_index.get_mut(id.index()) {
+                Some(Some(Session::Databento(session))) => session.produce(&self.hub, context),
+                Some(Some(Session::Feed(session))) => {
+                    session.produce(&self.hub, context);
+                    deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
+                }
+                _ => {}
+            }
+            bytes += context.out_bytes(id).saturating_sub(before);
+        }
+        if self.feed_left > 0 {
+            // The others' turn comes once what was written has left and what came was read.
+            deadline_ns = Some(context.now_ns());
+        }
+        deadline_ns
+    }
+
+    /// Lets go of what faults have held back of feed clients, where the time has come.
+    fn resume_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let mut deadline_ns = None;
+        for &id in &self.feed_clients {
+            let session = self.sessions.by_index.get_mut(id.index());
+            if let Some(Some(Session::Feed(session))) = session {
+                let resume_ns = session.resume_ns(&self.hub, context);
+                if resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
+                    session.produce(&self.hub, context);
+                }
+                deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
+            }
+        }
+        deadline_ns
+    }
+
+    /// A client of the journal has left; whether this lane still is to be told of news in it.
+    pub(super) fn leave_feed(&mut self, id: ConnectionId) {
+        self.feed_clients.retain(|&other| other != id);
+        let serves = !self.feed_clients.is_empty() || self.lines_out.is_some();
+        self.hub.set_feed_lane(self.lane, serves);
+    }
+
+    pub(super) fn turn_sources(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let mut deadline_ns = None;
+        for index in 0..self.sources.len() {
+            let news = self.sources[index].turn(context);
+            self.distribute(context, news);
+            deadline_ns = earlier(deadline_ns, Some(self.sources[index].deadline_ns()));
+        }
+        deadline_ns
+    }
+
+    pub(super) fn source_received(
+        &mut self,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        number: usize,
+        input: &[u8],
+    ) -> usize {
+        let Some(source) = self
+            .sources
+            .iter_mut()
+            .find(|source| source.number() == number)
+        else {
+            return input.len();
+        };
+        let (consumed, news) = source.received(context, id, input);
+        self.distribute(context, news);
+        consumed
+    }
+}
+
+/// Bytes written to feed clients before the lane looks at everybody else again: many that are
+/// behind at once hold up neither its own heartbeats nor its Redis clients.
+const FEED_BYTES_A_TURN: usize = 16 << 20;

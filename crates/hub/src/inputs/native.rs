@@ -1,0 +1,99 @@
+//! A native feed in datagrams, recovered over TCP, on a thread.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tidewire_feed::client::{ClientConfig, Side};
+use tidewire_feed::wire::ClientName;
+use tidewire_feed_client::{Change, FeedClient, FeedClientConfig};
+use tracing::{info, warn};
+
+use super::Thread;
+use super::source::FeedSource;
+
+/// A client that listens on the source's lines.
+pub(super) fn open(source: &FeedSource) -> io::Result<FeedClient> {
+    let mut client = FeedClient::new(FeedClientConfig {
+        b: source.b,
+        lines: source.lines,
+        interface: source.interface,
+        client: ClientConfig {
+            name: ClientName::truncated("tidewire"),
+            ..ClientConfig::default()
+        },
+        ..FeedClientConfig::of(source.a)
+    })?;
+    // One pattern is far below every limit.
+    let _ = client.subscribe("*");
+    Ok(client)
+}
+
+/// Reads until the hub stops.
+pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClient) {
+    thread.pin();
+    info!(input = thread.number, %source, "listening");
+    let mut packets = 0;
+    while !thread.is_stopped() {
+        client.wait(WAIT_MAX);
+        let begin = Instant::now();
+        let mut more = true;
+        while more && !thread.is_stopped() {
+            more = thread.batch_with(|batch, is_stale| {
+                let more = client.turn(batch);
+                let seen = Side::ALL.map(|side| client.client().side_counters(side).packets);
+                let seen = seen[0] + seen[1];
+                // Whoever speaks is there, whichever way the word comes.
+                if seen > packets && std::mem::take(is_stale) {
+                    batch.mark_stale(false);
+                }
+                packets = seen;
+                more
+            });
+        }
+        while let Some(change) = client.next_change() {
+            note(&mut thread, source, &client, &change);
+        }
+        thread.busy_ns += begin.elapsed().as_nanos() as u64;
+        show(&mut thread, &client);
+    }
+}
+
+fn note(thread: &mut Thread, source: &FeedSource, client: &FeedClient, change: &Change) {
+    match change {
+        Change::Connected(side) => info!(%source, ?side, "connected"),
+        Change::Ended(side, ending) => {
+            let is_alone = !client.is_connected(side.other());
+            if !thread.is_stale && is_alone && client.client().session() != 0 {
+                warn!(%source, ?side, %ending, "nobody is there to recover from");
+                // What is lost now cannot be made good: nobody may take the values for current.
+                thread.lose();
+            }
+        }
+        Change::Connecting(_) => {}
+    }
+}
+
+fn show(thread: &mut Thread, client: &FeedClient) {
+    let is_connected = client.is_connected(Side::A) || client.is_connected(Side::B);
+    let connections = client.connections();
+    let client = client.client();
+    thread.show(|figures| {
+        let counters = client.counters();
+        figures.session = client.session().to_string();
+        figures.is_connected = is_connected;
+        figures.messages = counters.messages;
+        figures.next_sequence = client.next_sequence();
+        figures.gaps = counters.gaps;
+        figures.recovered = counters.recovered;
+        figures.lost = counters.lost;
+        figures.requests = counters.requests;
+        figures.connections = connections;
+        figures.lines = Side::ALL.map(|side| {
+            let line = client.side_counters(side);
+            (line.packets, line.lost)
+        });
+    });
+}
+
+/// How long the order to stop may wait.
+const WAIT_MAX: Duration = Duration::from_millis(100);

@@ -1,0 +1,152 @@
+//! Where a native feed comes from, as users write it.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use super::config::{InputError, address};
+
+/// `HOST:PORT`; a second one behind a `+` is input B, another server of the same session; then
+/// one or two `udp://GROUP:PORT` where the stream comes in datagrams, and at last
+/// `@INTERFACE`, the local address whose network multicast comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedSource {
+    /// The server, or input A of two.
+    pub a: SocketAddr,
+    /// Input B.
+    pub b: Option<SocketAddr>,
+    /// Lines A and B of datagrams; with them the connections serve recovery.
+    pub lines: [Option<SocketAddr>; 2],
+    /// The local address whose network multicast comes from.
+    pub interface: Ipv4Addr,
+}
+
+impl FeedSource {
+    /// One server, over TCP.
+    pub fn of(address: SocketAddr) -> Self {
+        Self {
+            a: address,
+            b: None,
+            lines: [None; 2],
+            interface: Ipv4Addr::UNSPECIFIED,
+        }
+    }
+
+    /// Whether the stream comes in datagrams.
+    pub fn has_lines(&self) -> bool {
+        self.lines[0].is_some()
+    }
+}
+
+impl FromStr for FeedSource {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let (places, interface) = split_interface(text)?;
+        let (mut servers, mut lines) = (Vec::new(), Vec::new());
+        for place in places.split('+').map(str::trim) {
+            match place.strip_prefix("udp://") {
+                Some(line) => lines.push(address(line)?),
+                None => servers.push(address(place)?),
+            }
+        }
+        let &[a, ref b @ ..] = servers.as_slice() else {
+            return Err(InputError::NoAddress);
+        };
+        if servers.len() > 2 || lines.len() > 2 {
+            return Err(InputError::TooMany);
+        }
+        Ok(Self {
+            a,
+            b: b.first().copied(),
+            lines: [lines.first().copied(), lines.get(1).copied()],
+            interface,
+        })
+    }
+}
+
+impl fmt::Display for FeedSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.a)?;
+        if let Some(b) = self.b {
+            write!(formatter, "+{b}")?;
+        }
+        for line in self.lines.iter().flatten() {
+            write!(formatter, "+udp://{line}")?;
+        }
+        match self.interface {
+            Ipv4Addr::UNSPECIFIED => Ok(()),
+            interface => write!(formatter, "@{interface}"),
+        }
+    }
+}
+
+/// Where a stream is sent in datagrams: `GROUP:PORT`, a second one behind a `+`, and
+/// `@INTERFACE`, the local address that multicast leaves by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedLines {
+    /// Line A, and line B if there is one.
+    pub lines: Vec<SocketAddr>,
+    /// The local address that multicast leaves by.
+    pub interface: Ipv4Addr,
+}
+
+impl FromStr for FeedLines {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let (places, interface) = split_interface(text)?;
+        let lines = places.split('+').map(|place| address(place.trim()));
+        let lines: Vec<SocketAddr> = lines.collect::<Result<_, _>>()?;
+        match lines.len() {
+            0 => Err(InputError::NoAddress),
+            1 | 2 => Ok(Self { lines, interface }),
+            _ => Err(InputError::TooMany),
+        }
+    }
+}
+
+fn split_interface(text: &str) -> Result<(&str, Ipv4Addr), InputError> {
+    let Some((places, interface)) = text.split_once('@') else {
+        return Ok((text, Ipv4Addr::UNSPECIFIED));
+    };
+    let interface = interface.trim().parse().map_err(|_| {
+        let reason = "an IPv4 address of this machine is expected".to_owned();
+        InputError::BadAddress(interface.to_owned(), reason)
+    })?;
+    Ok((places, interface))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_read_as_users_write_them_and_shown_again() {
+        let source = |text: &str| text.parse::<FeedSource>();
+        let one = source("127.0.0.1:9870").unwrap();
+        assert_eq!(one, FeedSource::of("127.0.0.1:9870".parse().unwrap()));
+        let text = "10.0.0.1:1+10.0.0.2:2+udp://239.1.1.1:3+udp://239.1.1.2:4@10.0.0.9";
+        let all = source(text).unwrap();
+        assert_eq!(
+            (all.b.unwrap().port(), all.lines[1].unwrap().port()),
+            (2, 4)
+        );
+        assert!(all.has_lines() && all.to_string() == text);
+        for wrong in ["", "udp://239.1.1.1:3", "1.2.3.4", "1.2.3.4:5@here"] {
+            assert!(source(wrong).is_err(), "{wrong}");
+        }
+        let three = source("1.2.3.4:5+1.2.3.4:6+1.2.3.4:7").unwrap_err();
+        assert_eq!(three, InputError::TooMany);
+    }
+
+    #[test]
+    fn lines_are_one_or_two() {
+        let lines: FeedLines = "239.1.1.1:3+239.1.1.2:4@127.0.0.1".parse().unwrap();
+        assert_eq!(
+            (lines.lines.len(), lines.interface),
+            (2, Ipv4Addr::LOCALHOST)
+        );
+        assert!("".parse::<FeedLines>().is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! Native feeds that the hub itself reads, over one connection or two.
+
+use std::sync::Arc;
+
+use tidewire_feed::client::{BackOff, Client, ClientConfig, Connector, Side, Step};
+use tidewire_feed::wire::ClientName;
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tracing::{debug, info, warn};
+
+use super::feed::News;
+use crate::application::port;
+use crate::hub::{Hub, Mail};
+use crate::ingest::Ingest;
+use crate::inputs::FeedSource;
+use crate::publication::Publication;
+
+/// A native feed that the hub reads, over all its connections.
+#[derive(Debug)]
+pub(crate) struct Source {
+    number: usize,
+    source: FeedSource,
+    client: Client,
+    ingest: Ingest,
+    /// One a side.
+    inputs: Vec<Input>,
+    /// Its topics are marked stale.
+    stale: bool,
+}
+
+#[derive(Debug)]
+struct Input {
+    connector: Connector,
+    connection: Option<ConnectionId>,
+}
+
+impl Source {
+    pub(crate) fn new(hub: Arc<Hub>, number: usize, source: FeedSource) -> Self {
+        let name = ClientName::truncated("tidewire");
+        let mut client = Client::new(ClientConfig {
+            name,
+            ..ClientConfig::default()
+        });
+        // One pattern is far below every limit.
+        let _ = client.subscribe("*");
+        let writer = hub.next_source_number();
+        let seed = crate::hub::unix_ns() ^ writer << 1;
+        let input = |side| Input {
+            connector: Connector::new(side, BackOff::default(), seed ^ side as u64),
+            connection: None,
+        };
+        let sides = if source.b.is_some() { 2 } else { 1 };
+        Self {
+            number,
+            source,
+            client,
+            ingest: Ingest::new(hub, writer as u32),
+            inputs: Side::ALL.into_iter().take(sides).map(input).collect(),
+            stale: false,
+        }
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Whether one of its connections has this name.
+    pub(crate) fn has(&self, id: ConnectionId) -> bool {
+        self.inputs.iter().any(|input| input.connection == Some(id))
+    }
+
+    pub(crate) fn publish_latency(&mut self) {
+        self.ingest.publish_latency();
+    }
+
+    pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+        let now_ns = context.now_ns();
+        if let Some(index) = self.index(id) {
+            let connector = &mut self.inputs[index].connector;
+            info!(source = %self.source, side = ?connector.side(), "connected");
+            connector.connected(&mut self.client, now_ns);
+            self.flush(context);
+        }
+    }
+
+    pub(crate) fn received(
+        &mut self,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> (usize, News) {
+        let Some(index) = self.index(id) else {
+            return (input.len(), (Publication::default(), 0));
+        };
+        let mut batch = self.ingest.begin(crate::hub::unix_ns());
+        if std::mem::take(&mut self.stale) {
+            batch.mark_stale(false);
+        }
+        let connector = &mut self.inputs[index].connector;
+        let now_ns = context.now_ns();
+        let result = connector.received(&mut self.client, input, now_ns, &mut batch);
+        let news = batch.finish();
+        self.flush(context);
+        match result {
+            Ok(consumed) => (consumed, news),
+            Err(error) => {
+                warn!(source = %self.source, %error, "reconnecting");
+                context.close(id, CloseReason::Requested);
+                (input.len(), news)
+            }
+        }
+    }
+
+    pub(crate) fn closed(
+        &mut self,
+        context: &Context<Mail>,
+        id: ConnectionId,
+        reason: CloseReason,
+    ) -> News {
+        let nothing = (Publication::default(), 0);
+        let Some(index) = self.index(id) else {
+            return nothing;
+        };
+        let input = &mut self.inputs[index];
+        input.connection = None;
+        let stood = input.connector.ended(&mut self.client, context.now_ns());
+        if stood && reason != CloseReason::Stopping {
+            warn!(source = %self.source, ?reason, "disconnected");
+        }
+        // While the other input stands, nothing is missing.
+        if !stood || self.inputs.iter().any(|i| i.connector.is_standing()) {
+            return nothing;
+        }
+        self.stale = true;
+        self.ingest.lose(context.unix_ns())
+    }
+
+    /// Connects if it is time, and does what the protocol's deadlines ask for.
+    pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> News {
+        let now_ns = context.now_ns();
+        for index in 0..self.inputs.len() {
+            let Input {
+                connector,
+                connection,
+            } = &self.inputs[index];
+            match (connector.step(&self.client, now_ns), *connection) {
+                (Step::Connect, None) => self.connect(context, index),
+                (Step::GiveUp, Some(id)) => context.close(id, CloseReason::ConnectFailed),
+                // An overloaded lane may not have read yet what has come.
+                (Step::Silent, Some(id)) if !context.has_unread(id) => {
+                    warn!(source = %self.source, "silent: reconnecting");
+                    context.close(id, CloseReason::Requested);
+                }
+                _ => {}
+            }
+        }
+        if self.client.deadline_ns() > now_ns {
+            return (Publication::default(), 0);
+        }
+        let mut batch = self.ingest.begin(context.unix_ns());
+        self.client.handle_timeout(now_ns, &mut batch);
+        let news = batch.finish();
+        self.flush(context);
+        news
+    }
+
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        let deadlines = self.inputs.iter();
+        let deadlines = deadlines.map(|input| input.connector.deadline_ns(&self.client));
+        deadlines.min().unwrap_or(u64::MAX)
+    }
+
+    fn index(&self, id: ConnectionId) -> Option<usize> {
+        let mut inputs = self.inputs.iter();
+        inputs.position(|input| input.connection == Some(id))
+    }
+
+    fn connect(&mut self, context: &mut Context<Mail>, index: usize) {
+        let Input {
+            connector,
+            connection,
+        } = &mut self.inputs[index];
+        let address = match connector.side() {
+            Side::A => self.source.a,
+            Side::B => self.source.b.unwrap_or(self.source.a),
+        };
+        connector.connecting(context.now_ns());
+        match context.connect(address, port::SOURCE) {
+            Ok(id) => *connection = Some(id),
+            Err(error) => {
+                debug!(source = %self.source, %error, "cannot connect");
+                connector.ended(&mut self.client, context.now_ns());
+            }
+        }
+    }
+
+    fn flush(&mut self, context: &mut Context<Mail>) {
+        for input in &self.inputs {
+            let side = input.connector.side();
+            if self.client.has_outgoing(side)
+                && let Some(id) = input.connection
+                && let Some(out) = context.out(id)
+            {
+                self.client.drain_outgoing(side, out.buffer());
+            }
+        }
+    }
+}
