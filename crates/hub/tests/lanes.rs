@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
-use tidewire_lane::{Endpoint, LaneConfig, Lanes, Listener};
+use tidewire_hub::{FeedSource, Hub, HubConfig, HubLane, Mail, port};
+use tidewire_lane::{LaneConfig, Lanes, Listener};
 
 struct Running {
     hub: Arc<Hub>,
@@ -91,9 +91,8 @@ fn a_lane_that_missed_its_mail_gives_the_newest_value_of_live_keys() {
 #[test]
 fn a_port_that_is_no_feed_is_not_asked_without_a_pause() {
     let wrong = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint: Endpoint = wrong.local_addr().unwrap().to_string().parse().unwrap();
     let running = start(HubConfig {
-        sources: vec![endpoint],
+        sources: vec![FeedSource::of(wrong.local_addr().unwrap())],
         ..HubConfig::default()
     });
     let mut delays = Vec::new();
