@@ -34,10 +34,6 @@ impl Dialing {
         }
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// The connection, made or being made.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
         self.connection
