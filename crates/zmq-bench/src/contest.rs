@@ -1,6 +1,6 @@
 //! Rounds of child processes, in turn, and what they amount to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Subject;
@@ -15,7 +15,7 @@ pub struct Contest {
     pub prefix: Vec<String>,
     /// Ours: `rust` or a shared object.
     pub ours: String,
-    /// The other one.
+    /// The other one: a shared object too, or a program that measures itself.
     pub rival: String,
     /// What is measured.
     pub subjects: Vec<Subject>,
@@ -133,17 +133,24 @@ impl Contest {
         transport: &str,
         bytes: usize,
     ) -> Result<Found, String> {
+        let is_program = is_program(library);
+        let program = match is_program {
+            true => Path::new(library),
+            false => self.program.as_path(),
+        };
         let mut command = match self.pinned_to {
             Some(core) => {
                 let mut command = Command::new("taskset");
-                command.arg("-c").arg(core.to_string()).arg(&self.program);
+                command.arg("-c").arg(core.to_string()).arg(program);
                 command
             }
-            None => Command::new(&self.program),
+            None => Command::new(program),
         };
+        if !is_program {
+            command.args(&self.prefix).arg(library);
+        }
         command
-            .args(&self.prefix)
-            .args([library, subject.name(), transport])
+            .args([subject.name(), transport])
             .arg(bytes.to_string())
             .arg(count(subject, bytes).to_string());
         let output = command.output().map_err(|error| error.to_string())?;
@@ -156,6 +163,13 @@ impl Contest {
         }
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
+}
+
+/// Whether this is neither our Rust library nor a shared object with libzmq's interface: then it
+/// measures itself, run as `PROGRAM SUBJECT TRANSPORT BYTES COUNT`, and prints what a child does.
+fn is_program(library: &str) -> bool {
+    let name = Path::new(library).file_name().unwrap_or_default();
+    library != "rust" && !name.to_string_lossy().contains(".so")
 }
 
 /// As many as take a fraction of a second.
@@ -178,3 +192,16 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// A hundred copies of larger ones fill the machine's memory rather than measure anything.
 const FAN_OUT_BYTES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::is_program;
+
+    #[test]
+    fn a_rival_is_known_by_its_name() {
+        for library in ["rust", "libzmq.so.5", "/opt/lib/libomq_zmq.so"] {
+            assert!(!is_program(library), "{library}");
+        }
+        assert!(is_program("/opt/bin/rival-zeromq"));
+    }
+}

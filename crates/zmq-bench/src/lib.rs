@@ -1,8 +1,9 @@
 //! ZeroMQ libraries measured side by side, each in processes of its own.
 //!
 //! A library is a `libzmq.so.5`, through its C interface, or `rust`: [`tidewire_zmq`] through
-//! its own. Rounds alternate (ours, rival, ours, …), so that what else the machine does hits
-//! both; figures are medians of rounds, ratios are medians of the ratios of neighbours.
+//! its own. A rival may also be a program that measures itself. Rounds alternate (ours, rival,
+//! ours, …), so that what else the machine does hits both; figures are medians of rounds,
+//! ratios are medians of the ratios of neighbours.
 
 mod abi;
 mod contest;
