@@ -21,7 +21,7 @@ mod record;
 mod request;
 mod symbology;
 
-pub use record::{BestPrices, Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
+pub use record::{Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
 pub use request::{
     Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Schema, Subscription, SymbolType,
     next_line,

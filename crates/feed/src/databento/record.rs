@@ -1,39 +1,10 @@
 //! DBN records of version 3, as a live gateway sends them. Layouts stand in `docs/dbn.md`.
 
-use crate::dbn::{UNDEFINED_TIME, flag, side};
+use crate::dbn::{BidAsk, UNDEFINED_TIME, flag, side};
 use crate::wire::{Definition, TradingState, UNDEFINED_PRICE};
 
 /// Bytes of a message's text, without the zero that ends it.
 pub const TEXT_LENGTH_MAX: usize = 301;
-
-/// The best level of both sides. An empty side has the undefined price and size 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BestPrices {
-    /// Bid price.
-    pub bid: i64,
-    /// Ask price.
-    pub ask: i64,
-    /// Size bid.
-    pub bid_size: u32,
-    /// Size asked.
-    pub ask_size: u32,
-    /// Orders bid, 0 where unknown.
-    pub bid_orders: u32,
-    /// Orders asked, 0 where unknown.
-    pub ask_orders: u32,
-}
-
-impl BestPrices {
-    /// Nothing on either side.
-    pub const EMPTY: Self = Self {
-        bid: UNDEFINED_PRICE,
-        ask: UNDEFINED_PRICE,
-        bid_size: 0,
-        ask_size: 0,
-        bid_orders: 0,
-        ask_orders: 0,
-    };
-}
 
 /// What happened, in the fields that trades, quotes and intervals share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +101,7 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// `mbp-1` and `tbbo`.
-    pub fn best_prices(&mut self, event: &Event, prices: &BestPrices) {
+    pub fn best_prices(&mut self, event: &Event, prices: &BidAsk) {
         let start = self.begin(
             0x01,
             event.instrument_id,
@@ -143,7 +114,7 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// `bbo-1s`: `event` is the last trade.
-    pub fn interval(&mut self, event: &Event, prices: &BestPrices) {
+    pub fn interval(&mut self, event: &Event, prices: &BidAsk) {
         let start = self.begin(
             0xC3,
             event.instrument_id,
@@ -297,7 +268,7 @@ impl<'a> RecordWriter<'a> {
         self.put(&(event.sequence as u32).to_le_bytes());
     }
 
-    fn level(&mut self, prices: &BestPrices) {
+    fn level(&mut self, prices: &BidAsk) {
         self.put(
             [prices.bid, prices.ask]
                 .map(i64::to_le_bytes)

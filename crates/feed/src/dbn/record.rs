@@ -169,7 +169,7 @@ pub struct MbpRecord<'a> {
     pub(super) levels: &'a [u8],
 }
 
-/// One level of both sides.
+/// One level of both sides. An empty side has the undefined price and size 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BidAsk {
     /// Bid price.
@@ -180,9 +180,9 @@ pub struct BidAsk {
     pub bid_size: u32,
     /// Size asked.
     pub ask_size: u32,
-    /// Orders bid.
+    /// Orders bid, 0 where unknown.
     pub bid_orders: u32,
-    /// Orders asked.
+    /// Orders asked, 0 where unknown.
     pub ask_orders: u32,
 }
 

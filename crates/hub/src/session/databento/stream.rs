@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use tidewire_feed::databento::{
-    BestPrices, Event, Names, RecordWriter, Schema, Subscription, error_code, system_code,
+    Event, Names, RecordWriter, Schema, Subscription, error_code, system_code,
 };
-use tidewire_feed::dbn::{action, flag, side};
+use tidewire_feed::dbn::{BidAsk, action, flag, side};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server::Board;
 use tidewire_feed::wire::{LastValue, Message, Quote, Trade, UNDEFINED_PRICE};
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     /// It is told for the values' sake, after some were skipped.
     is_refresh: bool,
     /// By topic number, as of `cursor`; empty while no schema needs them.
-    prices: Vec<BestPrices>,
+    prices: Vec<BidAsk>,
     intervals: Intervals,
     /// The client has left more unread than it may.
     is_behind: bool,
@@ -127,7 +127,7 @@ impl Stream {
         // A replay makes its prices itself.
         for (number, prices) in self.prices.iter_mut().enumerate() {
             if self.selection.of(number as u32).replayed != 0 {
-                *prices = BestPrices::EMPTY;
+                *prices = BidAsk::EMPTY;
             }
         }
         self.note(
@@ -250,7 +250,7 @@ impl Stream {
     fn snapshot(&self, hub: &Hub, unix_ns: u64, schemas: u8, value: &LastValue, out: &mut Vec<u8>) {
         let number = value.symbol;
         let prices = self.prices.get(number as usize).copied();
-        let prices = prices.unwrap_or(BestPrices::EMPTY);
+        let prices = prices.unwrap_or(BidAsk::EMPTY);
         let event = Event {
             instrument_id: instrument_id(number),
             publisher_id: value.source,
@@ -405,7 +405,7 @@ impl Stream {
         unix_ns: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        let now = BestPrices {
+        let now = BidAsk {
             bid: quote.bid,
             ask: quote.ask,
             bid_size: quote.bid_size,
@@ -465,7 +465,7 @@ impl Stream {
         }
         self.note_change(reached, stamp.number);
         let prices = self.prices_of(stamp.number).map(|prices| *prices);
-        let prices = prices.unwrap_or(BestPrices::EMPTY);
+        let prices = prices.unwrap_or(BidAsk::EMPTY);
         let mut writer = self.writer(out, unix_ns);
         let mut records = 0;
         if reached & Schema::Trades.bit() != 0 {
@@ -481,13 +481,13 @@ impl Stream {
     }
 
     /// The prices of a topic, if anybody wants them.
-    fn prices_of(&mut self, number: u32) -> Option<&mut BestPrices> {
+    fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
         if !self.selection.wants(PRICED) {
             return None;
         }
         let index = number as usize;
         if index >= self.prices.len() {
-            self.prices.resize(index + 1, BestPrices::EMPTY);
+            self.prices.resize(index + 1, BidAsk::EMPTY);
         }
         self.prices.get_mut(index)
     }
@@ -499,13 +499,13 @@ impl Stream {
         }
         let known = self.selection.look(&hub.board);
         let followed = self.prices.len();
-        self.prices.resize(known.max(followed), BestPrices::EMPTY);
+        self.prices.resize(known.max(followed), BidAsk::EMPTY);
         for (number, prices) in self.prices.iter_mut().enumerate() {
             if self.selection.of(number as u32).schemas & PRICED == 0 {
                 continue;
             }
             if let Some(value) = hub.board.value(number as u32) {
-                *prices = BestPrices {
+                *prices = BidAsk {
                     bid: price(value.bid),
                     ask: price(value.ask),
                     bid_size: value.bid_size,
@@ -569,7 +569,7 @@ impl Stream {
                 flags: flag::TOP_OF_BOOK,
                 ..trade.unwrap_or_else(|| Stamp::none(number).event(ended_ns, 0))
             };
-            let prices = prices.unwrap_or(BestPrices::EMPTY);
+            let prices = prices.unwrap_or(BidAsk::EMPTY);
             self.writer(out, unix_ns).interval(&event, &prices);
             records += 1;
         }
