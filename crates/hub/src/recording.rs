@@ -358,7 +358,7 @@ mod tests {
     use crate::hub::HubConfig;
     use crate::ingest::Ingest;
     use tidewire_feed::client::Sink;
-    use tidewire_feed::wire::{Definition, Name, Trade, UNDEFINED_PRICE};
+    use tidewire_feed::wire::{Definition, Name, Trade};
     use tidewire_lane::Lanes;
 
     fn hub() -> Arc<Hub> {
@@ -371,19 +371,7 @@ mod tests {
 
     fn publish(ingest: &mut Ingest, trades: u64) {
         let mut batch = ingest.begin(1);
-        batch.definition(
-            1,
-            &Definition {
-                symbol: 0,
-                source: 0,
-                source_time_ns: 0,
-                open: UNDEFINED_PRICE,
-                price_tick: UNDEFINED_PRICE,
-                lot_size: 0,
-                currency: [0; 4],
-                name: Name::new("A").unwrap(),
-            },
-        );
+        batch.definition(1, &Definition::new(0, Name::new("A").unwrap()));
         for sequence in 0..trades {
             batch.message(2 + sequence, &Message::Trade(Trade::default()));
         }

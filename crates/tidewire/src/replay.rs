@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::book::{Books, BooksConfig, Tick, Unused};
 use tidewire_feed::dbn::{Reader, RecordRef};
-use tidewire_feed::wire::{Definition, Message, Name, UNDEFINED_PRICE};
+use tidewire_feed::wire::{Definition, Message, Name};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
@@ -134,16 +134,8 @@ impl Player<'_> {
                 Some(name) => Name::truncated(name),
                 None => Name::truncated(&format!("ID{id}")),
             };
-            self.link.publish(&Message::Definition(Definition {
-                symbol,
-                source: 0,
-                source_time_ns: 0,
-                open: UNDEFINED_PRICE,
-                price_tick: UNDEFINED_PRICE,
-                lot_size: 0,
-                currency: [0; 4],
-                name,
-            }))?;
+            let definition = Definition::new(symbol, name);
+            self.link.publish(&Message::Definition(definition))?;
         }
         Ok(count)
     }

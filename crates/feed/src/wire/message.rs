@@ -342,7 +342,7 @@ pub struct Definition {
     pub source_time_ns: u64,
     /// The session's open or reference price, 1 unit = 1e-9.
     pub open: i64,
-    /// Smallest price step, 1 unit = 1e-9; 0 where unknown.
+    /// Smallest price step, 1 unit = 1e-9; 0 or [`UNDEFINED_PRICE`] where unknown.
     pub price_tick: i64,
     /// Smallest quantity; 0 where unknown.
     pub lot_size: u32,
@@ -355,6 +355,20 @@ pub struct Definition {
 impl Definition {
     /// Bytes on the wire.
     pub const LENGTH: usize = 112;
+
+    /// A symbol of which no more than its name is known.
+    pub fn new(symbol: u32, name: Name) -> Self {
+        Definition {
+            symbol,
+            source: 0,
+            source_time_ns: 0,
+            open: UNDEFINED_PRICE,
+            price_tick: UNDEFINED_PRICE,
+            lot_size: 0,
+            currency: [0; 4],
+            name,
+        }
+    }
 
     fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Definition, MessageError> {
         Ok(Definition {

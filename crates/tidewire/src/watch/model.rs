@@ -295,19 +295,8 @@ mod tests {
     use tidewire_feed::wire::{Name, Trade, UNDEFINED_PRICE};
 
     fn defined(model: &mut Model, symbol: u32, name: &str) {
-        model.definition(
-            0,
-            &Definition {
-                symbol,
-                source: 0,
-                source_time_ns: 0,
-                open: UNDEFINED_PRICE,
-                price_tick: UNDEFINED_PRICE,
-                lot_size: 0,
-                currency: [0; 4],
-                name: Name::new(name).unwrap(),
-            },
-        );
+        let name = Name::new(name).unwrap();
+        model.definition(0, &Definition::new(symbol, name));
     }
 
     fn trade(symbol: u32, price: i64) -> Message {
