@@ -42,7 +42,7 @@ pub mod port {
     /// Outgoing connections to native feeds.
     pub(crate) const SOURCE: u16 = 5;
     /// The outgoing connection to a plant.
-    pub(crate) const PLANT: u16 = 6;
+    pub(crate) const PLANT: u16 = 8;
     /// Clients of the Databento gateway.
     pub const DATABENTO: u16 = 7;
 }
