@@ -80,6 +80,13 @@ impl Selection {
         self.subscriptions.len()
     }
 
+    /// Symbols named by all subscriptions of a schema.
+    pub(super) fn names(&self, schema: Schema) -> usize {
+        let all = self.subscriptions.iter();
+        let own = all.filter(|wanted| wanted.chosen.schemas == schema.bit());
+        own.map(|wanted| wanted.names.len()).sum()
+    }
+
     /// Looks at the topics that have come since the last time; returns how many are known.
     pub(super) fn look(&mut self, board: &Board) -> usize {
         if self.topics.len() == board.slots().len() {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use tidewire_feed::databento::{
-    Event, Names, RecordWriter, Schema, Subscription, error_code, system_code,
+    Event, NAMES_MAX, Names, RecordWriter, Schema, Subscription, error_code, system_code,
 };
 use tidewire_feed::dbn::{BidAsk, action, flag, side};
 use tidewire_feed::journal::Journal;
@@ -77,6 +77,11 @@ impl Stream {
     pub(super) fn subscribe(&mut self, hub: &Hub, wanted: &Subscription<'_>, names: Names) {
         if self.selection.len() == SUBSCRIPTIONS_MAX {
             let text = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
+            return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
+        }
+        if self.selection.names(wanted.schema) + names.len() > NAMES_MAX {
+            let schema = wanted.schema.name();
+            let text = format!("more than {NAMES_MAX} symbols in all subscriptions of {schema}");
             return self.note_error(error_code::INVALID_SUBSCRIPTION, text);
         }
         let (unknown, count) = names.unknown(|name| hub.board.find(name.as_bytes()).is_some());
@@ -655,3 +660,31 @@ const SCAN_MESSAGES_MAX: u64 = 4_096;
 const SUBSCRIPTIONS_MAX: usize = 1_000;
 /// Errors and acknowledgements that wait for the session to start.
 const WORDS_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubConfig;
+    use tidewire_feed::databento::Request;
+    use tidewire_lane::Lanes;
+
+    #[test]
+    fn many_subscriptions_name_no_more_symbols_than_one_may() {
+        let hub = Hub::new(HubConfig::default(), Lanes::mailboxes(1).unwrap());
+        let mut stream = Stream::default();
+        for batch in 0..=10 {
+            let symbols: Vec<String> = (0..NAMES_MAX / 10)
+                .map(|number| format!("{batch}-{number}"))
+                .collect();
+            let line = format!("schema=trades|symbols={}", symbols.join(","));
+            let Ok(Request::Subscribe(wanted)) = Request::parse(&line) else {
+                panic!("no subscription");
+            };
+            stream.subscribe(&hub, &wanted, Names::parse(&wanted).unwrap());
+        }
+        assert_eq!(stream.selection.names(Schema::Trades), NAMES_MAX);
+        assert_eq!(stream.selection.names(Schema::Mbp1), 0);
+        let last = stream.words.back();
+        assert!(matches!(last, Some(Word::Error(_, text)) if text.contains("symbols in all")));
+    }
+}
