@@ -17,7 +17,10 @@ mod tests;
 
 pub use books::{Books, BooksConfig, Counters};
 pub use field::{DayTime, Letters, Price};
-pub use file::{FrameError, Frames, frame, looks_like_file, midnight_of_unix_ns, midnight_unix_ns};
+pub use file::{
+    FrameError, Frames, frame, looks_like_file, midnight_of_unix_ns, midnight_unix_ns,
+    parse_midnight_unix_ns,
+};
 pub use generator::{Generator, GeneratorConfig, GeneratorError};
 pub use message::{
     AddAttributedOrder, AddOrder, AuctionCollar, BreakerLevels, BreakerStatus, BrokenTrade,

@@ -109,6 +109,16 @@ pub fn midnight_unix_ns(year: u32, month: u32, day: u32) -> Option<u64> {
     (u64::from(midnight) * 24 + offset_hours).checked_mul(3_600_000_000_000)
 }
 
+/// When a day begins at the exchange whose date is written as `2019-01-30`, likewise.
+pub fn parse_midnight_unix_ns(date: &str) -> Option<u64> {
+    let mut numbers = date.split('-').map(|part| part.parse().ok());
+    let mut next = || numbers.next().flatten();
+    match (next(), next(), next(), numbers.next()) {
+        (Some(year), Some(month), Some(day), None) => midnight_unix_ns(year, month, day),
+        _ => None,
+    }
+}
+
 /// When the day at the exchange began of which a time is, both ns since the UNIX epoch.
 pub fn midnight_of_unix_ns(unix_ns: u64) -> u64 {
     // Days of the exchange begin four or five hours after those of UTC.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use thiserror::Error;
-use tidewire_feed::itch::midnight_unix_ns;
+use tidewire_feed::itch::parse_midnight_unix_ns;
 use tidewire_lane::Endpoint;
 
 use super::source::FeedSource;
@@ -189,18 +189,13 @@ fn short(text: &str, length_max: usize) -> Result<String, InputError> {
 }
 
 fn date(text: &str) -> Result<u64, InputError> {
-    let mut numbers = text.split('-').map(|part| part.parse().ok());
-    let mut next = || numbers.next().flatten();
-    let midnight = match (next(), next(), next(), numbers.next()) {
-        (Some(year), Some(month), Some(day), None) => midnight_unix_ns(year, month, day),
-        _ => None,
-    };
-    midnight.ok_or_else(|| InputError::BadDate(text.to_owned()))
+    parse_midnight_unix_ns(text).ok_or_else(|| InputError::BadDate(text.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidewire_feed::itch::midnight_unix_ns;
 
     #[test]
     fn inputs_are_read_as_users_write_them() {

@@ -2,17 +2,11 @@
 
 use std::path::Path;
 
-use tidewire_feed::itch::midnight_unix_ns;
+use tidewire_feed::itch::{midnight_unix_ns, parse_midnight_unix_ns};
 
 /// Reads `2019-01-30`: when that day began at the exchange, ns since the UNIX epoch.
 pub(crate) fn parse_date(text: &str) -> Result<u64, String> {
-    let mut numbers = text.split('-').map(|part| part.parse().ok());
-    let mut next = || numbers.next().flatten();
-    let midnight = match (next(), next(), next(), numbers.next()) {
-        (Some(year), Some(month), Some(day), None) => midnight_unix_ns(year, month, day),
-        _ => None,
-    };
-    midnight.ok_or_else(|| "a date such as 2019-01-30 is expected".to_owned())
+    parse_midnight_unix_ns(text).ok_or_else(|| "a date such as 2019-01-30 is expected".to_owned())
 }
 
 /// The day that a file's name says, as Nasdaq names its files: `01302019.NASDAQ_ITCH50`,
