@@ -106,7 +106,6 @@ impl State {
             | XPUB_MANUAL_LAST_VALUE
             | own::LAST_VALUES => kind.is_publisher(),
             XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber(),
-            INVERT_MATCHING => kind.is_publisher() || kind.is_subscriber(),
             ONLY_FIRST_SUBSCRIBE => kind.is_publisher() || kind.is_subscriber(),
             _ => true,
         };
@@ -358,7 +357,7 @@ fn int_option(options: &mut Options, number: i32) -> Option<Int<'_>> {
         RECONNECT_IVL => Int::Number(&mut options.reconnect_interval_ms, from_minus_one),
         RECONNECT_IVL_MAX => Int::Number(&mut options.reconnect_interval_max_ms, from_zero),
         RECONNECT_STOP => Int::Number(&mut options.reconnect_stop, any),
-        BACKLOG => Int::Number(&mut options.backlog, any),
+        BACKLOG => Int::Number(&mut options.backlog, from_zero),
         SNDHWM => Int::Number(&mut options.send_high_water, from_zero),
         RCVHWM => Int::Number(&mut options.receive_high_water, from_zero),
         MULTICAST_HOPS => Int::Number(&mut options.multicast_hops, 1..=i32::MAX),

@@ -160,7 +160,11 @@ impl State {
     ) -> State {
         let options = Options {
             ipv6: context.ipv6(),
-            linger_ms: if context.is_blocky() { -1 } else { 0 },
+            // Subscriptions are all that a subscriber could linger for.
+            linger_ms: match context.is_blocky() && !kind.is_subscriber() {
+                true => -1,
+                false => 0,
+            },
             message_bytes_max: -1,
             ..Options::default()
         };
