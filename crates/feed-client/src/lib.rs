@@ -185,6 +185,14 @@ impl FeedClient {
         links.any(|link| link.side() == side && link.is_standing())
     }
 
+    /// Cuts this side's connection, as a bad link would: it is made again, and the stream resumes.
+    pub fn cut(&mut self, side: Side) {
+        let now_ns = self.now_ns();
+        for link in self.links.iter_mut().filter(|link| link.side() == side) {
+            link.end(&mut self.client, now_ns, Ending::Closed, &mut self.changes);
+        }
+    }
+
     /// Connections made so far.
     pub fn connections(&self) -> u64 {
         self.links.iter().map(Link::connections).sum()

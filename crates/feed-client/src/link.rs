@@ -74,14 +74,25 @@ impl Link {
         match self.step(client, now_ns, sink, changes) {
             Ok(more) => more,
             Err(ending) => {
-                self.stream = None;
-                self.input.clear();
-                self.out.clear();
-                self.connector.ended(client, now_ns);
-                changes.push_back(Change::Ended(self.side(), ending));
+                self.end(client, now_ns, ending, changes);
                 false
             }
         }
+    }
+
+    /// Closes the connection; it will be made again.
+    pub(crate) fn end(
+        &mut self,
+        client: &mut Client,
+        now_ns: u64,
+        ending: Ending,
+        changes: &mut VecDeque<Change>,
+    ) {
+        self.stream = None;
+        self.input.clear();
+        self.out.clear();
+        self.connector.ended(client, now_ns);
+        changes.push_back(Change::Ended(self.side(), ending));
     }
 
     fn step<S: Sink>(

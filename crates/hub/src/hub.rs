@@ -47,6 +47,7 @@ use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
 use crate::stopping::Stopping;
 use crate::subscriptions::Subscriptions;
+use crate::threads::Threads;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
 use crate::zmq_security::ZmqSecurity;
@@ -242,6 +243,8 @@ pub struct Hub {
     pub(crate) zmq_peers: [AtomicU64; 3],
     /// Requests that the ROUTER socket has answered, and those of them that it has refused.
     pub(crate) zmq_requests: [AtomicU64; 2],
+    /// What share of a processor each thread takes.
+    pub(crate) threads: Threads,
     /// What was sent in datagrams.
     pub(crate) broadcast: BroadcastCounters,
     /// Feed clients that were too slow.
@@ -425,6 +428,7 @@ impl Hub {
             reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
             zmq_peers: Default::default(),
             zmq_requests: Default::default(),
+            threads: Threads::new(),
             broadcast: BroadcastCounters::default(),
             slow_feeds: SlowFeeds::default(),
             publishers: Publishers::default(),

@@ -117,6 +117,7 @@ pub use subscriptions::{Kind, Route, Subscriptions};
 
 mod symbols;
 
+mod threads;
 mod topics;
 pub use topics::TopicId;
 

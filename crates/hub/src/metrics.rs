@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::hub::{Hub, unix_ns};
 use crate::memory::resident_bytes;
 use crate::statistics::CommandCounts;
+use crate::threads::Share;
 
 /// All metrics of a hub in the Prometheus text format, version 0.0.4.
 pub fn metrics(hub: &Hub) -> String {
     let mut page = Page::default();
     program(hub, &mut page);
     lanes(hub, &mut page);
+    threads(hub, &mut page);
     commands(hub, &mut page);
     clients(hub, &mut page);
     keys(hub, &mut page);
@@ -82,6 +84,26 @@ fn program(hub: &Hub, page: &mut Page) {
         ("mailboxes", hub.mail_bytes_waiting()),
     ] {
         page.value("memory_bytes", &[("kind", kind)], bytes);
+    }
+}
+
+fn threads(hub: &Hub, page: &mut Page) {
+    let shares = hub.threads.shares();
+    let label = |share: &Share| (share.name.clone(), share.id.to_string());
+    let help = "Share of one processor that a thread takes, lately.";
+    page.begin("thread_cpu_percent", "gauge", help);
+    for share in &shares {
+        let (name, id) = label(share);
+        let labels = [("name", name.as_str()), ("thread", id.as_str())];
+        page.value("thread_cpu_percent", &labels, share.percent);
+    }
+    let help = "Processor time of a thread.";
+    page.begin("thread_cpu_seconds_total", "counter", help);
+    for share in &shares {
+        let (name, id) = label(share);
+        let labels = [("name", name.as_str()), ("thread", id.as_str())];
+        let seconds = share.used_ns as f64 / 1e9;
+        page.value("thread_cpu_seconds_total", &labels, seconds);
     }
 }
 

@@ -165,6 +165,7 @@ fn inspect(options: &InspectOptions) -> Result<(), Failure> {
     reader.read_all(|item| {
         last = Head::read(item.message).map(|head| head.time).or(last);
         first = first.or(last);
+        books.expect(item.ahead);
         books.apply(item.sequence, item.message, &mut NullSink);
         Ok(true)
     })?;

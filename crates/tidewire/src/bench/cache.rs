@@ -39,13 +39,14 @@ pub(crate) fn run(
     ];
     figures.push(timer.update_beside_a_reader(cores));
     figures.push(timer.snapshot_beside_a_writer(cores));
-    figures.push(timer.figure("block: take and give", None, 10.0, &mut blocks()));
+    figures.push(timer.figure("block: take and give", Some(85.0), 10.0, &mut blocks()));
     figures.push(timer.figure(
         "block: take 100, give 100, through the pool",
         None,
         10.0,
         &mut block_batches(),
     ));
+    figures.push(timer.blocks_beside_others(cores));
     figures.push(timer.figure("symbol by name, of 10,000", None, 25.0, &mut symbols()?));
     figures.push(timer.figure("tag update (8 bytes)", None, 20.0, &mut tag_updates()));
     figures.push(timer.figure("latency record", Some(45.0), 10.0, &mut latency_records()));
@@ -126,6 +127,22 @@ impl Timer {
         let operation = "update_quote, another core reading all the time";
         let mut batch = update_quotes_of(slot);
         self.figure(operation, Some(45.0), 8.0, &mut batch)
+    }
+
+    fn blocks_beside_others(&self, cores: Cores) -> Figure {
+        let pool = BlockPool::new(10_000, || [0_u8; 64]);
+        let others: Vec<Beside> = (0..7)
+            .map(|_| {
+                let mut batch = blocks_of(&pool);
+                Beside::start(cores, move || {
+                    batch();
+                })
+            })
+            .collect();
+        let operation = "block: take and give, 7 other threads at it";
+        let figure = self.figure(operation, Some(480.0), 10.0, &mut blocks_of(&pool));
+        drop(others);
+        figure
     }
 
     fn snapshot_beside_a_writer(&self, cores: Cores) -> Figure {
@@ -240,7 +257,11 @@ fn bids() -> impl FnMut() -> u64 {
 }
 
 fn blocks() -> impl FnMut() -> u64 {
-    let mut cache = BlockPool::new(1_000, || [0_u8; 64]).cache();
+    blocks_of(&BlockPool::new(1_000, || [0_u8; 64]))
+}
+
+fn blocks_of(pool: &Arc<BlockPool<[u8; 64]>>) -> impl FnMut() -> u64 + use<> {
+    let mut cache = pool.cache();
     move || {
         for _ in 0..BATCH {
             if let Some(block) = cache.take() {

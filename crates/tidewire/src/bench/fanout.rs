@@ -35,21 +35,32 @@ pub(crate) fn run(
     for face in [Face::Feed, Face::Redis] {
         for clients in CLIENTS {
             for deaf in [false, true] {
-                let row = measure(face, clients, deaf, duration, cores);
+                let rate = RATE_MAX.min(DELIVERIES_MAX / clients as u64);
+                let row = measure(face, clients, rate, deaf, duration, cores);
                 rows.push(row.map_err(failed("fan-out"))?);
                 eprint!(".");
             }
         }
     }
+    let mut sustained = Vec::new();
+    for rate in SUSTAINED_RATES {
+        let row = measure(Face::Feed, SUSTAINED_CLIENTS, rate, false, duration, cores);
+        sustained.push(row.map_err(failed("sustained"))?);
+        eprint!(".");
+    }
     println!("\nFan-out: everything that the source says, to each client\n");
     let table = table(&rows);
     print!("{}", table.text());
+    println!("\nMore than that: what a client gets, and what snapshots stand for\n");
+    let sustained_table = self::table(&sustained);
+    print!("{}", sustained_table.text());
     let run = Run {
         setting: setting.clone(),
         cores,
         rows,
+        sustained,
     };
-    write_run(&run, setting, "fanout", json, &[&table])
+    write_run(&run, setting, "fanout", json, &[&table, &sustained_table])
 }
 
 #[derive(Debug, Serialize)]
@@ -57,6 +68,8 @@ struct Run {
     setting: Setting,
     cores: Cores,
     rows: Vec<Row>,
+    /// At the rates of the table of facts.
+    sustained: Vec<Row>,
 }
 
 /// How clients subscribe to everything.
@@ -119,11 +132,11 @@ fn table(rows: &[Row]) -> Table {
 fn measure(
     face: Face,
     clients: usize,
+    rate: u64,
     deaf: bool,
     duration: Duration,
     cores: Cores,
 ) -> io::Result<Row> {
-    let rate = RATE_MAX.min(DELIVERIES_MAX / clients as u64);
     let [exchange_address] = free_addresses()?;
     let _exchange = ServerProcess::exchange(exchange_address, rate, SYMBOLS, cores)?;
     let addresses = HubAddresses::free()?;
@@ -150,7 +163,7 @@ fn measure(
         deaf,
         delivered_a_second: each / duration.as_secs_f64(),
         share: each / applied.max(1) as f64,
-        conflated: gained("conflated_messages")?,
+        conflated: gained("conflated_messages")? + gained("feed_conflated_messages")?,
         processor_ns: used.used_ns as f64 / delivered.max(1) as f64,
         busy: used.used_ns as f64 / duration.as_nanos() as f64,
     };
@@ -347,6 +360,9 @@ const RATE_MAX: u64 = 1_000;
 /// Deliveries a second in all, which one core manages: a hub that cannot keep up conflates, and
 /// what is measured is then something else.
 const DELIVERIES_MAX: u64 = 50_000;
+/// Of the native feed, to a hundred clients: what they can take one by one, and what is conflated.
+const SUSTAINED_RATES: [u64; 2] = [100_000, 1_000_000];
+const SUSTAINED_CLIENTS: usize = 100;
 const SYMBOLS: u64 = 100;
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const SETTLE_TIME: Duration = Duration::from_millis(500);

@@ -20,7 +20,7 @@ use super::processor_time::Cores;
 use super::report::{Setting, Spread, Table, write_run};
 use super::timing::{millions_a_second, ns_an_operation};
 use super::way::{self, WayFigures};
-use super::{Place, failed, itch};
+use super::{Place, failed, itch, reconnect};
 use crate::failure::Failure;
 use crate::options::BenchOptions;
 
@@ -46,11 +46,14 @@ pub(crate) fn run(
     let way = way::measure(options, cores).map_err(failed("from source to subscriber"))?;
     let way_table = way::table(&way);
     print!("\n{}", way_table.text());
+    let reconnects = reconnect::measure()?;
+    println!("\nReconnecting\n\n{}", reconnects.text());
     let run = Run {
         setting: setting.clone(),
         cores,
         figures,
         way,
+        reconnects,
     };
     write_run(&run, setting, "feed", json, &[&table, &way_table])
 }
@@ -61,6 +64,7 @@ struct Run {
     cores: Cores,
     figures: Vec<Figure>,
     way: WayFigures,
+    reconnects: reconnect::Reconnects,
 }
 
 /// Work of one core.

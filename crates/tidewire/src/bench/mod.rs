@@ -19,6 +19,7 @@ mod plant;
 mod plot;
 mod processor_time;
 mod publish;
+mod reconnect;
 mod report;
 mod resp;
 mod samples;

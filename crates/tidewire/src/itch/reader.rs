@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use flate2::read::MultiGzDecoder;
 use tidewire_feed::capture::{self, Decoder, NotUdp, Step, udp};
 use tidewire_feed::client::{Gap, Side};
 use tidewire_feed::itch::{Frames, frame, looks_like_file};
 use tidewire_feed::mold::{self, Header, Receiver, ReceiverConfig, decode_packet};
-use tidewire_feed::sequenced::{SequencedSink, SessionName};
+use tidewire_feed::sequenced::{AHEAD, SequencedSink, SessionName};
 
 use crate::failure::Failure;
 use crate::units::grouped;
@@ -33,7 +34,7 @@ impl Content {
         }
         let mut head = [0; 16];
         let mut length = 0;
-        if let Ok(mut file) = File::open(path) {
+        if let Ok(mut file) = open_file(path) {
             while let Ok(count @ 1..) = file.read(&mut head[length..]) {
                 length += count;
             }
@@ -61,6 +62,9 @@ pub(crate) struct Item<'a> {
     /// When it was recorded, ns since the UNIX epoch; 0 in a file without.
     pub(crate) time_ns: u64,
     pub(crate) message: &'a [u8],
+    /// Now and then this message and those behind it, each behind its length: for
+    /// [`Books::expect`](tidewire_feed::itch::Books::expect). Empty otherwise.
+    pub(crate) ahead: &'a [u8],
 }
 
 /// A file of messages.
@@ -89,17 +93,11 @@ impl Reader {
         let failed = |error: io::Error| Failure::usage(format!("cannot read {place}: {error}"));
         let input: Box<dyn Read> = match is_standard_input(path) {
             true => Box::new(io::stdin().lock()),
-            false => Box::new(File::open(path).map_err(failed)?),
+            false => open_file(path).map_err(failed)?,
         };
         let mut bytes = Bytes::new(input);
         while bytes.rest().len() < 16 && bytes.fill().map_err(failed)? {}
         let content = Content::of_bytes(bytes.rest());
-        if bytes.rest().starts_with(&[0x1f, 0x8b]) {
-            let hint = format!("gunzip -c {place} | tidewire replay -");
-            return Err(Failure::usage(format!(
-                "{place}: compressed with gzip: {hint}"
-            )));
-        }
         if content == Content::Other {
             let text = "neither a file of ITCH nor a recording (pcap, pcapng)";
             return Err(Failure::usage(format!("{place}: {text}")));
@@ -159,17 +157,23 @@ impl Reader {
         loop {
             let mut used = 0;
             while let Some((message, length)) = frame(&self.bytes.rest()[used..]) {
+                let start = used;
                 used += length;
                 if message.is_empty() {
                     // The end of a session; another may follow.
                     continue;
                 }
+                let ahead = match sequence % AHEAD as u64 {
+                    0 => &self.bytes.rest()[start..],
+                    _ => &[],
+                };
                 sequence += 1;
                 let item = Item {
                     stream: 0,
                     sequence,
                     time_ns: 0,
                     message,
+                    ahead,
                 };
                 if !each(item)? {
                     return Ok(());
@@ -358,6 +362,8 @@ impl<F: FnMut(Item<'_>) -> Result<bool, Failure>> SequencedSink for Taker<'_, F>
                 sequence,
                 time_ns: self.time_ns,
                 message,
+                // A packet is over too soon for it to help.
+                ahead: &[],
             });
         }
     }
@@ -413,11 +419,29 @@ impl Bytes {
     }
 }
 
+/// A file, unpacked if it is compressed with gzip, as Nasdaq publishes days.
+fn open_file(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file = File::open(path)?;
+    let (mut magic, mut length) = ([0; 2], 0);
+    while length < magic.len() {
+        match file.read(&mut magic[length..])? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    let whole = io::Cursor::new(magic).take(length as u64).chain(file);
+    match magic {
+        GZIP_MAGIC => Ok(Box::new(MultiGzDecoder::new(whole))),
+        _ => Ok(Box::new(whole)),
+    }
+}
+
 fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 const CHUNK_BYTES: usize = 1 << 20;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Streams of one recording that are followed.
 const SESSIONS_MAX: usize = 64;
 /// A line may be recorded so many packets behind the other.

@@ -91,6 +91,7 @@ const SECTIONS: &[Section] = &[
     section("Keyspace", true, redis::keyspace),
     section("Keysizes", false, memory::key_sizes),
     section("Lanes", true, hub::lanes),
+    section("Shares", false, hub::shares),
     section("Topics", true, hub::topics),
     section("Feed", true, hub::feed),
     section("Plant", true, hub::plant),

@@ -21,6 +21,19 @@ pub(super) fn lanes(hub: &Hub, _: u64, out: &mut String) {
     }
 }
 
+/// The process's threads, lanes, inputs and all others: what each takes of one processor.
+pub(super) fn shares(hub: &Hub, _: u64, out: &mut String) {
+    for share in hub.threads.shares() {
+        let text = format!(
+            "name={},cpu_percent={:.1},cpu_msec={}",
+            share.name,
+            share.percent,
+            share.used_ns / 1_000_000
+        );
+        line(out, &format!("thread{}", share.id), text);
+    }
+}
+
 pub(super) fn topics(hub: &Hub, _: u64, out: &mut String) {
     let fanout = &hub.fanout;
     line(out, "market_topics", hub.board.slots().len());
