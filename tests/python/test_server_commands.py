@@ -1,6 +1,7 @@
 """The server side of Redis: parameters, passwords, clients, statistics and notifications."""
 
 import socket
+from contextlib import nullcontext
 
 import pytest
 import redis
@@ -247,3 +248,19 @@ def test_what_commands_take_is_told_as_redis_tells_it(hub, start_redis):
     found = told(ours)
     assert len(expected) > 270
     assert {name: found.get(name) for name in expected} == expected
+
+
+def test_a_killed_connection_to_the_master_is_made_anew_and_goes_on_where_it_was(start_hub):
+    master, replica = start_hub(), start_hub()
+    for words in (("TYPE", "master"), (f"127.0.0.1:{master.resp_port}",)):
+        with pytest.raises(redis.ResponseError) if len(words) == 1 else nullcontext():
+            assert replica.redis().execute_command("CLIENT", "KILL", *words) == 0
+    replica.redis().replicaof("127.0.0.1", master.resp_port)
+    eventually(lambda: replica.info("replication")["master_link_status"] == "up", "the link")
+    for count, words in enumerate((("TYPE", "master"), (f"127.0.0.1:{master.resp_port}",)), 1):
+        master.redis().set("key", count)
+        replica.redis().execute_command("CLIENT", "KILL", *words)
+        eventually(lambda: master.info("stats")["sync_partial_ok"] == count, "it goes on")
+        master.redis().set("other", count)
+        eventually(lambda: replica.redis().get("other") == b"%d" % count, "the stream")
+    assert master.info("stats")["sync_full"] == 1

@@ -98,6 +98,20 @@ impl Master {
         }
     }
 
+    /// CLIENT KILL: the connection is made anew. `is_it` is asked with its address; whether there
+    /// was one and it was it.
+    pub(crate) fn reconnect(&self, is_it: impl FnOnce(&str) -> bool) -> bool {
+        let socket = self.socket.lock();
+        let Some(socket) = socket.as_ref() else {
+            return false;
+        };
+        let is_it = socket.peer_addr().is_ok_and(|it| is_it(&it.to_string()));
+        if is_it {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        is_it
+    }
+
     /// Follows it until [`leave`](Self::leave), whatever happens to the connection.
     pub(crate) fn follow(self: Arc<Self>, hub: Arc<Hub>) {
         let run = move || {

@@ -129,6 +129,10 @@ impl State {
                 }
             }
         }
+        let master = call.hub.replication.master();
+        if master.is_some_and(|master| master.reconnect(|address| filter.names_master(address))) {
+            killed += 1;
+        }
         if by_address && killed == 0 {
             return self.refuse(call, "ERR No such client");
         }
@@ -294,6 +298,16 @@ impl Filter {
             }
         }
         Ok(filter)
+    }
+
+    /// Whether it is about the connection to this server's master, which is none of the clients.
+    fn names_master(&self, address: &str) -> bool {
+        let wanted = self.address.as_deref();
+        let is_address = wanted.is_none_or(|wanted| wanted == address.as_bytes());
+        let is_class = self.class.is_none_or(|class| class == Class::Master);
+        let names_it = self.address.is_some() || self.class.is_some();
+        let others = self.id.is_some() || self.local_address.is_some() || self.user.is_some();
+        names_it && is_address && is_class && !others
     }
 
     fn accepts(&self, client: &Client, now_unix_ns: u64) -> bool {
