@@ -181,7 +181,7 @@ def test_a_day_compressed_with_gzip_is_read_as_it_is_published(start, day, tmp_p
     plain = start("itch", "inspect", day[0])
     assert plain.wait(60) == 0
     whole, half = day[0].read_bytes(), len(day[0].read_bytes()) // 2
-    path = tmp_path / "day.gz"
+    path = tmp_path / f"{day[0].name}.gz"
     # Several members, as some programs write them.
     path.write_bytes(gzip.compress(whole[:half]) + gzip.compress(whole[half:]))
     packed = start("itch", "inspect", path)
