@@ -185,13 +185,47 @@ impl Sub {
 
 typed! {
     /// A [`Pub`] that sees who subscribes to what: 1 or 0, then the topic.
+    ///
+    /// ```
+    /// use tidewire_zmq::own_options::LAST_VALUES;
+    /// use tidewire_zmq::{Context, Sub, Xpub};
+    ///
+    /// let context = Context::new();
+    /// let mut prices = Xpub::bind(&context, "inproc://prices")?;
+    /// // An addition to ZeroMQ: who subscribes late begins with the newest message of each topic.
+    /// prices.socket().set_option(LAST_VALUES, &1000_i32.to_ne_bytes())?;
+    /// prices.send(["GOLD", "2914.55"])?;
+    /// let mut late = Sub::connect(&context, "inproc://prices")?;
+    /// late.subscribe("GOLD")?;
+    /// assert_eq!(&*prices.receive()?[0], b"\x01GOLD");
+    /// assert_eq!(&*late.receive()?[1], b"2914.55");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
     Xpub
 }
 sends!(Xpub);
 receives!(Xpub);
 
 typed! {
-    /// A [`Sub`] that sends its subscriptions as messages: 1 or 0, then the topic.
+    /// A [`Sub`] that sends its subscriptions as messages: 1 or 0, then the topic. With an [`Xpub`]
+    /// it makes a forwarder, which carries subscriptions one way and messages the other.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Sub, Xpub, Xsub};
+    ///
+    /// let context = Context::new();
+    /// let mut source = Xpub::bind(&context, "inproc://source")?;
+    /// let mut inward = Xsub::connect(&context, "inproc://source")?;
+    /// let mut outward = Xpub::bind(&context, "inproc://outlet")?;
+    /// let mut reader = Sub::connect(&context, "inproc://outlet")?;
+    /// reader.subscribe("GOLD")?;
+    /// inward.send(outward.receive()?)?;
+    /// assert_eq!(&*source.receive()?[0], b"\x01GOLD");
+    /// source.send(["GOLD", "2914.55"])?;
+    /// outward.send(inward.receive()?)?;
+    /// assert_eq!(&*reader.receive()?[1], b"2914.55");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
     Xsub
 }
 sends!(Xsub);
@@ -266,7 +300,26 @@ sends!(Rep);
 receives!(Rep);
 
 typed! {
-    /// Sends in turn to its peers and receives from all, in any order; see [`Router`].
+    /// Sends in turn to its peers and receives from all, in any order; see [`Router`]. To a [`Rep`]
+    /// it sends what a [`Req`] does, an empty frame before the question, without a wait for the
+    /// answer to the one before.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Dealer, Rep};
+    ///
+    /// let context = Context::new();
+    /// let mut clock = Rep::bind(&context, "inproc://clock")?;
+    /// let mut asker = Dealer::connect(&context, "inproc://clock")?;
+    /// asker.send(["", "hour?"])?;
+    /// asker.send(["", "minute?"])?;
+    /// for answer in ["12", "00"] {
+    ///     clock.receive()?;
+    ///     clock.send(answer)?;
+    /// }
+    /// assert_eq!(&*asker.receive()?[1], b"12");
+    /// assert_eq!(&*asker.receive()?[1], b"00");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
     Dealer
 }
 sends!(Dealer);
@@ -324,6 +377,29 @@ impl Router {
 
 typed! {
     /// Raw TCP connections: a connection's id, then bytes; no bytes tell of its coming and going.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use tidewire_zmq::{Context, Message, Stream};
+    ///
+    /// let context = Context::new();
+    /// let mut server = Stream::bind(&context, "tcp://127.0.0.1:*")?;
+    /// let place = server.socket().last_endpoint()?;
+    /// let mut client = std::net::TcpStream::connect(place.trim_start_matches("tcp://")).unwrap();
+    /// client.write_all(b"GET / HTTP/1.0").unwrap();
+    /// let greeted = server.receive()?;
+    /// assert!(greeted[1].is_empty());
+    /// let request = server.receive()?;
+    /// assert_eq!(&*request[1], b"GET / HTTP/1.0");
+    /// let id = request[0].clone();
+    /// server.send([id.clone(), Message::from("HTTP/1.0 200 OK")])?;
+    /// // An empty message ends the connection.
+    /// server.send([id, Message::new()])?;
+    /// let mut answer = String::new();
+    /// client.read_to_string(&mut answer).unwrap();
+    /// assert_eq!(answer, "HTTP/1.0 200 OK");
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
     Stream
 }
 sends!(Stream);

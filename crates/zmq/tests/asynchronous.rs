@@ -1,0 +1,120 @@
+//! Sockets as `Stream` and `Sink`, driven by an executor of a few lines: no runtime is needed.
+
+mod support;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use futures_core::Stream;
+use futures_sink::Sink;
+use support::{pair_at, receive, send, set_int, socket};
+use tidewire_zmq::{Context, Multipart, Socket, SocketType};
+
+const SNDHWM: i32 = 23;
+const RCVHWM: i32 = 24;
+
+struct Unpark(Thread, AtomicUsize);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let unpark = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
+    let waker = Waker::from(unpark);
+    let mut task = TaskContext::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut task) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+async fn feed(sink: &mut Socket, message: Multipart) {
+    poll_fn(|task| Pin::new(&mut *sink).poll_ready(task))
+        .await
+        .unwrap();
+    Pin::new(&mut *sink).start_send(message).unwrap();
+}
+
+async fn flush(sink: &mut Socket) {
+    poll_fn(|task| Pin::new(&mut *sink).poll_flush(task))
+        .await
+        .unwrap();
+}
+
+async fn next(stream: &mut Socket) -> Option<Multipart> {
+    let item = poll_fn(|task| Pin::new(&mut *stream).poll_next(task)).await;
+    item.map(Result::unwrap)
+}
+
+#[test]
+fn a_sink_and_a_stream_carry_messages_and_end_with_the_context() {
+    const MESSAGES: u32 = 2_000;
+    for endpoint in ["inproc://tasks", "ipc://*", "tcp://127.0.0.1:*"] {
+        let context = Context::new();
+        let [mut pull, mut push] = pair_at(&context, endpoint, SocketType::Pull, SocketType::Push);
+        let sender = std::thread::spawn(move || {
+            block_on(async {
+                for number in 0..MESSAGES {
+                    let text = number.to_string();
+                    feed(&mut push, Multipart::from([text.as_str(), "payload"])).await;
+                }
+                flush(&mut push).await;
+            });
+            push
+        });
+        block_on(async {
+            for number in 0..MESSAGES {
+                let message = next(&mut pull).await.unwrap();
+                assert_eq!(*message[0], *number.to_string().as_bytes());
+                assert_eq!(*message[1], *b"payload");
+            }
+        });
+        drop(sender.join().unwrap());
+        let waiting = std::thread::spawn(move || block_on(next(&mut pull)).is_none());
+        std::thread::sleep(Duration::from_millis(20));
+        context.shutdown();
+        assert!(waiting.join().unwrap(), "the stream has ended");
+    }
+}
+
+#[test]
+fn a_sink_that_is_full_is_ready_when_there_is_room() {
+    let context = Context::new();
+    let [mut push, pull] = [SocketType::Push, SocketType::Pull].map(|kind| socket(&context, kind));
+    for socket in [&push, &pull] {
+        set_int(socket, SNDHWM, 2);
+        set_int(socket, RCVHWM, 2);
+    }
+    push.bind("inproc://narrow").unwrap();
+    pull.connect("inproc://narrow").unwrap();
+    for _ in 0..4 {
+        send(&push, &[b"queued"]);
+    }
+    let unpark = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&unpark));
+    let mut task = TaskContext::from_waker(&waker);
+    assert!(Pin::new(&mut push).poll_ready(&mut task).is_pending());
+    for _ in 0..4 {
+        receive(&pull);
+    }
+    while unpark.1.load(Ordering::SeqCst) == 0 {
+        std::thread::park_timeout(Duration::from_secs(5));
+    }
+    assert!(Pin::new(&mut push).poll_ready(&mut task).is_ready());
+    Pin::new(&mut push)
+        .start_send(Multipart::from("late"))
+        .unwrap();
+    assert_eq!(receive(&pull), [b"late"]);
+}
