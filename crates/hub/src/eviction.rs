@@ -198,13 +198,13 @@ impl Hub {
     }
 }
 
-/// What to keep free of `maxmemory`, up to a tenth, so that the system gives 2 % more at most.
+/// What to keep free of `maxmemory`, up to an eighth, so that the system gives 2 % more at most.
 /// What lies unused grows as keys give way, so that this goes on until new values find their place
 /// there.
 fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {
     let unused = resident.saturating_sub(used);
     let step = bytes_max / 1_000;
-    let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 10);
+    let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 8);
     excess - excess % step
 }
 
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(reserve(1_020_000, 1_000_000), 0);
         assert_eq!(reserve(570_500, 500_000), 50_000);
         assert_eq!(reserve(1_020_000, 950_000), 50_000);
-        assert_eq!(reserve(1_500_000, 800_000), 100_000);
+        assert_eq!(reserve(1_500_000, 800_000), 125_000);
         assert_eq!(reserve(1, 1_000_000), 0);
     }
 

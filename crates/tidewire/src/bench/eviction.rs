@@ -48,7 +48,7 @@ struct Run {
 /// Soaks, prints, and keeps the run. A failure is an error other than OOM, and memory that at any
 /// look was more than 3 % above or below the limit: what the system gives, which is what the limit
 /// counts (`docs/decisions/0016-what-maxmemory-counts.md`), and what is held together with what is
-/// kept free for the sake of that. What is held alone is printed, and may be less by a tenth.
+/// kept free for the sake of that. What is held alone is printed, and may be less by an eighth.
 pub(crate) fn run(
     options: &BenchOptions,
     setting: &Setting,
