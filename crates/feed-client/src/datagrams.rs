@@ -57,6 +57,26 @@ pub fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
+/// A socket that sends to a line, from the interface of that address where it is a multicast group.
+/// The machine itself hears what is sent.
+///
+/// # Errors
+/// Those of the system.
+pub fn sender(line: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match line.ip() {
+        // Multicast leaves by the interface whose address the socket has.
+        IpAddr::V4(group) if group.is_multicast() => (interface, 0).into(),
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    if line.ip().is_multicast() && line.is_ipv4() {
+        socket.set_multicast_loop_v4(true)?;
+        sockopt::set_ip_multicast_if(&socket, &interface)?;
+    }
+    Ok(socket)
+}
+
 /// Datagrams as they were received, with the number of their socket.
 #[derive(Debug)]
 pub struct Datagrams {

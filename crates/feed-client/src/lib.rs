@@ -44,7 +44,7 @@
 mod datagrams;
 mod link;
 
-pub use datagrams::{DATAGRAMS_MAX, Datagrams, connect, listen};
+pub use datagrams::{DATAGRAMS_MAX, Datagrams, connect, listen, sender};
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,11 +1,12 @@
 //! The hub's own stream in datagrams: lines A and B, for everybody who listens.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_feed::faults::{FaultInjector, FaultPlan};
 use tidewire_feed::server::Broadcast;
+use tidewire_feed_client::sender;
 
 use crate::hub::{Hub, HubConfig};
 use crate::inputs::FeedLines;
@@ -110,18 +111,8 @@ impl LinesOut {
 
 /// A socket to send to a line with, which does not wait.
 fn socket(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match to.ip() {
-        // Multicast leaves by the interface whose address the socket has.
-        IpAddr::V4(group) if group.is_multicast() => (interface, 0).into(),
-        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
+    let socket = sender(to, interface)?;
     socket.set_nonblocking(true)?;
-    if to.ip().is_multicast() && to.is_ipv4() {
-        socket.set_multicast_loop_v4(true)?;
-        rustix::net::sockopt::set_ip_multicast_if(&socket, &interface)?;
-    }
     Ok(socket)
 }
 

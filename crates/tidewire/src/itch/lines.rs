@@ -1,12 +1,13 @@
 //! MoldUDP64 as an exchange sends it: two lines, each with its own faults, and a server that
 //! answers requests.
 
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
 
 use tidewire_feed::faults::{FaultInjector, FaultPlan};
 use tidewire_feed::mold::{Sender, SenderConfig};
 use tidewire_feed::sequenced::Store;
+use tidewire_feed_client::sender;
 use tidewire_hub::MoldInput;
 
 /// The sockets, and what was sent.
@@ -31,7 +32,7 @@ impl Lines {
     pub(crate) fn open(mold: &MoldInput, plan: FaultPlan, seed: u64) -> Result<Self, String> {
         let mut lines = Vec::new();
         for (number, to) in [Some(mold.a), mold.b].into_iter().flatten().enumerate() {
-            let socket = open(to, mold.interface)
+            let socket = sender(to, mold.interface)
                 .map_err(|error| format!("cannot send to {to}: {error}"))?;
             lines.push(Line {
                 socket,
@@ -115,21 +116,6 @@ impl Lines {
                 });
         }
     }
-}
-
-fn open(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match to.ip() {
-        // Multicast leaves by the interface whose address the socket has.
-        IpAddr::V4(group) if group.is_multicast() => (interface, 0).into(),
-        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
-    if to.ip().is_multicast() {
-        socket.set_multicast_loop_v4(true)?;
-        rustix::net::sockopt::set_ip_multicast_if(&socket, &interface)?;
-    }
-    Ok(socket)
 }
 
 /// Requests answered before the stream goes on.
