@@ -1,13 +1,14 @@
 //! What is counted, as Prometheus reads it. Written by a thread that is no lane: it reads
 //! counters, and takes locks only that the lanes hold for moments.
 
+mod durability;
 mod plant;
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hub::{Hub, unix_ns};
-use crate::memory::resident_bytes;
+use crate::memory::{resident_bytes, used_bytes};
 use crate::statistics::CommandCounts;
 use crate::threads::Share;
 
@@ -20,6 +21,8 @@ pub fn metrics(hub: &Hub) -> String {
     commands(hub, &mut page);
     clients(hub, &mut page);
     keys(hub, &mut page);
+    durability::durability(hub, &mut page);
+    durability::replication(hub, &mut page);
     messages(hub, &mut page);
     feed(hub, &mut page);
     plant::plant(hub, &mut page);
@@ -76,6 +79,7 @@ fn program(hub: &Hub, page: &mut Page) {
         clients.iter().map(|client| load(read(client))).sum()
     };
     for (kind, bytes) in [
+        ("used", used_bytes()),
         ("resident", resident_bytes()),
         ("lua", scripts + functions),
         ("scripts", libraries as u64),
@@ -85,6 +89,9 @@ fn program(hub: &Hub, page: &mut Page) {
     ] {
         page.value("memory_bytes", &[("kind", kind)], bytes);
     }
+    let help = "What may be used: maxmemory; 0 is no limit.";
+    let limit = hub.parameters.number("maxmemory");
+    page.one("memory_limit_bytes", "gauge", help, limit);
 }
 
 fn threads(hub: &Hub, page: &mut Page) {
@@ -96,14 +103,6 @@ fn threads(hub: &Hub, page: &mut Page) {
         let (name, id) = label(share);
         let labels = [("name", name.as_str()), ("thread", id.as_str())];
         page.value("thread_cpu_percent", &labels, share.percent);
-    }
-    let help = "Processor time of a thread.";
-    page.begin("thread_cpu_seconds_total", "counter", help);
-    for share in &shares {
-        let (name, id) = label(share);
-        let labels = [("name", name.as_str()), ("thread", id.as_str())];
-        let seconds = share.used_ns as f64 / 1e9;
-        page.value("thread_cpu_seconds_total", &labels, seconds);
     }
 }
 
@@ -298,6 +297,12 @@ fn keys(hub: &Hub, page: &mut Page) {
     page.value("reads_of_keys_total", &[("found", "no")], totals.misses);
     let help = "Keys whose time came.";
     page.one("expired_keys_total", "counter", help, totals.expired_keys);
+    let help = "Keys that gave way to others.";
+    let evicted = hub.keyspace.evicted_keys();
+    page.one("evicted_keys_total", "counter", help, evicted);
+    let help = "Clients that were cut off for what they held.";
+    let evicted = load(hub.clients.evicted());
+    page.one("evicted_clients_total", "counter", help, evicted);
     let help = "Changes of keys.";
     page.one("changes_total", "counter", help, totals.changes);
 }
