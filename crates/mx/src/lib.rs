@@ -34,8 +34,14 @@
 //! use tidewire_mx::value::Value;
 //! use tidewire_mx::write::Write;
 //!
-//! let ids = HandleIds { galaxy_id: 1, platform_id: 1, engine_id: 2, object_id: 7,
-//! ..HandleIds::default() }; let handle = ReferenceHandle::from_names(ids, "Tank1", "Setpoint");
+//! let ids = HandleIds {
+//!     galaxy_id: 1,
+//!     platform_id: 1,
+//!     engine_id: 2,
+//!     object_id: 7,
+//!     ..HandleIds::default()
+//! };
+//! let handle = ReferenceHandle::from_names(ids, "Tank1", "Setpoint");
 //! let write = Write::new(handle.projection(), Value::Float64(21.5));
 //! let mut buffer = [0; 64];
 //! let length = write.encode_to_slice(&mut buffer)?;
