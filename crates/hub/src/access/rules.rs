@@ -236,14 +236,22 @@ fn check_selector(
         });
     }
     if !selector.all_keys && !command.keys.is_empty() {
-        let keys = keys.get_or_insert_with(|| command.keys_with_flags(arguments));
-        for (at, flags) in keys {
-            if !selector.allows_key(&arguments[*at], Access::of_flags(flags)) {
-                return Err(Denial {
-                    reason: Reason::Key,
-                    at: *at,
-                });
+        let allows = |&(at, flags): &(usize, &'static str)| {
+            selector.allows_key(&arguments[at], Access::of_flags(flags))
+        };
+        let only = command.only_key_with_flags(arguments);
+        let refused = match &only {
+            Some(only) => (!allows(only)).then_some(only),
+            None => {
+                let keys = keys.get_or_insert_with(|| command.keys_with_flags(arguments));
+                keys.iter().find(|key| !allows(key))
             }
+        };
+        if let Some(&(at, _)) = refused {
+            return Err(Denial {
+                reason: Reason::Key,
+                at,
+            });
         }
     }
     if !selector.all_channels

@@ -432,6 +432,21 @@ impl Command {
             .collect()
     }
 
+    /// The same of a command that always has one key at the same place, with nothing allocated;
+    /// `None` for any other.
+    #[inline]
+    pub fn only_key_with_flags(
+        &'static self,
+        arguments: Arguments<'_>,
+    ) -> Option<(usize, &'static str)> {
+        let [spec] = self.keys else {
+            return None;
+        };
+        let at = usize::from(spec.first);
+        let is_told = spec.is_one_key() && spec.flags != "not_key" && at < arguments.len();
+        is_told.then(|| (at, introspection::flags_of(self, spec, arguments)))
+    }
+
     /// Its ACL categories, without `@`, in Redis's order.
     pub fn acl_categories(&self) -> impl Iterator<Item = &'static str> {
         introspection::categories(self)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Instructions that the hub executes for a command, counted by valgrind, for users of several kinds.
+
+    python3 bench/instructions.py [--binary target/release/tidewire] [--commands 40000]
+
+Each figure is the difference between two runs of which one sends so many commands more, divided by
+that number: what the start takes is in neither. The kernel's part is not counted. Needs valgrind.
+"""
+
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PIPELINE = 16
+USERS = {
+    "default user, everything allowed": None,
+    "+@all, keys key:*": ["~key:*", "+@all"],
+    "+get +set, keys key:*": ["~key:*", "+get", "+set"],
+    "the same, by a selector": ["+ping", "(~key:* +get +set)"],
+}
+COMMANDS = {
+    "GET": [b"GET", b"key:000001"],
+    "SET": [b"SET", b"key:000001", b"value"],
+}
+
+
+def request(words):
+    parts = [b"*%d\r\n" % len(words)]
+    parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
+    return b"".join(parts)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def connect(port):
+    for _ in range(600):
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the hub does not start under valgrind")
+
+
+def instructions(binary, rules, command, count):
+    """All instructions of a run that executes `count` commands."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "callgrind.out")
+        options = ["serve", "--lanes", "1", "--resp", f"127.0.0.1:{port}", "--feed", "127.0.0.1:0"]
+        for name in ("pub", "pull", "router"):
+            options += [f"--zmq-{name}", "tcp://127.0.0.1:0"]
+        words = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={result}", binary]
+        hub = subprocess.Popen(words + options, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+        client = connect(port)
+        replies = client.makefile("rb")
+
+        def call(*words):
+            client.sendall(request([word.encode() for word in words]))
+            reply = replies.readline()
+            assert not reply.startswith(b"-"), reply
+
+        call("SET", "key:000001", "value")
+        if rules:
+            call("ACL", "SETUSER", "somebody", "on", ">secret", *rules)
+            call("AUTH", "somebody", "secret")
+        batch = request(command) * PIPELINE
+        lines = 2 if command[0] == b"GET" else 1
+        for _ in range(count // PIPELINE):
+            client.sendall(batch)
+            for _ in range(PIPELINE * lines):
+                assert not replies.readline().startswith(b"-")
+        hub.send_signal(signal.SIGTERM)
+        hub.wait()
+        with open(result, encoding="utf-8") as text:
+            return int(re.search(r"^(?:totals|summary): (\d+)", text.read(), re.M).group(1))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--binary", default="target/release/tidewire")
+    parser.add_argument("--commands", type=int, default=40_000)
+    options = parser.parse_args()
+    few = options.commands // 4
+    print(f"| user | {' | '.join(COMMANDS)} |\n|---|{'---:|' * len(COMMANDS)}")
+    for user, rules in USERS.items():
+        cells = []
+        for command in COMMANDS.values():
+            more = instructions(options.binary, rules, command, few + options.commands)
+            fewer = instructions(options.binary, rules, command, few)
+            cells.append(f"{(more - fewer) / options.commands:,.0f}")
+        print(f"| {user} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
