@@ -13,14 +13,17 @@
 //!
 //! * [`Request::parse`] reads a client's line.
 //! * [`RecordWriter`] writes metadata and records, version 3.
+//! * [`Compressor`] packs them with zstd where a client asks for it.
 //! * [`Names`] says which symbols a subscription means.
 //!
 //! `docs/databento.md` says what a hub makes of its own messages.
 
+mod compressor;
 mod record;
 mod request;
 mod symbology;
 
+pub use compressor::Compressor;
 pub use record::{Event, RecordWriter, TEXT_LENGTH_MAX, error_code, system_code};
 pub use request::{
     Authentication, LINE_LENGTH_MAX, Line, Request, RequestError, Schema, Subscription, SymbolType,

@@ -11,6 +11,7 @@ import time
 import databento
 import databento_dbn as dbn
 import pytest
+import zstandard
 from databento.common.cram import get_challenge_response
 
 BINARY = os.environ["TIDEWIRE_BINARY"]
@@ -293,6 +294,26 @@ def test_a_subscription_can_be_taken_back(hub):
         ended = next(n for n, one in enumerate(records) if getattr(one, "code", None) == 5)
         take_until(lambda: sum(isinstance(one, dbn.BBOMsg) for one in records) > 5)
         assert not any(isinstance(one, dbn.TradeMsg) for one in records[ended:])
+
+
+def test_a_session_compressed_with_zstd_says_the_same(hub):
+    """By the words of Databento's Rust client: Python's asks for no compression."""
+    with socket.create_connection(("127.0.0.1", hub.port), PATIENCE_S) as one:
+        words = one.makefile("rb")
+        words.readline()
+        challenge = words.readline().decode().strip().removeprefix("cram=")
+        one.sendall(
+            f"auth={get_challenge_response(challenge, KEY)}|dataset={DATASET}|encoding=dbn|"
+            "compression=zstd|ts_out=0|client=Rust\n"
+            "schema=trades|stype_in=raw_symbol|symbols=ALL_SYMBOLS|snapshot=0|is_last=1\n"
+            "start_session\n".encode()
+        )
+        assert words.readline().startswith(b"success=1|")
+        unpack, decoder, records = zstandard.ZstdDecompressor().decompressobj(), dbn.DBNDecoder(), []
+        end = time.monotonic() + PATIENCE_S
+        while sum(isinstance(one, dbn.TradeMsg) for one in records) <= 20:
+            assert time.monotonic() < end
+            records.extend(decoder.write_and_decode(unpack.decompress(words.read1())))
 
 
 def test_a_silent_session_gets_heartbeats(session):

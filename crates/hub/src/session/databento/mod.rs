@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 use tidewire_feed::databento::{
-    Authentication, Names, Request, RequestError, Subscription, error_code, next_line, system_code,
+    Authentication, Compressor, Names, Request, RequestError, Subscription, error_code, next_line,
+    system_code,
 };
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::debug;
@@ -46,6 +47,15 @@ pub(crate) struct DatabentoSession {
     /// When something was last sent, monotonic ns.
     said_ns: u64,
     stream: Stream,
+    /// With `compression=zstd`: what is said after the start goes through it.
+    packer: Option<Packer>,
+}
+
+/// Records on their way through the compressor.
+#[derive(Debug)]
+struct Packer {
+    compressor: Compressor,
+    plain: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +98,7 @@ impl DatabentoSession {
             heartbeat_ns: HEARTBEAT_S * 1_000_000_000,
             said_ns: context.now_ns(),
             stream: Stream::default(),
+            packer: None,
         })
     }
 
@@ -145,12 +156,15 @@ impl DatabentoSession {
                 self.stream.fall_behind();
                 return context.watch_drain(self.id);
             }
-            let Some(out) = context.out(self.id) else {
+            let produced = self.write(context, |stream, out| {
+                let before = out.len();
+                let more = stream.produce(hub, unix_ns, out);
+                (more, out.len() != before)
+            });
+            let Some((more, has_said)) = produced else {
                 return;
             };
-            let before = out.buffer().len();
-            let more = self.stream.produce(hub, unix_ns, out.buffer());
-            if out.buffer().len() != before {
+            if has_said {
                 self.said_ns = now_ns;
             }
             if !more {
@@ -179,11 +193,33 @@ impl DatabentoSession {
         if now_ns >= self.said_ns + self.heartbeat_ns && context.out_bytes(self.id) == 0 {
             self.said_ns = now_ns;
             let unix_ns = context.unix_ns();
-            if let Some(out) = context.out(self.id) {
-                let mut writer = self.stream.writer(out.buffer(), unix_ns);
+            self.write(context, |stream, out| {
+                let mut writer = stream.writer(out, unix_ns);
                 writer.system(unix_ns, system_code::HEARTBEAT, "Heartbeat");
-            }
+            });
         }
+    }
+
+    /// Lets `say` write to the client, through the compressor if it wants that; nothing if the
+    /// connection is ending.
+    fn write<R>(
+        &mut self,
+        context: &mut Context<Mail>,
+        say: impl FnOnce(&mut Stream, &mut Vec<u8>) -> R,
+    ) -> Option<R> {
+        let out = context.out(self.id)?;
+        let Some(packer) = &mut self.packer else {
+            return Some(say(&mut self.stream, out.buffer()));
+        };
+        packer.plain.clear();
+        let result = say(&mut self.stream, &mut packer.plain);
+        if !packer.plain.is_empty()
+            && let Err(error) = packer.compressor.append(&packer.plain, out.buffer())
+        {
+            debug!(%error, "a Databento client's records cannot be compressed");
+            context.close(self.id, CloseReason::Requested);
+        }
+        Some(result)
     }
 
     /// The connection has ended.
@@ -203,13 +239,22 @@ impl DatabentoSession {
             debug!("a Databento client has another key");
             return false;
         }
-        let served = authentication.compression == "none" && authentication.encoding == "dbn";
-        if !served {
-            let text = "success=0|error=only encoding=dbn and compression=none are served\n";
+        let packer = match authentication.compression {
+            "none" => Ok(None),
+            "zstd" => Compressor::new().map(Some).map_err(drop),
+            _ => Err(()),
+        };
+        let (Ok(compressor), "dbn") = (packer, authentication.encoding) else {
+            let text =
+                "success=0|error=only encoding=dbn and compression=none or zstd are served\n";
             say(context, self.id, text);
             context.close_after_flush(self.id, CloseReason::Requested);
             return true;
-        }
+        };
+        self.packer = compressor.map(|compressor| Packer {
+            compressor,
+            plain: Vec::new(),
+        });
         self.phase = Phase::Accepted;
         self.dataset = authentication.dataset.to_owned();
         let interval_s = authentication
@@ -272,11 +317,11 @@ impl DatabentoSession {
             Phase::Accepted => {
                 self.phase = Phase::Started;
                 let unix_ns = context.unix_ns();
-                if let Some(out) = context.out(self.id) {
-                    let start_ns = self.stream.begin(hub, unix_ns);
-                    let mut writer = self.stream.writer(out.buffer(), unix_ns);
-                    writer.metadata(&self.dataset, start_ns);
-                }
+                let dataset = std::mem::take(&mut self.dataset);
+                self.write(context, |stream, out| {
+                    let start_ns = stream.begin(hub, unix_ns);
+                    stream.writer(out, unix_ns).metadata(&dataset, start_ns);
+                });
                 true
             }
         }
