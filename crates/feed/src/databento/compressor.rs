@@ -1,4 +1,4 @@
-//! A live stream compressed with zstd: one frame that never ends, flushed whenever it is written to.
+//! A live stream compressed with zstd: one frame that never ends, flushed with each write.
 
 use std::io;
 
