@@ -34,22 +34,21 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("model", || model::short(&shell))
 }
 
-/// The slot's protocol in every order of events. A target folder of its own, because the flag
-/// changes every crate's build.
+/// The slot's protocol and the shards' lock in every order of events. A target folder of its own,
+/// because the flag changes every crate's build.
 fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
-    let arguments = [
-        "test",
-        "-p",
-        "tidewire-lastvalue",
-        "--release",
-        "--test",
-        "loom",
+    let models: [&[&str]; 2] = [
+        &["tidewire-lastvalue", "--test", "loom"],
+        &["tidewire-keyspace", "--lib", "lock::"],
     ];
-    let command = shell
-        .cargo(arguments)
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", shell.target().join("loom"));
-    counts.cargo(&command.capture()?)
+    for model in models {
+        let command = shell
+            .cargo([&["test", "--release", "-p"], model].concat())
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", shell.target().join("loom"));
+        counts.cargo(&command.capture()?)?;
+    }
+    Ok(())
 }
 
 fn step(name: &str, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {

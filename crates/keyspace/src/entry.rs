@@ -318,10 +318,12 @@ impl Entry {
         self.shape().layout().size()
     }
 
-    /// Asks the processor to fetch the header's cache line.
+    /// Asks the processor to fetch the header, a short key and a short value: half of all entries
+    /// of two times 16 bytes stand across two cache lines.
     #[inline]
     pub(crate) fn prefetch(&self) {
         cache_line::prefetch(self.start());
+        cache_line::prefetch(self.start().wrapping_add(PREFETCHED_BYTES - 1));
     }
 
     fn set_hash_bits(&mut self, hash: u64) {
@@ -603,6 +605,8 @@ fn check_address(block: NonNull<u8>) {
 }
 
 const NO_DEADLINE: i64 = i64::MIN;
+/// Of an entry, from its first byte on: what is fetched ahead.
+const PREFETCHED_BYTES: usize = 48;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;

@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use tidewire_resp::{Arguments, Writer};
 
 use crate::access::Access;
@@ -13,6 +12,7 @@ use crate::commands::waiting::{Wait, Waiter};
 use crate::commands::{Call, Command, Locks, Run, Tells};
 use crate::error::CommandError;
 use crate::hash;
+use crate::lock::Lock;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::mount::Mount;
 use crate::observer::{Event, Observer};
@@ -100,7 +100,7 @@ impl Default for Options {
 /// of its keys in ascending order before it runs and lets go afterwards; nothing else is ever
 /// waited for under a lock.
 pub struct Keyspace {
-    pub(crate) shards: Box<[Padded<Mutex<Shard>>]>,
+    pub(crate) shards: Box<[Padded<Lock<Shard>>]>,
     /// For each shard when its timers next want attention: a lower bound, `i64::MAX` for never.
     /// Apart from the shards, so that looking at all of them touches 32 cache lines.
     next_ms: Box<[AtomicI64]>,
@@ -168,8 +168,8 @@ pub struct LazyFreeing {
 pub enum Outcome {
     /// The reply is the command's.
     Done,
-    /// The reply is this error.
-    Failed(CommandError),
+    /// The reply is this error. In a box, so that an outcome is returned in two registers.
+    Failed(Box<CommandError>),
     /// There is no reply yet: the client waits for a key.
     Waiting(Arc<Waiter>),
 }
@@ -196,7 +196,7 @@ impl Keyspace {
     pub fn new(options: Options) -> Self {
         let mut keyspace = Keyspace {
             shards: (0..SHARDS)
-                .map(|_| Padded(Mutex::new(Shard::new())))
+                .map(|_| Padded(Lock::new(Shard::new())))
                 .collect(),
             next_ms: (0..SHARDS).map(|_| AtomicI64::new(i64::MAX)).collect(),
             earliest_ms: Padded(AtomicI64::new(i64::MAX)),
@@ -289,6 +289,21 @@ impl Keyspace {
         reply: &mut Writer<'_>,
         observer: &mut dyn Observer,
     ) -> Outcome {
+        self.execute_found(None, command, arguments, database, now_ms, reply, observer)
+    }
+
+    /// The same where the hash of the first key is known from [`prefetch`](Self::prefetch).
+    #[inline]
+    pub fn execute_found(
+        &self,
+        first_key: Option<KeyHash>,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        database: usize,
+        now_ms: i64,
+        reply: &mut Writer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
         let Some(first) = command.single_key(arguments) else {
             let mut locked = self.lock(self.shards_of(command, arguments));
             let outcome = self.run_locked(
@@ -308,7 +323,11 @@ impl Keyspace {
             self.release(locked, now_ms, observer);
             return outcome;
         };
-        let hash = hash::of(&arguments[first]);
+        let hash = match first_key {
+            Some(known) => known.0,
+            None => hash::of(&arguments[first]),
+        };
+        debug_assert_eq!(hash, hash::of(&arguments[first]), "the hash of another key");
         let mut locked = Locked::one(self, shard_of(hash));
         let hint = Some((first, hash));
         let outcome = self.run(
@@ -634,24 +653,24 @@ impl Keyspace {
         if database >= DATABASES {
             return fail(reply, CommandError::DatabaseOutOfRange);
         }
-        let mut view = View::new(self, locked, database, now_ms, observer);
-        view.counts_reads = !command.writes_keys;
-        if command.writes_keys
-            && !self.mounts.is_empty()
-            && let Err(error) = check_writable(&view, command, arguments, hint)
-        {
-            return fail(reply, error);
-        }
+        // Made where it stays: copying it would wait for what was just written.
         let mut call = Call {
             arguments,
             reply,
-            view,
+            view: View::new(self, locked, database, now_ms, observer),
             command,
             hint,
             waiting: wait.is_some(),
             wait: None,
             tells: Tells::Request,
         };
+        call.view.counts_reads = !command.writes_keys;
+        if command.writes_keys
+            && !self.mounts.is_empty()
+            && let Err(error) = check_writable(&call.view, command, arguments, hint)
+        {
+            return fail(call.reply, error);
+        }
         let ended = handler(&mut call);
         if call.view.tells_reads() {
             call.view.remember_reads(command, arguments);
@@ -664,7 +683,7 @@ impl Keyspace {
                 }
                 Outcome::Done
             }
-            Err(error) => fail(reply, error),
+            Err(error) => fail(call.reply, error),
         }
     }
 }
@@ -721,7 +740,7 @@ fn check_writable(
 #[cold]
 fn fail(reply: &mut Writer<'_>, error: CommandError) -> Outcome {
     reply.error(&error.to_string());
-    Outcome::Failed(error)
+    Outcome::Failed(Box::new(error))
 }
 
 /// An empty prefix matches every key.

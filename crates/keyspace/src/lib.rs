@@ -45,6 +45,8 @@ pub use keyspace::{
     Totals,
 };
 
+#[allow(unsafe_code, reason = "it is told to a well-kept mutex as its lock")]
+mod lock;
 mod locks;
 pub use locks::{Locked, SHARDS, ShardSet, Suspended};
 

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use crate::commands::waiting::{Ready, Waiter};
 use crate::keyspace::Keyspace;
+use crate::lock::LockGuard;
 use crate::propagation::{Pending, Unit};
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
@@ -128,8 +127,8 @@ impl Suspended {
 
 enum Guards<'k> {
     None,
-    One(usize, MutexGuard<'k, Shard>),
-    Many(ShardSet, Vec<MutexGuard<'k, Shard>>),
+    One(usize, LockGuard<'k, Shard>),
+    Many(ShardSet, Vec<LockGuard<'k, Shard>>),
 }
 
 impl<'k> Locked<'k> {

@@ -15,25 +15,27 @@ use crate::wheel::Wheel;
 /// Number of databases, as SELECT counts them.
 pub const DATABASES: usize = 16;
 
-/// What one lock guards.
+/// What one lock guards. In this order: what every command reads and writes stands in the two
+/// cache lines of the lock.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Shard {
-    pub(crate) databases: [Dictionary; DATABASES],
-    /// Names of live topics in database 0, so that snapshots need not walk all keys.
-    pub(crate) live: HashSet<Box<[u8]>, RandomState>,
     /// Whether any of `interests`, or `tracked`, is there.
     pub(crate) is_observed: bool,
-    /// Keys of each database that somebody waits for or watches.
-    pub(crate) interests: [Option<Box<Interests>>; DATABASES],
     /// How far a snapshot has come here, while one is made.
     pub(crate) mark: Option<Box<Mark>>,
-    /// Keys of any database that clients have in caches of their own.
-    pub(crate) tracked: Option<Box<TrackedKeys>>,
     /// Commands that have changed something, and keys that were removed for their time.
     pub(crate) changes: u64,
     /// Reads of keys that were there, and of keys that were not.
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    pub(crate) databases: [Dictionary; DATABASES],
+    /// Names of live topics in database 0, so that snapshots need not walk all keys.
+    pub(crate) live: HashSet<Box<[u8]>, RandomState>,
+    /// Keys of each database that somebody waits for or watches.
+    pub(crate) interests: [Option<Box<Interests>>; DATABASES],
+    /// Keys of any database that clients have in caches of their own.
+    pub(crate) tracked: Option<Box<TrackedKeys>>,
     /// Keys whose time came.
     pub(crate) expired_keys: u64,
     /// Makes random numbers, so that counting uses of keys shares nothing between shards.

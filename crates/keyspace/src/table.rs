@@ -75,12 +75,23 @@ impl Table {
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        self.find_by(hash, |entry| entry.key() == key)
+        self.locate(hash, key).map(|(place, _)| place)
+    }
+
+    /// Where the key's entry is, and the entry.
+    #[inline]
+    pub(crate) fn locate(&self, hash: u64, key: &[u8]) -> Option<(Place, &Entry)> {
+        self.locate_by(hash, |entry| is_same(entry.key(), key))
     }
 
     /// Finds the entry with this hash that `accepts` says is the one.
     #[inline]
     pub(crate) fn find_by(&self, hash: u64, accepts: impl Fn(&Entry) -> bool) -> Option<Place> {
+        self.locate_by(hash, accepts).map(|(place, _)| place)
+    }
+
+    #[inline]
+    fn locate_by(&self, hash: u64, accepts: impl Fn(&Entry) -> bool) -> Option<(Place, &Entry)> {
         if self.len == 0 {
             return None;
         }
@@ -98,11 +109,12 @@ impl Table {
                     && entry.hash_bits() == bits
                     && accepts(entry)
                 {
-                    return Some(Place {
+                    let place = Place {
                         segment: index as u32,
                         group: at as u32,
                         slot,
-                    });
+                    };
+                    return Some((place, entry));
                 }
             }
             if group.overflow() == 0 {
@@ -258,6 +270,29 @@ impl fmt::Debug for Table {
             .field("depth", &self.depth)
             .finish()
     }
+}
+
+/// Whether two keys are the same; short ones, as most are, without a call.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    if one.len() > 16 {
+        return one == other;
+    }
+    match (words(one), words(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+/// The first and the last eight bytes; they overlap unless there are sixteen.
+#[inline]
+fn words(key: &[u8]) -> Option<(u64, u64)> {
+    let first = key.first_chunk().copied().map(u64::from_ne_bytes)?;
+    let last = key.last_chunk().copied().map(u64::from_ne_bytes)?;
+    Some((first, last))
 }
 
 /// The 16 bits of a hash that an entry keeps in its pointer: directory bits, then fine bits.

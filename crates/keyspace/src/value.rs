@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tidewire_resp::Writer;
+
 use crate::entry::{Entry, Kind, NewValue};
 use crate::fields::{Fields, TimedTable};
 use crate::hash;
@@ -197,6 +199,20 @@ impl<'a> ValueRef<'a> {
             Kind::Integer => self.entry.integer().map(Text::integer),
             _ => None,
         }
+    }
+
+    /// Writes the text of a string as a reply; false of other types, and nothing is written.
+    #[inline]
+    pub(crate) fn written_to(self, reply: &mut Writer<'_>) -> bool {
+        match self.entry.kind() {
+            Kind::Bytes => reply.bulk(self.entry.bytes()),
+            Kind::Integer => match self.entry.integer() {
+                Some(number) => reply.bulk_integer(number),
+                None => return false,
+            },
+            _ => return false,
+        }
+        true
     }
 
     /// The fields of a hash; `None` of other types.

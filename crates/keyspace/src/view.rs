@@ -146,11 +146,20 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
+    /// The value of a key that is stored; `None` of a mounted topic.
+    #[inline]
+    pub(crate) fn read_stored(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
+        match self.keyspace.mount_of(self.database, key.bytes) {
+            None => self.read_own(key),
+            Some(_) => None,
+        }
+    }
+
     /// The value of a string; an error of another type.
     #[inline]
     pub(crate) fn read_text(&mut self, key: Key<'_>) -> Result<Option<Text<'_>>, CommandError> {
         if self.keyspace.mount_of(self.database, key.bytes).is_some() {
-            return self.read_topic_text(key.bytes);
+            return self.read_topic_text(key);
         }
         match self.read_own(key) {
             None => Ok(None),
@@ -282,8 +291,9 @@ impl<'c, 'k> View<'c, 'k> {
     pub(crate) fn find(&mut self, key: Key<'_>) -> Option<Place> {
         let now_ms = self.now_ms;
         let table = &self.dictionary(key).table;
-        let place = table.find(key.hash, key.bytes)?;
-        match table.entry(place).deadline_ms() {
+        let (place, entry) = table.locate(key.hash, key.bytes)?;
+        let used = entry.access();
+        match entry.deadline_ms() {
             Some(deadline) if deadline <= now_ms && !self.keyspace.is_loading() => {
                 if !(self.counts_reads && self.keyspace.is_expiry_paused(now_ms)) {
                     self.locked.shard(shard_of(key.hash)).expired_keys += 1;
@@ -294,7 +304,7 @@ impl<'c, 'k> View<'c, 'k> {
             }
             _ => {
                 if self.touches {
-                    self.note_use(key, place);
+                    self.note_use(key, place, used);
                 }
                 Some(place)
             }
@@ -749,12 +759,15 @@ impl<'c, 'k> View<'c, 'k> {
     }
 
     #[cold]
-    fn read_topic_text(&mut self, key: &[u8]) -> Result<Option<Text<'_>>, CommandError> {
-        let Some(mount) = self.keyspace.mount_of(self.database, key) else {
+    pub(crate) fn read_topic_text(
+        &mut self,
+        key: Key<'_>,
+    ) -> Result<Option<Text<'_>>, CommandError> {
+        let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) else {
             return Ok(None);
         };
         self.scratch.clear();
-        match mount.bare(key, &mut self.scratch) {
+        match mount.bare(key.bytes, &mut self.scratch) {
             Bare::Missing => Ok(None),
             Bare::Text => Ok(Some(Text::bytes(&self.scratch))),
             Bare::Other => Err(CommandError::WrongType),

@@ -391,7 +391,14 @@ fn is_other(time: Option<(TimeForm, usize)>, form: TimeForm) -> bool {
 }
 
 fn reply_text(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
-    match call.view.read_text(key)? {
+    if let Some(value) = call.view.read_stored(key) {
+        // Written from where it lies.
+        return match value.written_to(call.reply) {
+            true => Ok(()),
+            false => Err(CommandError::WrongType),
+        };
+    }
+    match call.view.read_topic_text(key)? {
         Some(text) => call.reply.bulk(text.as_bytes()),
         None => call.reply.null(),
     }

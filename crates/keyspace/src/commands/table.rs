@@ -67,7 +67,7 @@ pub(super) fn lookup(name: &[u8]) -> Option<&'static Command> {
     loop {
         let (group, index) = SLOTS[at]?;
         let command = &GROUPS[usize::from(group)][usize::from(index)];
-        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+        if is_named(command, name) {
             return Some(command);
         }
         at = (at + 1) % SLOTS.len();
@@ -1131,6 +1131,46 @@ const fn lay_out() -> [Option<(u8, u8)>; 2048] {
     slots
 }
 
+/// Whether this is the command's name, in any case.
+#[inline]
+fn is_named(command: &Command, name: &[u8]) -> bool {
+    let own = command.name.as_bytes();
+    match own.len() == name.len() {
+        true if own.len() <= 8 => packed(own) == lower(packed(name)),
+        true => own.eq_ignore_ascii_case(name),
+        false => false,
+    }
+}
+
+/// Up to eight bytes in one word; of two names of the same length it is the same word only if they
+/// are the same.
+#[inline]
+fn packed(name: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+    }
+    match *name {
+        [] => 0,
+        [only] => u64::from(only),
+        [first, .., last] => {
+            let middle = name[name.len() / 2];
+            u64::from(u32::from_le_bytes([first, middle, last, 0]))
+        }
+    }
+}
+
+/// Eight bytes, the ASCII letters among them in lower case.
+#[inline]
+fn lower(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let low = word & EACH * 0x7F;
+    // No sum reaches the next byte.
+    let from_a = low + EACH * (0x80 - b'A' as u64);
+    let behind_z = low + EACH * (0x7F - b'Z' as u64);
+    let is_upper = (from_a ^ behind_z) & !word & EACH * 0x80;
+    word | is_upper >> 2
+}
+
 /// Four bytes, in lower case, and the length tell nearly all names apart.
 #[inline]
 const fn slot(name: &[u8]) -> usize {
@@ -1174,6 +1214,16 @@ mod tests {
         }
         assert!(probes < all().count() * 3 / 2, "{probes} probes");
         assert!(lookup(b"").is_none() && lookup(b"nonsense").is_none());
+    }
+
+    #[test]
+    fn a_word_s_letters_become_lower_case_and_nothing_else_does() {
+        for byte in 0..=u8::MAX {
+            let bytes = [byte, b'Z', byte, b'[', b'@', byte, 0xDA, byte];
+            let expected = bytes.map(|byte| byte.to_ascii_lowercase());
+            let word = u64::from_le_bytes(bytes);
+            assert_eq!(lower(word), u64::from_le_bytes(expected), "{byte:#x}");
+        }
     }
 
     #[test]

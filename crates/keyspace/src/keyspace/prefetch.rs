@@ -9,7 +9,7 @@ use crate::value::Object;
 
 /// The hash of a key or of an element, from a first step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash(u64);
+pub struct KeyHash(pub(super) u64);
 
 impl Keyspace {
     /// The first step: where the key's entry is told.

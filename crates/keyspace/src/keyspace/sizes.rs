@@ -7,7 +7,7 @@ use crate::value::{ValueRef, ValueType};
 impl Keyspace {
     /// Bytes of the tables of one database, without the entries in them; walks the shards.
     pub fn table_bytes(&self, database: usize) -> usize {
-        let bytes = |shard: &super::Padded<parking_lot::Mutex<crate::shard::Shard>>| {
+        let bytes = |shard: &super::Padded<crate::lock::Lock<crate::shard::Shard>>| {
             shard.lock().databases[database].table.memory_bytes()
         };
         self.shards.iter().map(bytes).sum()

@@ -7,10 +7,11 @@ use crate::entry::Entry;
 
 /// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that
 /// growing and shrinking leaves no holes of odd sizes in the allocator.
+#[repr(C)]
 pub(super) struct Groups {
+    len: usize,
     /// Those behind the last group are empty and own nothing.
     chunks: [Box<[Group]>; CHUNKS_MAX],
-    len: usize,
 }
 
 impl Groups {

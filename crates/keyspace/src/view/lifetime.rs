@@ -167,15 +167,14 @@ impl View<'_, '_> {
 
     /// Notes in the entry that its key is used. Its header is in the cache: it was just compared.
     #[inline]
-    pub(super) fn note_use(&mut self, key: Key<'_>, place: Place) {
+    pub(super) fn note_use(&mut self, key: Key<'_>, place: Place, before: u32) {
         if self.access.counts() {
             return self.count_use(key, place);
         }
         let used = self.access.initial(self.clock_ms);
-        // The value stays as it is: a snapshot that is being made need not have it first.
-        let entry = self.dictionary(key).table.entry_mut(place);
-        if entry.access() != used {
-            entry.set_access(used);
+        if before != used {
+            // The value stays as it is: a snapshot that is being made need not have it first.
+            self.dictionary(key).table.entry_mut(place).set_access(used);
         }
     }
 

@@ -34,7 +34,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Locks, Outcome, Run, SessionCommand, WatchedKey, lookup};
+use tidewire_keyspace::{
+    Command, KeyHash, Locks, Outcome, Run, SessionCommand, WatchedKey, lookup,
+};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser, Writer};
 
@@ -123,6 +125,8 @@ struct Call<'a> {
     sessions: &'a mut Sessions,
     context: &'a mut Context<Mail>,
     arguments: Arguments<'a>,
+    /// The hash of the first key, where it has been fetched ahead.
+    first_key: Option<KeyHash>,
 }
 
 impl Call<'_> {
@@ -231,6 +235,7 @@ impl RespSession {
                         sessions,
                         context,
                         arguments,
+                        first_key: request.first_key(),
                     };
                     if !self.state.execute(call, command) {
                         whole = false;
@@ -492,7 +497,8 @@ impl State {
         let start = out.buffer().len();
         let mut reply = Writer::new(out.buffer(), self.protocol);
         let mut observer = LiveObserver(call.hub);
-        let outcome = call.hub.keyspace.execute(
+        let outcome = call.hub.keyspace.execute_found(
+            call.first_key,
             command,
             call.arguments,
             self.database,
@@ -504,7 +510,7 @@ impl State {
             out.buffer().truncate(start);
         }
         if let Outcome::Failed(error) = outcome {
-            if error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
+            if *error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
                 return;
             }
             let lane = call.context.lane();
@@ -555,7 +561,7 @@ impl State {
             self.wait_until_freed(call);
         }
         if let Outcome::Failed(error) = outcome {
-            if error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
+            if *error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
                 return;
             }
             let lane = call.context.lane();

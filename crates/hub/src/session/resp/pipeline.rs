@@ -166,6 +166,12 @@ impl Request {
         Some(((*hash, key), element))
     }
 
+    /// The hash of its first key, where that was fetched ahead.
+    #[inline]
+    pub(super) fn first_key(&self) -> Option<KeyHash> {
+        self.keys.first().copied()
+    }
+
     pub(super) fn length(&self) -> usize {
         self.length
     }

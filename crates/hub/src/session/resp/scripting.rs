@@ -700,6 +700,7 @@ impl ScriptHost<'_, '_, '_> {
             sessions: &mut *self.call.sessions,
             context: &mut *self.call.context,
             arguments,
+            first_key: None,
         };
         state.run_session(&mut call, session_command);
         if state.refusals.replace(refusals) != refusals {

@@ -286,6 +286,7 @@ impl State {
                 sessions: &mut *call.sessions,
                 context: &mut *call.context,
                 arguments: arguments.as_arguments(),
+                first_key: None,
             };
             if !self.may_still_run(&mut queued, command) {
                 continue;

@@ -1,0 +1,165 @@
+//! The lock of a shard: taken by one atomic exchange, and let go by a plain store.
+//!
+//! A command holds it for some hundred nanoseconds, and with 256 shards two lanes seldom want the
+//! same. What counts is what it costs when nobody else wants it: a lock that must wake sleepers
+//! needs a second atomic exchange to let go, which waits until all reads before it are done. Here
+//! who waits looks again, ever less often, so that letting go is a store like any other.
+
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(loom))]
+use parking_lot::lock_api::{self, GuardSend, RawMutex};
+
+/// A value behind a [`RawLock`].
+#[cfg(not(loom))]
+pub(crate) type Lock<T> = lock_api::Mutex<RawLock, T>;
+/// The value, until this is dropped.
+#[cfg(not(loom))]
+pub(crate) type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
+
+// Loom's atomics have no initial value that is a constant: its model is of the functions below.
+#[cfg(loom)]
+pub(crate) use parking_lot::{Mutex as Lock, MutexGuard as LockGuard};
+
+/// Whether somebody holds it.
+#[cfg(not(loom))]
+pub(crate) struct RawLock(AtomicBool);
+
+// SAFETY: `lock` and a `try_lock` that says so come back only after an exchange that found nobody
+// holding it and said that somebody does; only the holder takes that back.
+#[cfg(not(loom))]
+unsafe impl RawMutex for RawLock {
+    #[allow(clippy::declare_interior_mutable_const, reason = "an initial value")]
+    const INIT: RawLock = RawLock(AtomicBool::new(false));
+
+    type GuardMarker = GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !take(&self.0) {
+            wait(&self.0);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        take(&self.0)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        let_go(&self.0);
+    }
+}
+
+#[inline]
+fn take(is_held: &AtomicBool) -> bool {
+    is_held
+        .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
+#[inline]
+fn let_go(is_held: &AtomicBool) {
+    is_held.store(false, Ordering::Release);
+}
+
+#[cold]
+fn wait(is_held: &AtomicBool) {
+    let mut attempt = 0;
+    loop {
+        pause(attempt);
+        attempt += 1;
+        // A look leaves the line with the holder; an exchange would not.
+        if !is_held.load(Ordering::Relaxed) && take(is_held) {
+            return;
+        }
+    }
+}
+
+/// At first a command holds it; later its holder may have lost its processor; at last it is a
+/// script that runs long.
+#[cfg(not(loom))]
+fn pause(attempt: u64) {
+    match attempt {
+        0..SPINS => (0..1 << attempt).for_each(|_| std::hint::spin_loop()),
+        SPINS..YIELDS => std::thread::yield_now(),
+        _ => std::thread::sleep(NAP),
+    }
+}
+
+#[cfg(loom)]
+fn pause(_attempt: u64) {
+    loom::thread::yield_now();
+}
+
+/// Attempts with a pause between them that doubles, up to a microsecond or two.
+#[cfg(not(loom))]
+const SPINS: u64 = 7;
+/// Attempts after which the processor is not only given up, but left.
+#[cfg(not(loom))]
+const YIELDS: u64 = 32;
+#[cfg(not(loom))]
+const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    #[test]
+    fn one_thread_at_a_time_holds_it_in_every_order() {
+        loom::model(|| {
+            let both = Arc::new((AtomicBool::new(false), UnsafeCell::new(0)));
+            let raise = |both: &(AtomicBool, UnsafeCell<u32>)| {
+                if !take(&both.0) {
+                    wait(&both.0);
+                }
+                // Loom says if two do this at once.
+                both.1.with_mut(|_| ());
+                let_go(&both.0);
+            };
+            let theirs = both.clone();
+            let thread = loom::thread::spawn(move || raise(&theirs));
+            raise(&both);
+            thread.join().expect("it ended");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn one_thread_at_a_time_holds_it() {
+        let count = Lock::new((0u64, 0u64));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50_000 {
+                        let mut both = count.lock();
+                        both.0 += 1;
+                        both.1 += 1;
+                        assert_eq!(both.0, both.1);
+                    }
+                });
+            }
+        });
+        assert_eq!(*count.lock(), (200_000, 200_000));
+    }
+
+    #[test]
+    fn who_does_not_want_to_wait_is_told() {
+        let lock = Lock::new(());
+        let held = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(held);
+        assert!(lock.try_lock().is_some());
+    }
+}
