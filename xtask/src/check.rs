@@ -37,13 +37,13 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
 /// The slot's protocol and the shards' lock in every order of events. A target folder of its own,
 /// because the flag changes every crate's build.
 fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
-    let models: [&[&str]; 2] = [
-        &["tidewire-lastvalue", "--test", "loom"],
-        &["tidewire-keyspace", "--lib", "lock::"],
+    let models = [
+        ["tidewire-lastvalue", "--test", "loom"],
+        ["tidewire-keyspace", "--lib", "lock::"],
     ];
-    for model in models {
+    for [package, kind, name] in models {
         let command = shell
-            .cargo([&["test", "--release", "-p"], model].concat())
+            .cargo(["test", "--release", "-p", package, kind, name])
             .env("RUSTFLAGS", "--cfg loom")
             .env("CARGO_TARGET_DIR", shell.target().join("loom"));
         counts.cargo(&command.capture()?)?;

@@ -1163,11 +1163,11 @@ fn packed(name: &[u8]) -> u64 {
 #[inline]
 fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    let low = word & EACH * 0x7F;
+    let low = word & (EACH * 0x7F);
     // No sum reaches the next byte.
     let from_a = low + EACH * (0x80 - b'A' as u64);
     let behind_z = low + EACH * (0x7F - b'Z' as u64);
-    let is_upper = (from_a ^ behind_z) & !word & EACH * 0x80;
+    let is_upper = (from_a ^ behind_z) & !word & (EACH * 0x80);
     word | is_upper >> 2
 }
 
