@@ -49,6 +49,7 @@ unsafe impl RawMutex for RawLock {
         take(&self.0)
     }
 
+    // SAFETY: who calls it holds the lock, as the trait demands; the store itself is safe.
     #[inline]
     unsafe fn unlock(&self) {
         let_go(&self.0);
