@@ -175,10 +175,12 @@ impl Range {
         self.most = self.most.max(bytes);
     }
 
-    /// Whether it leads further from the limit than it may.
+    /// Whether it leads further from the limit than it may, or nobody has looked.
     fn strays(self) -> bool {
         let stray_max = MAXMEMORY_BYTES * STRAY_PERCENT_MAX / 100;
-        self.least < MAXMEMORY_BYTES - stray_max || self.most > MAXMEMORY_BYTES + stray_max
+        self.least > self.most
+            || self.least < MAXMEMORY_BYTES - stray_max
+            || self.most > MAXMEMORY_BYTES + stray_max
     }
 }
 
