@@ -130,18 +130,18 @@ impl Shape {
     /// The block's layout follows from the header alone, so no capacity is stored.
     #[inline]
     pub(super) fn layout(self) -> Layout {
-        let value = self.value_length;
-        let room = if self.header.flags() & ROOMY != 0 {
-            with_room(value)
+        let used = self.value_offset() + self.value_length;
+        let size = if self.header.flags() & ROOMY != 0 {
+            with_room(used)
         } else {
-            value
+            used.next_multiple_of(BLOCK_ALIGN)
         };
-        let size = (self.value_offset() + room).next_multiple_of(BLOCK_ALIGN);
         Layout::from_size_align(size, BLOCK_ALIGN).expect("an entry is shorter than 8 GiB")
     }
 }
 
-/// Rounds up by at most a quarter, so that growing byte by byte moves the block seldom.
+/// Rounds up by at most a quarter, so that growing byte by byte moves the block seldom; to sizes
+/// that the allocator has, so that it rounds no further.
 #[inline]
 fn with_room(length: usize) -> usize {
     length.next_multiple_of((length.next_power_of_two() / 8).max(BLOCK_ALIGN))
