@@ -103,6 +103,8 @@ impl State {
     }
 
     pub(super) fn quit(&mut self, call: &mut Call<'_>) {
+        // Before it has its answer: who knows of that, on any lane, finds it gone.
+        call.hub.clients.disconnect(self.client.id);
         self.reply(call.context, |reply| reply.ok());
         call.context
             .close_after_flush(self.id, CloseReason::Requested);
