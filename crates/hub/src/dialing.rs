@@ -1,5 +1,6 @@
 //! A connection that the hub makes by itself, and makes again whenever it ends.
 
+use tidewire_feed::client::BackOff;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
 use tracing::{debug, warn};
 
@@ -11,7 +12,6 @@ pub(crate) struct Dialing {
     endpoint: Endpoint,
     /// What the connection is to the application.
     port: u16,
-    retry_ns_min: u64,
     connection: Option<ConnectionId>,
     /// The connection is made.
     is_standing: bool,
@@ -22,11 +22,10 @@ pub(crate) struct Dialing {
 }
 
 impl Dialing {
-    pub(crate) fn new(endpoint: Endpoint, port: u16, retry_ns_min: u64) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, port: u16) -> Self {
         Self {
             endpoint,
             port,
-            retry_ns_min,
             connection: None,
             is_standing: false,
             due_ns: 0,
@@ -82,7 +81,7 @@ impl Dialing {
             warn!(peer = %self.endpoint, ?reason, "disconnected");
         }
         self.connection = None;
-        self.due_ns = now_ns + retry_delay_ns(self.retry_ns_min, self.failures, now_ns);
+        self.due_ns = now_ns + BACK_OFF.delay_ns(self.failures, now_ns);
         self.failures = self.failures.saturating_add(1);
         was_standing
     }
@@ -96,42 +95,20 @@ impl Dialing {
         match context.connect(address, self.port) {
             Ok(id) => {
                 self.connection = Some(id);
-                self.due_ns = context.now_ns() + CONNECT_NS_MAX;
+                self.due_ns = context.now_ns() + BACK_OFF.connect_ns_max;
             }
             Err(error) => {
                 debug!(peer = %self.endpoint, %error, "cannot connect");
-                self.due_ns = context.now_ns() + RETRY_NS_MAX;
+                self.due_ns = context.now_ns() + BACK_OFF.delay_ns_max;
             }
         }
     }
 }
 
-/// Soon at first, then doubling up to two seconds, with jitter so that the clients of a server that
-/// restarts do not all come back in the same instant.
-pub(crate) fn retry_delay_ns(least_ns: u64, failures: u32, now_ns: u64) -> u64 {
-    let delay_ns = least_ns
-        .saturating_mul(1 << failures.min(16))
-        .clamp(2, RETRY_NS_MAX);
-    let jitter = now_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    delay_ns / 2 + jitter % (delay_ns / 2)
-}
-
-/// The kernel alone would ask a machine that is off for two minutes, at ever longer intervals.
-pub(crate) const CONNECT_NS_MAX: u64 = 5_000_000_000;
-const RETRY_NS_MAX: u64 = 2_000_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_gone_is_asked_soon_and_then_ever_less_up_to_every_two_seconds() {
-        for now_ns in [1, 1_000_000_007, u64::MAX] {
-            let delays = [0, 1, 5, 16, u32::MAX].map(|n| retry_delay_ns(10_000_000, n, now_ns));
-            let ranges_ms = [5..10, 10..20, 160..320, 1_000..2_000, 1_000..2_000];
-            for (delay_ns, range_ms) in delays.iter().zip(ranges_ms) {
-                assert!(range_ms.contains(&(delay_ns / 1_000_000)), "{delay_ns}");
-            }
-        }
-    }
-}
+/// For a peer that is most often there, on this machine or the next.
+pub(crate) const BACK_OFF: BackOff = BackOff {
+    delay_ns_first: 10_000_000,
+    delay_ns_max: 2_000_000_000,
+    // The kernel alone would ask a machine that is off for two minutes, at ever longer intervals.
+    connect_ns_max: 5_000_000_000,
+};

@@ -24,6 +24,20 @@ impl Default for BackOff {
     }
 }
 
+impl BackOff {
+    /// How long to wait after this many failures, the last one not counted: soon at first, then
+    /// doubling. The second half of it is by chance, so that the clients of a server that restarts
+    /// do not all come back in the same instant; `random` may be a clock or a count.
+    pub fn delay_ns(&self, failures: u32, random: u64) -> u64 {
+        let mixed = (random ^ random >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
+        let delay_ns = self
+            .delay_ns_first
+            .saturating_mul(1 << failures.min(16))
+            .min(self.delay_ns_max);
+        delay_ns / 2 + mixed % (delay_ns / 2 + 1)
+    }
+}
+
 /// What is to be done now about one side's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -118,7 +132,9 @@ impl Connector {
     pub fn ended(&mut self, client: &mut Client, now_ns: u64) -> bool {
         let stood = self.is_standing();
         client.disconnected(self.side);
-        let until_ns = now_ns.saturating_add(self.delay_ns());
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let delay_ns = self.back_off.delay_ns(self.failures, self.random);
+        let until_ns = now_ns.saturating_add(delay_ns);
         self.state = State::Waiting { until_ns };
         self.failures = self.failures.saturating_add(1);
         stood
@@ -146,18 +162,6 @@ impl Connector {
     pub fn connections(&self) -> u64 {
         self.connections
     }
-
-    /// At once at first, then doubling, the second half of it by chance.
-    fn delay_ns(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.random ^ self.random >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
-        let delay_ns = self
-            .back_off
-            .delay_ns_first
-            .saturating_mul(1 << self.failures.min(16))
-            .min(self.back_off.delay_ns_max);
-        delay_ns / 2 + mixed % (delay_ns / 2 + 1)
-    }
 }
 
 #[cfg(test)]
@@ -165,6 +169,21 @@ mod tests {
     use super::*;
     use crate::client::{ClientConfig, NullSink};
     use crate::wire::{Control, LoginAccepted, PacketWriter};
+
+    #[test]
+    fn who_is_gone_is_asked_soon_and_then_ever_less_up_to_every_two_seconds() {
+        let back_off = BackOff {
+            delay_ns_first: 10_000_000,
+            ..BackOff::default()
+        };
+        for random in [1, 1_000_000_007, u64::MAX] {
+            let delays = [0, 1, 5, 16, u32::MAX].map(|n| back_off.delay_ns(n, random));
+            let ranges_ms = [5..=10, 10..=20, 160..=320, 1_000..=2_000, 1_000..=2_000];
+            for (delay_ns, range_ms) in delays.iter().zip(ranges_ms) {
+                assert!(range_ms.contains(&(delay_ns / 1_000_000)), "{delay_ns}");
+            }
+        }
+    }
 
     #[test]
     fn connections_are_tried_soon_at_first_and_ever_more_seldom_with_jitter() {

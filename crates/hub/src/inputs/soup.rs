@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::Thread;
 use super::config::SoupInput;
-use crate::dialing::{CONNECT_NS_MAX, retry_delay_ns};
+use crate::dialing::BACK_OFF;
 use crate::hub::unix_ns;
 
 /// Reads until the hub stops; connects again whenever that ends.
@@ -35,7 +35,7 @@ pub(super) fn run(mut thread: Thread, input: &SoupInput) {
     let mut failures = 0;
     while !thread.is_stopped() {
         let before = work.client.counters().messages;
-        match TcpStream::connect_timeout(&input.address, Duration::from_nanos(CONNECT_NS_MAX)) {
+        match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
             Ok(stream) => {
                 let reason = work.serve(&mut thread, &stream);
                 if !thread.is_stopped() && !work.client.is_ended() {
@@ -180,7 +180,7 @@ impl Work {
 
 /// Waits before the next connection.
 fn pause(thread: &Thread, failures: u32) {
-    let wait_ns = retry_delay_ns(RETRY_NS_MIN, failures, unix_ns());
+    let wait_ns = BACK_OFF.delay_ns(failures, unix_ns());
     let end = Instant::now() + Duration::from_nanos(wait_ns);
     while !thread.is_stopped() {
         let left = end.saturating_duration_since(Instant::now());
@@ -193,5 +193,5 @@ fn pause(thread: &Thread, failures: u32) {
 
 /// How long the order to stop may wait.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-const RETRY_NS_MIN: u64 = 10_000_000;
+const CONNECT_MAX: Duration = Duration::from_nanos(BACK_OFF.connect_ns_max);
 const CHUNK_BYTES: usize = 256 * 1024;

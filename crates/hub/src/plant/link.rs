@@ -94,7 +94,7 @@ impl PlantLink {
             session,
             tags: LinkTags::default(),
             writes: Writes::default(),
-            dialing: Dialing::new(options.endpoint.clone(), port::PLANT, RETRY_NS_MIN),
+            dialing: Dialing::new(options.endpoint.clone(), port::PLANT),
             heard_ns: 0,
             sweep_ns: 0,
             plant: plant.clone(),
@@ -600,4 +600,3 @@ const REFRESHES_A_SWEEP: u64 = 2_000;
 const SILENCE_NS_MIN: u64 = 20_000_000_000;
 /// A plant that leaves so many bytes unread is given up.
 const UNREAD_BYTES_MAX: usize = 64 << 20;
-const RETRY_NS_MIN: u64 = 10_000_000;
