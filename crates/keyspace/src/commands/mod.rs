@@ -391,24 +391,19 @@ impl Command {
     /// The position of its only key, if its declaration alone says that there is one.
     #[inline]
     pub(crate) fn single_key(&self, arguments: Arguments<'_>) -> Option<usize> {
-        match (self.locks, self.keys) {
-            (
-                Locks::Keys,
-                [
-                    KeySpec {
-                        first,
-                        last: 0,
-                        count_at: 0,
-                        keyword: "",
-                        ..
-                    },
-                ],
-            ) => {
-                let first = usize::from(*first);
-                (first < arguments.len()).then_some(first)
-            }
+        match self.locks {
+            Locks::Keys => self.only_key(arguments).map(|(_, at)| at),
             _ => None,
         }
+    }
+
+    #[inline]
+    fn only_key(&self, arguments: Arguments<'_>) -> Option<(&KeySpec, usize)> {
+        let [spec] = self.keys else {
+            return None;
+        };
+        let at = usize::from(spec.first);
+        (spec.is_one_key() && at < arguments.len()).then_some((spec, at))
     }
 
     /// Positions of its keys among these arguments, and what it does to each: words such as
@@ -439,12 +434,9 @@ impl Command {
         &'static self,
         arguments: Arguments<'_>,
     ) -> Option<(usize, &'static str)> {
-        let [spec] = self.keys else {
-            return None;
-        };
-        let at = usize::from(spec.first);
-        let is_told = spec.is_one_key() && spec.flags != "not_key" && at < arguments.len();
-        is_told.then(|| (at, introspection::flags_of(self, spec, arguments)))
+        let (spec, at) = self.only_key(arguments)?;
+        let is_key = spec.flags != "not_key";
+        is_key.then(|| (at, introspection::flags_of(self, spec, arguments)))
     }
 
     /// Its ACL categories, without `@`, in Redis's order.
