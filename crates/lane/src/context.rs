@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use rustix::net::RecvFlags;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::application::CloseReason;
 use crate::connection::{Closing, Connection, ConnectionId};
-use crate::endpoint::Listener;
+use crate::endpoint::{Listener, begin_connection};
 use crate::mailbox::Mailboxes;
 use crate::outbox::Outbox;
 use crate::traffic::TOKEN_LISTENERS;
@@ -225,18 +224,7 @@ impl<M> Context<M> {
 
     /// Begins an outgoing TCP connection. [`crate::Application::connected`] or `closed` follows.
     pub fn connect(&mut self, address: SocketAddr, port: u16) -> std::io::Result<ConnectionId> {
-        let family = if address.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
-        match rustix::net::connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let socket = begin_connection(&address)?;
         Ok(self.insert(Connection::new(socket, port, true))?)
     }
 

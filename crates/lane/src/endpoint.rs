@@ -178,8 +178,7 @@ impl Listener {
 impl Listener {
     /// Nobody can connect any more, whoever else holds the socket.
     pub(crate) fn stop(&self) {
-        // Refused where the socket listens no more already.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        stop_listening(&self.socket);
     }
 }
 
@@ -199,7 +198,17 @@ impl ListenerHandle {
     /// Nobody can connect any more: from now on, and before the lane hears of it. Whoever has
     /// connected stays.
     pub fn stop(&self) {
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        stop_listening(&self.socket);
+    }
+}
+
+/// Begins a connection, and does not wait for it.
+pub(crate) fn begin_connection(address: &SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let socket = stream_socket(family_of(address.ip()))?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match rustix::net::connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
     }
 }
 
@@ -212,13 +221,7 @@ pub fn connect_from(
     address: SocketAddr,
     timeout: Duration,
 ) -> std::io::Result<TcpStream> {
-    let family = if source.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = stream_socket(family_of(source))?;
     rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) => {}
@@ -246,13 +249,7 @@ impl Drop for Listener {
 }
 
 fn bind_tcp(address: SocketAddr, is_alone: bool) -> rustix::io::Result<OwnedFd> {
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = stream_socket(family_of(address.ip()))?;
     // A restart must not wait for the last run's connections to leave TIME_WAIT.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if is_alone && address.is_ipv6() {
@@ -263,8 +260,7 @@ fn bind_tcp(address: SocketAddr, is_alone: bool) -> rustix::io::Result<OwnedFd> 
 }
 
 fn bind_ipc(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let open = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let open = || stream_socket(AddressFamily::UNIX);
     let address = SocketAddrUnix::new(path)?;
     let socket = open()?;
     match rustix::net::bind(&socket, &address) {
@@ -278,6 +274,24 @@ fn bind_ipc(path: &Path) -> rustix::io::Result<OwnedFd> {
         other => other?,
     }
     Ok(socket)
+}
+
+fn family_of(address: IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::INET,
+        IpAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
+fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// Nobody can connect any more, whoever else holds the socket.
+fn stop_listening(socket: &OwnedFd) {
+    // Refused where it listens no more already.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
 /// A file of any other kind is somebody's, and not to be removed.
