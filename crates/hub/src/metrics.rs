@@ -4,13 +4,13 @@
 mod durability;
 mod plant;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hub::{Hub, unix_ns};
 use crate::memory::{resident_bytes, used_bytes};
 use crate::statistics::CommandCounts;
-use crate::threads::Share;
 
 /// All metrics of a hub in the Prometheus text format, version 0.0.4.
 pub fn metrics(hub: &Hub) -> String {
@@ -63,14 +63,6 @@ fn program(hub: &Hub, page: &mut Page) {
     page.begin("build_info", "gauge", "The program's version.");
     page.value("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     page.one("uptime_seconds", "gauge", "Time since the start.", uptime_s);
-    page.begin(
-        "thread_cpu_seconds_total",
-        "counter",
-        "Processor time by thread; a lane is one.",
-    );
-    for (thread, seconds) in thread_cpu_seconds() {
-        page.value("thread_cpu_seconds_total", &[("thread", &thread)], seconds);
-    }
     page.begin("memory_bytes", "gauge", "Memory by kind.");
     let [scripts, functions] = hub.scripting.bytes();
     let libraries = hub.scripting.libraries.memory_bytes() + hub.scripting.scripts.memory_bytes();
@@ -96,12 +88,21 @@ fn program(hub: &Hub, page: &mut Page) {
 
 fn threads(hub: &Hub, page: &mut Page) {
     let shares = hub.threads.shares();
-    let label = |share: &Share| (share.name.clone(), share.id.to_string());
+    let mut used_ns: BTreeMap<&str, u64> = BTreeMap::new();
+    for share in &shares {
+        *used_ns.entry(&share.name).or_default() += share.used_ns;
+    }
+    let help = "Processor time by thread; a lane is one.";
+    page.begin("thread_cpu_seconds_total", "counter", help);
+    for (name, used_ns) in used_ns {
+        let seconds = used_ns as f64 / 1e9;
+        page.value("thread_cpu_seconds_total", &[("thread", name)], seconds);
+    }
     let help = "Share of one processor that a thread takes, lately.";
     page.begin("thread_cpu_percent", "gauge", help);
     for share in &shares {
-        let (name, id) = label(share);
-        let labels = [("name", name.as_str()), ("thread", id.as_str())];
+        let id = share.id.to_string();
+        let labels = [("name", &*share.name), ("thread", &*id)];
         page.value("thread_cpu_percent", &labels, share.percent);
     }
 }
@@ -419,31 +420,6 @@ fn feed(hub: &Hub, page: &mut Page) {
     }
 }
 
-/// Processor time of each thread of this process, by its name.
-fn thread_cpu_seconds() -> Vec<(String, f64)> {
-    let mut threads = Vec::new();
-    for task in std::fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let Some((before, fields)) = stat.rsplit_once(')') else {
-            continue;
-        };
-        let name = before.split_once('(').map_or("", |(_, name)| name);
-        let fields: Vec<&str> = fields.split_whitespace().collect();
-        let ticks = [11, 12].map(|at| fields.get(at).and_then(|text| text.parse::<f64>().ok()));
-        let seconds = ticks.iter().flatten().sum::<f64>() / CLOCK_TICKS_A_SECOND;
-        match threads.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += seconds,
-            None => threads.push((name.to_owned(), seconds)),
-        }
-    }
-    threads.sort_by(|(one, _), (other, _)| one.cmp(other));
-    threads
-}
-
 /// A label's value as the format wants it.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -456,8 +432,6 @@ fn load(counter: &AtomicU64) -> u64 {
 
 /// From a microsecond to 17 seconds, each twice the last.
 const BUCKETS: u32 = 25;
-/// What Linux reports processor time in, on every architecture.
-const CLOCK_TICKS_A_SECOND: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {

@@ -106,7 +106,7 @@ impl Config {
                 if let Some(endpoint) = given {
                     return Ok(endpoint.clone());
                 }
-                parse_endpoint(text.map_or(default, String::as_str), &place, name)
+                parse(text.map_or(default, String::as_str), &place, name)
             };
         let admin = match (&options.admin, &file.admin) {
             (None, None) => None,
@@ -370,10 +370,6 @@ fn read_file(path: &Path) -> Result<File, Failure> {
         let message = error.message().lines().collect::<Vec<_>>().join(" ");
         Failure::usage(format!("{place}, line {line}: {message}"))
     })
-}
-
-fn parse_endpoint(text: &str, place: &str, name: &str) -> Result<Endpoint, Failure> {
-    parse(text, place, name)
 }
 
 fn parse<T: FromStr<Err: Display>>(text: &str, place: &str, name: &str) -> Result<T, Failure> {
