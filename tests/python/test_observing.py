@@ -1,10 +1,16 @@
 """What operators see: MONITOR, SLOWLOG, the hottest names, and metrics over HTTP."""
 
+import json
 import socket
 import urllib.error
 import urllib.request
+from pathlib import Path
 
+import promql_parser
 import pytest
+from grafana_foundation_sdk.cog import plugins
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from support import RespSocket, free_ports
 
@@ -115,3 +121,27 @@ def test_one_who_says_nothing_does_not_keep_others_from_the_metrics(start_hub):
         bad.settimeout(20)
         bad.sendall(b"\x00\xff\r\n\r\n")
         assert bad.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def lost(given, kept, path="dashboard"):
+    """Where something of `given` is not in `kept`."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        return [at for key, value in given.items()
+                for at in lost(value, kept.get(key), f"{path}.{key}")]
+    if isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        return [at for index, value in enumerate(given)
+                for at in lost(value, kept[index], f"{path}[{index}]")]
+    return [] if given == kept else [path]
+
+
+def test_grafana_reads_all_of_the_dashboard_and_prometheus_its_queries():
+    file = Path(__file__).parents[2] / "ops/grafana/tidewire.json"
+    given = json.loads(file.read_text())
+    plugins.register_default_plugins()
+    kept = json.loads(JSONEncoder().encode(Dashboard.from_json(given)))
+    assert lost(given, kept) == []
+    queries = [target["expr"] for panel in given["panels"] for target in panel.get("targets", [])]
+    assert len(queries) > 20
+    for query in queries:
+        filled = query.replace("$__rate_interval", "1m").replace("$instance", "hub:9121")
+        promql_parser.parse(filled)
