@@ -491,6 +491,36 @@ ZMQ_EXPORT void zmq_threadclose(void *thread);
 ZMQ_EXPORT int zmq_ctx_set_ext(void *context, int option, const void *value, size_t size);
 ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *value, size_t *size);
 
+/* Options of the context. */
+#define ZMQ_ZERO_COPY_RECV 10
+
+/* Options of sockets: int unless said otherwise. */
+#define ZMQ_ZAP_ENFORCE_DOMAIN 93
+#define ZMQ_METADATA 95                             /* (set) string: X-name:value */
+#define ZMQ_ROUTER_NOTIFY 97                        /* ZMQ_NOTIFY_CONNECT, ZMQ_NOTIFY_DISCONNECT */
+#define ZMQ_XPUB_MANUAL_LAST_VALUE 98
+#define ZMQ_SOCKS_USERNAME 99                       /* string */
+#define ZMQ_SOCKS_PASSWORD 100                      /* string */
+#define ZMQ_ONLY_FIRST_SUBSCRIBE 108
+#define ZMQ_RECONNECT_STOP 109                      /* ZMQ_RECONNECT_STOP_* */
+#define ZMQ_HELLO_MSG 110                           /* (set) bytes */
+#define ZMQ_DISCONNECT_MSG 111                      /* (set) bytes */
+#define ZMQ_PRIORITY 112
+#define ZMQ_BUSY_POLL 113
+#define ZMQ_HICCUP_MSG 114                          /* (set) bytes */
+#define ZMQ_XSUB_VERBOSE_UNSUBSCRIBE 115
+#define ZMQ_TOPICS_COUNT 116                        /* (get) */
+#define ZMQ_NOTIFY_CONNECT 1
+#define ZMQ_NOTIFY_DISCONNECT 2
+#define ZMQ_RECONNECT_STOP_CONN_REFUSED 0x1
+#define ZMQ_RECONNECT_STOP_HANDSHAKE_FAILED 0x2
+#define ZMQ_RECONNECT_STOP_AFTER_DISCONNECT 0x4
+/* Kept, and without effect here. */
+#define ZMQ_LOOPBACK_FASTPATH 94
+#define ZMQ_MULTICAST_LOOP 96
+#define ZMQ_IN_BATCH_SIZE 101
+#define ZMQ_OUT_BATCH_SIZE 102
+
 /* Messages. */
 #define ZMQ_MSG_PROPERTY_ROUTING_ID "Routing-Id"
 #define ZMQ_MSG_PROPERTY_SOCKET_TYPE "Socket-Type"

@@ -367,9 +367,9 @@ impl State {
                 .saturating_mul(2)
                 .clamp(base_ms.max(1), max_ms);
         }
-        // A crowd that lost the same server must not come back all at once.
-        let jitter_ns = crate::clock::random() % (interval_ms.max(1) * 500_000);
-        let delay_ns = interval_ms * 1_000_000 + jitter_ns;
+        let longest_ms = (max_ms > base_ms).then_some(max_ms as u64);
+        let chance = crate::clock::random();
+        let delay_ns = delay_ns(interval_ms, base_ms as u64, longest_ms, chance);
         self.monitor_endpoint(
             endpoint,
             Event::ConnectRetried,
@@ -457,6 +457,21 @@ impl State {
         let name = self.endpoints.get(endpoint).map(|known| known.name.clone());
         self.report(event, value as u64, name.as_deref().unwrap_or_default(), "");
     }
+}
+
+/// An interval and up to half as much again, by chance: a crowd that lost the same server must not
+/// come back all at once. It stays below `longest_ms`, where there is such a limit, and above
+/// `shortest_ms`.
+fn delay_ns(interval_ms: u64, shortest_ms: u64, longest_ms: Option<u64>, chance: u64) -> u64 {
+    let mut from_ms = interval_ms;
+    let mut span_ns = interval_ms.max(1) * 500_000;
+    if let Some(longest_ms) = longest_ms
+        && interval_ms + interval_ms / 2 > longest_ms
+    {
+        from_ms = shortest_ms.max(longest_ms / 3 * 2);
+        span_ns = (longest_ms - from_ms).max(1) * 1_000_000;
+    }
+    from_ms * 1_000_000 + chance % span_ns
 }
 
 /// Sends and reads what a negotiation asks for. Whether it is done.

@@ -212,8 +212,14 @@ impl State {
     /// What is not a message.
     pub(crate) fn protocol_event(&mut self, key: Key, inbound: Inbound) {
         match inbound {
-            Inbound::Subscribe(topic) => self.peer_subscribes(key, &topic),
-            Inbound::Cancel(topic) => self.peer_cancels(key, &topic),
+            Inbound::Subscribe(topic) => {
+                self.end_partial(key);
+                self.peer_subscribes(key, &topic);
+            }
+            Inbound::Cancel(topic) => {
+                self.end_partial(key);
+                self.peer_cancels(key, &topic);
+            }
             Inbound::Ready => self.peer_ready(key),
             Inbound::Authenticate(claim) => self.authenticate(key, claim),
             Inbound::Refused(reason) => {
@@ -235,6 +241,20 @@ impl State {
                 self.lose(key, Loss::Protocol);
             }
             Inbound::Message(_) | Inbound::Nothing => {}
+        }
+    }
+
+    /// A later frame of a message was a subscription: those before it must not be taken for the
+    /// beginning of the next message.
+    fn end_partial(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key)
+            && let Link::Stream(link) = &mut peer.link
+            && let Some(frames) = link.take_partial()
+            && self.kind.receives()
+        {
+            peer.incoming_bytes += frames.bytes();
+            peer.incoming.push_back(frames);
+            self.mark_readable(key);
         }
     }
 
@@ -363,21 +383,42 @@ impl State {
         } else {
             self.attach(key);
         }
-        self.notify_stream(key);
+        self.notify_raw(key);
         self.flush(key);
     }
 
-    /// STREAM: a connection that comes or goes shows as an empty message.
-    fn notify_stream(&mut self, key: Key) {
-        if self.kind != SocketType::Stream || !self.options.stream_notify {
-            return;
+    /// A raw connection that comes or goes shows as an empty message.
+    fn notify_raw(&mut self, key: Key) {
+        if self.is_raw() && self.options.stream_notify {
+            self.receive_word(key, Message::new());
         }
+    }
+
+    /// Has the program receive what its peer has not said.
+    fn receive_word(&mut self, key: Key, mut message: Message) {
         if let Some(peer) = self.peers.get_mut(key) {
-            let mut message = Message::new();
             message.set_properties(peer.identity.as_ref());
             peer.incoming.push_back(crate::link::Frames::One(message));
         }
         self.mark_readable(key);
+    }
+
+    /// What the program wants to be told of a peer whose connection is lost.
+    fn tell_of_loss(&mut self, key: Key, is_ours: bool) {
+        let options = &self.options;
+        let (disconnected, hiccup) = (&options.disconnect_message, &options.hiccup_message);
+        let word = match self.kind {
+            SocketType::Router if !is_ours => disconnected,
+            SocketType::Dealer if is_ours => hiccup,
+            _ => return,
+        };
+        let word = (!word.is_empty()).then(|| Message::from_slice(word));
+        if self.kind == SocketType::Router && options.router_notify & NOTIFY_DISCONNECT != 0 {
+            self.receive_word(key, Message::new());
+        }
+        if let Some(word) = word {
+            self.receive_word(key, word);
+        }
     }
 
     /// The pattern learns of a peer.
@@ -408,14 +449,19 @@ impl State {
         }
         match self.kind {
             SocketType::Sub | SocketType::Xsub => self.tell_subscriptions(key),
-            SocketType::Xpub => {
+            SocketType::Pub | SocketType::Xpub => {
                 if let Some(welcome) = self.options.xpub_welcome.clone() {
                     let mut welcome = Message::from_vec(welcome);
                     self.transmit(key, std::iter::empty(), Last::Message(&mut welcome));
                 }
             }
             SocketType::Router => {
-                self.file(key);
+                let notifies = self.options.router_notify & NOTIFY_CONNECT != 0;
+                let link = self.peers.get(key).map(|peer| &peer.link);
+                let is_connection = matches!(link, Some(Link::Stream(_)));
+                if self.file(key) && notifies && is_connection {
+                    self.receive_word(key, Message::new());
+                }
             }
             _ => {}
         }
@@ -428,7 +474,8 @@ impl State {
             let mut probe = Message::new();
             self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
         }
-        if !self.options.hello_message.is_empty() {
+        let greets = matches!(self.kind, SocketType::Router | SocketType::Dealer);
+        if greets && !self.options.hello_message.is_empty() {
             let mut hello = Message::from_vec(self.options.hello_message.clone());
             self.transmit(key, std::iter::empty(), Last::Message(&mut hello));
         }
@@ -514,6 +561,18 @@ impl State {
         }
         self.forget_subscriber(key);
         let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
+        if was_ready && loss != Loss::ByUs {
+            self.tell_of_loss(key, is_connecting);
+        }
+        if let Some(endpoint) = origin
+            && is_connecting
+            && !was_ready
+            && had_link.is_some()
+            && loss != Loss::ByUs
+            && self.options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0
+        {
+            return self.stop_connecting(endpoint);
+        }
         let returns = is_connecting
             && self.kind != SocketType::Stream
             && (!self.options.immediate || self.kind.is_subscriber());
@@ -562,7 +621,7 @@ impl State {
             self.exchange.peer = None;
         }
         if was_ready {
-            self.notify_stream(key);
+            self.notify_raw(key);
         }
         let Some(peer) = self.peers.get_mut(key) else {
             return;
@@ -679,6 +738,11 @@ const STREAMED_BYTES_MIN: u64 = 8 << 10;
 /// Measured with 64 KiB messages, PUSH to PULL: half as many again as without. At half of it a
 /// message of 256 KiB takes twice as long.
 const LOCAL_SEND_BYTES: usize = 256 << 10;
+/// `ZMQ_NOTIFY_CONNECT` and `ZMQ_NOTIFY_DISCONNECT` of `ZMQ_ROUTER_NOTIFY`.
+const NOTIFY_CONNECT: i32 = 1;
+const NOTIFY_DISCONNECT: i32 = 2;
+/// `ZMQ_RECONNECT_STOP_HANDSHAKE_FAILED`.
+const STOP_AFTER_HANDSHAKE: i32 = 2;
 /// What libzmq reports where a ZAP handler is missing.
 const EFAULT: u64 = 14;
 const ETIMEDOUT: u64 = 110;

@@ -273,6 +273,8 @@ impl State {
                 self.options.xpub_verboser = value != 0;
                 return Ok(());
             }
+            // As libzmq: the later of the two is what counts.
+            XPUB_VERBOSE => self.options.xpub_verboser = false,
             XPUB_MANUAL_LAST_VALUE => self.options.xpub_manual = value != 0,
             _ => {}
         }

@@ -59,8 +59,8 @@ impl State {
     /// Takes one frame; with the last one the message goes.
     #[inline]
     pub(crate) fn send_frame(&mut self, frame: Last<'_>, more: bool) -> Result<(), NotSent> {
-        // What STREAM sends is a name and bytes, whatever is said to follow.
-        let more = more && !(self.sending.is_open && self.kind == SocketType::Stream);
+        // What goes out raw is a name and bytes, whatever is said to follow.
+        let more = more && !(self.sending.is_open && self.is_raw());
         if !self.sending.is_open {
             let begun = self.begin_message(&frame, more)?;
             if let Begun::Address = begun {
@@ -112,6 +112,13 @@ impl State {
         Some(pipe)
     }
 
+    /// Whether bytes are sent as they are: a message of none ends its connection.
+    #[inline]
+    pub(crate) fn is_raw(&self) -> bool {
+        self.kind == SocketType::Stream
+            || (self.kind == SocketType::Router && self.options.router_raw)
+    }
+
     /// Decides where a message goes.
     #[inline]
     fn begin_message(&mut self, frame: &Last<'_>, more: bool) -> Result<Begun, NotSent> {
@@ -148,7 +155,7 @@ impl State {
         let mut head = std::mem::take(&mut self.sending.frames);
         match self.sending.target {
             Target::Nobody => {}
-            Target::Peer(key) if self.kind == SocketType::Stream && last.bytes().is_empty() => {
+            Target::Peer(key) if self.is_raw() && last.bytes().is_empty() => {
                 self.lose(key, crate::endpoint::Loss::ByUs);
             }
             Target::Peer(key) if head.is_empty() => self.transmit(key, std::iter::empty(), last),

@@ -44,7 +44,7 @@ pub(crate) fn connect_unix(path: &str, options: &Options) -> Result<(OwnedFd, bo
 fn begun(result: Result<(), Errno>, descriptor: OwnedFd) -> Result<(OwnedFd, bool), Errno> {
     match result {
         Ok(()) => Ok((descriptor, true)),
-        Err(Errno::INPROGRESS | Errno::INTR | Errno::AGAIN) => Ok((descriptor, false)),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok((descriptor, false)),
         Err(errno) => Err(errno),
     }
 }
@@ -87,7 +87,8 @@ pub(crate) fn listen_unix(
     net::bind(&descriptor, &address)?;
     net::listen(&descriptor, options.backlog)?;
     let file = (!is_abstract).then(|| PathBuf::from(&path));
-    Ok((descriptor, format!("ipc://{path}"), file.or(directory)))
+    // With the directory goes the file in it.
+    Ok((descriptor, format!("ipc://{path}"), directory.or(file)))
 }
 
 /// A path of its own in the directory for temporary files.
@@ -132,6 +133,9 @@ pub(crate) fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
     if options.tcp_retransmit_ms > 0 {
         let _ = sockopt::set_tcp_user_timeout(descriptor, options.tcp_retransmit_ms as u32);
     }
+    // A connection that was accepted does not have its listener's.
+    let is_ipv6 = local_address(descriptor).is_some_and(|address| address.is_ipv6());
+    set_service(descriptor, options, is_ipv6);
     set_buffers(descriptor, options);
     log_buffers(descriptor);
 }
@@ -162,6 +166,14 @@ fn set_service(descriptor: &OwnedFd, options: &Options, is_ipv6: bool) {
         if is_ipv6 {
             let _ = sockopt::set_ipv6_tclass(descriptor, options.type_of_service as u32);
         }
+    }
+    // After the type of service, which has a priority of its own.
+    let socket = SockRef::from(descriptor);
+    if options.priority > 0 {
+        let _ = socket.set_priority(options.priority as u32);
+    }
+    if options.busy_poll > 0 {
+        let _ = socket.set_busy_poll(options.busy_poll as u32);
     }
 }
 
@@ -244,5 +256,168 @@ fn family(address: SocketAddr) -> AddressFamily {
     match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Link;
+    use crate::{Context, SendFlags, Socket, SocketType};
+
+    /// What of the kernel's settings the tests look at.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Settings {
+        keepalive: bool,
+        keepalive_count: u32,
+        keepalive_idle: Duration,
+        keepalive_interval: Duration,
+        retransmit_ms: u32,
+        service: u8,
+        priority: u32,
+    }
+
+    impl Settings {
+        fn of(descriptor: impl std::os::fd::AsFd) -> Settings {
+            Settings {
+                keepalive: sockopt::socket_keepalive(&descriptor).unwrap(),
+                keepalive_count: sockopt::tcp_keepcnt(&descriptor).unwrap(),
+                keepalive_idle: sockopt::tcp_keepidle(&descriptor).unwrap(),
+                keepalive_interval: sockopt::tcp_keepintvl(&descriptor).unwrap(),
+                retransmit_ms: sockopt::tcp_user_timeout(&descriptor).unwrap(),
+                service: sockopt::ip_tos(&descriptor).unwrap(),
+                priority: SockRef::from(&descriptor).priority().unwrap(),
+            }
+        }
+    }
+
+    /// Two sockets with these options and a connection, over which a message has gone.
+    fn connected(context: &Context, options: &[(i32, i32)]) -> [Socket; 2] {
+        let sockets = [SocketType::Pull, SocketType::Push].map(|kind| {
+            let socket = context.socket(kind).unwrap();
+            for (option, value) in options {
+                socket.set_option(*option, &value.to_ne_bytes()).unwrap();
+            }
+            socket
+        });
+        sockets[0].bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = sockets[0].core().lock().last_endpoint.clone();
+        sockets[1].connect(&endpoint).unwrap();
+        sockets[1]
+            .send_bytes(b"hello", SendFlags::default())
+            .unwrap();
+        assert_eq!(sockets[0].receive(false).unwrap().as_slice(), b"hello");
+        sockets
+    }
+
+    /// What `look` finds at the connection of a socket that has one.
+    fn at_connection<T>(socket: &Socket, look: impl Fn(&crate::link::StreamLink) -> T) -> T {
+        let state = socket.core().lock();
+        let links = state.peers.values().find_map(|peer| match &peer.link {
+            Link::Stream(link) => Some(look(link)),
+            _ => None,
+        });
+        links.expect("a connection")
+    }
+
+    const TCP_KEEPALIVE: [(i32, i32); 4] = [(34, 1), (35, 3), (36, 60), (37, 7)];
+    const TOS: (i32, i32) = (57, 0x28);
+    const TCP_MAXRT: (i32, i32) = (80, 5_000);
+    const PRIORITY: (i32, i32) = (112, 3);
+
+    #[test]
+    fn both_ends_of_a_connection_are_as_their_options_say() {
+        let context = Context::new();
+        let mut options = TCP_KEEPALIVE.to_vec();
+        options.extend([TOS, TCP_MAXRT, PRIORITY]);
+        for socket in &connected(&context, &options) {
+            let expected = Settings {
+                keepalive: true,
+                keepalive_count: 3,
+                keepalive_idle: Duration::from_secs(60),
+                keepalive_interval: Duration::from_secs(7),
+                retransmit_ms: 5_000,
+                service: 0x28,
+                priority: 3,
+            };
+            assert_eq!(at_connection(socket, |link| Settings::of(link)), expected);
+        }
+    }
+
+    #[test]
+    fn without_options_a_connection_is_as_the_system_has_it() {
+        let context = Context::new();
+        let usual = Settings::of(new_socket(AddressFamily::INET).unwrap());
+        assert!(!usual.keepalive);
+        for socket in &connected(&context, &[]) {
+            assert_eq!(at_connection(socket, |link| Settings::of(link)), usual);
+        }
+        // It can be switched off where the system has it on.
+        for socket in &connected(&context, &[(34, 0)]) {
+            assert_eq!(at_connection(socket, |link| Settings::of(link)), usual);
+        }
+    }
+
+    #[test]
+    fn the_kernel_may_be_told_to_poll() {
+        const BUSY_POLL: (i32, i32) = (113, 20);
+        let context = Context::new();
+        let probe = new_socket(AddressFamily::INET).unwrap();
+        // More than the system has set needs a privilege.
+        let expected = match SockRef::from(&probe).set_busy_poll(20) {
+            Ok(()) => 20,
+            Err(_) => SockRef::from(&probe).busy_poll().unwrap(),
+        };
+        for socket in &connected(&context, &[BUSY_POLL]) {
+            let told = at_connection(socket, |link| SockRef::from(link).busy_poll().unwrap());
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn the_kernels_buffers_are_as_long_as_the_options_say() {
+        const SNDBUF: i32 = 11;
+        const RCVBUF: i32 = 12;
+        let context = Context::new();
+        for socket in &connected(&context, &[(SNDBUF, 50_000), (RCVBUF, 60_000)]) {
+            let lengths = at_connection(socket, |link| {
+                let receive = sockopt::socket_recv_buffer_size(link);
+                [sockopt::socket_send_buffer_size(link), receive].map(Result::unwrap)
+            });
+            // Linux doubles what it is told, for what it keeps beside the bytes.
+            assert_eq!(lengths, [100_000, 120_000]);
+        }
+    }
+
+    #[test]
+    fn so_many_wait_to_be_accepted_as_the_backlog_says() {
+        for backlog in [0, 1, 5] {
+            let options = Options {
+                backlog,
+                ..Options::default()
+            };
+            let (_listener, endpoint, directory) = listen_unix("*", &options).unwrap();
+            let path = endpoint.trim_start_matches("ipc://");
+            let tries = (0..20).map(|_| connect_unix(path, &options));
+            let (waiting, refused): (Vec<_>, Vec<_>) = tries.partition(Result::is_ok);
+            // One more than it says, as Linux has it. Nobody is on the way who is not told so.
+            assert!(waiting.iter().flatten().all(|(_, is_done)| *is_done));
+            assert_eq!(waiting.len(), backlog as usize + 1);
+            assert_eq!(refused.len(), 19 - backlog as usize);
+            std::fs::remove_dir_all(directory.unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_wildcard_path() {
+        let context = Context::new();
+        let socket = context.socket(SocketType::Pull).unwrap();
+        socket.bind("ipc://*").unwrap();
+        let endpoint = socket.core().lock().last_endpoint.clone();
+        let path = PathBuf::from(endpoint.trim_start_matches("ipc://"));
+        assert!(path.exists());
+        drop(socket);
+        context.terminate().unwrap();
+        assert!(!path.exists() && !path.parent().unwrap().exists());
     }
 }

@@ -248,6 +248,12 @@ impl StreamLink {
         }
     }
 
+    /// The frames of a message that has come in part, as a message of their own.
+    pub(crate) fn take_partial(&mut self) -> Option<Frames> {
+        self.partial.last_mut()?.set_more(false);
+        Some(Frames::Many(std::mem::take(&mut self.partial)))
+    }
+
     fn stamped(&mut self, mut message: Message, more: bool) -> Inbound {
         message.set_more(more);
         message.set_properties(self.properties.as_ref());
