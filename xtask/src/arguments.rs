@@ -57,6 +57,12 @@ impl Arguments {
             .map_err(|_| Failure::new(format!("{name} {value}: not a number that fits")))
     }
 
+    /// What is left and no option: names, in their order.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        let is_name = |argument: &mut String| !argument.starts_with("--");
+        self.0.extract_if(.., is_name).collect()
+    }
+
     /// Nothing may be left.
     pub(crate) fn end(self) -> Result<(), Failure> {
         match self.0.first() {
@@ -79,6 +85,14 @@ mod tests {
         assert_eq!(arguments.number("--lanes", 1).unwrap(), 4);
         assert_eq!(arguments.number("--seed", 7).unwrap(), 7);
         arguments.end().unwrap();
+    }
+
+    #[test]
+    fn names_are_what_is_no_option() {
+        let mut arguments = Arguments::new(&["a", "--seconds", "5", "b", "--odd"]);
+        assert_eq!(arguments.number("--seconds", 1).unwrap(), 5);
+        assert_eq!(arguments.names(), ["a", "b"]);
+        assert!(arguments.end().is_err());
     }
 
     #[test]

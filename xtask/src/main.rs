@@ -6,6 +6,7 @@ mod clients;
 mod conformance;
 mod counts;
 mod dependencies;
+mod fuzz;
 mod libzmq;
 mod model;
 mod python;
@@ -56,6 +57,10 @@ usage: cargo xtask <chore>
   libzmq --prefix FOLDER
                 builds and installs libzmq.so.5, zmq.h and libzmq.pc
     --profile NAME         what it is built with [release]
+  fuzz [TARGET ...]
+                looks for inputs that break a decoder; all targets, one after another
+    --seconds N            for each [60]
+    --max-length N         bytes of an input [4096]
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         ["tidy"] => outcome(tidy::run(&root)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
         ["libzmq", ref rest @ ..] => outcome(libzmq::run(&root, rest)),
+        ["fuzz", ref rest @ ..] => outcome(fuzz::run(&root, rest)),
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {

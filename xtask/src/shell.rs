@@ -126,6 +126,17 @@ impl Program {
         String::from_utf8(output.stdout).map_err(|error| self.failure(&error))
     }
 
+    /// Runs it with all that it tells in a file; whether it was content.
+    pub(crate) fn log(mut self, path: &Path) -> Result<bool, Failure> {
+        let mut run = || -> std::io::Result<bool> {
+            let file = std::fs::File::create(path)?;
+            self.0.stdout(file.try_clone()?).stderr(file);
+            Ok(self.0.status()?.success())
+        };
+        let result = run();
+        result.map_err(|error| self.failure(&error))
+    }
+
     /// Whether it can be run and is content. Unseen.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.output().is_ok_and(|output| output.status.success())

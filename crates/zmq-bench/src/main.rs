@@ -1,7 +1,9 @@
 //! `zmq-bench OURS RIVAL [SUBJECT,…] [TRANSPORT,…] [BYTES,…] [PAIRS]`: the quick way to what
-//! `tidewire bench zmq` does.
+//! `tidewire bench zmq` does. `zmq-bench copies [BYTES,…]`: what lies under all of it.
 
+use std::hint::black_box;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use tidewire_zmq_bench::{Contest, Subject, child, run};
 
@@ -9,6 +11,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("child") => child(&arguments[1..]),
+        Some("copies") => copies(arguments.get(1).map_or("64,65536", String::as_str)),
         _ => contest(&arguments),
     };
     match result {
@@ -64,5 +67,29 @@ fn contest(arguments: &[String]) -> Result<(), String> {
             row.processor_ratio,
         );
     })?;
+    Ok(())
+}
+
+/// What no library can save that is given a program's bytes and gives them to a program's buffer
+/// later: a copy into memory of its own, and one out of it. The best of many rounds, so that what
+/// else the machine does is left out.
+fn copies(sizes: &str) -> Result<(), String> {
+    const ROUNDS: usize = 2_000;
+    const COPIES: usize = 50;
+    for text in sizes.split(',') {
+        let bytes: usize = text.parse().map_err(|_| format!("{text} is no size"))?;
+        let (source, mut target) = (vec![b'x'; bytes], vec![0; bytes]);
+        let mut best_us = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            let begin = Instant::now();
+            for _ in 0..COPIES {
+                let kept = black_box(source.as_slice()).to_vec();
+                target.copy_from_slice(&black_box(kept));
+                black_box(&mut target);
+            }
+            best_us = best_us.min(begin.elapsed().as_secs_f64() * 1e6 / COPIES as f64);
+        }
+        println!("two copies of {bytes} B: {best_us:.2} µs");
+    }
     Ok(())
 }
