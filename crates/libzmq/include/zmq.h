@@ -539,9 +539,11 @@ ZMQ_EXPORT uint32_t zmq_msg_routing_id(zmq_msg_t *msg);
 ZMQ_EXPORT int zmq_socket_monitor_versioned(
     void *socket, const char *endpoint, uint64_t events, int version, int type);
 
-/* As zmq_poll(), with these signals blocked while it waits. */
+/* As zmq_poll(), with these signals blocked while it waits. Strict C (-std=c99) has no sigset_t. */
+#ifdef SIG_BLOCK
 ZMQ_EXPORT int
 zmq_ppoll(zmq_pollitem_t *items, int count, long timeout, const sigset_t *signals);
+#endif
 
 /* A poller keeps what it waits for. */
 #define ZMQ_HAVE_POLLER
