@@ -1,6 +1,6 @@
 //! Sends a stream to a server: what `replay` and a simulator without a hub of its own do.
 
-use crate::journal::{Cursor, Everything, Journal};
+use crate::journal::{Everything, Journal};
 use crate::server::{
     HEARTBEAT_INTERVAL_NS_MAX, SILENCE_INTERVALS_MAX, SenderCounters, StreamSender,
 };
@@ -180,12 +180,7 @@ impl Publisher {
         if self.state != PublisherState::Streaming {
             return false;
         }
-        let oldest = self.journal.oldest_sequence();
-        if self.stream.cursor.scanned < oldest {
-            // The server sees the hole, asks, and is told TooOld.
-            self.overrun += oldest - self.stream.cursor.scanned;
-            self.stream.cursor = Cursor::at(oldest);
-        }
+        self.overrun += self.stream.pass_what_is_gone(&self.journal);
         let half = start + budget_bytes.div_ceil(2);
         let journal = &self.journal;
         let mut more = self

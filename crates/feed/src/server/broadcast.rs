@@ -1,6 +1,6 @@
 //! The stream in datagrams, for everybody who listens.
 
-use crate::journal::{Cursor, Everything, Journal};
+use crate::journal::{Everything, Journal};
 use crate::wire::{Header, UDP_PACKET_LENGTH_MAX};
 
 use super::stream::{HEARTBEAT_INTERVAL_NS_MAX, SenderCounters, StreamSender};
@@ -32,12 +32,7 @@ impl Broadcast {
         budget_bytes: usize,
     ) -> bool {
         let start = out.len();
-        let oldest = journal.oldest_sequence();
-        if self.stream.cursor.scanned < oldest {
-            // The receivers see the hole, ask, and are told that it is too old.
-            self.stream.counters.dropped += oldest - self.stream.cursor.scanned;
-            self.stream.cursor = Cursor::at(oldest);
-        }
+        self.stream.counters.dropped += self.stream.pass_what_is_gone(journal);
         let end_bytes = start.saturating_add(budget_bytes);
         let more = self
             .stream

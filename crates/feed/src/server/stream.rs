@@ -105,6 +105,17 @@ impl StreamSender {
         self.next_heartbeat_ns = now_ns;
     }
 
+    /// Moves the cursor over what the journal does not keep any more; how much that is. The
+    /// receiver sees the hole, asks, and is told that it is too old.
+    pub(crate) fn pass_what_is_gone(&mut self, journal: &Journal) -> u64 {
+        let oldest = journal.oldest_sequence();
+        let gone = oldest.saturating_sub(self.cursor.scanned);
+        if gone > 0 {
+            self.cursor = Cursor::at(oldest);
+        }
+        gone
+    }
+
     pub(crate) fn request(&mut self, request: &Request) {
         if self.requests.len() == REQUESTS_MAX {
             self.counters.requests_dropped += 1;
