@@ -1,5 +1,6 @@
 """Databento's own live client, unmodified, against the hub's gateway."""
 
+import contextlib
 import os
 import re
 import signal
@@ -138,6 +139,23 @@ def session(hub, request):
     return start
 
 
+@contextlib.contextmanager
+def trades_in_words_of_rust(hub, compression="none"):
+    """A session by the words of Databento's Rust client: the socket, and what comes after them."""
+    with socket.create_connection(("127.0.0.1", hub.port), PATIENCE_S) as one:
+        words = one.makefile("rb")
+        words.readline()
+        challenge = words.readline().decode().strip().removeprefix("cram=")
+        one.sendall(
+            f"auth={get_challenge_response(challenge, KEY)}|dataset={DATASET}|encoding=dbn|"
+            f"compression={compression}|ts_out=0|client=Rust\n"
+            "schema=trades|stype_in=raw_symbol|symbols=ALL_SYMBOLS|snapshot=0|is_last=1\n"
+            "start_session\n".encode()
+        )
+        assert words.readline().startswith(b"success=1|")
+        yield one, words
+
+
 def symbols_of(session):
     return {name for name in session.client.symbology_map.values()}
 
@@ -264,18 +282,8 @@ def test_what_is_not_served_is_an_error_record(session):
 
 
 def test_a_subscription_can_be_taken_back(hub):
-    """By the words of Databento's Rust client: Python's has none for it."""
-    with socket.create_connection(("127.0.0.1", hub.port), PATIENCE_S) as one:
-        words = one.makefile("rb")
-        words.readline()
-        challenge = words.readline().decode().strip().removeprefix("cram=")
-        one.sendall(
-            f"auth={get_challenge_response(challenge, KEY)}|dataset={DATASET}|encoding=dbn|"
-            "compression=none|ts_out=0|client=Rust\n"
-            "schema=trades|stype_in=raw_symbol|symbols=ALL_SYMBOLS|snapshot=0|is_last=1\n"
-            "start_session\n".encode()
-        )
-        assert words.readline().startswith(b"success=1|")
+    """Python's client has no words for it."""
+    with trades_in_words_of_rust(hub) as (one, words):
         decoder = dbn.DBNDecoder()
         records = []
 
@@ -297,18 +305,8 @@ def test_a_subscription_can_be_taken_back(hub):
 
 
 def test_a_session_compressed_with_zstd_says_the_same(hub):
-    """By the words of Databento's Rust client: Python's asks for no compression."""
-    with socket.create_connection(("127.0.0.1", hub.port), PATIENCE_S) as one:
-        words = one.makefile("rb")
-        words.readline()
-        challenge = words.readline().decode().strip().removeprefix("cram=")
-        one.sendall(
-            f"auth={get_challenge_response(challenge, KEY)}|dataset={DATASET}|encoding=dbn|"
-            "compression=zstd|ts_out=0|client=Rust\n"
-            "schema=trades|stype_in=raw_symbol|symbols=ALL_SYMBOLS|snapshot=0|is_last=1\n"
-            "start_session\n".encode()
-        )
-        assert words.readline().startswith(b"success=1|")
+    """Python's client asks for no compression."""
+    with trades_in_words_of_rust(hub, "zstd") as (_, words):
         unpack, decoder, records = zstandard.ZstdDecompressor().decompressobj(), dbn.DBNDecoder(), []
         end = time.monotonic() + PATIENCE_S
         while sum(isinstance(one, dbn.TradeMsg) for one in records) <= 20:
