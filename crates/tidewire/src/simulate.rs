@@ -4,6 +4,7 @@ pub(crate) mod mx;
 
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tidewire_hub::{
 use tidewire_lane::{Endpoint, Lanes, Listener};
 
 use crate::failure::Failure;
-use crate::options::{MarketOptions, SimulateCommand, SimulateOptions};
+use crate::options::{MarketChoice, MarketOptions, SimulateCommand, SimulateOptions};
 use crate::server::{POLL_INTERVAL, start_hub};
 use crate::stop::Stop;
 use crate::units::grouped;
@@ -119,6 +120,27 @@ impl Simulation {
             endpoint,
             symbols: count,
         })
+    }
+
+    /// Starts an exchange for a measurement in this process, at a port of the system's choice:
+    /// 100 symbols, at this rate. `configure` changes what its hub is set up with.
+    pub(crate) fn start_locally(
+        rate: u64,
+        paused: bool,
+        configure: impl FnOnce(&mut HubConfig),
+    ) -> Result<Self, Failure> {
+        let market = MarketOptions {
+            rate,
+            symbols: "100".to_owned(),
+            seed: 1,
+            market: MarketChoice::Neutral,
+        };
+        let local = Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let listener = Listener::bind(&local, port::FEED)
+            .map_err(|error| Failure::running(error.to_string()))?;
+        let mut config = exchange_hub(&market)?;
+        configure(&mut config);
+        Self::start(&market, config, listener, paused)
     }
 
     /// Where a hub reads it.

@@ -11,16 +11,15 @@ use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::itch::{Books, Generator, GeneratorConfig};
 use tidewire_feed::sequenced::{SessionName, Store};
 use tidewire_feed::wire::{LastValue, Message};
-use tidewire_hub::{FeedLines, Hub, HubConfig, Input, MoldInput, port};
-use tidewire_lane::{Endpoint, Listener};
+use tidewire_hub::{FeedLines, Hub, HubConfig, Input, MoldInput};
 
 use super::report::{Setting, Table, write_run};
 use super::{Place, failed};
 use crate::failure::Failure;
 use crate::itch::Lines;
-use crate::options::{BenchOptions, MarketChoice, MarketOptions};
+use crate::options::BenchOptions;
 use crate::server::start_hub;
-use crate::simulate::{Simulation, exchange_hub};
+use crate::simulate::Simulation;
 use crate::units::grouped;
 
 /// Runs every case, prints, and keeps the raw run. Fails if anything is lost.
@@ -31,7 +30,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let mut cases = Vec::new();
     for (link, faults) in NATIVE {
-        cases.push(native(link, faults, Inputs::One, options.messages)?);
+        cases.push(native(link, faults, Ways::One, options.messages)?);
     }
     for (link, inputs) in REDUNDANT {
         cases.push(native(
@@ -96,14 +95,14 @@ const NATIVE: &[(&str, &str)] = &[
 ];
 
 /// Two ways at once to the same stream of the native feed.
-const REDUNDANT: &[(&str, Inputs)] = &[
-    ("two TCP inputs, each losing 5 %", Inputs::Two),
-    ("two lines of datagrams, each losing 5 %", Inputs::Lines),
+const REDUNDANT: &[(&str, Ways)] = &[
+    ("two TCP inputs, each losing 5 %", Ways::Two),
+    ("two lines of datagrams, each losing 5 %", Ways::Lines),
 ];
 
 /// How a hub reads a native feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inputs {
+enum Ways {
     One,
     /// Two connections.
     Two,
@@ -142,46 +141,35 @@ impl Case {
 fn native(
     link: &'static str,
     faults: &str,
-    inputs: Inputs,
+    inputs: Ways,
     messages: u64,
 ) -> Result<Case, Failure> {
     let plan: FaultPlan = faults
         .parse()
         .map_err(|error| Failure::running(format!("{faults}: {error}")))?;
-    let market = MarketOptions {
-        rate: RATE,
-        symbols: "100".to_owned(),
-        seed: 1,
-        market: MarketChoice::Neutral,
-    };
-    let local = Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into());
-    let listener =
-        Listener::bind(&local, port::FEED).map_err(|error| Failure::running(error.to_string()))?;
     let lines = match inputs {
-        Inputs::Lines => free_ports().map_err(failed("lines"))?,
+        Ways::Lines => free_ports().map_err(failed("lines"))?,
         _ => [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); 3],
     };
     let groups = [1, 2].map(|last| SocketAddr::from(([239, 255, 0, last], lines[0].port())));
-    let config = HubConfig {
-        faults: Some(plan),
-        feed_lines: (inputs == Inputs::Lines).then(|| FeedLines {
+    let exchange = Simulation::start_locally(RATE, true, |config| {
+        config.faults = Some(plan);
+        config.feed_lines = (inputs == Ways::Lines).then(|| FeedLines {
             lines: groups.to_vec(),
             interface: Ipv4Addr::LOCALHOST,
-        }),
-        ..exchange_hub(&market)?
-    };
-    let exchange = Simulation::start(&market, config, listener, true)?;
+        });
+    })?;
     let mut source = exchange
         .source()
         .ok_or_else(|| Failure::running("the exchange has no TCP address"))?;
     let mut config = HubConfig::default();
     match inputs {
-        Inputs::One => config.sources.push(source),
-        Inputs::Two => {
+        Ways::One => config.sources.push(source),
+        Ways::Two => {
             source.b = Some(source.a);
             config.sources.push(source);
         }
-        Inputs::Lines => {
+        Ways::Lines => {
             source.lines = groups.map(Some);
             source.interface = Ipv4Addr::LOCALHOST;
             config.inputs.push(Input::Native(source));
@@ -220,7 +208,7 @@ fn native(
         value(&exchange.hub) != value(&hub)
     };
     let wrong_values = exchange.hub.board.topics().iter().filter(wrong).count() as u64;
-    let first = if inputs == Inputs::Two { 2 } else { 1 };
+    let first = if inputs == Ways::Two { 2 } else { 1 };
     let case = case(
         link,
         sent,

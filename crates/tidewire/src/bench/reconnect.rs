@@ -1,18 +1,14 @@
 //! How soon a client whose connection is cut has the stream again, and what it lost.
 
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tidewire_feed::client::{Gap, Side, Sink};
 use tidewire_feed::wire::Message;
 use tidewire_feed_client::{FeedClient, FeedClientConfig};
-use tidewire_hub::port;
-use tidewire_lane::{Endpoint, Listener};
 
 use crate::failure::Failure;
-use crate::options::{MarketChoice, MarketOptions};
-use crate::simulate::{Simulation, exchange_hub};
+use crate::simulate::Simulation;
 
 /// What became of a client whose connection was cut again and again.
 #[derive(Debug, Serialize)]
@@ -40,15 +36,7 @@ impl Reconnects {
 /// An exchange and a client of it, in this process.
 pub(super) fn measure() -> Result<Reconnects, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::running(format!("reconnect: {error}"));
-    let market = MarketOptions {
-        rate: RATE,
-        symbols: "100".to_owned(),
-        seed: 1,
-        market: MarketChoice::Neutral,
-    };
-    let local = Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into());
-    let listener = Listener::bind(&local, port::FEED).map_err(|error| failed(&error))?;
-    let exchange = Simulation::start(&market, exchange_hub(&market)?, listener, false)?;
+    let exchange = Simulation::start_locally(RATE, false, |_| {})?;
     let address = exchange.endpoint.tcp();
     let address = address.ok_or_else(|| failed(&"the exchange has no TCP address"))?;
     let client = FeedClient::new(FeedClientConfig::of(address));
