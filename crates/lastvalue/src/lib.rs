@@ -42,7 +42,7 @@ mod symbols;
 pub use symbols::SymbolTable;
 
 mod pool;
-pub use pool::{BlockPool, POOL_BATCH_BLOCKS, PoolCache};
+pub use pool::{BlockPool, POOL_BATCH_BLOCKS_MAX, PoolCache};
 
 mod value;
 pub use value::{

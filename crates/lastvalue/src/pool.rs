@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 ///
 /// Each thread takes and gives blocks through a [`PoolCache`] of its own, which touches nothing
 /// that is shared until its stock is empty or overfull; then it exchanges a whole batch with the
-/// pool.
+/// pool: the lists change hands, the blocks in them are not looked at.
 ///
 /// The pool's lists are stacks of numbered nodes (R. K. Treiber, 1986): a word holds the number of
 /// the first node and a tag that changes with each exchange, so that a node that was taken out and
@@ -20,15 +20,25 @@ pub struct BlockPool<T> {
     make: fn() -> T,
     nodes: Box<[Node<T>]>,
     /// Nodes with a batch.
-    filled: AtomicU64,
+    filled: Line,
     /// Nodes without.
-    empty: AtomicU64,
+    empty: Line,
     /// Blocks that there are, in whatever hands.
-    made: AtomicU64,
+    made: Line,
     blocks_max: u64,
+    /// Blocks that a cache and the pool exchange at a time.
+    batch_blocks: usize,
 }
 
+/// A word on cache lines of its own: who works on one list does not hold up who works on another.
+/// Two, since processors fetch lines in pairs.
 #[derive(Debug)]
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// On lines of its own: neighbours are in the hands of different threads.
+#[derive(Debug)]
+#[repr(align(64))]
 struct Node<T> {
     /// The next node of its list, from 1; 0 for none.
     next: AtomicU64,
@@ -39,17 +49,23 @@ struct Node<T> {
 #[derive(Debug)]
 pub struct PoolCache<T> {
     pool: Arc<BlockPool<T>>,
-    stock: Vec<Box<T>>,
+    /// The blocks given last: a batch at most, with room for it.
+    warm: Vec<Box<T>>,
+    /// Nothing, or a batch: a thread that takes and gives at its edge leaves the pool alone.
+    spare: Vec<Box<T>>,
 }
 
-/// Blocks that a cache and its pool exchange at a time.
-pub const POOL_BATCH_BLOCKS: usize = if cfg!(loom) { 1 } else { 32 };
+/// Blocks that a cache and its pool exchange at a time, at most: so that an exchange, which may
+/// have to fetch a handful of lines from another core, costs each block a nanosecond or two. Fewer
+/// in a small pool, of which one thread's two batches are a fourth.
+pub const POOL_BATCH_BLOCKS_MAX: usize = if cfg!(loom) { 1 } else { 128 };
 
 impl<T> BlockPool<T> {
     /// A pool of at most `blocks_max` blocks; `make` makes one when it is first needed.
     pub fn new(blocks_max: usize, make: fn() -> T) -> Arc<Self> {
+        let batch_blocks = (blocks_max / 8).clamp(1, POOL_BATCH_BLOCKS_MAX);
         // Whole batches of all blocks, and room for what threads leave behind at their end.
-        let count = blocks_max.div_ceil(POOL_BATCH_BLOCKS) + NODES_SPARE;
+        let count = blocks_max.div_ceil(batch_blocks) + NODES_SPARE;
         let nodes: Box<[Node<T>]> = (0..count as u64)
             .map(|number| Node {
                 next: AtomicU64::new(number),
@@ -59,11 +75,12 @@ impl<T> BlockPool<T> {
         Arc::new(Self {
             make,
             // Each leads to the one before it; the last is the first of the list.
-            empty: AtomicU64::new(nodes.len() as u64),
+            empty: Line(AtomicU64::new(nodes.len() as u64)),
             nodes,
-            filled: AtomicU64::new(0),
-            made: AtomicU64::new(0),
+            filled: Line(AtomicU64::new(0)),
+            made: Line(AtomicU64::new(0)),
             blocks_max: blocks_max as u64,
+            batch_blocks,
         })
     }
 
@@ -71,31 +88,36 @@ impl<T> BlockPool<T> {
     pub fn cache(self: &Arc<Self>) -> PoolCache<T> {
         PoolCache {
             pool: Arc::clone(self),
-            stock: Vec::with_capacity(2 * POOL_BATCH_BLOCKS),
+            warm: Vec::with_capacity(self.batch_blocks),
+            spare: Vec::new(),
         }
     }
 
     /// Blocks that there are: in the pool, in stocks, and in use.
     pub fn blocks(&self) -> usize {
-        self.made.load(Ordering::Relaxed) as usize
+        self.made.0.load(Ordering::Relaxed) as usize
     }
 
-    /// A batch that somebody gave back.
-    fn take_batch(&self) -> Option<Vec<Box<T>>> {
-        let number = self.pop(&self.filled)?;
-        let batch = std::mem::take(&mut *self.batch_of(number));
-        self.push(&self.empty, number);
-        Some(batch)
-    }
-
-    /// Keeps a batch; it comes back if there is no room for it.
-    fn give_batch(&self, batch: Vec<Box<T>>) -> Result<(), Vec<Box<T>>> {
-        let Some(number) = self.pop(&self.empty) else {
-            return Err(batch);
+    /// Puts a batch that somebody gave back in place of `list`, which is empty.
+    fn take_batch(&self, list: &mut Vec<Box<T>>) {
+        let Some(number) = self.pop(&self.filled.0) else {
+            return;
         };
-        *self.batch_of(number) = batch;
-        self.push(&self.filled, number);
-        Ok(())
+        std::mem::swap(list, &mut *self.batch_of(number));
+        self.push(&self.empty.0, number);
+    }
+
+    /// Keeps the batch of `list` and leaves an empty one there. If there is no room for it, its
+    /// blocks are no more.
+    fn give_batch(&self, list: &mut Vec<Box<T>>) {
+        let Some(number) = self.pop(&self.empty.0) else {
+            let count = list.len() as u64;
+            list.clear();
+            self.made.0.fetch_sub(count, Ordering::Relaxed);
+            return;
+        };
+        std::mem::swap(list, &mut *self.batch_of(number));
+        self.push(&self.filled.0, number);
     }
 
     /// A new block, unless there are as many as there may be.
@@ -103,6 +125,7 @@ impl<T> BlockPool<T> {
         let room = |made: u64| (made < self.blocks_max).then_some(made + 1);
         let made = self
             .made
+            .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
         made.is_ok().then(|| Box::new((self.make)()))
     }
@@ -153,7 +176,7 @@ impl<T> PoolCache<T> {
     /// in use.
     #[inline]
     pub fn take(&mut self) -> Option<Box<T>> {
-        match self.stock.pop() {
+        match self.warm.pop() {
             Some(block) => Some(block),
             None => self.restock(),
         }
@@ -162,47 +185,38 @@ impl<T> PoolCache<T> {
     /// Gives a block back; it need not be from this stock, nor from this thread.
     #[inline]
     pub fn give(&mut self, block: Box<T>) {
-        if self.stock.len() >= 2 * POOL_BATCH_BLOCKS {
+        if self.warm.len() >= self.pool.batch_blocks {
             self.unstock();
         }
-        self.stock.push(block);
+        self.warm.push(block);
     }
 
     #[cold]
     fn restock(&mut self) -> Option<Box<T>> {
-        match self.pool.take_batch() {
-            Some(mut batch) => {
-                let block = batch.pop();
-                self.stock.append(&mut batch);
-                block
-            }
-            None => self.pool.make_block(),
+        if self.spare.is_empty() {
+            self.pool.take_batch(&mut self.warm);
+        } else {
+            std::mem::swap(&mut self.warm, &mut self.spare);
         }
+        self.warm.pop().or_else(|| self.pool.make_block())
     }
 
-    /// The older half goes to the pool: the younger is warm.
+    /// The older batch goes to the pool: the younger is warm.
     #[cold]
     fn unstock(&mut self) {
-        let batch = self.stock.drain(..POOL_BATCH_BLOCKS).collect();
-        if let Err(batch) = self.pool.give_batch(batch) {
-            self.forget(batch);
+        if !self.spare.is_empty() {
+            self.pool.give_batch(&mut self.spare);
         }
-    }
-
-    /// There is no room: the blocks are no more.
-    fn forget(&self, batch: Vec<Box<T>>) {
-        let count = batch.len() as u64;
-        self.pool.made.fetch_sub(count, Ordering::Relaxed);
+        std::mem::swap(&mut self.warm, &mut self.spare);
+        self.warm.reserve(self.pool.batch_blocks);
     }
 }
 
 impl<T> Drop for PoolCache<T> {
     fn drop(&mut self) {
-        while !self.stock.is_empty() {
-            let rest = self.stock.len().saturating_sub(POOL_BATCH_BLOCKS);
-            let batch = self.stock.split_off(rest);
-            if let Err(batch) = self.pool.give_batch(batch) {
-                self.forget(batch);
+        for list in [&mut self.warm, &mut self.spare] {
+            if !list.is_empty() {
+                self.pool.give_batch(list);
             }
         }
     }
