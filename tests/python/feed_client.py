@@ -177,6 +177,39 @@ def definition(symbol, name, open_price=ABSENT):
     )
 
 
+# What a server says.
+
+
+def accepted(session, next_sequence, oldest=1, partial=True, heartbeat_ms=1_000):
+    return PREFIX.pack(0x38, int(partial), 0, 0, 0) + struct.pack(
+        "<QQIIQ", next_sequence, oldest, session, heartbeat_ms, 0
+    )
+
+
+def notice(number, as_of, since=0):
+    return PREFIX.pack(0x2B, 0, 0, 0, since) + struct.pack("<QII", as_of, number, 0)
+
+
+def too_old(wanted, oldest, recovers=False):
+    return PREFIX.pack(0x29, 4 * recovers, 0, 0, 0) + struct.pack("<QQ", wanted, oldest)
+
+
+def mark(kind, as_of, records):
+    """The beginning (0x22) or the end (0x23) of a snapshot."""
+    return PREFIX.pack(kind, 0, 0, 0, 0) + struct.pack("<QQ", as_of, records)
+
+
+def skip(count):
+    return PREFIX.pack(0x10, 0, 0, 0, count)
+
+
+def last_value(symbol, sequence, bid):
+    """A record of a bid of so many whole units, and of nothing else."""
+    return PREFIX.pack(0x61, 0, 0, symbol, 5) + struct.pack(
+        "<QqqIIIIqIB3xQqQ", sequence, bid * 10**9, ABSENT, 1, 0, 0, 0, ABSENT, 0, 2, 0, ABSENT, 1
+    )
+
+
 def packets_of(stream):
     """The packets of a stream of bytes, each checked."""
     position = 0

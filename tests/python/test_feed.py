@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -10,8 +11,8 @@ import pytest
 
 from feed_client import (
     CONTROL, FILTERED, HEARTBEAT, LIVE, RETRANSMISSION, SNAPSHOT, Definition, FeedClient, Skip,
-    crc32c, definition, encode, login, messages_of, quote, request, snapshot_request, subscribe,
-    trade, unsubscribe,
+    accepted, crc32c, definition, encode, last_value, login, mark, messages_of, notice, quote,
+    request, skip, snapshot_request, subscribe, too_old, trade, unsubscribe,
 )
 from support import eventually, free_ports, wait_for_values
 
@@ -398,3 +399,69 @@ def test_a_refused_source_changes_nothing_of_a_topic(hub):
             messages = messages_of(packet)
             opens += [message.open for message in messages if isinstance(message, Definition)]
     assert opens == [10**9] and hub.hash("md:MINE")["last"] == "2"
+
+
+class Exchange:
+    """The server's side of one connection, word for word."""
+
+    def __init__(self, listener):
+        self.socket, _ = listener.accept()
+        self.socket.settimeout(30)
+        self.client = FeedClient(self.socket)
+
+    def hear(self, kind):
+        """Waits for a control of this kind."""
+        while True:
+            packet = self.client.receive()
+            if packet.flags & CONTROL and packet.body[0] == kind:
+                return packet.body
+
+    def say(self, flags, first, *messages):
+        self.client.send(flags, first, *messages, session=SESSION)
+
+
+SESSION = 77
+
+
+def test_after_a_loss_each_topic_is_stale_until_its_own_record_comes(start_hub):
+    """Word by word, with an exchange that says of three symbols that two have changed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        hub = start_hub("--source", f"127.0.0.1:{listener.getsockname()[1]}")
+        exchange = Exchange(listener)
+        assert exchange.hear(0x58)[1] & 1, "it reads snapshots of what has changed"
+        exchange.hear(0x69)
+        names = ["A", "B", "C"]
+        records = [
+            part for symbol, name in enumerate(names)
+            for part in (definition(symbol, name), last_value(symbol, 3, bid=100 + symbol))
+        ]
+        exchange.say(CONTROL, 0, accepted(SESSION, 4))
+        exchange.say(CONTROL, 0, notice(1, as_of=3))
+        exchange.say(SNAPSHOT, 1 << 32, mark(0x22, 3, 3), *records, mark(0x23, 3, 3))
+
+        def stale():
+            return "".join(hub.hash(f"md:{name}").get("stale", "?") for name in names)
+
+        eventually(lambda: stale() == "000", "the first values")
+        told = hub.subscriber(*(f"md:{name}" for name in names))
+        assert sorted(told.json()["symbol"] for _ in names) == names
+
+        # 4 to 9 are not there any more when they are asked for.
+        exchange.say(LIVE, 10, quote(1, 500, 501, 1, 1, 10))
+        asked = exchange.hear(0x28)
+        assert int.from_bytes(asked[16:24], "little") == 4
+        exchange.say(CONTROL, 0, too_old(4, 10, recovers=True))
+        eventually(lambda: stale() == "111", "the doubt")
+        exchange.say(CONTROL, 0, notice(2, as_of=10, since=4))
+        first = 2 << 32
+        exchange.say(SNAPSHOT, first, mark(0x22, 10, 3), records[0], last_value(0, 8, bid=700))
+        eventually(lambda: stale() == "011", "the first symbol's record")
+        assert int(hub.hash("md:A")["bid"]) * 10**9 == 700 * 10**9
+        exchange.say(SNAPSHOT, first + 3, records[2], last_value(1, 10, bid=500))
+        eventually(lambda: stale() == "001", "the second symbol's record")
+        exchange.say(SNAPSHOT, first + 5, skip(2), mark(0x23, 10, 3))
+        eventually(lambda: stale() == "000", "the word that the third was not touched")
+        assert int(hub.hash("md:C")["bid"]) == 102, "and it was not"
+        info = hub.info("feed")
+        assert (info["feed_lost_messages"], info["feed_snapshot_records"]) == (6, 5), info

@@ -12,12 +12,15 @@
 
 mod assembly;
 mod connector;
+mod counters;
+mod doubt;
 mod holes;
 mod publisher;
 mod sink;
 
 pub use assembly::MISSING_RANGES_MAX;
 pub use connector::{BackOff, Connector, Step};
+pub use counters::{ClientCounters, SideCounters};
 pub use holes::{HOLES_MAX, REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
 pub use publisher::{Publisher, PublisherConfig, PublisherError, PublisherState};
 pub use sink::{Gap, LossReason, NullSink, Side, Sink};
@@ -26,10 +29,12 @@ use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_M
 use crate::wire::{
     ClientName, Control, EndOfSessionAcknowledgement, Flags, Header, Login, LoginAccepted, Message,
     MessageError, Messages, Packet, PacketError, PacketWriter, PatternText, Request, Role,
-    SlowPolicy, SnapshotNotice, Subscribe, TextError, TooOld, decode_packet, snapshot_position,
+    SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TextError, TooOld, decode_packet,
+    snapshot_position,
 };
 
 use assembly::Assembly;
+use doubt::Doubt;
 pub(crate) use holes::Holes;
 
 /// Snapshots on their way in at once; the oldest gives way.
@@ -102,54 +107,12 @@ pub enum SubscribeError {
     TooManyPatterns,
 }
 
-/// What a client has seen; every field only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientCounters {
-    /// Messages delivered.
-    pub messages: u64,
-    /// Sequences of other symbols passed over in a selection.
-    pub skipped: u64,
-    /// Snapshot records delivered.
-    pub snapshot_records: u64,
-    /// Snapshots completed.
-    pub snapshots: u64,
-    /// Holes opened.
-    pub gaps: u64,
-    /// Sequences that were missing and came after all.
-    pub recovered: u64,
-    /// Sequences that never came.
-    pub lost: u64,
-    /// Ranges asked for.
-    pub requests: u64,
-    /// Packets that did not fit the early buffer.
-    pub early_dropped: u64,
-    /// Packets of another session than ours.
-    pub foreign: u64,
-    /// Snapshot records that the live stream had overtaken; asked for again.
-    pub overtaken: u64,
-}
-
-/// What came in on one side; every field only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SideCounters {
-    /// Packets with a right checksum.
-    pub packets: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-    /// Packets with a wrong checksum.
-    pub corrupt: u64,
-    /// Stream packets that brought nothing new: the other side, or a retransmission, was first.
-    pub duplicate: u64,
-    /// Stream packets that came after later ones of the same side.
-    pub late: u64,
-    /// Sequences that this side passed over (late ones included).
-    pub lost: u64,
-}
-
 #[derive(Debug, Default)]
 struct SideState {
     connected: bool,
     accepted: bool,
+    /// The server says of a snapshot what it passes over.
+    partial_snapshots: bool,
     outgoing: Vec<u8>,
     last_received_ns: u64,
     next_heartbeat_ns: u64,
@@ -176,10 +139,12 @@ pub struct Client {
     latest_side: Side,
     patterns: Vec<PatternText>,
     assemblies: Vec<Assembly>,
-    /// By symbol id: sequence of its last message while an assembly is open.
+    /// By symbol id: sequence of its last message while an assembly is open, or a doubt.
     watched: Vec<u64>,
     /// Whether a snapshot of everything subscribed was completed and nothing was lost since.
     values_complete: bool,
+    /// What was lost since, until a snapshot stands for it.
+    doubt: Option<Doubt>,
     /// One past the session's last sequence, once the sender said so.
     end: Option<u64>,
     end_reported: bool,
@@ -210,6 +175,7 @@ impl Client {
             assemblies: Vec::new(),
             watched: Vec::new(),
             values_complete: false,
+            doubt: None,
             end: None,
             end_reported: false,
             interval_ns: config
@@ -263,6 +229,11 @@ impl Client {
     pub fn connected(&mut self, side: Side, now_ns: u64) {
         self.peer_connected(side, now_ns);
         let resumes = self.expected > 0;
+        let resume = resumes && self.values_complete;
+        if !resume {
+            // The subscriptions ask for all values.
+            self.doubt = None;
+        }
         let login = Login {
             role: match self.config.datagrams {
                 true => Role::Recovery,
@@ -272,9 +243,9 @@ impl Client {
             next_sequence: self.expected,
             subscription_count: self.patterns.len() as u16,
             slow_policy: self.config.slow_policy,
+            partial_snapshots: true,
             client_name: self.config.name,
         };
-        let resume = resumes && self.values_complete;
         let outgoing = &mut self.sides[side.index()].outgoing;
         PacketWriter::control(outgoing, login.session, &Control::Login(login));
         for &pattern in &self.patterns {
@@ -338,7 +309,7 @@ impl Client {
             let state = &mut self.sides[side.index()];
             state.last_received_ns = now_ns;
             state.silence_reported = false;
-            if !self.holes.is_empty() {
+            if !self.holes.is_empty() || self.doubt.is_some() {
                 self.poll_requests(now_ns);
                 self.give_up_unanswered(sink);
             }
@@ -423,6 +394,7 @@ impl Client {
                 PacketWriter::control(outgoing, session, &Control::Request(request));
             });
         self.poll_snapshots(now_ns);
+        self.poll_doubt(side, now_ns);
     }
 
     /// Moves what is to be sent on one side behind `out`.
@@ -460,6 +432,7 @@ impl Client {
             .holes
             .deadline_ns()
             .into_iter()
+            .chain(self.doubt_deadline_ns())
             .chain(
                 self.assemblies
                     .iter()
@@ -562,7 +535,7 @@ impl Client {
         mut messages: Messages<'_>,
         sink: &mut S,
     ) -> Result<(), ReceiveError> {
-        let watching = !self.assemblies.is_empty();
+        let watching = !self.assemblies.is_empty() || self.doubt.is_some();
         let expected = self.expected;
         let mut sequence = first;
         let (mut delivered, mut skipped) = (0_u64, 0_u64);
@@ -722,13 +695,15 @@ impl Client {
     /// Gives up holes that were asked for in vain too often.
     fn give_up_unanswered<S: Sink>(&mut self, sink: &mut S) {
         while let Some(until) = self.holes.given_up() {
-            self.give_up(until, LossReason::NoAnswer, sink);
-            self.request_snapshot();
+            self.give_up(until, LossReason::NoAnswer, 0, sink);
         }
     }
 
-    /// Gives up what is missing before `until`; what came early is delivered in its place.
-    fn give_up<S: Sink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
+    /// Gives up what is missing before `until`; what came early is delivered in its place. The
+    /// values that this touches are asked for at `ask_ns`.
+    fn give_up<S: Sink>(&mut self, until: u64, reason: LossReason, ask_ns: u64, sink: &mut S) {
+        let since = self.expected;
+        let mut loses = false;
         while self.expected < until {
             // An early packet was checked when it came.
             let _ = self.apply_early(sink);
@@ -738,11 +713,17 @@ impl Client {
             }
             let next_early = self.holes.first_early().unwrap_or(until);
             self.lose(next_early.min(until), reason, sink);
+            loses = true;
         }
         let _ = self.apply_early(sink);
         self.close_holes(sink);
         self.highest = self.highest.max(self.expected);
-        self.values_complete = false;
+        match reason {
+            _ if !loses => {}
+            // Nothing stands for it, by this client's own choice.
+            LossReason::Dropped => self.values_complete = false,
+            _ => self.doubt(since, until, ask_ns, sink),
+        }
         if self.end.is_some() {
             self.report_end(self.latest_side, sink);
         }

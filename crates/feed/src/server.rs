@@ -30,7 +30,7 @@ use crate::journal::{Cursor, Journal};
 use crate::wire::{
     Control, Flags, Login, LoginAccepted, MessageError, PACKET_LENGTH_MAX, Packet, PacketError,
     PacketWriter, PatternText, RefusalReason, RefusalText, Refused, Request, Role, SlowPolicy,
-    SnapshotNotice, Subscribe, TooOld, decode_packet,
+    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, decode_packet,
 };
 
 use snapshot::{Scope, SnapshotJob};
@@ -108,8 +108,8 @@ pub struct Session {
     subscriptions_due: u16,
     /// Patterns that want a snapshot with the next [`Session::produce`].
     snapshot_patterns: Vec<Pattern>,
-    /// Parts of the selection that want one.
-    snapshot_requests: Vec<Pattern>,
+    /// Parts of the selection that want one, and since when.
+    snapshot_requests: Vec<(Pattern, u64)>,
     /// The whole selection wants one, and the live stream waits for it.
     snapshot_first: bool,
     snapshot: Option<SnapshotJob>,
@@ -389,7 +389,7 @@ impl Session {
             Control::Unsubscribe(text) => {
                 self.selection.remove(text);
             }
-            Control::SnapshotRequest(text) => self.request_snapshot(*text),
+            Control::SnapshotRequest(request) => self.request_snapshot(request),
             Control::Request(request) if request.snapshot => self.request_positions(request),
             Control::Request(request) => self.stream.request(request),
             Control::EndOfSessionAcknowledgement(_) => self.stream.acknowledge_end(),
@@ -417,6 +417,7 @@ impl Session {
             return Err(SessionError::Refused);
         }
         self.login = *login;
+        self.stream.recovers = login.partial_snapshots;
         self.subscriptions_due = login.subscription_count;
         self.state = State::LoginUnanswered;
         if login.role == Role::Publisher {
@@ -452,11 +453,13 @@ impl Session {
             heartbeat_interval_ms: (self.stream.heartbeat_interval_ns() / 1_000_000).max(1) as u32,
             next_sequence: journal.next_sequence(),
             oldest_sequence: journal.oldest_sequence(),
+            partial_snapshots: true,
         };
         if let Some(receiver) = &self.receiver {
             accepted.session = receiver.session();
             accepted.next_sequence = receiver.next_sequence();
             accepted.oldest_sequence = receiver.next_sequence();
+            accepted.partial_snapshots = false;
         }
         if self.resumes(journal) && self.login.next_sequence > journal.next_sequence() {
             let text = "the sequence asked for does not exist yet";
@@ -491,16 +494,27 @@ impl Session {
         }
     }
 
-    fn request_snapshot(&mut self, text: PatternText) {
-        match Pattern::new(text) {
-            Ok(pattern) => {
-                let known = self.snapshot_requests.contains(&pattern);
-                if !known && self.snapshot_requests.len() < REQUESTS_MAX {
-                    self.snapshot_requests.push(pattern);
-                }
+    fn request_snapshot(&mut self, request: &SnapshotRequest) {
+        let pattern = match Pattern::new(request.pattern) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                return self.queue_refusal(RefusalReason::BAD_PATTERN, &error.to_string());
             }
-            Err(error) => self.queue_refusal(RefusalReason::BAD_PATTERN, &error.to_string()),
+        };
+        let mut known = self.snapshot_requests.iter_mut();
+        if let Some((_, since)) = known.find(|(known, _)| *known == pattern) {
+            *since = request.since.min(*since);
+        } else if self.snapshot_requests.len() < REQUESTS_MAX {
+            self.snapshot_requests.push((pattern, request.since));
         }
+    }
+
+    /// Values of the whole selection, as far as they have changed.
+    fn request_changes(&mut self, since: u64) {
+        self.request_snapshot(&SnapshotRequest {
+            pattern: PatternText::truncated("*"),
+            since,
+        });
     }
 
     fn request_positions(&mut self, request: &Request) {
@@ -519,8 +533,7 @@ impl Session {
         } else if let Some(job) = running.or(kept) {
             self.snapshot_ranges.push_back(job.again(from, until));
         } else if number <= self.snapshot_number {
-            self.snapshot_requests
-                .extend(Pattern::new(PatternText::truncated("*")));
+            self.request_changes(0);
         }
     }
 
@@ -583,6 +596,10 @@ impl Session {
         let mut more =
             self.stream
                 .produce_retransmissions(journal, &self.selection, out, recovery_end);
+        if let Some(since) = self.stream.too_old_since.take() {
+            self.request_changes(since);
+            self.begin_snapshot(journal, board, out);
+        }
         let snapshot_end = if self.live_waits {
             end_bytes
         } else {
@@ -639,8 +656,8 @@ impl Session {
         let too_old = TooOld {
             wanted,
             oldest,
-            conflated: false,
             dropped: true,
+            ..TooOld::default()
         };
         PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
         self.stream.counters.drops += 1;
@@ -654,7 +671,9 @@ impl Session {
             return;
         }
         let all = |selection: &Selection| selection.patterns().to_vec();
+        let mut since = 0;
         let scope = if self.snapshot_first {
+            since = self.changes_wanted_since();
             self.snapshot_patterns.clear();
             self.snapshot_requests.clear();
             Scope {
@@ -666,7 +685,8 @@ impl Session {
                 patterns: std::mem::take(&mut self.snapshot_patterns),
                 restriction: None,
             }
-        } else if let Some(pattern) = self.snapshot_requests.pop() {
+        } else if let Some((pattern, wanted)) = self.snapshot_requests.pop() {
+            since = wanted;
             Scope {
                 patterns: all(&self.selection),
                 restriction: Some(pattern),
@@ -684,9 +704,20 @@ impl Session {
         let notice = SnapshotNotice {
             number: self.snapshot_number,
             as_of,
+            since,
         };
         PacketWriter::control(out, journal.session(), &Control::SnapshotNotice(notice));
         self.snapshot = Some(SnapshotJob::new(notice, Arc::new(scope), board.len()));
+    }
+
+    /// What a snapshot of the whole selection need not go back before: the client has its values
+    /// up to here. 0 where it needs all of them.
+    fn changes_wanted_since(&self) -> u64 {
+        if !self.login.partial_snapshots || !self.snapshot_patterns.is_empty() {
+            return 0;
+        }
+        let requests = self.snapshot_requests.iter().map(|&(_, since)| since);
+        requests.fold(self.stream.cursor.sent, u64::min)
     }
 
     /// Moves the cursor to the stream's end: a snapshot stands for what is between.
@@ -697,7 +728,7 @@ impl Session {
                 wanted,
                 oldest,
                 conflated: true,
-                dropped: false,
+                ..TooOld::default()
             };
             PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
             self.stream.counters.conflations += 1;

@@ -19,7 +19,7 @@ mod writer;
 
 pub use control::{
     Control, ControlKind, EndOfSessionAcknowledgement, Login, LoginAccepted, RefusalReason,
-    Refused, Request, Role, SlowPolicy, SnapshotNotice, Subscribe, TooOld,
+    Refused, Request, Role, SlowPolicy, SnapshotNotice, SnapshotRequest, Subscribe, TooOld,
 };
 pub use message::{
     Definition, LastValue, Message, MessageKind, Quote, Skip, SnapshotMark, Trade, TradingState,

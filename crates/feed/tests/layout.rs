@@ -4,7 +4,8 @@
 use tidewire_feed::wire::{
     ClientName, Control, Definition, Flags, HEADER_LENGTH, LastValue, Login, LoginAccepted,
     Message, Name, PacketWriter, PatternText, Quote, Request, Role, Skip, SlowPolicy, SnapshotMark,
-    Subscribe, Trade, TradingState, TradingStatus, snapshot_position,
+    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, Trade, TradingState, TradingStatus,
+    snapshot_position,
 };
 
 fn encoded(message: &Message) -> Vec<u8> {
@@ -153,16 +154,18 @@ fn marks_and_skips() {
 #[test]
 fn controls() {
     let prefix = "00 0000 00000000 0000000000000000";
+    let rest = "0000 00000000 0000000000000000";
     let login = Login {
         slow_policy: Some(SlowPolicy::Drop),
         role: Role::Publisher,
         session: 2,
         next_sequence: 1,
         subscription_count: 3,
+        partial_snapshots: true,
         client_name: ClientName::new("w").unwrap(),
     };
     let mut bytes = hex(&format!(
-        "58 {prefix} 0100000000000000 02000000 01 02 0300 77"
+        "58 01 {rest} 0100000000000000 02000000 01 02 0300 77"
     ));
     bytes.resize(80, 0);
     assert_eq!(encoded_control(&Control::Login(login)), bytes);
@@ -172,9 +175,10 @@ fn controls() {
         heartbeat_interval_ms: 1_000,
         next_sequence: 1,
         oldest_sequence: 2,
+        partial_snapshots: true,
     };
     let bytes = hex(&format!(
-        "38 {prefix} 0100000000000000 0200000000000000 03000000 e8030000 0000000000000000"
+        "38 01 {rest} 0100000000000000 0200000000000000 03000000 e8030000 0000000000000000"
     ));
     assert_eq!(encoded_control(&Control::LoginAccepted(accepted)), bytes);
 
@@ -193,6 +197,31 @@ fn controls() {
     };
     let bytes = hex(&format!("28 {prefix} 0100000000000000 0200000000000000"));
     assert_eq!(encoded_control(&Control::Request(request)), bytes);
+
+    let request = SnapshotRequest {
+        pattern: PatternText::new("*").unwrap(),
+        since: 5,
+    };
+    let mut bytes = hex("6b 00 0000 00000000 0500000000000000 2a");
+    bytes.resize(96, 0);
+    assert_eq!(encoded_control(&Control::SnapshotRequest(request)), bytes);
+
+    let notice = SnapshotNotice {
+        number: 2,
+        as_of: 7,
+        since: 5,
+    };
+    let bytes = hex("2b 00 0000 00000000 0500000000000000 0700000000000000 02000000 00000000");
+    assert_eq!(encoded_control(&Control::SnapshotNotice(notice)), bytes);
+
+    let too_old = TooOld {
+        wanted: 1,
+        oldest: 2,
+        recovers: true,
+        ..TooOld::default()
+    };
+    let bytes = hex(&format!("29 04 {rest} 0100000000000000 0200000000000000"));
+    assert_eq!(encoded_control(&Control::TooOld(too_old)), bytes);
 }
 
 /// The CRC was computed by an independent bit-by-bit implementation, below.

@@ -1,17 +1,19 @@
 //! A server session and a client over a bad link, in virtual time and seeded: nothing may be
 //! lost, doubled or out of order without being said, and the last values must agree.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tidewire_feed::client::{
-    Client, ClientConfig, Gap, LossReason, Publisher, PublisherConfig, PublisherState, Side, Sink,
+    Client, ClientConfig, Gap, LossReason, NullSink, Publisher, PublisherConfig, PublisherState,
+    Side, Sink,
 };
 use tidewire_feed::faults::{FaultInjector, FaultPlan, Pause};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server::{Board, Session, SessionConfig};
 use tidewire_feed::wire::{
-    Definition, EndOfSessionAcknowledgement, Flags, HEADER_LENGTH, Header, LastValue, Login,
-    Message, Name, Quote, Trade, UDP_PACKET_LENGTH_MAX,
+    Control, Definition, EndOfSessionAcknowledgement, Flags, HEADER_LENGTH, Header, LastValue,
+    Login, Message, Name, PacketWriter, PatternText, Quote, Subscribe, Trade,
+    UDP_PACKET_LENGTH_MAX,
 };
 
 const TICK_NS: u64 = 1_000_000;
@@ -76,6 +78,8 @@ struct Market {
     board: TestBoard,
     /// Index = sequence − 1.
     all: Vec<Message>,
+    /// By symbol: what its value was after each of its messages, which `sequence` tells.
+    histories: Vec<Vec<LastValue>>,
 }
 
 impl Market {
@@ -84,6 +88,7 @@ impl Market {
             random: Random(seed),
             board: TestBoard::default(),
             all: Vec::new(),
+            histories: Vec::new(),
         }
     }
 
@@ -132,6 +137,38 @@ impl Market {
         self.all.push(message);
         assert_eq!(sequence, self.all.len() as u64);
         self.board.apply(sequence, &message);
+        let symbol = message.symbol().unwrap() as usize;
+        self.histories
+            .resize_with(self.board.values.len(), Vec::new);
+        self.histories[symbol].push(self.board.values[symbol]);
+    }
+
+    /// A symbol more, by this name.
+    fn define(&mut self, journal: &mut Journal, name: &str) {
+        let message = Message::Definition(Definition {
+            symbol: self.board.definitions.len() as u32,
+            source: 1,
+            source_time_ns: 1,
+            open: 5,
+            price_tick: 1,
+            lot_size: 1,
+            currency: [0; 4],
+            name: Name::new(name).unwrap(),
+        });
+        let sequence = journal.append(&message);
+        self.note(sequence, message);
+    }
+
+    fn trade(&mut self, journal: &mut Journal, symbol: u32) {
+        let message = Message::Trade(Trade {
+            symbol,
+            source: 1,
+            price: self.random.below(1_000_000) as i64,
+            size: 1,
+            ..Trade::default()
+        });
+        let sequence = journal.append(&message);
+        self.note(sequence, message);
     }
 }
 
@@ -144,6 +181,12 @@ struct Recorder {
     delivered: Vec<(u64, Message)>,
     last_sequence: u64,
     lost: Vec<(u64, u64, LossReason)>,
+    /// All values are right, but for what was said since.
+    is_right: bool,
+    /// Symbols whose records have come since something was lost.
+    recovered: BTreeSet<u32>,
+    /// Times that a value could be held against what it must be while others were in doubt.
+    checked_in_doubt: u64,
     open: u64,
     snapshots: u64,
     ended: Option<EndOfSessionAcknowledgement>,
@@ -168,6 +211,30 @@ impl Recorder {
         self.delivered.push((sequence, message));
     }
 
+    /// Every value that is not in doubt is what it must be at this place of the stream.
+    fn check_values(&mut self, market: &Market, next_sequence: u64, pattern: &str) {
+        for (symbol, history) in market.histories.iter().enumerate() {
+            let symbol = symbol as u32;
+            let is_known = self.is_right || self.recovered.contains(&symbol);
+            let is_wanted = pattern == "*" || self.names.contains_key(&symbol);
+            if !is_known || !is_wanted {
+                continue;
+            }
+            let before = history.partition_point(|value| value.sequence < next_sequence);
+            let Some(newest) = history[..before].last() else {
+                continue;
+            };
+            let value = &self.values[&symbol];
+            assert!(
+                value.sequence >= newest.sequence,
+                "{value:?} and {newest:?}"
+            );
+            let same = history.binary_search_by_key(&value.sequence, |one| one.sequence);
+            assert_eq!(value, &history[same.expect("a sequence of the symbol")]);
+            self.checked_in_doubt += u64::from(!self.is_right);
+        }
+    }
+
     fn lost_count(&self) -> u64 {
         self.lost.iter().map(|range| range.1).sum()
     }
@@ -186,7 +253,17 @@ impl Sink for Recorder {
         }
     }
 
+    fn values_doubtful(&mut self) {
+        self.is_right = false;
+        self.recovered.clear();
+    }
+
+    fn values_right(&mut self) {
+        self.is_right = true;
+    }
+
     fn snapshot_record(&mut self, _as_of: u64, record: &LastValue) {
+        self.recovered.insert(record.symbol);
         let value = self.values.entry(record.symbol);
         value
             .or_insert_with(|| LastValue::new(record.symbol))
@@ -405,6 +482,10 @@ impl Pair {
             if self.now_ns >= self.client.deadline_ns() {
                 self.client.handle_timeout(self.now_ns, &mut self.recorder);
             }
+            let next_sequence = self.client.next_sequence();
+            let pattern = self.scenario.pattern;
+            self.recorder
+                .check_values(&self.market, next_sequence, pattern);
             let acknowledged = self
                 .connections
                 .iter()
@@ -673,6 +754,130 @@ fn a_small_window_with_every_fault_still_ends_in_equal_values() {
         pairs.iter().any(|pair| pair.recorder.lost_count() > 0),
         "the window was too wide"
     );
+    let checked = pairs.iter().map(|pair| pair.recorder.checked_in_doubt);
+    assert!(
+        checked.sum::<u64>() > 0,
+        "each symbol is right by its own record"
+    );
+}
+
+#[test]
+fn a_small_window_over_datagrams_still_ends_in_equal_values() {
+    for (seeds, pattern) in [(800..820, "*"), (820..840, "ES-*")] {
+        let scenario = Scenario {
+            window: 128,
+            datagrams: true,
+            pattern,
+            ..Scenario::default()
+        };
+        let pairs = run_seeds(seeds, scenario, &Side::ALL[..1]);
+        let lost: u64 = pairs.iter().map(|pair| pair.recorder.lost_count()).sum();
+        assert!(lost > 0, "the window was too wide");
+    }
+}
+
+/// A client that has joined a stream of 1,000 symbols, of which 64 messages are kept.
+fn joined(pattern: &str) -> (Market, Journal, Session, Client, Recorder) {
+    let mut market = Market::new(1);
+    let mut journal = Journal::new(SESSION, 64);
+    for symbol in 0..1_000 {
+        market.define(&mut journal, &format!("S{symbol:03}"));
+    }
+    let mut client = Client::new(ClientConfig::default());
+    client.subscribe(pattern).unwrap();
+    client.connected(Side::A, 0);
+    let mut session = new_session(0);
+    let mut recorder = Recorder::default();
+    talk(&mut session, &mut client, &mut recorder, &journal, &market);
+    assert!(client.is_complete() && recorder.is_right);
+    (market, journal, session, client, recorder)
+}
+
+/// Lets both say all that they have to say, over a link without faults.
+fn talk(
+    session: &mut Session,
+    client: &mut Client,
+    recorder: &mut Recorder,
+    journal: &Journal,
+    market: &Market,
+) {
+    for _ in 0..20 {
+        let mut up = Vec::new();
+        client.drain_outgoing(Side::A, &mut up);
+        assert_eq!(session.receive(&up, 0, recorder), Ok(up.len()));
+        let mut down = Vec::new();
+        while session.produce(journal, &market.board, 0, &mut down, 1 << 16) {}
+        assert_eq!(client.receive(Side::A, &down, 0, recorder), Ok(down.len()));
+        client.handle_timeout(2 * TICK_NS, recorder);
+        recorder.check_values(market, client.next_sequence(), "");
+    }
+}
+
+#[test]
+fn a_loss_beyond_the_window_costs_the_records_of_the_symbols_that_have_changed() {
+    for (pattern, touched) in [("*", 6), ("S00?", 5), ("S9*", 0)] {
+        let (mut market, mut journal, mut session, mut client, mut recorder) = joined(pattern);
+        let records = client.counters().snapshot_records;
+        let mut lost = Vec::new();
+        for number in 0..200 {
+            market.trade(&mut journal, number % 5);
+            while session.produce(&journal, &market.board, 0, &mut lost, 1 << 16) {}
+        }
+        for number in 0..60 {
+            market.trade(&mut journal, if number < 50 { 2 } else { 900 });
+        }
+        talk(&mut session, &mut client, &mut recorder, &journal, &market);
+        assert!(client.is_complete() && recorder.is_right, "{pattern}");
+        assert_eq!(recorder.lost_count() > 0, touched > 0, "{pattern}");
+        assert_eq!(
+            client.counters().snapshot_records - records,
+            touched,
+            "{pattern}"
+        );
+        for (symbol, value) in &recorder.values {
+            assert_eq!(value, &market.board.values[*symbol as usize]);
+        }
+    }
+}
+
+#[test]
+fn who_was_away_too_long_gets_the_symbols_that_have_changed() {
+    let (mut market, mut journal, _, mut client, mut recorder) = joined("*");
+    let records = client.counters().snapshot_records;
+    client.disconnected(Side::A);
+    for number in 0..200 {
+        market.trade(&mut journal, 500 + number % 3);
+    }
+    market.define(&mut journal, "NEW");
+    client.connected(Side::A, 0);
+    let mut session = new_session(0);
+    talk(&mut session, &mut client, &mut recorder, &journal, &market);
+    assert!(client.is_complete() && recorder.is_right);
+    assert_eq!(recorder.lost_count(), 201);
+    assert_eq!(client.counters().snapshot_records - records, 4);
+    assert_eq!(recorder.names[&1_000], "NEW");
+}
+
+#[test]
+fn a_client_of_before_gets_whole_snapshots() {
+    let (market, journal, ..) = joined("*");
+    let mut session = new_session(0);
+    let login = Control::Login(Login {
+        next_sequence: 3,
+        session: SESSION,
+        subscription_count: 1,
+        ..Login::default()
+    });
+    let all = Control::Subscribe(Subscribe {
+        pattern: PatternText::new("*").unwrap(),
+        resume: true,
+    });
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    PacketWriter::control(&mut up, 0, &login);
+    PacketWriter::control(&mut up, 0, &all);
+    session.receive(&up, 0, &mut NullSink).unwrap();
+    while session.produce(&journal, &market.board, 0, &mut down, 1 << 16) {}
+    assert_eq!(session.counters().snapshot_records, 1_000);
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Topic {
     /// its own bit only, so that setting and clearing need no order between lanes.
     interest: AtomicU64,
     definition: RwLock<Definition>,
+    /// Sequence of its newest definition in the hub's own feed; 0 before the first.
+    defined_sequence: AtomicU64,
 }
 
 /// The board holds as many topics as its limit allows.
@@ -108,6 +110,7 @@ impl Board {
                 symbol: number,
                 ..*definition
             }),
+            defined_sequence: AtomicU64::new(0),
         });
         self.topics.write().push(topic.clone());
         numbers.insert(definition.name.as_str().into(), number);
@@ -140,6 +143,11 @@ impl Topic {
     /// What its source says of the symbol.
     pub fn definition(&self) -> Definition {
         *self.definition.read()
+    }
+
+    /// Its definition has this sequence in the hub's own feed.
+    pub fn defined_at(&self, sequence: u64) {
+        self.defined_sequence.store(sequence, Ordering::Relaxed);
     }
 
     /// The topic's source says something new of the symbol.
@@ -196,6 +204,13 @@ impl server::Board for Board {
 
     fn definition(&self, index: usize) -> Option<Definition> {
         Some(self.topics.read().get(index)?.definition())
+    }
+
+    fn changed(&self, index: usize) -> u64 {
+        let defined = |topic: &Arc<Topic>| topic.defined_sequence.load(Ordering::Relaxed);
+        let defined = self.topics.read().get(index).map_or(u64::MAX, defined);
+        let value = self.slots.slot(index as u32).map(|slot| slot.snapshot());
+        defined.max(value.map_or(u64::MAX, |value| value.sequence))
     }
 
     fn last_value(&self, index: usize) -> Option<LastValue> {

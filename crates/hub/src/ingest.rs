@@ -29,6 +29,9 @@ pub(crate) struct Ingest {
     symbols: SymbolMap,
     /// Topics updated in this batch while nobody seemed to listen.
     unheard: Vec<u32>,
+    /// Messages were lost: topics are stale until their own records come, or word that they are
+    /// right.
+    doubtful: bool,
     generation: u64,
     /// Made with the first message: a feed client that only listens needs none.
     latency: Option<LatencyRecorder>,
@@ -64,6 +67,10 @@ pub(crate) struct Batch<'a> {
     writer: &'a mut Writer,
     symbols: &'a mut SymbolMap,
     unheard: &'a mut Vec<u32>,
+    doubtful: &'a mut bool,
+    /// Topics marked stale in this batch because of a loss, of which nobody was told: their
+    /// values may be right again by its end.
+    marked: Vec<u32>,
     generation: &'a mut u64,
     latency: &'a mut Option<LatencyRecorder>,
     journal: MutexGuard<'a, Journal>,
@@ -82,6 +89,7 @@ impl Ingest {
             source,
             symbols: SymbolMap::default(),
             unheard: Vec::new(),
+            doubtful: false,
             hub,
         }
     }
@@ -94,6 +102,7 @@ impl Ingest {
             writer,
             symbols,
             unheard,
+            doubtful,
             generation,
             latency,
         } = self;
@@ -105,6 +114,8 @@ impl Ingest {
             writer,
             symbols,
             unheard,
+            doubtful,
+            marked: Vec::new(),
             generation,
             latency,
             publication: Publication::default(),
@@ -149,6 +160,11 @@ impl Drop for Ingest {
 impl Batch<'_> {
     /// Ends the batch: the news, and the lanes they are for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
+        for number in std::mem::take(&mut self.marked) {
+            if self.is_stale(number) {
+                self.publish_current(number);
+            }
+        }
         self.hub
             .journal_next
             .store(self.journal.next_sequence(), Ordering::Release);
@@ -190,6 +206,18 @@ impl Batch<'_> {
             }
             self.publish_current(number);
         }
+    }
+
+    /// The source speaks again: its topics are alive, unless it has left something out.
+    pub(crate) fn revive(&mut self) {
+        if !*self.doubtful {
+            self.mark_stale(false);
+        }
+    }
+
+    fn is_stale(&self, number: u32) -> bool {
+        let slot = self.hub.board.slots().slot(number);
+        slot.is_some_and(|slot| slot.snapshot().flags & FLAG_STALE != 0)
     }
 
     fn publish_current(&mut self, number: u32) {
@@ -348,7 +376,7 @@ impl Sink for Batch<'_> {
                 .board
                 .value(topic.number)
                 .unwrap_or(MarketValue::EMPTY);
-            if value.flags & FLAG_STALE != 0 {
+            if value.flags & FLAG_STALE != 0 && !*self.doubtful {
                 slot.update_flags(0, FLAG_STALE);
             }
             if definition.open != PRICE_UNDEFINED && definition.open != value.session_open {
@@ -360,8 +388,10 @@ impl Sink for Batch<'_> {
                 slot.start_session(definition.open, stamp);
             }
         }
-        self.journal
+        let sequence = self
+            .journal
             .append(&Message::Definition(topic.definition()));
+        topic.defined_at(sequence);
         let _ = self.symbols.set(symbol, Some(topic));
     }
 
@@ -374,6 +404,36 @@ impl Sink for Batch<'_> {
         );
         *self.symbols = SymbolMap::default();
         self.mark_stale(true);
+    }
+
+    fn values_doubtful(&mut self) {
+        *self.doubtful = true;
+        for number in self.writer.claimed().to_vec() {
+            if !self.is_stale(number)
+                && let Some(mut slot) = self.writer.slot(number)
+            {
+                slot.update_flags(FLAG_STALE, 0);
+                self.marked.push(number);
+            }
+        }
+    }
+
+    fn values_right(&mut self) {
+        *self.doubtful = false;
+        let mut untold = std::mem::take(&mut self.marked);
+        untold.sort_unstable();
+        let numbers: Vec<u32> = self.symbols.iter().map(|topic| topic.number).collect();
+        for number in numbers {
+            if !self.is_stale(number) {
+                continue;
+            }
+            if let Some(mut slot) = self.writer.slot(number) {
+                slot.update_flags(0, FLAG_STALE);
+            }
+            if untold.binary_search(&number).is_err() {
+                self.publish_current(number);
+            }
+        }
     }
 
     fn publisher_login(&mut self, login: &Login) -> Option<Box<Client>> {
@@ -455,6 +515,10 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
         volume: value.volume,
         session_open: value.open,
         status: value.state.0.into(),
+        flags: match value.state {
+            TradingState::HALTED => FLAG_HALTED,
+            _ => 0,
+        },
         source_time_ns: stamp.source_time_ns,
         receive_time_ns: stamp.receive_time_ns,
         sequence: stamp.sequence,
@@ -535,5 +599,42 @@ mod tests {
             "numbers are the session's own"
         );
         assert_eq!(ingest.symbols.get(1).unwrap().number, 0);
+    }
+
+    #[test]
+    fn after_a_loss_each_topic_is_stale_until_its_own_record_and_only_the_rest_is_told() {
+        let hub = Hub::new(HubConfig::default(), Lanes::mailboxes(1).unwrap());
+        let mut ingest = Ingest::new(hub.clone(), 1);
+        let mut batch = ingest.begin(1);
+        for (symbol, name) in [(0, "A"), (1, "B"), (2, "C")] {
+            batch.definition(1, &definition(symbol, name));
+        }
+        batch.finish();
+        let stale = || [0, 1, 2].map(|number| hub.board.value(number).unwrap().flags & FLAG_STALE);
+        let mut batch = ingest.begin(2);
+        batch.values_doubtful();
+        batch.snapshot_record(5, &LastValue::new(0));
+        let told = names(&batch.finish());
+        assert_eq!(stale(), [0, FLAG_STALE, FLAG_STALE]);
+        assert_eq!(told, [b"md:A".to_vec(), b"md:B".to_vec(), b"md:C".to_vec()]);
+        let mut batch = ingest.begin(3);
+        batch.definition(0, &definition(1, "B"));
+        batch.revive();
+        assert_eq!(stale(), [0, FLAG_STALE, FLAG_STALE], "no value has come");
+        batch.snapshot_record(5, &LastValue::new(1));
+        batch.values_right();
+        assert_eq!(names(&batch.finish()), [b"md:B".to_vec(), b"md:C".to_vec()]);
+        assert_eq!(stale(), [0; 3]);
+
+        let mut batch = ingest.begin(4);
+        batch.values_doubtful();
+        batch.snapshot_record(9, &LastValue::new(2));
+        batch.values_right();
+        assert_eq!(
+            names(&batch.finish()),
+            [b"md:C".to_vec()],
+            "all of it came at once"
+        );
+        assert_eq!(stale(), [0; 3]);
     }
 }

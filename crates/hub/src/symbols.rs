@@ -44,6 +44,12 @@ impl SymbolMap {
         Ok(())
     }
 
+    /// The topics that symbols are bound to.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        let pages = self.pages.iter().flatten();
+        pages.flat_map(|page| page.iter().flatten())
+    }
+
     /// Keeps the topics that `keep` accepts.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Topic) -> bool) {
         for slot in self

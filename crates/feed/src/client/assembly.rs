@@ -64,6 +64,28 @@ impl Assembly {
         true
     }
 
+    /// Notes that positions are none of this snapshot's; whether some were missing.
+    pub(super) fn passed(&mut self, from: u32, until: u32) -> bool {
+        let mut news = false;
+        if until > self.next_position {
+            if from > self.next_position {
+                self.lack(self.next_position, from);
+            }
+            self.next_position = until;
+            news = true;
+        }
+        let first = self.missing.partition_point(|range| range.1 <= from);
+        let after = self.missing.partition_point(|range| range.0 < until);
+        if first < after {
+            let left = (self.missing[first].0, from);
+            let right = (until, self.missing[after - 1].1);
+            let rest = [left, right].into_iter().filter(|range| range.0 < range.1);
+            self.missing.splice(first..after, rest);
+            news = true;
+        }
+        news
+    }
+
     /// Marks a position that came as missing again.
     pub(super) fn reject(&mut self, position: u32) {
         let index = self.missing.partition_point(|range| range.1 <= position);

@@ -114,6 +114,7 @@ impl Publisher {
             next_sequence: self.journal.oldest_sequence(),
             subscription_count: 0,
             slow_policy: None,
+            partial_snapshots: false,
             client_name: self.config.name,
         };
         let session = self.journal.session();
@@ -348,8 +349,7 @@ mod tests {
         let too_old = crate::wire::TooOld {
             wanted: 1,
             oldest: 137,
-            conflated: false,
-            dropped: false,
+            ..crate::wire::TooOld::default()
         };
         assert_eq!(
             said(&mut publisher),

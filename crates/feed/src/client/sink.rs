@@ -104,7 +104,8 @@ pub trait Sink {
         let _ = (as_of, record);
     }
 
-    /// All records of the snapshot have been delivered.
+    /// All records of the snapshot have been delivered. `records` is how many symbols it is of;
+    /// those that it passes over, because nothing has changed, are counted too.
     fn snapshot_complete(&mut self, as_of: u64, records: u64) {
         let _ = (as_of, records);
     }
@@ -113,6 +114,15 @@ pub trait Sink {
     fn gap(&mut self, gap: Gap) {
         let _ = gap;
     }
+
+    /// Messages were lost: a value may be wrong until its symbol's record comes, or until
+    /// [`Sink::values_right`]. Symbols that the lost messages were not about get no record.
+    fn values_doubtful(&mut self) {}
+
+    /// All values are right, with the stream's position: the snapshot of all that was subscribed
+    /// has come, or records of all symbols that a loss may have touched, or a new connection goes
+    /// on where the last one stopped.
+    fn values_right(&mut self) {}
 
     /// A heartbeat: the sender's next sequence.
     fn heartbeat(&mut self, next_sequence: u64) {

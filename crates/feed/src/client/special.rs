@@ -57,7 +57,7 @@ impl Client {
         sink: &mut S,
     ) -> Result<(), ReceiveError> {
         match control {
-            Control::TooOld(too_old) => self.too_old(too_old, sink),
+            Control::TooOld(too_old) => self.too_old(too_old, now_ns, sink),
             Control::Unknown(_) => {}
             _ if self.role == ReceiverRole::Listener => return Err(ReceiveError::OutOfOrder),
             Control::LoginAccepted(accepted) => self.accepted(side, accepted, sink),
@@ -76,8 +76,14 @@ impl Client {
         self.interval_ns = u64::from(accepted.heartbeat_interval_ms)
             .saturating_mul(1_000_000)
             .clamp(HEARTBEAT_INTERVAL_NS_MIN, HEARTBEAT_INTERVAL_NS_MAX);
-        self.sides[side.index()].accepted = true;
+        let state = &mut self.sides[side.index()];
+        state.accepted = true;
+        state.partial_snapshots = accepted.partial_snapshots;
         sink.accepted(side, accepted);
+        let resumes = self.expected > 0 && accepted.oldest_sequence <= self.expected;
+        if resumes && self.values_complete {
+            sink.values_right();
+        }
     }
 
     fn change_session<S: Sink>(&mut self, session: u32, sink: &mut S) {
@@ -85,7 +91,9 @@ impl Client {
         if old == 0 {
             return;
         }
-        self.give_up(self.highest, LossReason::SessionChanged, sink);
+        self.give_up(self.highest, LossReason::SessionChanged, 0, sink);
+        self.doubt = None;
+        self.values_complete = false;
         self.holes.clear();
         self.expected = 0;
         self.highest = 0;
@@ -98,7 +106,7 @@ impl Client {
         sink.session_changed(old, session);
     }
 
-    fn too_old<S: Sink>(&mut self, too_old: &TooOld, sink: &mut S) {
+    fn too_old<S: Sink>(&mut self, too_old: &TooOld, now_ns: u64, sink: &mut S) {
         if self.expected == 0 || too_old.oldest <= self.expected {
             return;
         }
@@ -107,18 +115,12 @@ impl Client {
             (false, true) => LossReason::Dropped,
             (false, false) => LossReason::TooOld,
         };
-        self.give_up(too_old.oldest, reason, sink);
-        if reason == LossReason::TooOld {
-            self.request_snapshot();
-        }
-    }
-
-    /// Asks for the values of everything subscribed, because messages were lost.
-    pub(super) fn request_snapshot(&mut self) {
-        if self.role == ReceiverRole::Subscriber {
-            let side = self.latest_side;
-            self.tell(side, &Control::SnapshotRequest(PatternText::truncated("*")));
-        }
+        let comes = too_old.conflated || too_old.recovers;
+        let ask_ns = match comes {
+            true => now_ns.saturating_add(self.config.request_retry_ns),
+            false => 0,
+        };
+        self.give_up(too_old.oldest, reason, ask_ns, sink);
     }
 
     fn snapshot_notice<S: Sink>(
@@ -132,7 +134,7 @@ impl Client {
             self.expected = notice.as_of.saturating_add(1);
             self.highest = self.expected;
         }
-        if self.assemblies.is_empty() {
+        if self.assemblies.is_empty() && self.doubt.is_none() {
             self.watched.fill(0);
         }
         if self.assemblies.len() == ASSEMBLIES_MAX {
@@ -167,6 +169,15 @@ impl Client {
         for message in packet.messages() {
             let message = message.map_err(ReceiveError::Malformed)?;
             let assembly = &mut self.assemblies[index];
+            if let Message::Skip(skip) = &message {
+                let until = u64::from(position).saturating_add(skip.count);
+                let until = until.min(u64::from(u32::MAX)) as u32;
+                if assembly.passed(position, until) {
+                    assembly.progressed(now_ns.saturating_add(self.config.request_retry_ns));
+                }
+                position = until;
+                continue;
+            }
             if assembly.arrived(position) {
                 assembly.progressed(now_ns.saturating_add(self.config.request_retry_ns));
                 match &message {
@@ -186,10 +197,10 @@ impl Client {
             position = position.wrapping_add(1);
         }
         if let Some(records) = self.assemblies[index].complete() {
-            self.assemblies.remove(index);
+            let notice = self.assemblies.remove(index).notice;
             self.counters.snapshots += 1;
-            self.values_complete = self.assemblies.is_empty();
             sink.snapshot_complete(as_of, records);
+            self.settle(side, &notice, sink);
         }
         Ok(())
     }
@@ -222,7 +233,7 @@ impl Client {
     pub(super) fn poll_snapshots(&mut self, now_ns: u64) {
         let (session, retry_ns) = (self.session, self.config.request_retry_ns);
         let mut index = 0;
-        let mut given_up = false;
+        let mut given_up = None;
         while let Some(assembly) = self.assemblies.get_mut(index) {
             index += 1;
             if assembly.next_request_ns > now_ns {
@@ -243,12 +254,13 @@ impl Client {
             });
             if !goes_on {
                 index -= 1;
-                self.assemblies.remove(index);
-                given_up = true;
+                let Assembly { side, notice, .. } = self.assemblies.remove(index);
+                // What has changed is asked for as long as it is in doubt.
+                given_up = given_up.or((notice.since == 0).then_some(side));
             }
         }
-        if given_up {
-            self.request_snapshot();
+        if let Some(side) = given_up {
+            self.ask_for_values(side, 0);
         }
     }
 

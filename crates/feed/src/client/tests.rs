@@ -76,6 +76,7 @@ impl Fixture {
         fixture.control(&Control::SnapshotNotice(SnapshotNotice {
             number: 1,
             as_of: 0,
+            since: 0,
         }));
         let mut out = Vec::new();
         let mut writer = PacketWriter::new(&mut out, SESSION, Flags::SNAPSHOT, 1 << 32, 1_472);
@@ -148,7 +149,14 @@ fn accepted(session: u32) -> Control {
         heartbeat_interval_ms: 1_000,
         next_sequence: 1,
         oldest_sequence: 1,
+        partial_snapshots: true,
     })
+}
+
+/// The client asks for the values that have changed since.
+fn changes_since(since: u64) -> Control {
+    let pattern = PatternText::new("*").unwrap();
+    Control::SnapshotRequest(SnapshotRequest { pattern, since })
 }
 
 #[test]
@@ -236,8 +244,7 @@ fn too_old_is_lost_with_its_range_and_a_snapshot_is_asked_for() {
     fixture.control(&Control::TooOld(TooOld {
         wanted: 2,
         oldest: 8,
-        conflated: false,
-        dropped: false,
+        ..TooOld::default()
     }));
     assert_eq!(
         fixture.story(),
@@ -247,8 +254,7 @@ fn too_old_is_lost_with_its_range_and_a_snapshot_is_asked_for() {
             "Lost { from: 2, count: 6, reason: TooOld }"
         ]
     );
-    let all = PatternText::new("*").unwrap();
-    assert_eq!(fixture.sent(), [Control::SnapshotRequest(all)]);
+    assert_eq!(fixture.sent(), [changes_since(2)]);
     assert!(!fixture.client.is_complete());
     fixture.messages(8, 10);
     assert_eq!(
@@ -302,7 +308,7 @@ fn conflation_jumps_over_what_was_left_out() {
         wanted: 2,
         oldest: 50,
         conflated: true,
-        dropped: false,
+        ..TooOld::default()
     }));
     fixture.messages(50, 51);
     assert_eq!(
@@ -387,6 +393,7 @@ fn a_record_that_the_stream_overtook_is_asked_for_again() {
     fixture.control(&Control::SnapshotNotice(SnapshotNotice {
         number: 2,
         as_of: 0,
+        since: 0,
     }));
     fixture.messages(1, 2);
     fixture.story();

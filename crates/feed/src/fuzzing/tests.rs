@@ -4,7 +4,7 @@ use super::*;
 use crate::wire::{
     Control, Definition, EndOfSessionAcknowledgement, LastValue, Login, LoginAccepted, Message,
     Name, PacketWriter, PatternText, Quote, Refused, Request, Role, Skip, SnapshotMark,
-    SnapshotNotice, Subscribe, TooOld, Trade,
+    SnapshotNotice, SnapshotRequest, Subscribe, TooOld, Trade,
 };
 
 fn folder(decoder: &str) -> PathBuf {
@@ -100,8 +100,13 @@ fn joined(as_of: u64) -> Vec<u8> {
             heartbeat_interval_ms: 1_000,
             next_sequence: as_of + 1,
             oldest_sequence: 1,
+            partial_snapshots: true,
         }),
-        Control::SnapshotNotice(SnapshotNotice { number: 1, as_of }),
+        Control::SnapshotNotice(SnapshotNotice {
+            number: 1,
+            as_of,
+            since: 0,
+        }),
     ])
 }
 
@@ -196,7 +201,7 @@ fn client_files() -> Vec<(&'static str, Vec<u8>)> {
             wanted: 5,
             oldest,
             conflated,
-            dropped: false,
+            ..TooOld::default()
         })])
     };
     vec![
@@ -220,6 +225,27 @@ fn client_files() -> Vec<(&'static str, Vec<u8>)> {
         (
             "snapshot_last",
             [joined(4), at(u64::from(u32::MAX), &snapshot)].concat(),
+        ),
+        (
+            "snapshot_of_changes",
+            [
+                joined(4),
+                live(5, 1),
+                at(0, &snapshot[..1]),
+                at(3, &[Message::Skip(Skip { count: 2 })]),
+                at(1, &snapshot[1..3]),
+                at(5, &snapshot[3..]),
+            ]
+            .concat(),
+        ),
+        (
+            "snapshot_that_skips_all",
+            [
+                joined(4),
+                at(2, &[Message::Skip(Skip { count: u64::MAX }), snapshot[2]]),
+                at(0, &snapshot),
+            ]
+            .concat(),
         ),
         (
             "too_old",
@@ -258,6 +284,12 @@ fn session_files() -> Vec<(&'static str, Vec<u8>)> {
             session,
             next_sequence,
             ..Login::default()
+        })
+    };
+    let snapshot = |text, since| {
+        Control::SnapshotRequest(SnapshotRequest {
+            pattern: PatternText::truncated(text),
+            since,
         })
     };
     let subscriber = login(0, 0, Role::Subscriber);
@@ -307,11 +339,22 @@ fn session_files() -> Vec<(&'static str, Vec<u8>)> {
         ),
         (
             "snapshots",
+            controls(&[subscriber, all, snapshot("?", 0), snapshot("", 5)]),
+        ),
+        (
+            "changes",
             controls(&[
-                subscriber,
+                Control::Login(Login {
+                    session: SESSION,
+                    next_sequence: 2,
+                    subscription_count: 1,
+                    partial_snapshots: true,
+                    ..Login::default()
+                }),
                 all,
-                Control::SnapshotRequest(pattern("?")),
-                Control::SnapshotRequest(PatternText::EMPTY),
+                snapshot("*", u64::MAX),
+                request(1, 5, false),
+                request(1 << 32, u64::MAX, true),
             ]),
         ),
         (

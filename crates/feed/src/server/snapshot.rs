@@ -11,6 +11,8 @@ use super::pattern::Pattern;
 
 /// Board entries that one call looks at: bounds the time of a call that finds nothing.
 pub const SCAN_ENTRIES_MAX: usize = 65_536;
+/// Positions that one skip stands for at most: what a lost packet makes a client ask for again.
+const PASSED_POSITIONS_MAX: u32 = 8_192;
 
 /// The symbols that a server knows, with their latest values. Entries are only ever added, and
 /// an entry keeps its index and its name.
@@ -29,6 +31,15 @@ pub trait Board {
     /// The latest value of an entry, stamped with the sequence of its last change; not older than
     /// what the journal holds of it.
     fn last_value(&self, index: usize) -> Option<LastValue>;
+
+    /// Sequence of the newest message of the stream that is about an entry, its definition
+    /// included, or a later one; `u64::MAX` where that is not known.
+    fn changed(&self, index: usize) -> u64 {
+        match self.last_value(index) {
+            Some(value) if value.sequence > 0 => value.sequence,
+            _ => u64::MAX,
+        }
+    }
 }
 
 /// Nothing to show: a stream without snapshots.
@@ -72,7 +83,9 @@ impl Scope {
 /// A walk over the board that writes the positions of a range.
 ///
 /// Positions: 0 is the beginning mark; the matching entry number m (from 0) has its definition
-/// at 1 + 2m and its value at 2 + 2m; the end mark comes last.
+/// at 1 + 2m and its value at 2 + 2m; the end mark comes last. Where the snapshot is of what has
+/// changed since some sequence, other entries keep their positions, and skips stand there: an
+/// entry that changes meanwhile is there when its position is asked for again.
 #[derive(Clone, Debug)]
 pub(crate) struct SnapshotJob {
     pub(crate) notice: SnapshotNotice,
@@ -84,6 +97,8 @@ pub(crate) struct SnapshotJob {
     /// Positions outside of `from..until` are walked over, not written.
     from: u32,
     until: u32,
+    /// Positions before the next one that a skip is still to be written for; 0 between calls.
+    passed: u32,
     flags: Flags,
     done: bool,
 }
@@ -102,6 +117,7 @@ impl SnapshotJob {
             next_position: 0,
             from: 0,
             until: u32::MAX,
+            passed: 0,
             flags: Flags::SNAPSHOT,
             done: false,
         }
@@ -139,6 +155,7 @@ impl SnapshotJob {
             scanned += 1;
             records += self.step(board, &mut writer);
         }
+        self.write_passed(&mut writer);
         writer.finish();
         records
     }
@@ -170,10 +187,19 @@ impl SnapshotJob {
         }
         let index = self.next_index;
         self.next_index += 1;
+        let is_unchanged = self.notice.since > 0 && board.changed(index) < self.notice.since;
+        if is_unchanged && self.scope.matches_all() {
+            self.pass_over(writer);
+            return 0;
+        }
         let Some(definition) = board.definition(index) else {
             return 0;
         };
         if !self.scope.matches(definition.name.as_str()) {
+            return 0;
+        }
+        if is_unchanged {
+            self.pass_over(writer);
             return 0;
         }
         self.write(&Message::Definition(definition), writer);
@@ -186,9 +212,26 @@ impl SnapshotJob {
     fn write(&mut self, message: &Message, writer: &mut PacketWriter<'_>) -> bool {
         let wanted = (self.from..self.until).contains(&self.next_position);
         if wanted {
+            self.write_passed(writer);
             writer.push(message);
         }
         self.next_position += 1;
         wanted
+    }
+
+    /// The two positions of an entry that is not in a snapshot of changes.
+    fn pass_over(&mut self, writer: &mut PacketWriter<'_>) {
+        let from = self.next_position.max(self.from);
+        self.next_position += 2;
+        self.passed += self.next_position.min(self.until).saturating_sub(from);
+        if self.passed >= PASSED_POSITIONS_MAX {
+            self.write_passed(writer);
+        }
+    }
+
+    fn write_passed(&mut self, writer: &mut PacketWriter<'_>) {
+        if self.passed > 0 {
+            writer.skip(u64::from(std::mem::take(&mut self.passed)));
+        }
     }
 }

@@ -61,6 +61,10 @@ pub(crate) struct StreamSender {
     heartbeat_delay_ns: u64,
     next_heartbeat_ns: u64,
     end_acknowledged: bool,
+    /// The receiver gets values for what cannot be sent again, without asking for them.
+    pub(crate) recovers: bool,
+    /// First sequence that the receiver asked for in vain and that no snapshot stands for yet.
+    pub(crate) too_old_since: Option<u64>,
 }
 
 impl StreamSender {
@@ -79,6 +83,8 @@ impl StreamSender {
             heartbeat_delay_ns: HEARTBEAT_DELAY_NS_FIRST.min(interval_ns),
             next_heartbeat_ns: now_ns.saturating_add(interval_ns),
             end_acknowledged: false,
+            recovers: false,
+            too_old_since: None,
         }
     }
 
@@ -147,11 +153,15 @@ impl StreamSender {
                 let too_old = TooOld {
                     wanted: range.from,
                     oldest,
-                    conflated: false,
-                    dropped: false,
+                    recovers: self.recovers,
+                    ..TooOld::default()
                 };
                 PacketWriter::control(out, journal.session(), &Control::TooOld(too_old));
                 self.counters.too_old += 1;
+                if self.recovers {
+                    let since = self.too_old_since.unwrap_or(range.from);
+                    self.too_old_since = Some(since.min(range.from));
+                }
                 range.from = oldest;
             }
             if range.from >= until {

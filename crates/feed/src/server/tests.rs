@@ -80,6 +80,7 @@ fn a_snapshot_comes_first_then_the_stream() {
     let notice = SnapshotNotice {
         number: 1,
         as_of: 5,
+        since: 0,
     };
     assert_eq!(controls[1..], [Control::SnapshotNotice(notice)]);
     assert_eq!(packets, [(Flags::SNAPSHOT.0, 1 << 32, 2)]);
@@ -104,6 +105,7 @@ fn a_client_of_another_session_begins_anew() {
     let notice = SnapshotNotice {
         number: 1,
         as_of: 5,
+        since: 0,
     };
     assert_eq!(controls.last(), Some(&Control::SnapshotNotice(notice)));
 }
@@ -117,7 +119,7 @@ fn a_resume_from_before_the_window_is_conflated_and_says_so() {
         wanted: 3,
         oldest: 501,
         conflated: true,
-        dropped: false,
+        ..TooOld::default()
     };
     assert_eq!(controls[1], Control::TooOld(too_old));
     assert_eq!(session.counters().conflated, 498);
@@ -136,7 +138,7 @@ fn a_client_that_lags_too_far_is_conflated_before_the_window_ends() {
         wanted: 3,
         oldest: 31,
         conflated: true,
-        dropped: false,
+        ..TooOld::default()
     };
     assert_eq!(controls[1], Control::TooOld(too_old));
 }
@@ -171,8 +173,8 @@ fn a_slow_client_that_wants_the_gap_marked_gets_no_snapshot_and_what_is_left() {
     let too_old = TooOld {
         wanted: 6,
         oldest: 474,
-        conflated: false,
         dropped: true,
+        ..TooOld::default()
     };
     assert_eq!(controls, [Control::TooOld(too_old)]);
     assert_eq!(packets, [(0, 474, 32)]);
@@ -280,8 +282,7 @@ fn requests_are_answered_from_the_window_or_with_too_old() {
     let too_old = TooOld {
         wanted: 1,
         oldest: 37,
-        conflated: false,
-        dropped: false,
+        ..TooOld::default()
     };
     assert_eq!(controls, [Control::TooOld(too_old)]);
 }

@@ -50,7 +50,7 @@ pub enum Control {
     /// Nothing before a sequence can be sent any more.
     TooOld(TooOld),
     /// Send the latest values of the subscribed symbols whose names match.
-    SnapshotRequest(PatternText),
+    SnapshotRequest(SnapshotRequest),
     /// The whole session was received and applied.
     EndOfSessionAcknowledgement(EndOfSessionAcknowledgement),
     /// A snapshot begins, and the live stream goes on after it.
@@ -73,9 +73,7 @@ impl Control {
             ControlKind::UNSUBSCRIBE => {
                 split(bytes, |bytes| Ok(Control::Unsubscribe(pattern(bytes)?)))
             }
-            ControlKind::SNAPSHOT_REQUEST => {
-                split(bytes, |bytes| Ok(Control::SnapshotRequest(pattern(bytes)?)))
-            }
+            ControlKind::SNAPSHOT_REQUEST => split(bytes, SnapshotRequest::from_bytes),
             ControlKind::REQUEST => split(bytes, Request::from_bytes),
             ControlKind::TOO_OLD => split(bytes, TooOld::from_bytes),
             ControlKind::SNAPSHOT_NOTICE => split(bytes, SnapshotNotice::from_bytes),
@@ -103,9 +101,7 @@ impl Control {
             Control::Unsubscribe(pattern) => {
                 out.extend_from_slice(&pattern_bytes(ControlKind::UNSUBSCRIBE, 0, pattern));
             }
-            Control::SnapshotRequest(pattern) => {
-                out.extend_from_slice(&pattern_bytes(ControlKind::SNAPSHOT_REQUEST, 0, pattern));
-            }
+            Control::SnapshotRequest(request) => out.extend_from_slice(&request.to_bytes()),
             Control::Request(request) => out.extend_from_slice(&request.to_bytes()),
             Control::TooOld(too_old) => out.extend_from_slice(&too_old.to_bytes()),
             Control::SnapshotNotice(notice) => out.extend_from_slice(&notice.to_bytes()),
@@ -159,6 +155,9 @@ pub struct Login {
     pub subscription_count: u16,
     /// Subscriber: what is done when it is too slow; `None` for what the server does by itself.
     pub slow_policy: Option<SlowPolicy>,
+    /// Subscriber: it reads snapshots that pass over symbols ([`SnapshotNotice::since`]). Bit 0
+    /// of the prefix's flags.
+    pub partial_snapshots: bool,
     /// What the client calls itself.
     pub client_name: ClientName,
 }
@@ -184,6 +183,7 @@ impl Login {
         Ok(Control::Login(Login {
             role,
             slow_policy,
+            partial_snapshots: bytes[1] & 1 != 0,
             session: u32_at(bytes, 24),
             next_sequence: u64_at(bytes, 16),
             subscription_count: u16_at(bytes, 30),
@@ -193,6 +193,7 @@ impl Login {
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(ControlKind::LOGIN, 0, 0, 0);
+        bytes[1] = u8::from(self.partial_snapshots);
         put(&mut bytes, 16, self.next_sequence.to_le_bytes());
         put(&mut bytes, 24, self.session.to_le_bytes());
         let slow_policy = match self.slow_policy {
@@ -219,6 +220,9 @@ pub struct LoginAccepted {
     pub next_sequence: u64,
     /// Oldest sequence that can be sent again.
     pub oldest_sequence: u64,
+    /// The server knows [`SnapshotRequest::since`], and says [`SnapshotNotice::since`]. Bit 0 of
+    /// the prefix's flags.
+    pub partial_snapshots: bool,
 }
 
 impl LoginAccepted {
@@ -231,11 +235,13 @@ impl LoginAccepted {
             heartbeat_interval_ms: u32_at(bytes, 36),
             next_sequence: u64_at(bytes, 16),
             oldest_sequence: u64_at(bytes, 24),
+            partial_snapshots: bytes[1] & 1 != 0,
         }))
     }
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(ControlKind::LOGIN_ACCEPTED, 0, 0, 0);
+        bytes[1] = u8::from(self.partial_snapshots);
         put(&mut bytes, 16, self.next_sequence.to_le_bytes());
         put(&mut bytes, 24, self.oldest_sequence.to_le_bytes());
         put(&mut bytes, 32, self.session.to_le_bytes());
@@ -322,6 +328,34 @@ impl Subscribe {
     }
 }
 
+/// Asks for values: 96 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotRequest {
+    /// Which of the subscribed names.
+    pub pattern: PatternText,
+    /// Only symbols of which the stream has said something at this sequence or later; 0 for all.
+    /// A server that does not know this sends all.
+    pub since: u64,
+}
+
+impl SnapshotRequest {
+    /// Bytes on the wire.
+    pub const LENGTH: usize = 96;
+
+    fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Control, MessageError> {
+        Ok(Control::SnapshotRequest(SnapshotRequest {
+            pattern: pattern(bytes)?,
+            since: u64_at(bytes, 8),
+        }))
+    }
+
+    fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let mut bytes = pattern_bytes(ControlKind::SNAPSHOT_REQUEST, 0, &self.pattern);
+        put(&mut bytes, 8, self.since.to_le_bytes());
+        bytes
+    }
+}
+
 /// A range to send again: 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -367,6 +401,9 @@ pub struct TooOld {
     /// The receiver was too slow, and the server leaves out what is between: no snapshot follows.
     /// Bit 1 of the prefix's flags.
     pub dropped: bool,
+    /// The values that may be touched follow without being asked for: a snapshot of the symbols
+    /// that have changed since `wanted`. Bit 2 of the prefix's flags.
+    pub recovers: bool,
 }
 
 impl TooOld {
@@ -379,12 +416,14 @@ impl TooOld {
             oldest: u64_at(bytes, 24),
             conflated: bytes[1] & 1 != 0,
             dropped: bytes[1] & 2 != 0,
+            recovers: bytes[1] & 4 != 0,
         }))
     }
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(ControlKind::TOO_OLD, 0, 0, 0);
-        bytes[1] = u8::from(self.conflated) | u8::from(self.dropped) << 1;
+        bytes[1] =
+            u8::from(self.conflated) | u8::from(self.dropped) << 1 | u8::from(self.recovers) << 2;
         put(&mut bytes, 16, self.wanted.to_le_bytes());
         put(&mut bytes, 24, self.oldest.to_le_bytes());
         bytes
@@ -398,6 +437,10 @@ pub struct SnapshotNotice {
     pub number: u32,
     /// Stream sequence that the snapshot includes; live messages go on after it.
     pub as_of: u64,
+    /// Symbols of which the stream has said nothing at this sequence or later are passed over by
+    /// [`Skip`](super::Skip)s; 0 where no symbol is. Only for a client that said it could read
+    /// that.
+    pub since: u64,
 }
 
 impl SnapshotNotice {
@@ -408,11 +451,13 @@ impl SnapshotNotice {
         Ok(Control::SnapshotNotice(SnapshotNotice {
             number: u32_at(bytes, 24),
             as_of: u64_at(bytes, 16),
+            since: u64_at(bytes, 8),
         }))
     }
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = prefix(ControlKind::SNAPSHOT_NOTICE, 0, 0, 0);
+        put(&mut bytes, 8, self.since.to_le_bytes());
         put(&mut bytes, 16, self.as_of.to_le_bytes());
         put(&mut bytes, 24, self.number.to_le_bytes());
         bytes

@@ -72,6 +72,7 @@ fn controls() -> Vec<Control> {
             session: 1,
             next_sequence: 2,
             subscription_count: 3,
+            partial_snapshots: true,
             client_name: ClientName::new("watch").unwrap(),
         }),
         Control::LoginAccepted(LoginAccepted {
@@ -79,6 +80,7 @@ fn controls() -> Vec<Control> {
             heartbeat_interval_ms: 1_000,
             next_sequence: 2,
             oldest_sequence: 3,
+            partial_snapshots: true,
         }),
         Control::Refused(Refused {
             reason: RefusalReason::FULL,
@@ -89,7 +91,7 @@ fn controls() -> Vec<Control> {
             resume: true,
         }),
         Control::Unsubscribe(pattern),
-        Control::SnapshotRequest(pattern),
+        Control::SnapshotRequest(SnapshotRequest { pattern, since: 7 }),
         Control::Request(Request {
             from: 1,
             count: 2,
@@ -99,11 +101,13 @@ fn controls() -> Vec<Control> {
             wanted: 1,
             oldest: 2,
             conflated: true,
+            recovers: true,
             dropped: false,
         }),
         Control::SnapshotNotice(SnapshotNotice {
             number: 1,
             as_of: 2,
+            since: 3,
         }),
         Control::EndOfSessionAcknowledgement(EndOfSessionAcknowledgement {
             next_sequence: 1,

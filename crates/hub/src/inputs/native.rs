@@ -44,7 +44,7 @@ pub(super) fn run(mut thread: Thread, source: &FeedSource, mut client: FeedClien
                 let seen = seen[0] + seen[1];
                 // Whoever speaks is there, whichever way the word comes.
                 if seen > packets && std::mem::take(is_stale) {
-                    batch.mark_stale(false);
+                    batch.revive();
                 }
                 packets = seen;
                 more

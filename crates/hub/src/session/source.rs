@@ -23,8 +23,6 @@ pub(crate) struct Source {
     ingest: Ingest,
     /// One a side.
     inputs: Vec<Input>,
-    /// Its topics are marked stale.
-    stale: bool,
 }
 
 #[derive(Debug)]
@@ -55,7 +53,6 @@ impl Source {
             client,
             ingest: Ingest::new(hub, writer as u32),
             inputs: Side::ALL.into_iter().take(sides).map(input).collect(),
-            stale: false,
         }
     }
 
@@ -92,9 +89,6 @@ impl Source {
             return (input.len(), (Publication::default(), 0));
         };
         let mut batch = self.ingest.begin(crate::hub::unix_ns());
-        if std::mem::take(&mut self.stale) {
-            batch.mark_stale(false);
-        }
         let connector = &mut self.inputs[index].connector;
         let now_ns = context.now_ns();
         let result = connector.received(&mut self.client, input, now_ns, &mut batch);
@@ -130,7 +124,6 @@ impl Source {
         if !stood || self.inputs.iter().any(|i| i.connector.is_standing()) {
             return nothing;
         }
-        self.stale = true;
         self.ingest.lose(context.unix_ns())
     }
 

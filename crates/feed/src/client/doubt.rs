@@ -1,0 +1,100 @@
+//! What a loss leaves behind: values that may be wrong until their own records come.
+
+use super::*;
+
+/// Messages were lost, and no snapshot has stood for them yet. Symbols of which the stream has
+/// said nothing at `since` or later are right all the same: a record a symbol tells which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// First lost sequence.
+    since: u64,
+    /// One past the last.
+    until: u64,
+    /// When a snapshot is to be asked for.
+    pub(super) next_request_ns: u64,
+    attempts: u32,
+}
+
+impl Doubt {
+    /// Whether a snapshot holds a record of every symbol that the lost messages may have been
+    /// about.
+    fn is_settled_by(&self, notice: &SnapshotNotice) -> bool {
+        (1..=self.since).contains(&notice.since) && notice.as_of.saturating_add(1) >= self.until
+    }
+}
+
+impl Client {
+    /// Messages were lost: asks for what has changed since, at once, unless it comes by itself.
+    pub(super) fn doubt<S: Sink>(&mut self, since: u64, until: u64, ask_ns: u64, sink: &mut S) {
+        if self.role == ReceiverRole::Listener {
+            return;
+        }
+        if self.doubt.is_none() && self.assemblies.is_empty() {
+            self.watched.fill(0);
+        }
+        let known = self.doubt.unwrap_or(Doubt {
+            since,
+            until,
+            next_request_ns: ask_ns,
+            attempts: 0,
+        });
+        self.doubt = Some(Doubt {
+            since: known.since.min(since),
+            until: known.until.max(until),
+            next_request_ns: ask_ns,
+            attempts: 0,
+        });
+        self.values_complete = false;
+        sink.values_doubtful();
+    }
+
+    /// A snapshot is complete: are the values?
+    pub(super) fn settle<S: Sink>(&mut self, side: Side, notice: &SnapshotNotice, sink: &mut S) {
+        let tells_since = self.sides[side.index()].partial_snapshots;
+        if let Some(doubt) = &mut self.doubt {
+            if !tells_since || doubt.is_settled_by(notice) {
+                self.doubt = None;
+            } else if self.assemblies.is_empty() {
+                doubt.next_request_ns = 0;
+            }
+        }
+        self.values_complete = self.assemblies.is_empty() && self.doubt.is_none();
+        if self.values_complete {
+            sink.values_right();
+        }
+    }
+
+    /// Asks for the values that may be wrong, if it is time and nothing is on its way.
+    pub(super) fn poll_doubt(&mut self, side: Side, now_ns: u64) {
+        let Some(doubt) = &mut self.doubt else {
+            return;
+        };
+        if !self.assemblies.is_empty() || now_ns < doubt.next_request_ns {
+            return;
+        }
+        let retry_ns = self.config.request_retry_ns << doubt.attempts.min(ASK_DOUBLINGS_MAX);
+        doubt.next_request_ns = now_ns.saturating_add(retry_ns);
+        doubt.attempts += 1;
+        let since = doubt.since;
+        self.counters.requests += 1;
+        self.ask_for_values(side, since);
+    }
+
+    /// Asks for the values of everything subscribed that has changed since; all of it for 0.
+    pub(super) fn ask_for_values(&mut self, side: Side, since: u64) {
+        let request = SnapshotRequest {
+            pattern: PatternText::truncated("*"),
+            since,
+        };
+        self.tell(side, &Control::SnapshotRequest(request));
+    }
+
+    /// When [`Client::poll_doubt`] has something to do.
+    pub(super) fn doubt_deadline_ns(&self) -> Option<u64> {
+        let doubt = self.doubt.filter(|_| self.assemblies.is_empty())?;
+        Some(doubt.next_request_ns)
+    }
+}
+
+/// Doublings of the delay between two requests for the same values.
+const ASK_DOUBLINGS_MAX: u32 = 4;
