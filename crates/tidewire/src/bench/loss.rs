@@ -138,12 +138,7 @@ impl Case {
 }
 
 /// An exchange and a hub that reads it.
-fn native(
-    link: &'static str,
-    faults: &str,
-    inputs: Ways,
-    messages: u64,
-) -> Result<Case, Failure> {
+fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Result<Case, Failure> {
     let plan: FaultPlan = faults
         .parse()
         .map_err(|error| Failure::running(format!("{faults}: {error}")))?;
