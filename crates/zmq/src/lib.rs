@@ -5,8 +5,8 @@
 //! accepts, shakes hands, answers PINGs, comes back after losses, and sends what lingers.
 //!
 //! Begin with the typed sockets ([`Push`], [`Req`], [`Pub`] and the others, each with an
-//! example). [`Socket`] is what they are made of: frame by frame, every option of libzmq by its
-//! number, usable from any thread, and for tasks a `Stream` and a `Sink`.
+//! example). [`Socket`] is what they are made of: frame by frame, every option of libzmq (by name
+//! in [`socket_options`]), usable from any thread, and for tasks a `Stream` and a `Sink`.
 
 #![forbid(unsafe_code)]
 
@@ -66,6 +66,8 @@ mod slab;
 
 mod socket;
 pub use socket::{Events, SendFlags, Socket};
+
+pub mod socket_options;
 
 mod socks;
 mod state;

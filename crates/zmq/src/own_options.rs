@@ -1,18 +1,19 @@
-//! Options and events that libzmq does not have. Set them with
-//! [`Socket::set_option`](crate::Socket::set_option), as an `int`, before the socket is bound or
+//! Options and events that libzmq does not have: the numbers, for C and for
+//! [`Socket::set_option`](crate::Socket::set_option), which takes them as an `int`. By name they
+//! are in [`socket_options`](crate::socket_options). Set them before the socket is bound or
 //! connected.
 //!
 //! ```
-//! use tidewire_zmq::{Context, SocketType, own_options};
+//! use tidewire_zmq::{Context, SocketType, socket_options as option};
 //!
 //! let context = Context::new();
 //! let publisher = context.socket(SocketType::Xpub)?;
 //! // At most 16 MiB wait for each subscriber, whatever SNDHWM says of messages.
-//! publisher.set_option(own_options::SNDHWM_BYTES, &(16_i32 << 20).to_ne_bytes())?;
+//! publisher.set(option::SNDHWM_BYTES, 16 << 20)?;
 //! // Whoever subscribes gets the last message of each of up to 10,000 topics.
-//! publisher.set_option(own_options::LAST_VALUES, &10_000_i32.to_ne_bytes())?;
+//! publisher.set(option::LAST_VALUES, 10_000)?;
 //! // Of incoming connections 100 at most may be in the middle of their handshake.
-//! publisher.set_option(own_options::HANDSHAKES_MAX, &100_i32.to_ne_bytes())?;
+//! publisher.set(option::HANDSHAKES_MAX, 100)?;
 //! # Ok::<(), tidewire_zmq::Error>(())
 //! ```
 

@@ -11,6 +11,7 @@ use crate::kind::SocketType;
 use crate::message::Message;
 use crate::multipart::Multipart;
 use crate::socket::Socket;
+use crate::socket_options as option;
 
 /// What all typed sockets share.
 macro_rules! typed {
@@ -171,7 +172,7 @@ impl Sub {
     /// # Errors
     /// The context is terminated.
     pub fn subscribe(&mut self, topic: impl AsRef<[u8]>) -> Result<(), Error> {
-        self.socket.set_option(SUBSCRIBE, topic.as_ref())
+        self.socket.set(option::SUBSCRIBE, topic.as_ref())
     }
 
     /// Takes a subscription back.
@@ -179,7 +180,7 @@ impl Sub {
     /// # Errors
     /// The context is terminated.
     pub fn unsubscribe(&mut self, topic: impl AsRef<[u8]>) -> Result<(), Error> {
-        self.socket.set_option(UNSUBSCRIBE, topic.as_ref())
+        self.socket.set(option::UNSUBSCRIBE, topic.as_ref())
     }
 }
 
@@ -187,13 +188,12 @@ typed! {
     /// A [`Pub`] that sees who subscribes to what: 1 or 0, then the topic.
     ///
     /// ```
-    /// use tidewire_zmq::own_options::LAST_VALUES;
-    /// use tidewire_zmq::{Context, Sub, Xpub};
+    /// use tidewire_zmq::{Context, Sub, Xpub, socket_options};
     ///
     /// let context = Context::new();
     /// let mut prices = Xpub::bind(&context, "inproc://prices")?;
     /// // An addition to ZeroMQ: who subscribes late begins with the newest message of each topic.
-    /// prices.socket().set_option(LAST_VALUES, &1000_i32.to_ne_bytes())?;
+    /// prices.socket().set(socket_options::LAST_VALUES, 1000)?;
     /// prices.send(["GOLD", "2914.55"])?;
     /// let mut late = Sub::connect(&context, "inproc://prices")?;
     /// late.subscribe("GOLD")?;
@@ -411,7 +411,7 @@ impl Socket {
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn set_linger(&self, linger: Option<Duration>) -> Result<(), Error> {
-        self.set_option(crate::option_table::LINGER, &milliseconds(linger))
+        self.set(option::LINGER, linger)
     }
 
     /// How long a receive waits; `None`: for ever.
@@ -419,7 +419,7 @@ impl Socket {
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn set_receive_timeout(&self, timeout: Option<Duration>) -> Result<(), Error> {
-        self.set_option(RCVTIMEO, &milliseconds(timeout))
+        self.set(option::RCVTIMEO, timeout)
     }
 
     /// How long a send waits; `None`: for ever.
@@ -427,7 +427,7 @@ impl Socket {
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn set_send_timeout(&self, timeout: Option<Duration>) -> Result<(), Error> {
-        self.set_option(SNDTIMEO, &milliseconds(timeout))
+        self.set(option::SNDTIMEO, timeout)
     }
 
     /// The name under which ROUTER peers file this socket.
@@ -435,7 +435,7 @@ impl Socket {
     /// # Errors
     /// The name is empty or longer than 255 bytes.
     pub fn set_routing_id(&self, name: impl AsRef<[u8]>) -> Result<(), Error> {
-        self.set_option(ROUTING_ID, name.as_ref())
+        self.set(option::ROUTING_ID, name.as_ref())
     }
 
     /// Messages that may wait for a peer, and from a peer; 0: any number.
@@ -443,9 +443,9 @@ impl Socket {
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn set_high_water_marks(&self, send: u32, receive: u32) -> Result<(), Error> {
-        let int = |mark: u32| i32::try_from(mark).unwrap_or(i32::MAX).to_ne_bytes();
-        self.set_option(SNDHWM, &int(send))?;
-        self.set_option(RCVHWM, &int(receive))
+        let int = |mark: u32| i32::try_from(mark).unwrap_or(i32::MAX);
+        self.set(option::SNDHWM, int(send))?;
+        self.set(option::RCVHWM, int(receive))
     }
 
     /// Where the last bind or connect led: with the port that a `*` became.
@@ -453,27 +453,6 @@ impl Socket {
     /// # Errors
     /// The socket is closed, or its context terminated.
     pub fn last_endpoint(&self) -> Result<String, Error> {
-        let mut out = [0; ENDPOINT_BYTES_MAX];
-        let length = self.option(LAST_ENDPOINT, &mut out)?;
-        let text = &out[..length.saturating_sub(1)];
-        Ok(String::from_utf8_lossy(text).into_owned())
+        self.get(option::LAST_ENDPOINT)
     }
 }
-
-/// A time as an option has it.
-fn milliseconds(time: Option<Duration>) -> [u8; 4] {
-    let milliseconds = time.map_or(-1, |time| {
-        i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
-    });
-    milliseconds.to_ne_bytes()
-}
-
-const ROUTING_ID: i32 = 5;
-const SUBSCRIBE: i32 = 6;
-const UNSUBSCRIBE: i32 = 7;
-const SNDHWM: i32 = 23;
-const RCVHWM: i32 = 24;
-const RCVTIMEO: i32 = 27;
-const SNDTIMEO: i32 = 28;
-const LAST_ENDPOINT: i32 = 32;
-const ENDPOINT_BYTES_MAX: usize = 1024;
