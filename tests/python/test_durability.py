@@ -151,6 +151,18 @@ def test_it_can_be_turned_on_and_off_at_run_time(start_hub, folder):
     assert digest(hub.redis()) == expected
 
 
+def test_what_comes_after_the_file_is_turned_on_is_behind_its_base(start_hub, folder):
+    client = start_hub(*durable(folder)).redis()
+    client.config_set("appendfsync", "no")
+    client.mset({f"key:{number}": number for number in range(20_000)})
+    client.config_set("appendonly", "yes")
+    client.incr("counter")
+    # Had the base taken the change in, it would be on the disk, and what is in the increment not.
+    assert client.execute_command("WAITAOF", 1, 0, 500) == [0, 0]
+    (increment,) = (folder / "appendonlydir").glob("*.incr.aof")
+    assert b"counter" in increment.read_bytes()
+
+
 def test_half_a_command_at_the_end_is_cut_off_if_that_is_allowed(start_hub, start, folder):
     hub = start_hub(*durable(folder, "appendonly=yes"))
     hub.redis().set("whole", 1)

@@ -117,6 +117,14 @@ impl AppendOnly {
         self.is_writing.load(Ordering::Acquire)
     }
 
+    /// Waits until changes are written, or what is to begin that `is_coming` no more.
+    pub(super) fn wait_until_writing(&self, is_coming: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !self.is_writing() && is_coming() && begun.elapsed() < BEGIN_WAIT_MAX {
+            std::thread::sleep(NAP);
+        }
+    }
+
     /// Whether writing or waiting for the disk has failed, and not gone well since.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
@@ -471,12 +479,6 @@ impl Durability {
         }
         if let Err(error) = self.begin_log(hub) {
             error!(%error, "the append-only file cannot be begun again");
-            return;
-        }
-        // What comes next is to stand behind the base, unless another job is in its way.
-        let begun = Instant::now();
-        while self.log.is_on() && !self.log.is_writing() && begun.elapsed() < BEGIN_WAIT_MAX {
-            std::thread::sleep(NAP);
         }
     }
 
@@ -514,6 +516,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(2);
 const LONG_NAP: Duration = Duration::from_millis(200);
-/// How long the base's moment is waited for after a file of all keys was loaded.
+/// How long the first base's moment is waited for.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);

@@ -125,7 +125,7 @@ impl Durability {
         Ok(())
     }
 
-    /// `appendonly yes` at run time: a base is written in the background.
+    /// `appendonly yes` at run time: a base is written in the background, of what is there now.
     pub(super) fn begin_log(&self, hub: &Hub) -> io::Result<()> {
         self.log.set_beginning(true);
         fs::create_dir_all(folder(hub).0)?;
@@ -138,6 +138,10 @@ impl Durability {
             // It began while nothing was written: it is of no use.
             self.cancel(Job::Rewrite);
         }
+        // Whoever changes something after this is to find it behind the base, not in it: WAITAOF
+        // waits for the disk. Unless another job is in the way, which may take long.
+        let is_running = || self.saving.running_s(Job::Rewrite) >= 0;
+        self.log.wait_until_writing(is_running);
         Ok(())
     }
 
