@@ -119,8 +119,7 @@ impl AppendOnly {
 
     /// Waits until changes are written, or what is to begin that `is_coming` no more.
     pub(super) fn wait_until_writing(&self, is_coming: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !self.is_writing() && is_coming() && begun.elapsed() < BEGIN_WAIT_MAX {
+        while !self.is_writing() && is_coming() {
             std::thread::sleep(NAP);
         }
     }
@@ -516,6 +515,4 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(2);
 const LONG_NAP: Duration = Duration::from_millis(200);
-/// How long the first base's moment is waited for.
-const BEGIN_WAIT_MAX: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);

@@ -133,14 +133,16 @@ impl Durability {
             manifest: read_manifest(hub)?.unwrap_or_default(),
             is_complete: false,
         };
-        self.log.set_on(true);
-        while self.request(Job::Rewrite, true) == Requested::Running {
+        // The tick must not find it on and nothing begun: what it begins would be one too many.
+        let request = || self.request_and(Job::Rewrite, true, || self.log.set_on(true));
+        while request() == Requested::Running {
             // It began while nothing was written: it is of no use.
             self.cancel(Job::Rewrite);
         }
         // Whoever changes something after this is to find it behind the base, not in it: WAITAOF
         // waits for the disk. Unless another job is in the way, which may take long.
-        let is_running = || self.saving.running_s(Job::Rewrite) >= 0;
+        // A script that does not end must not keep this from ending.
+        let is_running = || (0..BEGIN_WAIT_S_MAX).contains(&self.saving.running_s(Job::Rewrite));
         self.log.wait_until_writing(is_running);
         Ok(())
     }
@@ -347,4 +349,6 @@ fn bytes_of(folder: &Path, manifest: &Manifest) -> u64 {
 }
 
 const RETRY_S: i64 = 5;
+/// How long the first base's moment is waited for: locks and files are all that it needs.
+const BEGIN_WAIT_S_MAX: i64 = 3;
 const ENDS_EARLY: &str = "Unexpected end of file reading the append only file";

@@ -141,6 +141,12 @@ impl Durability {
     /// Begins a job in the background, or schedules it where another one is done and `schedules`
     /// says so.
     pub(crate) fn request(&self, job: Job, schedules: bool) -> Requested {
+        self.request_and(job, schedules, || {})
+    }
+
+    /// The same; if it is begun or scheduled, the other thing is done before anybody else can
+    /// begin one.
+    pub(super) fn request_and(&self, job: Job, schedules: bool, other: impl FnOnce()) -> Requested {
         let mut jobs = self.saving.jobs.lock();
         match jobs.running {
             Some((running, _)) if running == job => return Requested::Running,
@@ -149,9 +155,10 @@ impl Durability {
                 if !jobs.scheduled.contains(&job) {
                     jobs.scheduled.push(job);
                 }
+                other();
                 return Requested::Scheduled;
             }
-            None => {}
+            None => other(),
         }
         jobs.running = Some((job, Instant::now()));
         drop(jobs);
