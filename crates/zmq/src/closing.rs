@@ -110,6 +110,10 @@ impl State {
                 {
                     self.unwatch_descriptor(descriptor);
                 }
+                let is_established = matches!(connecter.phase, Phase::Established);
+                if self.options.reconnect_stop & STOP_AFTER_DISCONNECT != 0 && !is_established {
+                    self.report(Event::Closed, 0, &removed.name, "");
+                }
                 lost.extend(connecter.peer);
             }
             Role::InprocConnecter { peer } => lost.push(peer),
@@ -170,5 +174,7 @@ fn remove_path(path: &std::path::Path) {
     }
 }
 
+/// `ZMQ_RECONNECT_STOP_AFTER_DISCONNECT`: that no further attempt comes is told. None ever does.
+const STOP_AFTER_DISCONNECT: i32 = 4;
 /// What is told of a handshake that took too long.
 const ETIMEDOUT: u64 = 110;

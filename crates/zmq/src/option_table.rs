@@ -50,6 +50,10 @@ impl State {
             }
             CURVE_PUBLICKEY | CURVE_SECRETKEY | CURVE_SERVERKEY => self.set_curve(number, value)?,
             SOCKS_PROXY => self.options.socks_proxy = text(value)?,
+            // RFC 1929 tells their lengths in one octet.
+            SOCKS_USERNAME | SOCKS_PASSWORD if value.len() > 255 => {
+                return Err(Error::InvalidArgument);
+            }
             SOCKS_USERNAME => self.options.socks_username = text(value)?,
             SOCKS_PASSWORD => self.options.socks_password = text(value)?,
             BINDTODEVICE => self.options.device = text(value)?,

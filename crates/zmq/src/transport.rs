@@ -133,9 +133,11 @@ pub(crate) fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
     if options.tcp_retransmit_ms > 0 {
         let _ = sockopt::set_tcp_user_timeout(descriptor, options.tcp_retransmit_ms as u32);
     }
-    // A connection that was accepted does not have its listener's.
-    let is_ipv6 = local_address(descriptor).is_some_and(|address| address.is_ipv6());
-    set_service(descriptor, options, is_ipv6);
+    if options.type_of_service != 0 || options.priority > 0 || options.busy_poll > 0 {
+        // A connection that was accepted does not have all of its listener's.
+        let is_ipv6 = local_address(descriptor).is_some_and(|address| address.is_ipv6());
+        set_service(descriptor, options, is_ipv6);
+    }
     set_buffers(descriptor, options);
     log_buffers(descriptor);
 }

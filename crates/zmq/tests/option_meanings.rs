@@ -550,3 +550,16 @@ fn a_verbose_xsub_passes_every_cancellation_on() {
         assert_eq!(cancelled, 1 + verbose);
     }
 }
+
+#[test]
+fn a_publisher_that_sees_no_subscriptions_greets_as_well() {
+    const XPUB_WELCOME_MSG: i32 = 72;
+    let context = Context::new();
+    let publisher = socket(&context, SocketType::Pub);
+    set(&publisher, XPUB_WELCOME_MSG, b"welcome");
+    publisher.bind(TCP).unwrap();
+    let sub = socket(&context, SocketType::Sub);
+    set(&sub, SUBSCRIBE, b"w");
+    sub.connect(&last_endpoint(&publisher)).unwrap();
+    assert_eq!(receive(&sub), [b"welcome"]);
+}

@@ -121,7 +121,12 @@ fn texts_and_long_numbers_come_back() {
         (3_u64.to_ne_bytes().into(), 1000_i64.to_ne_bytes().into())
     );
     assert_eq!(get(5), b"me");
-    let wrong: [(i32, &[u8]); 4] = [(5, b""), (5, &[b'x'; 256]), (48, b"no key"), (999, b"1234")];
+    let long = [b'x'; 256];
+    for option in [5, 45, 46, 55, 99, 100] {
+        let result = socket.set_option(option, &long);
+        assert_eq!(result, Err(Error::InvalidArgument), "option {option}");
+    }
+    let wrong: [(i32, &[u8]); 3] = [(5, b""), (48, b"no key"), (999, b"1234")];
     for (option, value) in wrong {
         let result = socket.set_option(option, value);
         assert_eq!(result, Err(Error::InvalidArgument), "option {option}");
