@@ -150,12 +150,28 @@ impl Run {
         self.python("jobs", counts)
     }
 
-    /// Databento's live client, likewise.
+    /// Databento's live clients: Python's likewise, and the one in Rust that its tests start.
     fn databento(&self, counts: &mut Counts) -> Result<(), Failure> {
-        self.python("databento", counts)
+        let manifest = self.tests.join("databento/rust/Cargo.toml");
+        let target = self.work.join("databento/rust");
+        let arguments = ["build", "--quiet", "--locked", "--manifest-path"];
+        let program = self.shell.program("cargo", arguments).argument(manifest);
+        program.env("CARGO_TARGET_DIR", &target).run()?;
+        let client = target.join("debug/databento-client");
+        self.python_with("databento", &[("TIDEWIRE_DATABENTO_RUST", &client)], counts)
     }
 
     fn python(&self, language: &str, counts: &mut Counts) -> Result<(), Failure> {
+        self.python_with(language, &[], counts)
+    }
+
+    /// The same, with more in the tests' environment.
+    fn python_with(
+        &self,
+        language: &str,
+        environment: &[(&str, &Path)],
+        counts: &mut Counts,
+    ) -> Result<(), Failure> {
         let folder = self.copy(language)?;
         let python = folder.join("venv/bin/python");
         self.installed(&folder, "requirements.txt", || {
@@ -175,6 +191,9 @@ impl Run {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("TIDEWIRE_BINARY", &self.binary)
             .env("TIDEWIRE_PORT", &self.port);
+        let program = environment
+            .iter()
+            .fold(program, |program, (name, value)| program.env(name, value));
         counts.pytest(&program.capture()?)
     }
 

@@ -16,6 +16,8 @@ import zstandard
 from databento.common.cram import get_challenge_response
 
 BINARY = os.environ["TIDEWIRE_BINARY"]
+# The program in `rust`, with the crate `databento`.
+RUST_CLIENT = os.environ.get("TIDEWIRE_DATABENTO_RUST")
 KEY = "db-tidewire-tests-of-the-gateway"
 DATASET = "XNAS.ITCH"
 PATIENCE_S = 30
@@ -275,7 +277,8 @@ def test_what_is_not_served_is_an_error_record(session):
     live = session().subscribe("mbo").subscribe("trades", "NO-SUCH-SYMBOL").start()
     errors = live.wait(dbn.ErrorMsg, 2)
     assert [error.code for error in errors] == [5, 4]
-    assert "mbp-1" in errors[0].err and "NO-SUCH-SYMBOL" in errors[1].err
+    assert "'mbo'" in errors[0].err and "NO-SUCH-SYMBOL" in errors[1].err
+    assert "no orders" in errors[0].err and "mbp-1" in errors[0].err
     # The session goes on.
     live.subscribe("trades")
     live.wait(dbn.TradeMsg)
@@ -362,3 +365,16 @@ def test_who_is_no_client_is_sent_away(hub, words):
         except ConnectionResetError:
             pass
     assert b"cram=" in said and b"success=1" not in said
+
+
+@pytest.mark.skipif(not RUST_CLIENT, reason="the client in Rust was not built")
+@pytest.mark.parametrize(
+    "case",
+    ["records", "compressed", "replay", "snapshot", "unsubscribe", "reconnect", "wrong-key", "mbo"],
+)
+def test_databentos_client_in_rust(hub, case):
+    done = subprocess.run(
+        [RUST_CLIENT, str(hub.port), KEY, case], capture_output=True, text=True,
+        timeout=2 * PATIENCE_S, check=False,
+    )
+    assert done.returncode == 0, done.stderr

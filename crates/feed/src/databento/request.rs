@@ -99,8 +99,8 @@ pub enum RequestError {
     Missing(&'static str),
     /// A field says what cannot be.
     Bad(&'static str),
-    /// A schema of Databento's that is not served.
-    Schema,
+    /// This schema of Databento's is not served.
+    Schema(&'static str),
     /// A symbology of Databento's that is not served.
     SymbolType,
     /// Both `start` and `snapshot`.
@@ -115,9 +115,14 @@ impl fmt::Display for RequestError {
             Self::Unknown => formatter.write_str("unknown request"),
             Self::Missing(field) => write!(formatter, "the field '{field}' is missing"),
             Self::Bad(field) => write!(formatter, "the field '{field}' has an impossible value"),
-            Self::Schema => formatter.write_str(
-                "schema not served: mbp-1, tbbo, trades, bbo-1s, definition and status are",
-            ),
+            Self::Schema(name) => {
+                write!(formatter, "the schema '{name}' is not served: ")?;
+                if matches!(*name, "mbo" | "mbp-10") {
+                    formatter
+                        .write_str("the hub keeps the best prices, no orders behind them; ")?;
+                }
+                formatter.write_str("mbp-1, tbbo, trades, bbo-1s, definition and status are")
+            }
             Self::SymbolType => {
                 formatter.write_str("stype_in not served: raw_symbol, parent and instrument_id are")
             }
@@ -183,7 +188,12 @@ impl Schema {
             "bbo-1s" => Self::Bbo1s,
             "definition" => Self::Definition,
             "status" => Self::Status,
-            _ => return Err(RequestError::Schema),
+            _ => {
+                let known = NOT_SERVED.iter().find(|&&known| known == name);
+                return Err(known.map_or(RequestError::Bad("schema"), |&name| {
+                    RequestError::Schema(name)
+                }));
+            }
         })
     }
 
@@ -215,6 +225,24 @@ impl SymbolType {
         }
     }
 }
+
+/// Databento's other schemas.
+const NOT_SERVED: [&str; 14] = [
+    "mbo",
+    "mbp-10",
+    "bbo-1m",
+    "cmbp-1",
+    "cbbo-1s",
+    "cbbo-1m",
+    "tcbbo",
+    "ohlcv-1s",
+    "ohlcv-1m",
+    "ohlcv-1h",
+    "ohlcv-1d",
+    "ohlcv-eod",
+    "statistics",
+    "imbalance",
+];
 
 #[derive(Clone, Copy)]
 struct Fields<'a> {
@@ -324,7 +352,17 @@ mod tests {
         let error = |line: &str| Request::parse(line).unwrap_err();
         assert_eq!(error("hello"), RequestError::Unknown);
         assert_eq!(error("auth=x"), RequestError::Missing("dataset"));
-        assert_eq!(error("schema=mbo|symbols=A"), RequestError::Schema);
+        let orders = error("schema=mbo|symbols=A");
+        assert_eq!(orders, RequestError::Schema("mbo"));
+        let words = orders.to_string();
+        assert!(
+            words.contains("'mbo'") && words.contains("no orders"),
+            "{words}"
+        );
+        assert_eq!(
+            error("schema=candles|symbols=A"),
+            RequestError::Bad("schema")
+        );
         assert_eq!(
             error("schema=trades|symbols="),
             RequestError::Missing("symbols")
