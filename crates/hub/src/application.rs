@@ -64,6 +64,8 @@ pub struct HubLane {
     feed_clients: Vec<ConnectionId>,
     /// The journal's next sequence when the feed clients were last served.
     feed_served: u64,
+    /// Parts of recordings that had been given to replays by then.
+    parts_served: u64,
     /// Which of them is served next, and how many wait to be served with what there was then.
     feed_turn: usize,
     feed_left: usize,
@@ -107,6 +109,7 @@ impl HubLane {
             sources,
             feed_clients: Vec::new(),
             feed_served: 0,
+            parts_served: 0,
             feed_turn: 0,
             feed_left: 0,
             sweep_ns: 0,

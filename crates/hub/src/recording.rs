@@ -7,8 +7,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ use crate::hub::{Hub, unix_ns};
 /// What recording has done since the start.
 #[derive(Debug, Default)]
 pub struct RecordingCounters {
+    /// The file, once a recorder is at work.
+    pub(crate) path: OnceLock<PathBuf>,
     /// A recorder is at work.
     pub enabled: AtomicBool,
     /// Messages written.
@@ -67,6 +69,7 @@ impl Recorder {
             ended: ended.clone(),
         };
         hub.recording.enabled.store(true, Ordering::Relaxed);
+        let _ = hub.recording.path.set(path.to_owned());
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || writing.run())?;

@@ -46,7 +46,7 @@ class Hub:
     """A hub with a gateway, and an exchange that it reads."""
 
     def __init__(self, folder, *options):
-        resp, publish, pull, feed, self.port = free_ports(5)
+        resp, publish, pull, router, feed, self.port = free_ports(6)
         self.resp = resp
         with open(folder / "exchange.log", "wb") as log:
             self.exchange = subprocess.Popen(
@@ -59,7 +59,8 @@ class Hub:
         )
         self.process = subprocess.Popen(
             [BINARY, "serve", "--resp", f"127.0.0.1:{resp}", "--zmq-pub", f"127.0.0.1:{publish}",
-             "--zmq-pull", f"127.0.0.1:{pull}", "--feed", f"127.0.0.1:{feed}", "--lanes", "2",
+             "--zmq-pull", f"127.0.0.1:{pull}", "--zmq-router",
+             f"127.0.0.1:{router}", "--feed", f"127.0.0.1:{feed}", "--lanes", "2",
              "--databento", f"127.0.0.1:{self.port}", "--databento-key", KEY, "--source",
              words[1], *options],
         )
@@ -378,3 +379,55 @@ def test_databentos_client_in_rust(hub, case):
         timeout=2 * PATIENCE_S, check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def trades_of(session):
+    return session.of(dbn.TradeMsg)
+
+
+def is_over(session):
+    """Whether the replay is."""
+    return any(record.code == 3 for record in session.of(dbn.SystemMsg))
+
+
+def test_start_reaches_back_into_the_recording(tmp_path):
+    """Further than the journal does, and before the hub's own start; each message once."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    config = tmp_path / "hub.toml"
+    config.write_text("[limits]\njournal-messages = 1024\n")
+    options = ["--config", str(config), "--record", str(tmp_path / "stream.rec")]
+    first = Hub(tmp_path / "one", *options)
+    eventually(lambda: first.info()["feed_next_sequence"] > 8 * 1024, "more than the journal keeps")
+    live = Session(first).subscribe("mbp-1", start=0).start()
+    eventually(lambda: is_over(live), "the replay's end")
+    live.wait(dbn.MBP1Msg, 10_000)
+    live.client.terminate()
+    sequences = [record.sequence for record in live.of(dbn.MBP1Msg)]
+    assert sequences[0] == 2, "the first value of all, behind its definition"
+    # Six definitions and the six values that the exchange began with.
+    stream = [sequence for sequence in sequences if sequence > 12]
+    assert stream == list(range(13, 13 + len(stream)))
+    assert not live.of(dbn.ErrorMsg)
+    assert any("the recording" in record.msg for record in live.of(dbn.SystemMsg))
+    half = live.of(dbn.MBP1Msg)[len(sequences) // 2].ts_event
+    first.end()
+
+    # Another run, whose numbers of symbols are its own.
+    restart_ns = time.time_ns()
+    second = Hub(tmp_path / "two", *options)
+    again = Session(second).subscribe("trades", start=half).start()
+    eventually(lambda: is_over(again), "the replay's end")
+    eventually(lambda: trades_of(again)[-1].ts_event > restart_ns, "trades of the second run")
+    again.client.terminate()
+    trades = trades_of(again)
+    assert trades[0].ts_event >= half
+    known = {
+        (one.ts_event, one.price, one.size) for one in live.of(dbn.MBP1Msg)
+        if one.action == dbn.Action.TRADE and one.ts_event >= half
+    }
+    told = [(one.ts_event, one.price, one.size) for one in trades]
+    assert known <= set(told) and len(told) == len(set(told))
+    times = [one.ts_event for one in trades]
+    assert times == sorted(times)
+    second.end()

@@ -15,8 +15,9 @@ impl HubLane {
         self.hub.feed_seen(self.lane);
         let next = self.hub.journal_next.load(Ordering::Acquire);
         let clients = self.feed_clients.len();
-        if next != self.feed_served {
-            self.feed_served = next;
+        let parts = self.hub.databento.parts.load(Ordering::Acquire);
+        if next != self.feed_served || parts != self.parts_served {
+            (self.feed_served, self.parts_served) = (next, parts);
             self.feed_left = clients;
         }
         let mut deadline_ns = None;

@@ -3,10 +3,12 @@
 //! See `docs/databento.md` for what each schema is made of.
 
 mod intervals;
+mod past;
 mod selection;
 mod stream;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tidewire_feed::databento::{
@@ -31,6 +33,8 @@ pub(crate) struct DatabentoCounters {
     pub(crate) skipped: AtomicU64,
     /// Clients whose key was wrong, or that were one too many.
     pub(crate) refused: AtomicU64,
+    /// Parts of recordings that replays have been given.
+    pub(crate) parts: AtomicU64,
 }
 
 /// One client.
@@ -105,7 +109,7 @@ impl DatabentoSession {
     /// Takes what the client says; returns the bytes used.
     pub(crate) fn received(
         &mut self,
-        hub: &Hub,
+        hub: &Arc<Hub>,
         context: &mut Context<Mail>,
         input: &[u8],
     ) -> usize {
@@ -310,7 +314,7 @@ impl DatabentoSession {
         true
     }
 
-    fn start(&mut self, hub: &Hub, context: &mut Context<Mail>) -> bool {
+    fn start(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) -> bool {
         match self.phase {
             Phase::Challenged => false,
             Phase::Started => true,

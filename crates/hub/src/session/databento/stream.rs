@@ -1,6 +1,7 @@
 //! The records of one client: what it is told first, then the journal from where it stands.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidewire_feed::databento::{
@@ -13,6 +14,7 @@ use tidewire_feed::wire::{LastValue, Message, Quote, Trade, UNDEFINED_PRICE};
 use tidewire_lastvalue::PRICE_UNDEFINED;
 
 use super::intervals::Intervals;
+use super::past::{Next, Past};
 use super::selection::{Chosen, Selection, instrument_id};
 use crate::hub::Hub;
 
@@ -27,6 +29,8 @@ pub(super) struct Stream {
     cursor: u64,
     /// From this sequence on, records are live; before it, they were asked for with `start`.
     live_from: u64,
+    /// What comes before the journal, out of the recording.
+    past: Option<Past>,
     /// Words that come before anything else.
     words: VecDeque<Word>,
     /// The next topic that is told of before the stream: its mapping, definition and value.
@@ -43,6 +47,8 @@ pub(super) struct Stream {
     /// It has been told so, and has not reached the newest since.
     is_warned: bool,
     has_begun: bool,
+    /// The replay's end has been said.
+    is_complete: bool,
 }
 
 #[derive(Debug)]
@@ -116,7 +122,7 @@ impl Stream {
     }
 
     /// The session starts. Returns from when on there will be records.
-    pub(super) fn begin(&mut self, hub: &Hub, unix_ns: u64) -> u64 {
+    pub(super) fn begin(&mut self, hub: &Arc<Hub>, unix_ns: u64) -> u64 {
         let journal = hub.journal.lock();
         self.has_begun = true;
         self.live_from = journal.next_sequence();
@@ -128,22 +134,41 @@ impl Stream {
         };
         self.cursor = journal.oldest_sequence();
         let kept = journal.len();
+        let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
+        self.past = self.open_past(hub, start_ns, oldest_ns);
         // A replay makes its prices itself.
         for (number, prices) in self.prices.iter_mut().enumerate() {
             if self.selection.of(number as u32).replayed != 0 {
                 *prices = BidAsk::EMPTY;
             }
         }
+        let before = self
+            .past
+            .as_ref()
+            .map_or("", |_| "the recording, and from ");
         self.note(
             system_code::SUBSCRIPTION_ACK,
             format!(
-                "Replay from the {kept} latest messages, sequences {} to {}",
+                "Replay from {before}the {kept} latest messages, sequences {} to {}",
                 self.cursor,
                 self.live_from.saturating_sub(1)
             ),
         );
         start_ns
+    }
+
+    /// The recording, if there is one and the journal does not go back as far as is asked.
+    fn open_past(&mut self, hub: &Arc<Hub>, start_ns: u64, oldest_ns: u64) -> Option<Past> {
+        let path = hub.recording.path.get().filter(|_| start_ns < oldest_ns)?;
+        match Past::open(hub, path.clone(), start_ns) {
+            Ok(past) => Some(past),
+            Err(error) => {
+                let text = format!("the recording cannot be read: {error}");
+                self.note_error(error_code::SKIPPED_RECORDS, text);
+                None
+            }
+        }
     }
 
     /// The client leaves its records unread.
@@ -184,7 +209,49 @@ impl Stream {
                 return true;
             }
         }
+        if self.past.is_some() {
+            return self.follow_past(hub, unix_ns, out, end);
+        }
         self.follow(hub, unix_ns, out, end)
+    }
+
+    /// Tells what the recording has, as far as the room goes; then the journal goes on.
+    fn follow_past(&mut self, hub: &Hub, unix_ns: u64, out: &mut Vec<u8>, end: usize) -> bool {
+        let mut records = 0;
+        let more = loop {
+            if out.len() >= end || self.intervals.telling_ns().is_some() {
+                break true;
+            }
+            let next_ns = self.past.as_ref().and_then(Past::next_time_ns);
+            if next_ns.is_some_and(|time_ns| self.begins_interval(time_ns)) {
+                break true;
+            }
+            let Some(past) = &mut self.past else {
+                break true;
+            };
+            match past.next(hub) {
+                Next::Message(told) => {
+                    let is_live = told.is_of_this_run && told.sequence >= self.live_from;
+                    records += self.tell(hub, told.sequence, &told.message, is_live, unix_ns, out);
+                    if told.is_of_this_run {
+                        self.advance(told.sequence + 1, unix_ns, out);
+                    }
+                }
+                Next::Gap(from, until) => {
+                    let last = until.saturating_sub(1);
+                    let text = format!("sequences {from} to {last} are not in the recording");
+                    self.note_error(error_code::SKIPPED_RECORDS, text);
+                    self.say(unix_ns, out);
+                }
+                Next::Journal(next) => {
+                    self.past = None;
+                    self.advance(next, unix_ns, out);
+                }
+                Next::Nothing => break false,
+            }
+        };
+        hub.databento.records.fetch_add(records, Ordering::Relaxed);
+        more
     }
 
     fn say(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
@@ -318,16 +385,32 @@ impl Stream {
         let more = self.cursor < journal.next_sequence();
         drop(journal);
         hub.databento.records.fetch_add(records, Ordering::Relaxed);
-        if was_replay && self.cursor >= self.live_from {
-            let text = format!("Replay completed at sequence {}", self.live_from - 1);
-            self.note(system_code::REPLAY_COMPLETED, text);
-            self.say(unix_ns, out);
+        if was_replay {
+            self.complete(unix_ns, out);
         }
         if !more {
             self.is_warned = false;
             self.begins_interval(unix_ns);
         }
         more || self.intervals.telling_ns().is_some()
+    }
+
+    /// A replay has come to this sequence.
+    fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
+        let was_complete = self.is_complete;
+        self.cursor = next;
+        if !was_complete {
+            self.complete(unix_ns, out);
+        }
+    }
+
+    /// Says where the replay has ended, once it has.
+    fn complete(&mut self, unix_ns: u64, out: &mut Vec<u8>) {
+        if self.cursor >= self.live_from && !std::mem::replace(&mut self.is_complete, true) {
+            let text = format!("Replay completed at sequence {}", self.live_from - 1);
+            self.note(system_code::REPLAY_COMPLETED, text);
+            self.say(unix_ns, out);
+        }
     }
 
     /// Tells one message to whom it concerns; returns how many records it gave.
@@ -537,6 +620,7 @@ impl Stream {
             ),
         );
         self.cursor = next;
+        self.past = None;
         self.live_from = self.live_from.min(next);
         self.take_prices(hub, journal);
         // A trade that was skipped stays skipped: values only.
@@ -616,7 +700,7 @@ impl Stamp {
     }
 }
 
-fn quote_of(value: &LastValue) -> Quote {
+pub(super) fn quote_of(value: &LastValue) -> Quote {
     Quote {
         symbol: value.symbol,
         source: value.source,
@@ -631,7 +715,7 @@ fn quote_of(value: &LastValue) -> Quote {
 }
 
 /// The source's time of a message, 0 for one that has none.
-fn time_ns(message: &Message) -> u64 {
+pub(super) fn time_ns(message: &Message) -> u64 {
     match message {
         Message::Trade(trade) => trade.source_time_ns,
         Message::Quote(quote) => quote.source_time_ns,
