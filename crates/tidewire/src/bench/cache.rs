@@ -41,12 +41,23 @@ pub(crate) fn run(
     figures.push(timer.snapshot_beside_a_writer(cores));
     figures.push(timer.figure("block: take and give", Some(85.0), 10.0, &mut blocks()));
     figures.push(timer.figure(
-        "block: take 100, give 100, through the pool",
+        "block: take 400, give 400, through the pool",
         None,
         10.0,
-        &mut block_batches(),
+        &mut block_batches_of(&BlockPool::new(10_000, || [0_u8; 64])),
     ));
-    figures.push(timer.blocks_beside_others(cores));
+    figures.push(timer.beside_others(
+        cores,
+        "block: take and give, 7 other threads at it",
+        Some(480.0),
+        blocks_of,
+    ));
+    figures.push(timer.beside_others(
+        cores,
+        "block: take 400, give 400, through the pool, 7 other threads at it",
+        Some(480.0),
+        block_batches_of,
+    ));
     figures.push(timer.figure("symbol by name, of 10,000", None, 25.0, &mut symbols()?));
     figures.push(timer.figure("tag update (8 bytes)", None, 20.0, &mut tag_updates()));
     figures.push(timer.figure("latency record", Some(45.0), 10.0, &mut latency_records()));
@@ -129,18 +140,24 @@ impl Timer {
         self.figure(operation, Some(45.0), 8.0, &mut batch)
     }
 
-    fn blocks_beside_others(&self, cores: Cores) -> Figure {
+    /// What `make` makes of a pool, in eight threads.
+    fn beside_others<B: FnMut() -> u64 + Send + 'static>(
+        &self,
+        cores: Cores,
+        operation: &'static str,
+        seed_ns: Option<f64>,
+        make: fn(&Arc<BlockPool<[u8; 64]>>) -> B,
+    ) -> Figure {
         let pool = BlockPool::new(10_000, || [0_u8; 64]);
         let others: Vec<Beside> = (0..7)
             .map(|_| {
-                let mut batch = blocks_of(&pool);
+                let mut batch = make(&pool);
                 Beside::start(cores, move || {
                     batch();
                 })
             })
             .collect();
-        let operation = "block: take and give, 7 other threads at it";
-        let figure = self.figure(operation, Some(480.0), 10.0, &mut blocks_of(&pool));
+        let figure = self.figure(operation, seed_ns, 10.0, &mut make(&pool));
         drop(others);
         figure
     }
@@ -273,16 +290,19 @@ fn blocks_of(pool: &Arc<BlockPool<[u8; 64]>>) -> impl FnMut() -> u64 + use<> {
 }
 
 /// More at a time than a thread's stock has.
-fn block_batches() -> impl FnMut() -> u64 {
-    let mut cache = BlockPool::new(1_000, || [0_u8; 64]).cache();
-    let mut held = Vec::with_capacity(100);
+fn block_batches_of(pool: &Arc<BlockPool<[u8; 64]>>) -> impl FnMut() -> u64 + use<> {
+    const AT_A_TIME: usize = 400;
+    let mut cache = pool.cache();
+    let mut held = Vec::with_capacity(AT_A_TIME);
     move || {
-        for _ in 0..BATCH / 100 {
-            held.extend(std::iter::from_fn(|| cache.take()).take(100));
+        let mut taken = 0;
+        while taken < BATCH {
+            held.extend(std::iter::from_fn(|| cache.take()).take(AT_A_TIME));
+            taken += held.len() as u64;
             held.drain(..)
                 .for_each(|block| cache.give(black_box(block)));
         }
-        BATCH / 100 * 100
+        taken
     }
 }
 
