@@ -491,6 +491,13 @@ ZMQ_EXPORT void zmq_threadclose(void *thread);
 ZMQ_EXPORT int zmq_ctx_set_ext(void *context, int option, const void *value, size_t size);
 ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *value, size_t *size);
 
+/* Types of sockets; their messages are of one frame. */
+#define ZMQ_SERVER 12
+#define ZMQ_CLIENT 13
+#define ZMQ_GATHER 16
+#define ZMQ_SCATTER 17
+#define ZMQ_CHANNEL 20
+
 /* Options of the context. */
 #define ZMQ_ZERO_COPY_RECV 10
 

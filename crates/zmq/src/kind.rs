@@ -30,6 +30,17 @@ pub enum SocketType {
     Xsub = 10,
     /// Raw TCP connections.
     Stream = 11,
+    /// Sends to a numbered peer, receives from all and tells from whom; messages of one frame.
+    /// Draft (RFC 41).
+    Server = 12,
+    /// Sends in turn to servers, receives from all; messages of one frame. Draft (RFC 41).
+    Client = 13,
+    /// A PULL of messages of one frame. Draft (RFC 49).
+    Gather = 16,
+    /// A PUSH of messages of one frame. Draft (RFC 49).
+    Scatter = 17,
+    /// A PAIR of messages of one frame. Draft (RFC 52).
+    Channel = 20,
 }
 
 impl SocketType {
@@ -48,6 +59,11 @@ impl SocketType {
             9 => SocketType::Xpub,
             10 => SocketType::Xsub,
             11 => SocketType::Stream,
+            12 => SocketType::Server,
+            13 => SocketType::Client,
+            16 => SocketType::Gather,
+            17 => SocketType::Scatter,
+            20 => SocketType::Channel,
             _ => return None,
         })
     }
@@ -64,15 +80,40 @@ impl SocketType {
 
     /// Whether messages can be received at all.
     pub(crate) const fn receives(self) -> bool {
-        !matches!(self, SocketType::Pub | SocketType::Push)
+        !matches!(
+            self,
+            SocketType::Pub | SocketType::Push | SocketType::Scatter
+        )
     }
 
     /// Whether a sender waits for its receivers, and each message goes to one of them.
     pub(crate) const fn sends_in_turn(self) -> bool {
         matches!(
             self,
-            SocketType::Push | SocketType::Dealer | SocketType::Pair
+            SocketType::Push
+                | SocketType::Dealer
+                | SocketType::Pair
+                | SocketType::Client
+                | SocketType::Scatter
+                | SocketType::Channel
         )
+    }
+
+    /// Whether a message is one frame: what libzmq calls thread-safe, which here all are.
+    pub(crate) const fn is_single_framed(self) -> bool {
+        matches!(
+            self,
+            SocketType::Server
+                | SocketType::Client
+                | SocketType::Gather
+                | SocketType::Scatter
+                | SocketType::Channel
+        )
+    }
+
+    /// Whether there is one peer at most.
+    pub(crate) const fn is_exclusive(self) -> bool {
+        matches!(self, SocketType::Pair | SocketType::Channel)
     }
 
     pub(crate) const fn is_publisher(self) -> bool {

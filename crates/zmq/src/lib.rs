@@ -74,6 +74,9 @@ mod state;
 mod transport;
 
 mod typed;
-pub use typed::{Dealer, Pair, Pub, Pull, Push, Rep, Req, Router, Stream, Sub, Xpub, Xsub};
+pub use typed::{
+    Channel, Client, Dealer, Gather, Pair, Pub, Pull, Push, Rep, Req, Router, Scatter, Server,
+    Stream, Sub, Xpub, Xsub,
+};
 
 mod zap;

@@ -10,7 +10,7 @@ use tidewire_zmtp::curve::{Keypair, SecretKey};
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{self as zmtp, Connection, status_code};
 
-use crate::endpoint::{Loss, Phase};
+use crate::endpoint::{Loss, Phase, Role};
 use crate::kind::SocketType;
 use crate::link::{Claim, Fill, Inbound, Interest, StreamLink};
 use crate::message::{Message, Properties};
@@ -404,29 +404,38 @@ impl State {
     }
 
     /// What the program wants to be told of a peer whose connection is lost.
-    fn tell_of_loss(&mut self, key: Key, is_ours: bool) {
-        let options = &self.options;
-        let (disconnected, hiccup) = (&options.disconnect_message, &options.hiccup_message);
-        let word = match self.kind {
-            SocketType::Router if !is_ours => disconnected,
-            SocketType::Dealer if is_ours => hiccup,
-            _ => return,
-        };
-        let word = (!word.is_empty()).then(|| Message::from_slice(word));
-        if self.kind == SocketType::Router && options.router_notify & NOTIFY_DISCONNECT != 0 {
+    fn tell_of_loss(&mut self, key: Key, is_ours: bool, is_connection: bool) {
+        let notifies = self.options.router_notify & NOTIFY_DISCONNECT != 0;
+        if self.kind == SocketType::Router && notifies && is_connection {
             self.receive_word(key, Message::new());
         }
-        if let Some(word) = word {
+        let origin = self.peers.get(key).and_then(|peer| peer.origin);
+        let origin = origin.and_then(|origin| self.endpoints.get(origin));
+        let is_listening = origin.is_some_and(|origin| {
+            matches!(origin.role, Role::Listener { .. } | Role::InprocListener)
+        });
+        let word = match self.kind {
+            SocketType::Router | SocketType::Server if is_listening => {
+                &self.options.disconnect_message
+            }
+            SocketType::Dealer | SocketType::Client if is_ours => &self.options.hiccup_message,
+            _ => return,
+        };
+        if !word.is_empty() {
+            let word = Message::from_slice(word);
             self.receive_word(key, word);
         }
     }
 
     /// The pattern learns of a peer.
     pub(crate) fn attach(&mut self, key: Key) {
-        if self.kind == SocketType::Pair && !self.writable.is_empty() {
+        if self.kind.is_exclusive() && !self.writable.is_empty() {
             return self.lose(key, Loss::ByUs);
         }
-        let has_names = matches!(self.kind, SocketType::Router | SocketType::Stream);
+        let has_names = matches!(
+            self.kind,
+            SocketType::Router | SocketType::Stream | SocketType::Server
+        );
         if has_names && !self.file(key) {
             return;
         }
@@ -474,7 +483,10 @@ impl State {
             let mut probe = Message::new();
             self.transmit(key, std::iter::empty(), Last::Message(&mut probe));
         }
-        let greets = matches!(self.kind, SocketType::Router | SocketType::Dealer);
+        let greets = matches!(
+            self.kind,
+            SocketType::Router | SocketType::Dealer | SocketType::Server | SocketType::Client
+        );
         if greets && !self.options.hello_message.is_empty() {
             let mut hello = Message::from_vec(self.options.hello_message.clone());
             self.transmit(key, std::iter::empty(), Last::Message(&mut hello));
@@ -486,6 +498,14 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return false;
         };
+        if self.kind == SocketType::Server {
+            // Whatever it calls itself: it has a number.
+            if self.routes.get(&peer.routing_id) == Some(&key) {
+                return true;
+            }
+            self.next_routing_id = self.next_routing_id.wrapping_add(1).max(1);
+            peer.routing_id = self.next_routing_id.to_be_bytes().to_vec();
+        }
         if peer.routing_id.is_empty() {
             if let Link::None = peer.link
                 && self.kind == SocketType::Router
@@ -540,6 +560,7 @@ impl State {
         let was_ready = peer.identity.take().is_some();
         peer.zap = None;
         let link = std::mem::replace(&mut peer.link, Link::None);
+        let had_pipe = matches!(link, Link::Pipe(_));
         let had_link = match link {
             Link::Stream(mut link) => {
                 link.say_goodbye();
@@ -561,8 +582,8 @@ impl State {
         }
         self.forget_subscriber(key);
         let is_connecting = origin.and_then(|origin| self.connecter(origin)).is_some();
-        if was_ready && loss != Loss::ByUs {
-            self.tell_of_loss(key, is_connecting);
+        if (was_ready || had_pipe) && loss != Loss::ByUs {
+            self.tell_of_loss(key, is_connecting, !had_pipe);
         }
         if let Some(endpoint) = origin
             && is_connecting

@@ -301,7 +301,7 @@ impl State {
         match number {
             RCVMORE => put_int(out, i32::from(self.is_amid_receiving)),
             TYPE => put_int(out, self.kind.number()),
-            THREAD_SAFE => put_int(out, 0),
+            THREAD_SAFE => put_int(out, i32::from(self.kind.is_single_framed())),
             AFFINITY => put(out, &options.affinity.to_ne_bytes()),
             MAXMSGSIZE => put(out, &options.message_bytes_max.to_ne_bytes()),
             ROUTING_ID => put(out, &options.routing_id),

@@ -83,6 +83,7 @@ impl State {
             Last::Message(message) => {
                 message.set_more(false);
                 message.set_properties(None);
+                message.set_routing_id(0);
                 Last::Message(message)
             }
             slice @ Last::Slice(_) => slice,
@@ -124,7 +125,12 @@ impl State {
     fn begin_message(&mut self, frame: &Last<'_>, more: bool) -> Result<Begun, NotSent> {
         let target = match self.kind {
             SocketType::Push | SocketType::Dealer => Target::Peer(self.next_writable()?),
-            SocketType::Pair => match self.writable.first().copied() {
+            kind if more && kind.is_single_framed() => {
+                return Err(NotSent::Failed(Error::InvalidArgument));
+            }
+            SocketType::Client | SocketType::Scatter => Target::Peer(self.next_writable()?),
+            SocketType::Server => self.number(frame)?,
+            SocketType::Pair | SocketType::Channel => match self.writable.first().copied() {
                 Some(key) if self.can_write(key) => Target::Peer(key),
                 _ => return Err(NotSent::Full),
             },
@@ -142,7 +148,7 @@ impl State {
                 Some(0 | 1) if !more => Target::Subscription,
                 _ => Target::Everybody,
             },
-            SocketType::Sub | SocketType::Pull => {
+            SocketType::Sub | SocketType::Pull | SocketType::Gather => {
                 return Err(NotSent::Failed(Error::NotSupported));
             }
         };
@@ -235,6 +241,20 @@ impl State {
         })
     }
 
+    /// The peer whose number a SERVER's message carries.
+    fn number(&mut self, frame: &Last<'_>) -> Result<Target, NotSent> {
+        let number = match frame {
+            Last::Message(message) => message.routing_id(),
+            Last::Slice(_) => 0,
+        };
+        let known = self.routes.get(&number.to_be_bytes()[..]).copied();
+        let key = known.ok_or(NotSent::Failed(Error::HostUnreachable))?;
+        match self.can_write(key) {
+            true => Ok(Target::Peer(key)),
+            false => Err(NotSent::Full),
+        }
+    }
+
     /// The peer that a ROUTER's first frame names.
     fn route(&mut self, name: &[u8], more: bool) -> Result<Target, NotSent> {
         if !more {
@@ -303,8 +323,13 @@ impl State {
     /// Whether a message could be sent now.
     pub(crate) fn can_send(&mut self) -> bool {
         match self.kind {
-            SocketType::Sub | SocketType::Pull => false,
-            SocketType::Push | SocketType::Dealer | SocketType::Pair => self.any_writable(),
+            SocketType::Sub | SocketType::Pull | SocketType::Gather => false,
+            SocketType::Push
+            | SocketType::Dealer
+            | SocketType::Pair
+            | SocketType::Client
+            | SocketType::Scatter
+            | SocketType::Channel => self.any_writable(),
             SocketType::Req => {
                 (!self.exchange.is_open || self.options.request_relaxed) && self.any_writable()
             }
@@ -317,6 +342,7 @@ impl State {
             | SocketType::Xpub
             | SocketType::Xsub
             | SocketType::Router
+            | SocketType::Server
             | SocketType::Stream => true,
         }
     }

@@ -150,6 +150,7 @@ impl Socket {
         {
             message.set_more(false);
             message.set_properties(None);
+            message.set_routing_id(0);
             pipe.write(std::iter::empty(), Last::Message(message));
             self.core().leave(&mut state);
             return Ok(());

@@ -405,6 +405,77 @@ typed! {
 sends!(Stream);
 receives!(Stream);
 
+typed! {
+    /// A [`Pair`] whose messages are of one frame each; draft.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Channel, Context};
+    ///
+    /// let context = Context::new();
+    /// let mut one = Channel::bind(&context, "inproc://channel")?;
+    /// let mut other = Channel::connect(&context, "inproc://channel")?;
+    /// one.send("ping")?;
+    /// assert_eq!(other.receive()?.text(), Some("ping"));
+    /// assert!(one.send(["two", "frames"]).is_err());
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Channel
+}
+sends!(Channel);
+receives!(Channel);
+
+typed! {
+    /// A [`Push`] whose messages are of one frame each; draft. Its peers are [`Gather`]s.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Gather, Scatter};
+    ///
+    /// let context = Context::new();
+    /// let mut sink = Gather::bind(&context, "inproc://results")?;
+    /// let mut source = Scatter::connect(&context, "inproc://results")?;
+    /// source.send("result")?;
+    /// assert_eq!(sink.receive()?.text(), Some("result"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Scatter
+}
+sends!(Scatter);
+
+typed! {
+    /// A [`Pull`] whose messages are of one frame each; draft. Its peers are [`Scatter`]s.
+    Gather
+}
+receives!(Gather);
+
+typed! {
+    /// Sends in turn to [`Server`]s, receives from all; messages of one frame each. Draft.
+    Client
+}
+sends!(Client);
+receives!(Client);
+
+typed! {
+    /// Receives from all its [`Client`]s, and answers by the number that a message carries; draft.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Client, Context, Message, Server};
+    ///
+    /// let context = Context::new();
+    /// let mut server = Server::bind(&context, "inproc://service")?;
+    /// let mut client = Client::connect(&context, "inproc://service")?;
+    /// client.send("question")?;
+    /// let question = server.receive()?;
+    /// let mut answer = Message::from("answer");
+    /// answer.set_routing_id(question[0].routing_id());
+    /// server.send(answer)?;
+    /// assert_eq!(client.receive()?.text(), Some("answer"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Server
+}
+sends!(Server);
+receives!(Server);
+
 impl Socket {
     /// How long to go on sending after [`close`](Self::close); `None`: until all is sent.
     ///

@@ -1,0 +1,141 @@
+//! The draft types whose messages are of one frame: CLIENT and SERVER, SCATTER and GATHER, CHANNEL.
+
+mod support;
+
+use std::io::Write;
+
+use support::{LAST, MORE, last_endpoint, pair_at, raw_socket, receive, send, set, socket};
+use tidewire_zmq::{Context, Error, Message, SocketType};
+
+const ENDPOINTS: [&str; 4] = [
+    "tcp://127.0.0.1:*",
+    "ipc://*",
+    "inproc://single",
+    "ws://127.0.0.1:*",
+];
+
+#[test]
+fn a_server_answers_each_client_by_its_number() {
+    for endpoint in ENDPOINTS {
+        let context = Context::new();
+        let server = socket(&context, SocketType::Server);
+        server.bind(endpoint).unwrap();
+        let clients = [0, 1, 2].map(|number| {
+            let client = socket(&context, SocketType::Client);
+            // The number is the server's to give: what a client calls itself is nothing.
+            set(&client, 5, b"same");
+            client.connect(&last_endpoint(&server)).unwrap();
+            send(&client, &[&[number; 100]]);
+            client
+        });
+        let mut numbers = Vec::new();
+        for _ in &clients {
+            let mut message = server.receive(false).unwrap();
+            assert!(message.routing_id() != 0 && !message.more());
+            numbers.push(message.routing_id());
+            server.send(&mut message, LAST).unwrap();
+        }
+        for (number, client) in clients.iter().enumerate() {
+            let answer = client.receive(false).unwrap();
+            assert_eq!(answer.as_slice(), [number as u8; 100], "{endpoint}");
+            assert_eq!(answer.routing_id(), 0, "it is of no use to a client");
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 3);
+    }
+}
+
+#[test]
+fn a_server_says_who_is_not_there() {
+    let context = Context::new();
+    let server = socket(&context, SocketType::Server);
+    let mut message = Message::from("to nobody");
+    let result = server.send(&mut message, LAST);
+    assert_eq!(result, Err(Error::HostUnreachable));
+    message.set_routing_id(77);
+    let result = server.send(&mut message, LAST);
+    assert_eq!(result, Err(Error::HostUnreachable));
+    assert_eq!(message.as_slice(), b"to nobody", "it is left as it was");
+}
+
+#[test]
+fn single_frames_go_from_one_to_the_other() {
+    for endpoint in ENDPOINTS {
+        for (bound, connected) in [
+            (SocketType::Gather, SocketType::Scatter),
+            (SocketType::Channel, SocketType::Channel),
+        ] {
+            let context = Context::new();
+            let [bound, connected] = pair_at(&context, endpoint, bound, connected);
+            for size in [0, 1, 38, 39, 5_000, 300_000] {
+                send(&connected, &[&vec![7; size]]);
+                assert_eq!(receive(&bound), [vec![7; size]], "{endpoint}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_of_several_frames_is_not_sent() {
+    let context = Context::new();
+    for kind in [
+        SocketType::Server,
+        SocketType::Client,
+        SocketType::Scatter,
+        SocketType::Channel,
+    ] {
+        let socket = socket(&context, kind);
+        let result = socket.send_bytes(b"head", MORE);
+        assert_eq!(result, Err(Error::InvalidArgument));
+    }
+    let gather = socket(&context, SocketType::Gather);
+    assert_eq!(gather.send_bytes(b"x", LAST), Err(Error::NotSupported));
+}
+
+#[test]
+fn a_message_of_several_frames_is_not_received() {
+    let context = Context::new();
+    let server = socket(&context, SocketType::Server);
+    server.bind("tcp://127.0.0.1:*").unwrap();
+    let mut client = raw_socket(&last_endpoint(&server));
+    let mut bytes = vec![0; 64];
+    (bytes[0], bytes[9], bytes[10], bytes[11]) = (0xFF, 0x7F, 3, 1);
+    bytes[12..16].copy_from_slice(b"NULL");
+    bytes.extend_from_slice(b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06CLIENT");
+    // Two frames of one message, then one of one frame.
+    bytes.extend_from_slice(b"\x01\x03one\x00\x03two\x00\x05three");
+    client.write_all(&bytes).unwrap();
+    assert_eq!(receive(&server), [b"three"]);
+    assert_eq!(server.receive(true).unwrap_err(), Error::Again);
+}
+
+#[test]
+fn threads_may_share_a_socket() {
+    const MESSAGES: usize = 2_000;
+    let context = Context::new();
+    let [server, client] = pair_at(
+        &context,
+        "tcp://127.0.0.1:*",
+        SocketType::Server,
+        SocketType::Client,
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..MESSAGES / 2 {
+                    client.send_bytes(b"question", LAST).unwrap();
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..MESSAGES / 2 {
+                    let mut message = server.receive(false).unwrap();
+                    server.send(&mut message, LAST).unwrap();
+                }
+            });
+        }
+        for _ in 0..MESSAGES {
+            assert_eq!(receive(&client), [b"question"]);
+        }
+    });
+}
