@@ -84,11 +84,8 @@ impl Manifest {
     /// As it stands in its file.
     pub fn text(&self) -> String {
         let lines = |files: &[LogFile], kind: char| {
-            let line = |file: &LogFile| {
-                let name = quoted(&file.name);
-                format!("file {name} seq {} type {kind}\n", file.sequence)
-            };
-            files.iter().map(line).collect::<String>()
+            let lines = files.iter().map(|file| file.line(kind));
+            lines.collect::<String>()
         };
         let base = self.base.as_slice();
         lines(base, 'b') + &lines(&self.history, 'h') + &lines(&self.increments, 'i')
@@ -149,6 +146,10 @@ impl Manifest {
             return Err(ManifestError::Format);
         }
         let file = LogFile { name, sequence };
+        // In quotes a name grows: one that could not be written again must not be taken.
+        if file.line(kind).len() > LINE_BYTES_MAX {
+            return Err(ManifestError::TooLong);
+        }
         match kind {
             'b' if self.base.is_some() => return Err(ManifestError::TwoBases),
             'b' => self.base = Some(file),
@@ -164,6 +165,13 @@ impl Manifest {
             _ => return Err(ManifestError::Kind),
         }
         Ok(())
+    }
+}
+
+impl LogFile {
+    fn line(&self, kind: char) -> String {
+        let name = quoted(&self.name);
+        format!("file {name} seq {} type {kind}\n", self.sequence)
     }
 }
 
@@ -251,6 +259,15 @@ mod tests {
         assert_eq!(manifest.increments.len(), 2);
         let commented = format!("# by hand\n{text}");
         assert_eq!(Manifest::parse(commented.as_bytes()), Ok(manifest));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_in_quotes_is_refused() {
+        let line = |letters| format!("file a{}.aof seq 1 type i\n", "\x01".repeat(letters));
+        let manifest = Manifest::parse(line(200).as_bytes()).unwrap();
+        assert_eq!(Manifest::parse(manifest.text().as_bytes()), Ok(manifest));
+        let result = Manifest::parse(line(255).as_bytes());
+        assert_eq!(result, Err(ManifestError::TooLong));
     }
 
     #[test]
