@@ -56,6 +56,14 @@ def test_a_recording_gives_the_values_again(recorded, start, start_hub):
             assert again[field] == fields[field], (name, field)
 
 
+def test_a_torn_beginning_is_not_said_to_end_cleanly(hub, start, tmp_path):
+    path = tmp_path / "torn.rec"
+    path.write_bytes(b"TWRECORD\x01\x00")
+    program = play(start, hub, path)
+    assert program.wait() == 1
+    assert "cleanly" not in program.stdout and "truncated" in program.stderr
+
+
 def test_it_is_played_into_a_session_that_runs(recorded, start, start_hub):
     file, _, values = recorded
     hub = start_hub()

@@ -207,6 +207,18 @@ def test_a_file_that_cannot_be_read_is_named(hub, start, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "content, words",
+    [(b"", "nothing is in it"), (b"\x28\xb5\x2f\xfd" + b"\xff" * 40, "zstd")],
+)
+def test_a_file_of_nothing_and_a_damaged_archive_are_told_apart(
+    hub, start, tmp_path, content, words
+):
+    path = tmp_path / "bad.dbn.zst"
+    path.write_bytes(content)
+    one_line(start("replay", path, "--to", f"127.0.0.1:{hub.feed_port}"), 2, path, words)
+
+
+@pytest.mark.parametrize(
     "content",
     [b"", b"D", b"DBN", b"hello, this is text\n" * 100, b"DBN\x02\xff\xff\xff\xff", b"DBN\x63" * 9,
      b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd" + b"\xff" * 100],

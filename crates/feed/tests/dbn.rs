@@ -132,13 +132,9 @@ fn symbols_come_from_metadata_mappings_and_definitions() {
 fn unreadable_inputs_say_what_they_are() {
     let error = |bytes: &[u8]| Reader::open(bytes).map(|_| ()).unwrap_err();
     assert_eq!(error(b"GET / HTTP/1.1\r\n"), ReadError::UnknownContainer);
-    assert_eq!(
-        error(b""),
-        ReadError::Decode(DecodeError::Truncated {
-            position: 0,
-            missing: 8
-        })
-    );
+    assert_eq!(error(b""), ReadError::Empty);
+    let no_zstd = [&[0x28, 0xb5, 0x2f, 0xfd][..], &[0xff; 40]].concat();
+    assert_eq!(error(&no_zstd), ReadError::Zstd);
     let mut version_4 = *b"DBN\x04............";
     assert_eq!(
         error(&version_4),

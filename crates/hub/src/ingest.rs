@@ -346,6 +346,15 @@ impl Sink for Batch<'_> {
         self.update(message);
     }
 
+    #[inline]
+    fn expect_symbol(&self, symbol: u32) {
+        if let Some(topic) = self.symbols.get(symbol)
+            && let Some(slot) = self.hub.board.slots().slot(topic.number)
+        {
+            slot.touch();
+        }
+    }
+
     fn definition(&mut self, _sequence: u64, definition: &Definition) {
         let symbol = definition.symbol;
         // What it stood for before ends in any case.

@@ -215,7 +215,7 @@ impl SequencedSink for Follower<'_, '_> {
 
     #[inline]
     fn expect(&mut self, frames: &[u8]) {
-        self.books.expect(frames);
+        self.books.expect(frames, self.batch);
     }
 
     fn gap(&mut self, gap: Gap) {

@@ -165,7 +165,7 @@ fn inspect(options: &InspectOptions) -> Result<(), Failure> {
     reader.read_all(|item| {
         last = Head::read(item.message).map(|head| head.time).or(last);
         first = first.or(last);
-        books.expect(item.ahead);
+        books.expect(item.ahead, &NullSink);
         books.apply(item.sequence, item.message, &mut NullSink);
         Ok(true)
     })?;

@@ -24,6 +24,14 @@ impl Sides {
         }
     }
 
+    /// Reads what a change of the best prices will look at: then it is in the cache.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        self.bids.touch();
+        self.asks.touch();
+        std::hint::black_box(self.published.bid_orders);
+    }
+
     /// Ends an event: whether the top is another than at the end of the event before.
     #[inline]
     pub fn end_event(&mut self) -> bool {

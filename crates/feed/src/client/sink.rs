@@ -88,6 +88,13 @@ pub trait Sink {
     /// The next message of the stream: a trade, quote, status, definition or unknown.
     fn message(&mut self, sequence: u64, message: &Message);
 
+    /// Messages of this symbol come soon: time to fetch what is kept of it. May be said of symbols
+    /// that are not known, and of messages that do not come.
+    #[inline]
+    fn expect_symbol(&self, symbol: u32) {
+        let _ = symbol;
+    }
+
     /// A symbol's definition, out of the stream (then `message` is not called for it) or out of a
     /// snapshot (`sequence` 0).
     fn definition(&mut self, sequence: u64, definition: &Definition) {

@@ -28,9 +28,15 @@ pub struct Reader<R: Read> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The input failed, or what it gave is not valid zstd.
+    /// The input failed.
     #[error("input: {0}")]
     Io(io::ErrorKind),
+    /// What the input gave is not valid zstd.
+    #[error("damaged: what is packed with zstd cannot be unpacked")]
+    Zstd,
+    /// The input is empty.
+    #[error("nothing is in it")]
+    Empty,
     /// The bytes are not valid DBN.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -46,9 +52,12 @@ impl<R: Read> Reader<R> {
     /// Detects what `input` holds, and reads its metadata if there is any.
     ///
     /// # Errors
-    /// [`ReadError`]; an empty input is [`DecodeError::Truncated`].
+    /// [`ReadError`].
     pub fn open(mut input: R) -> Result<Self, ReadError> {
         let (head, length) = read_head(&mut input)?;
+        if length == 0 {
+            return Err(ReadError::Empty);
+        }
         let mut container = detect(&head[..length]);
         let head = Cursor::new(head[..length].to_vec());
         let mut source = Source::Plain(head.chain(input));
@@ -263,7 +272,11 @@ fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, ReadErro
 }
 
 fn io_error(error: io::Error) -> ReadError {
-    ReadError::Io(error.kind())
+    match error.kind() {
+        // The system's own errors have kinds; the unpacker's have none.
+        io::ErrorKind::Other if error.raw_os_error().is_none() => ReadError::Zstd,
+        kind => ReadError::Io(kind),
+    }
 }
 
 /// Magic number to reserved bytes; zstd follows.

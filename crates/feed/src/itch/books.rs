@@ -89,7 +89,9 @@ pub struct Books {
     ended: bool,
 }
 
+/// On cache lines of its own: one a side, and one of what is asked of each message.
 #[derive(Debug)]
+#[repr(align(64))]
 struct State {
     sides: Sides,
     is_defined: bool,
@@ -158,13 +160,27 @@ impl Books {
 
     /// Begins to fetch what the next messages will look for, so that their cache misses overlap:
     /// `frames` are messages behind their lengths, as a packet and a file have them. Of them the
-    /// first [`AHEAD`] are looked at.
+    /// first [`AHEAD`] are looked at, orders and books first, then what books and `sink` keep of
+    /// their symbols: each step's addresses have come with the one before.
     #[inline]
-    pub fn expect(&self, frames: &[u8]) {
-        let mut rest = frames;
+    pub fn expect<S: Sink>(&self, frames: &[u8], sink: &S) {
+        let mut locates = [0; AHEAD];
+        let count = self.expect_orders(frames, &mut locates);
+        for &locate in &locates[..count] {
+            if let Some(Some(state)) = self.states.get(usize::from(locate)) {
+                state.sides.touch();
+            }
+            sink.expect_symbol(self.config.symbol_first + u32::from(locate));
+        }
+    }
+
+    /// Fetches the orders that messages are about, and where their books are; the books' numbers.
+    #[inline]
+    fn expect_orders(&self, frames: &[u8], locates: &mut [u16; AHEAD]) -> usize {
+        let (mut rest, mut count) = (frames, 0);
         for _ in 0..AHEAD {
             let Some((message, used)) = super::frame(rest) else {
-                return;
+                break;
             };
             rest = &rest[used..];
             let (Some(&kind), Some(reference)) = (message.first(), message.get(REFERENCE)) else {
@@ -182,8 +198,15 @@ impl Books {
             );
             if let (true, Ok(reference)) = (is_of_an_order, reference.try_into()) {
                 self.orders.touch(u64::from_be_bytes(reference));
+                let locate = u16::from_be_bytes([message[1], message[2]]);
+                if let Some(Some(state)) = self.states.get(usize::from(locate)) {
+                    std::hint::black_box(state.is_defined);
+                }
+                locates[count] = locate;
+                count += 1;
             }
         }
+        count
     }
 
     /// When a message was made, ns since the UNIX epoch.

@@ -214,6 +214,13 @@ impl Update {
 
 impl Sink for Update {
     #[inline]
+    fn expect_symbol(&self, symbol: u32) {
+        if let Some(slot) = self.writer.table().slot(symbol) {
+            slot.touch();
+        }
+    }
+
+    #[inline]
     fn message(&mut self, _sequence: u64, message: &Message) {
         let Some(mut slot) = message.symbol().and_then(|symbol| self.writer.slot(symbol)) else {
             return;

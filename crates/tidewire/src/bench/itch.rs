@@ -62,7 +62,7 @@ impl Day {
             let mut sequence = 0;
             // As a packet's messages are followed.
             loop {
-                books.expect(frames.rest());
+                books.expect(frames.rest(), &sink);
                 let before = sequence;
                 for bytes in frames.by_ref().take(AHEAD) {
                     sequence += 1;

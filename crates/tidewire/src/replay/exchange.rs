@@ -109,7 +109,7 @@ impl Player<'_> {
             self.output.link.serve_until(due, self.stop)?;
         }
         let Self { books, output, .. } = self;
-        books[item.stream].expect(item.ahead);
+        books[item.stream].expect(item.ahead, output);
         books[item.stream].apply(item.sequence, item.message, output);
         match output.failure.take() {
             Some(failure) => Err(failure),

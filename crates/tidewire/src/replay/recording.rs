@@ -317,7 +317,7 @@ impl Account {
             );
         }
         report.times(self.times_ns);
-        let clean = match self.ends == self.sessions {
+        let clean = match self.sessions > 0 && self.ends == self.sessions {
             true => "cleanly",
             false => "without its last word: the hub was ended, or has not ended yet",
         };
