@@ -96,11 +96,17 @@ pub(crate) fn find(run: &[u8], wanted: &Encoded<'_>) -> Option<Range<usize>> {
 
 /// Where the element that begins at `at` ends.
 pub(crate) fn end_of(run: &[u8], at: usize) -> usize {
-    let length = match Head::read(run, at) {
+    let length = front_length(run, at);
+    at + length + back_length(length)
+}
+
+/// Bytes of the element that begins at `at`, without the length that stands behind it.
+#[inline]
+pub(crate) fn front_length(run: &[u8], at: usize) -> usize {
+    match Head::read(run, at) {
         Head::Integer(_, length) => length,
         Head::Text(head, text) => head + text,
-    };
-    at + length + back_length(length)
+    }
 }
 
 /// Where the element that ends at `end` begins.
@@ -134,14 +140,6 @@ pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
     }
 }
 
-/// The integer that begins at `at`, or the bytes of what is none.
-pub(crate) fn read_integer(run: &[u8], at: usize) -> Result<i64, &[u8]> {
-    match Head::read(run, at) {
-        Head::Integer(value, _) => Ok(value),
-        Head::Text(head, length) => Err(&run[at + head..at + head + length]),
-    }
-}
-
 /// An element as it stands in a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded<'a> {
@@ -165,14 +163,14 @@ impl<'a> Encoded<'a> {
     }
 
     /// An integer.
-    pub(crate) fn integer(value: i64) -> Self {
+    fn integer(value: i64) -> Self {
         let mut head = [0; 9];
         let head_length = write_integer(&mut head, value);
         Encoded::of_parts(head, head_length, &[])
     }
 
-    /// Bytes that are no text: kept as they are, even if they look like an integer.
-    pub(crate) fn opaque(bytes: &'a [u8]) -> Self {
+    /// Text that is no integer's.
+    fn opaque(bytes: &'a [u8]) -> Self {
         let mut head = [0; 9];
         let head_length = write_length(&mut head, bytes.len());
         Encoded::of_parts(head, head_length, bytes)
@@ -209,13 +207,22 @@ impl<'a> Encoded<'a> {
         ]
     }
 
+    /// The parts without the length that is read from the end.
+    #[inline]
+    pub(crate) fn front(&self) -> [&[u8]; 2] {
+        [&self.head[..usize::from(self.head_length)], self.text]
+    }
+
     /// Whether the element at this span of a run is equal.
     pub(crate) fn is_at(&self, run: &[u8], span: Range<usize>) -> bool {
-        let element = &run[span];
-        let head = usize::from(self.head_length);
-        element.len() == self.len()
-            && element[..head] == self.head[..head]
-            && element[head..head + self.text.len()] == *self.text
+        span.len() == self.len() && self.begins(&run[span])
+    }
+
+    /// Whether these bytes begin with the element, its length behind left out.
+    #[inline]
+    pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
+        let [head, text] = self.front();
+        bytes.starts_with(head) && bytes[head.len()..].starts_with(text)
     }
 }
 

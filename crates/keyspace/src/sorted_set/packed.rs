@@ -1,10 +1,17 @@
 //! Small sorted sets: member and score after member and score, in their order, in one run of bytes.
 //!
 //! ```text
-//!  ┌───────────┬────────┬───────┬────────┬───────┬───     both are elements, see `elements`; a
-//!  │ count u16 │ member │ score │ member │ score │ …      whole score is an integer, another one
-//!  └───────────┴────────┴───────┴────────┴───────┴───     the eight bytes of an f64
+//!  ┌───────────┬────────┬───────┬────────┬───────┬───     a member is an element, see `elements`,
+//!  │ count u16 │ member │ score │ member │ score │ …      without the length behind it
+//!  └───────────┴────────┴───────┴────────┴───────┴───
+//!
+//!  0vvvvvvv                whole, below 128           1111 1110 0vvvvvvv …  below zero: its amount
+//!  10vvvvvv v              whole, below 2^14          1111 1111             the 8 bytes of an f64
+//!  … 1111 110v v v v v v v whole, below 2^49
 //! ```
+//!
+//! Nothing tells where a pair begins from behind: the sets are short, and whoever reads one
+//! backwards goes through it once forwards.
 
 use std::ops::Range;
 
@@ -29,23 +36,21 @@ impl<'a> PackedScores<'a> {
 
     pub(super) fn iter(self) -> PackedPairs<'a> {
         let run = self.run();
-        PackedPairs {
-            run,
-            start: 0,
-            end: run.len(),
-        }
+        PackedPairs::new(run, 0..run.len())
     }
 
     /// The pairs of these ranks.
     pub(super) fn range(self, ranks: Range<usize>) -> PackedPairs<'a> {
         let run = self.run();
-        let start = self.start_of(ranks.start);
-        let end = if ranks.end >= self.len() {
-            run.len()
-        } else {
-            (ranks.start..ranks.end).fold(start, |at, _| pair_end(run, at))
+        if ranks.is_empty() {
+            return PackedPairs::new(run, 0..0);
+        }
+        let start = (0..ranks.start).fold(0, |at, _| pair_end(run, at));
+        let end = match ranks.end >= self.len() {
+            true => run.len(),
+            false => ranks.fold(start, |at, _| pair_end(run, at)),
         };
-        PackedPairs { run, start, end }
+        PackedPairs::new(run, start..end)
     }
 
     /// The rank of a member, where its pair lies, and its score.
@@ -54,12 +59,13 @@ impl<'a> PackedScores<'a> {
         let wanted = Encoded::new(member);
         let (mut rank, mut at) = (0, 0);
         while at < run.len() {
-            let middle = elements::end_of(run, at);
-            if wanted.is_at(run, at..middle) {
-                let end = elements::end_of(run, middle);
-                return Some((rank, at..end, read_score(run, middle)));
+            // The head tells the length: what begins like it is it.
+            if wanted.begins(&run[at..]) {
+                let middle = at + elements::front_length(run, at);
+                let (score, end) = read_score(run, middle);
+                return Some((rank, at..end, score));
             }
-            at = elements::end_of(run, middle);
+            at = pair_end(run, at);
             rank += 1;
         }
         None
@@ -68,38 +74,23 @@ impl<'a> PackedScores<'a> {
     fn run(self) -> &'a [u8] {
         &self.bytes[COUNT..]
     }
-
-    fn start_of(self, rank: usize) -> usize {
-        let run = self.run();
-        if rank <= self.len() / 2 {
-            return (0..rank).fold(0, |at, _| pair_end(run, at));
-        }
-        (rank..self.len()).fold(run.len(), |end, _| pair_start(run, end))
-    }
 }
 
 /// Adds a member that is not there.
 pub(super) fn insert(entry: &mut Entry, member: &[u8], score: f64) {
-    let packed = PackedScores::new(entry.bytes());
-    let before =
-        |other: f64, text: &Text<'_>| other < score || other == score && text.as_bytes() < member;
-    let mut pairs = packed.iter();
-    let at = loop {
-        let at = pairs.start;
-        match pairs.next() {
-            Some((text, other)) if before(other, &text) => {}
-            _ => break at,
+    let run = PackedScores::new(entry.bytes()).run();
+    let mut at = 0;
+    while at < run.len() {
+        let (other, end) = read_score(run, at + elements::front_length(run, at));
+        if other > score || other == score && elements::read(run, at).as_bytes() > member {
+            break;
         }
-    };
-    let bytes = score.to_le_bytes();
-    let score = match as_integer(score) {
-        Some(score) => Encoded::integer(score),
-        None => Encoded::opaque(&bytes),
-    };
+        at = end;
+    }
+    let score = Score::new(score);
     let member = Encoded::new(member);
-    let [a, b, c] = member.parts();
-    let [d, e, f] = score.parts();
-    entry.splice(COUNT + at, 0, &[a, b, c, d, e, f]);
+    let [head, text] = member.front();
+    entry.splice(COUNT + at, 0, &[head, text, score.as_bytes()]);
     add_to_count(entry, 1);
 }
 
@@ -127,53 +118,211 @@ pub(crate) struct PackedPairs<'a> {
     run: &'a [u8],
     start: usize,
     end: usize,
+    /// Where those begin that are not shown yet; known from the first one on that is read from
+    /// behind.
+    starts: Vec<u32>,
+}
+
+impl<'a> PackedPairs<'a> {
+    fn new(run: &'a [u8], part: Range<usize>) -> Self {
+        PackedPairs {
+            run,
+            start: part.start,
+            end: part.end,
+            starts: Vec::new(),
+        }
+    }
 }
 
 impl<'a> Iterator for PackedPairs<'a> {
     type Item = (Text<'a>, f64);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         (self.start < self.end).then(|| {
             let at = self.start;
-            let middle = elements::end_of(self.run, at);
-            self.start = elements::end_of(self.run, middle);
-            (elements::read(self.run, at), read_score(self.run, middle))
+            let (score, end) = read_score(self.run, at + elements::front_length(self.run, at));
+            self.start = end;
+            (elements::read(self.run, at), score)
         })
     }
 }
 
 impl DoubleEndedIterator for PackedPairs<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        (self.start < self.end).then(|| {
-            let middle = elements::start_of(self.run, self.end);
-            self.end = elements::start_of(self.run, middle);
-            let member = elements::read(self.run, self.end);
-            (member, read_score(self.run, middle))
-        })
+        if self.start >= self.end {
+            return None;
+        }
+        if self.starts.is_empty() {
+            let mut at = self.start;
+            while at < self.end {
+                self.starts.push(at as u32);
+                at = pair_end(self.run, at);
+            }
+        }
+        let at = self.starts.pop()? as usize;
+        self.end = at;
+        let (score, _) = read_score(self.run, at + elements::front_length(self.run, at));
+        Some((elements::read(self.run, at), score))
     }
 }
 
+#[inline]
 fn pair_end(run: &[u8], at: usize) -> usize {
-    elements::end_of(run, elements::end_of(run, at))
+    score_end(run, at + elements::front_length(run, at))
 }
 
-fn pair_start(run: &[u8], end: usize) -> usize {
-    elements::start_of(run, elements::start_of(run, end))
+/// A score as it stands in a run.
+struct Score {
+    bytes: [u8; 9],
+    length: usize,
 }
 
-fn read_score(run: &[u8], at: usize) -> f64 {
-    match elements::read_integer(run, at) {
-        Ok(score) => score as f64,
-        Err(bytes) => f64::from_le_bytes(bytes.try_into().expect("eight bytes")),
+impl Score {
+    fn new(score: f64) -> Self {
+        let mut bytes = [0; 9];
+        let length = match as_integer(score) {
+            Some(whole) if whole < 0 => {
+                bytes[0] = BELOW_ZERO;
+                1 + write_amount(&mut bytes[1..], whole.unsigned_abs())
+            }
+            Some(whole) => write_amount(&mut bytes, whole.unsigned_abs()),
+            None => {
+                bytes[0] = DOUBLE;
+                bytes[1..].copy_from_slice(&score.to_le_bytes());
+                9
+            }
+        };
+        Score { bytes, length }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 
-/// A whole score, minus zero included, that an integer element tells exactly.
+/// As many ones before the first zero of the first byte as bytes follow it; the upper bits stand in
+/// the first byte. Returns how many bytes there are, at most seven.
+fn write_amount(bytes: &mut [u8], amount: u64) -> usize {
+    let more = (0..6).find(|more| amount >> (7 + 7 * more) == 0);
+    let more = more.unwrap_or(6);
+    let ones = !(u8::MAX >> more);
+    bytes[0] = ones | (amount >> (8 * more)) as u8;
+    bytes[1..=more].copy_from_slice(&amount.to_le_bytes()[..more]);
+    more + 1
+}
+
+/// The amount that begins at `at`, and where it ends.
+fn read_amount(run: &[u8], at: usize) -> (u64, usize) {
+    let first = run[at];
+    let more = first.leading_ones() as usize;
+    let mut bytes = [0; 8];
+    bytes[..more].copy_from_slice(&run[at + 1..=at + more]);
+    let upper = u64::from(first & (0x7F >> more));
+    (
+        upper << (8 * more) | u64::from_le_bytes(bytes),
+        at + 1 + more,
+    )
+}
+
+/// The score that begins at `at`, and where it ends.
+#[inline]
+fn read_score(run: &[u8], at: usize) -> (f64, usize) {
+    match run[at] {
+        first @ 0..0x80 => (f64::from(first), at + 1),
+        first @ 0x80..0xC0 => {
+            let amount = u16::from(first & 0x3F) << 8 | u16::from(run[at + 1]);
+            (f64::from(amount), at + 2)
+        }
+        DOUBLE => {
+            let bytes = run[at + 1..at + 9].try_into().expect("eight bytes");
+            (f64::from_le_bytes(bytes), at + 9)
+        }
+        BELOW_ZERO => {
+            let (amount, end) = read_amount(run, at + 1);
+            (-(amount as f64), end)
+        }
+        _ => {
+            let (amount, end) = read_amount(run, at);
+            (amount as f64, end)
+        }
+    }
+}
+
+/// Where the score that begins at `at` ends.
+#[inline]
+fn score_end(run: &[u8], at: usize) -> usize {
+    match run[at] {
+        DOUBLE => at + 9,
+        BELOW_ZERO => at + 2 + run[at + 1].leading_ones() as usize,
+        first => at + 1 + first.leading_ones() as usize,
+    }
+}
+
+/// A whole score, minus zero included, that the short form tells exactly.
 fn as_integer(score: f64) -> Option<i64> {
     let whole = score as i64;
-    (score.abs() <= WHOLE_MAX && whole as f64 == score).then_some(whole)
+    (score.abs() < WHOLE_END && whole as f64 == score).then_some(whole)
 }
 
 const COUNT: usize = 2;
-/// Integers up to here are doubles as well.
-const WHOLE_MAX: f64 = (1u64 << 53) as f64;
+/// Whole scores from here on are kept as doubles.
+const WHOLE_END: f64 = (1u64 << 49) as f64;
+/// The first byte of a whole score below zero.
+const BELOW_ZERO: u8 = 0xFE;
+/// The first byte of any other.
+const DOUBLE: u8 = 0xFF;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Kind, NewValue};
+
+    #[test]
+    fn every_score_is_read_as_it_was_written() {
+        let mut scores = vec![0.5, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e-300, f64::MAX];
+        for bits in 0..64 {
+            let power = (bits as f64).exp2();
+            scores.extend([power - 1.0, power, power + 1.0, -power, 1.0 - power]);
+        }
+        for score in scores {
+            let written = Score::new(score);
+            let mut run = written.as_bytes().to_vec();
+            run.push(0xFF);
+            assert_eq!(read_score(&run, 0), (score, written.length), "{score}");
+            assert_eq!(score_end(&run, 0), written.length, "{score}");
+        }
+        let length = |score| Score::new(score).length;
+        assert_eq!([0.0, 127.0, 128.0, 16_383.0].map(length), [1, 1, 2, 2]);
+        assert_eq!([1_763_800_000.0, 1_763_800_000_123.0].map(length), [5, 6]);
+        assert_eq!([-1.0, -0.0, 1.5, WHOLE_END].map(length), [2, 1, 9, 9]);
+    }
+
+    #[test]
+    fn a_hundred_members_take_two_bytes_a_short_score_and_one_a_length() {
+        let empty = NewValue::Compact(Kind::PackedSortedSet, &[0, 0]);
+        let mut entry = Entry::new(1, b"zset:00000000001", empty, false);
+        for member in 0..100 {
+            let score = f64::from(member * 7_919 % 10_007);
+            insert(&mut entry, format!("member:{member:05}").as_bytes(), score);
+        }
+        assert!(entry.bytes().len() <= COUNT + 100 * (1 + 12 + 2));
+        assert_eq!(entry.block_bytes(), 1_536);
+    }
+
+    #[test]
+    fn a_part_is_read_from_both_ends_at_once() {
+        let empty = NewValue::Compact(Kind::PackedSortedSet, &[0, 0]);
+        let mut entry = Entry::new(1, b"k", empty, false);
+        for member in 0..10 {
+            insert(&mut entry, &[b'a' + member], f64::from(member) - 4.5);
+        }
+        let mut pairs = PackedScores::new(entry.bytes()).range(2..8);
+        let mut shown = Vec::new();
+        while let Some((text, _)) = pairs.next() {
+            shown.extend_from_slice(text.as_bytes());
+            shown.extend(pairs.next_back().map(|(text, _)| text.as_bytes()[0]));
+        }
+        assert_eq!(shown, b"chdgef");
+    }
+}
