@@ -40,11 +40,15 @@ pub fn used_bytes() -> u64 {
     sum.max(0) as u64
 }
 
-/// What a block of so many bytes takes: mimalloc has four sizes between powers of two.
+/// What a block of so many bytes takes: mimalloc has four sizes between powers of two, and all
+/// multiples of [`BLOCK_STEP`] up to 64.
 #[inline]
 pub fn block_bytes(size: usize) -> usize {
     if size <= 64 {
-        return if size <= 8 { 8 } else { (size + 15) & !15 };
+        return match size {
+            ..=8 => 8,
+            _ => size.next_multiple_of(BLOCK_STEP),
+        };
     }
     let step = if size > LARGE_BYTES_MIN {
         PAGE_BYTES
@@ -53,6 +57,9 @@ pub fn block_bytes(size: usize) -> usize {
     };
     size.checked_next_multiple_of(step).unwrap_or(size)
 }
+
+/// Steps of the sizes of small blocks: 8 as the workspace builds the allocator, else 16.
+pub const BLOCK_STEP: usize = if cfg!(fine_blocks) { 8 } else { 16 };
 
 /// Gives memory that the calling thread holds unused back to the system, as far as it can.
 pub fn purge() {
@@ -120,8 +127,13 @@ fn counted(size: usize) -> i64 {
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc`.
-        let block = unsafe { MiMalloc.alloc(layout) };
+        let block = if layout.align() <= ALIGN_LEAST {
+            // SAFETY: it may be called with any size; every block has this alignment.
+            unsafe { libmimalloc_sys::mi_malloc(layout.size()).cast() }
+        } else {
+            // SAFETY: the caller keeps the contract of `alloc`.
+            unsafe { MiMalloc.alloc(layout) }
+        };
         if !block.is_null() {
             note(counted(layout.size()));
         }
@@ -156,6 +168,8 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// What every block is aligned to, whatever is asked for.
+const ALIGN_LEAST: usize = 8;
 /// Threads with a counter of their own, and one counter for all others.
 const COUNTERS_MAX: usize = 64;
 const PAGE_BYTES: usize = 4096;

@@ -38,8 +38,7 @@ pub(super) fn memory_usage(call: &mut Call<'_, '_, '_>) -> Result {
                 Some(_) => OBJECT_BYTES + value_bytes(value, samples),
                 None => 0,
             };
-            let block = value.entry().block_bytes().next_multiple_of(BLOCK_STEP);
-            let bytes = SLOT_BYTES + block + beyond;
+            let bytes = SLOT_BYTES + value.entry().block_bytes() + beyond;
             call.reply.integer(bytes as i64);
         }
         None => call.reply.null(),
@@ -297,8 +296,6 @@ const NOT_A_TABLE: CommandError = CommandError::Refused(
 
 /// A key's share of its table: a tag and a pointer, and the slots that are free.
 const SLOT_BYTES: usize = 12;
-/// The allocator's least step.
-const BLOCK_STEP: usize = 16;
 /// What a large value has beside its parts.
 const OBJECT_BYTES: usize = 64;
 /// What DUMP adds to the value itself.

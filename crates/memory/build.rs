@@ -1,0 +1,15 @@
+//! Tells the crate in what steps the allocator's C part is built to hand out blocks: the workspace's
+//! `.cargo/config.toml` asks for the finer ones, unless whoever builds has flags of their own.
+
+use std::env;
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=CFLAGS");
+    println!("cargo::rustc-check-cfg=cfg(fine_blocks)");
+    let flags = env::var("CFLAGS").unwrap_or_default();
+    if flags.split_whitespace().any(|flag| flag == FINE_BLOCKS) {
+        println!("cargo::rustc-cfg=fine_blocks");
+    }
+}
+
+const FINE_BLOCKS: &str = "-DMI_MAX_ALIGN_SIZE=8";
