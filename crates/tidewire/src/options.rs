@@ -14,7 +14,7 @@ use tidewire_lane::{Endpoint, EndpointError};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
-use crate::bench::Rival;
+use crate::bench::{Mix, Rival};
 use crate::itch::ItchOptions;
 use crate::plant::PlantArguments;
 use crate::units::{parse_count, parse_duration};
@@ -525,6 +525,25 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "R,...", default_value = "1k,10k,100k", value_delimiter = ',',
           value_parser = parse_count)]
     pub(crate) rate: Vec<u64>,
+    /// Bytes of the values of `resp`, 3 to 65536; of long ones there are fewer keys.
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(3..=65_536))]
+    pub(crate) value_bytes: usize,
+    /// GET and SET in random order in place of each alone, such as get:80,set:20.
+    #[arg(long, value_name = "MIX")]
+    pub(crate) mix: Option<Mix>,
+    /// Connections of the closed loops of `resp`, 1 to 1000, separated by commas.
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+    pub(crate) connections: Vec<usize>,
+    /// Requests at once of each connection of `resp`, 1 to 256, separated by commas.
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
+    pub(crate) pipeline: Vec<usize>,
+    /// Threads of the closed loops of `resp` and `types`, which share the connections.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) load_threads: usize,
     /// Messages over each link of `loss`.
     #[arg(long, value_name = "N", default_value = "6M", value_parser = parse_count)]
     pub(crate) messages: u64,

@@ -6,10 +6,12 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::echo::EchoServer;
-use super::load::{KEYS, Load, Outcome, Requests, VALUE_BYTES};
+use super::load::Outcome;
+use super::load_threads::LoadThreads;
 use super::open_loop::OpenLoop;
-use super::processor_time::{Cores, ProcessorClock};
+use super::processor_time::{Cores, ProcessorClock, ProcessorTime};
 use super::report::{Setting, write_run};
+use super::requests::{Requests, Workset};
 use super::samples::{FLOOR, OURS, Run, Sample};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
 use super::{Place, failed};
@@ -52,6 +54,7 @@ pub(super) fn run(
     setting: &Setting,
     cores: Cores,
     (subject, json): (&str, Place<'_>),
+    set: Workset,
     fill: impl Fn(SocketAddr) -> io::Result<()>,
     cases: &[Case],
     more: impl FnOnce(&Run) -> Vec<Case>,
@@ -65,8 +68,9 @@ pub(super) fn run(
         rivals: rivals.iter().map(Rival::named).collect(),
         cores,
         connections: CONNECTIONS,
-        keys: KEYS,
-        value_bytes: VALUE_BYTES,
+        load_threads: options.load_threads,
+        keys: set.keys,
+        value_bytes: set.value_bytes,
         seconds: options.seconds,
         samples: Vec::new(),
     };
@@ -81,8 +85,9 @@ pub(super) fn run(
             .map_err(failed(&case.name))?;
     }
     println!(
-        "\n{CONNECTIONS} connections, {KEYS} random keys, {VALUE_BYTES}-byte values, {} rounds of \
-         {} s; rivals: {}\n",
+        "\n{CONNECTIONS} connections, {} random keys, {}-byte values, {} rounds of {} s; rivals: {}\n",
+        set.keys,
+        set.value_bytes,
         options.pairs,
         options.seconds,
         run.rivals.join(", ")
@@ -108,6 +113,7 @@ struct Contest {
     cores: Cores,
     rounds: usize,
     duration: Duration,
+    load_threads: usize,
     _processes: Vec<ServerProcess>,
 }
 
@@ -151,6 +157,7 @@ impl Contest {
             cores,
             rounds: options.pairs,
             duration: Duration::from_secs_f64(options.seconds),
+            load_threads: options.load_threads,
             _processes: processes,
         })
     }
@@ -162,7 +169,7 @@ impl Contest {
     /// Rounds of all servers; each round begins with another one.
     fn measure(&self, case: &Case, samples: &mut Vec<Sample>) -> io::Result<()> {
         let requests = &case.requests;
-        let floor_requests = requests.clone().answered_ok();
+        let floor_requests = requests.answered_ok();
         self.echo.set_request_bytes(requests.length());
         let turns = self.subjects.len();
         for round in 0..self.rounds {
@@ -186,22 +193,29 @@ impl Contest {
         requests: &Requests,
     ) -> io::Result<Sample> {
         let _core = self.cores.enter_load()?;
-        let load_clock = ProcessorClock::of_this_thread();
-        let mut run: Box<dyn FnMut(Duration) -> io::Result<Outcome>> = match case.pace {
+        let connections = case.connections;
+        let mut run: Loader<'_> = match case.pace {
             Pace::Pipeline(depth) => {
-                let mut load = Load::start(subject.address, requests, case.connections, depth)?;
+                let (threads, cores) = (self.load_threads, self.cores);
+                let address = subject.address;
+                let mut load =
+                    LoadThreads::start(address, requests, connections, depth, threads, cores)?;
                 Box::new(move |duration| load.run(duration))
             }
             Pace::Rate(rate) => {
-                let mut load = OpenLoop::start(subject.address, requests, case.connections, rate)?;
-                Box::new(move |duration| load.run(duration))
+                let mut load = OpenLoop::start(subject.address, requests, connections, rate)?;
+                let clock = ProcessorClock::of_this_thread();
+                Box::new(move |duration| {
+                    let before = clock.read()?;
+                    let outcome = load.run(duration)?;
+                    Ok((outcome, clock.read()?.since(before)))
+                })
             }
         };
         run(WARM_UP)?;
-        let (server, load) = (subject.clock.read()?, load_clock.read()?);
-        let outcome = run(self.duration)?;
+        let server = subject.clock.read()?;
+        let (outcome, load_time) = run(self.duration)?;
         let server_time = subject.clock.read()?.since(server);
-        let load_time = load_clock.read()?.since(load);
         Ok(Sample::new(
             &case.name,
             round,
@@ -213,5 +227,8 @@ impl Contest {
     }
 }
 
-const CONNECTIONS: usize = 50;
+/// Loads a server for so long; what was found, and what it took of the processors.
+type Loader<'a> = Box<dyn FnMut(Duration) -> io::Result<(Outcome, ProcessorTime)> + 'a>;
+
+pub(super) const CONNECTIONS: usize = 50;
 const WARM_UP: Duration = Duration::from_millis(200);

@@ -126,8 +126,9 @@ mod tests {
     use std::num::NonZeroU64;
     use std::time::Duration;
 
-    use super::super::load::{Load, Requests};
+    use super::super::load::Load;
     use super::super::open_loop::OpenLoop;
+    use super::super::requests::{Requests, Workset};
     use super::*;
 
     fn echo(requests: &Requests) -> EchoServer {
@@ -138,9 +139,9 @@ mod tests {
 
     #[test]
     fn every_request_of_a_closed_loop_is_answered_and_counted() {
-        let requests = Requests::set();
+        let requests = Requests::set(Workset::default());
         let echo = echo(&requests);
-        let mut load = Load::start(echo.address, &requests, 3, 16).unwrap();
+        let mut load = Load::start(echo.address, &requests, 0..3, 16).unwrap();
         let outcome = load.run(Duration::from_millis(20)).unwrap();
         assert!(outcome.operations > 0);
         assert_eq!(outcome.operations, outcome.latency_ns.len());
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_asks_as_often_as_it_should_however_late_the_answers() {
-        let requests = Requests::get().answered_ok();
+        let requests = Requests::get(Workset::default()).answered_ok();
         let echo = echo(&requests);
         let rate = NonZeroU64::new(10_000).unwrap();
         let mut load = OpenLoop::start(echo.address, &requests, 3, rate).unwrap();
@@ -158,10 +159,19 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_answers_wrongly_is_not_measured() {
-        let requests = Requests::get();
+    fn requests_longer_than_a_socket_takes_arrive_whole() {
+        let requests = Requests::set(Workset::of(65_536));
         let echo = echo(&requests);
-        let mut load = Load::start(echo.address, &requests, 1, 1).unwrap();
+        let mut load = Load::start(echo.address, &requests, 0..2, 256).unwrap();
+        let outcome = load.run(Duration::from_millis(100)).unwrap();
+        assert!(outcome.operations > 0);
+    }
+
+    #[test]
+    fn a_server_that_answers_wrongly_is_not_measured() {
+        let requests = Requests::get(Workset::default());
+        let echo = echo(&requests);
+        let mut load = Load::start(echo.address, &requests, 0..1, 1).unwrap();
         let error = load.run(Duration::from_millis(20)).unwrap_err();
         assert!(error.to_string().contains("unexpected reply"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Load on a RESP server: one thread, one epoll, requests formatted beforehand.
+//! Load on a RESP server: a thread with an epoll of its own, requests formatted beforehand.
 //!
 //! Every reply is compared with the one expected, byte for byte, so a server that answers wrongly
 //! is not measured. The comparison is the whole cost of reading a reply. Only of replies that
@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -13,121 +14,7 @@ use rustix::event::epoll;
 use rustix::event::{Timespec, epoll::EventData};
 use rustix::fd::OwnedFd;
 
-/// Requests of one kind, all of the same length, over random keys; and the reply to each.
-#[derive(Clone, Debug)]
-pub(crate) struct Requests {
-    bytes: Vec<u8>,
-    length: usize,
-    count: usize,
-    reply: Reply,
-}
-
-/// What each request is answered.
-#[derive(Clone, Debug)]
-enum Reply {
-    Exact(Vec<u8>),
-    /// So many lines, the first of which begins with this byte.
-    Lines {
-        first: u8,
-        count: usize,
-    },
-}
-
-impl Requests {
-    /// `GET key:000000012345`; the keys must have been set by [`Requests::fill`].
-    pub(crate) fn get() -> Self {
-        Self::new(random_keys(), b"$16\r\nabcdefghijklmnop\r\n", |key| {
-            format!("*2\r\n$3\r\nGET\r\n$16\r\n{key}\r\n")
-        })
-    }
-
-    /// `SET key:000000012345 abcdefghijklmnop`.
-    pub(crate) fn set() -> Self {
-        Self::new(random_keys(), b"+OK\r\n", set_request)
-    }
-
-    /// One SET of each key.
-    pub(crate) fn fill() -> Self {
-        Self::new((0..KEYS).map(key), b"+OK\r\n", set_request)
-    }
-
-    /// Any request over random numbers below [`KEYS`], always of the same length, and the reply
-    /// that each gets.
-    pub(crate) fn of(reply: &[u8], request: impl Fn(u64) -> Vec<u8>) -> Self {
-        Self::answered(Reply::Exact(reply.to_vec()), request)
-    }
-
-    /// The same where the replies differ: each is so many lines, and begins with this byte.
-    pub(crate) fn of_lines(first: u8, count: usize, request: impl Fn(u64) -> Vec<u8>) -> Self {
-        Self::answered(Reply::Lines { first, count }, request)
-    }
-
-    fn answered(reply: Reply, request: impl Fn(u64) -> Vec<u8>) -> Self {
-        let mut bytes = Vec::new();
-        random_numbers().for_each(|number| bytes.extend_from_slice(&request(number)));
-        Self {
-            length: bytes.len() / REQUESTS,
-            bytes,
-            count: REQUESTS,
-            reply,
-        }
-    }
-
-    fn new(
-        keys: impl Iterator<Item = String>,
-        reply: &[u8],
-        format: impl Fn(&str) -> String,
-    ) -> Self {
-        let mut bytes = Vec::new();
-        let mut count = 0;
-        for key in keys {
-            bytes.extend_from_slice(format(&key).as_bytes());
-            count += 1;
-        }
-        Self {
-            length: bytes.len() / count,
-            bytes,
-            count,
-            reply: Reply::Exact(reply.to_vec()),
-        }
-    }
-
-    /// Bytes of one request.
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
-    /// Bytes of one reply, where all are the same.
-    pub(crate) fn reply_length(&self) -> usize {
-        match &self.reply {
-            Reply::Exact(reply) => reply.len(),
-            Reply::Lines { .. } => 0,
-        }
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// `count` requests from the `first` on, as they are sent.
-    pub(crate) fn slice(&self, first: usize, count: usize) -> &[u8] {
-        &self.bytes[first * self.length..][..count * self.length]
-    }
-
-    /// So many replies, where all are the same.
-    pub(crate) fn replies(&self, count: usize) -> Vec<u8> {
-        match &self.reply {
-            Reply::Exact(reply) => reply.repeat(count),
-            Reply::Lines { .. } => Vec::new(),
-        }
-    }
-
-    /// The same requests, to a server that answers `+OK` to everything.
-    pub(crate) fn answered_ok(mut self) -> Self {
-        self.reply = Reply::Exact(b"+OK\r\n".to_vec());
-        self
-    }
-}
+use super::requests::{OK, Reply, Requests, Workset};
 
 /// What a run of load has found.
 #[derive(Debug)]
@@ -154,6 +41,14 @@ impl Outcome {
         self.latency_ns.saturating_record_n(ns, operations);
         self.operations += operations;
     }
+
+    /// Adds what another thread has found in the same time.
+    pub(crate) fn add(&mut self, other: &Outcome) {
+        self.operations += other.operations;
+        self.elapsed = self.elapsed.max(other.elapsed);
+        let added = self.latency_ns.add(&other.latency_ns);
+        added.expect("all outcomes have the same bounds");
+    }
 }
 
 /// A closed loop: each connection sends so many requests at once, and the next when all of them
@@ -163,7 +58,7 @@ pub(crate) struct Load<'a> {
     poll: OwnedFd,
     connections: Vec<Connection>,
     requests: &'a Requests,
-    /// As many replies as a connection waits for.
+    /// As many replies as a connection waits for, where all are the same.
     expected: Vec<u8>,
     pipeline: usize,
     buffer: Vec<u8>,
@@ -174,6 +69,8 @@ struct Connection {
     stream: TcpStream,
     /// Number of the request to send next.
     next: usize,
+    /// Of the requests under way, what the socket has not taken yet.
+    unsent: Range<usize>,
     /// Bytes, or lines, of the replies to the requests under way.
     received: usize,
     /// The last byte received was within a line.
@@ -182,43 +79,47 @@ struct Connection {
 }
 
 impl<'a> Load<'a> {
-    /// Connects, and sends each connection's first requests.
+    /// Connects, and sends each connection's first requests. The connections' numbers, of those of
+    /// all threads, tell where in the requests each begins.
     ///
     /// # Errors
     /// The server is not there.
     pub(crate) fn start(
         address: SocketAddr,
         requests: &'a Requests,
-        connections: usize,
+        connections: Range<usize>,
         pipeline: usize,
     ) -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut load = Self {
             poll,
-            connections: Vec::with_capacity(connections),
+            connections: Vec::with_capacity(connections.len()),
             expected: requests.replies(pipeline),
             requests,
             pipeline,
             buffer: vec![0; BUFFER_BYTES],
         };
-        for number in 0..connections {
+        let all = connections.end.max(1);
+        for (index, number) in connections.enumerate() {
             let stream = connect(address)?;
-            epoll::add(
-                &load.poll,
-                &stream,
-                EventData::new_u64(number as u64),
-                epoll::EventFlags::IN,
-            )?;
+            let data = EventData::new_u64(index as u64);
+            epoll::add(&load.poll, &stream, data, epoll::EventFlags::IN)?;
             load.connections.push(Connection {
                 stream,
-                next: (requests.count() / connections * number) / pipeline * pipeline,
+                next: (requests.count() / all * number) / pipeline * pipeline,
+                unsent: 0..0,
                 received: 0,
                 in_line: false,
                 sent: Instant::now(),
             });
-            load.send(number, Instant::now())?;
+            load.send(index, Instant::now())?;
         }
         Ok(load)
+    }
+
+    #[cfg(test)]
+    pub(super) fn connections(&self) -> usize {
+        self.connections.len()
     }
 
     /// Goes on for so long.
@@ -243,24 +144,48 @@ impl<'a> Load<'a> {
 
     fn receive(&mut self, index: usize, outcome: &mut Outcome) -> io::Result<Instant> {
         let connection = &mut self.connections[index];
-        let count = connection.stream.read(&mut self.buffer)?;
+        if !connection.unsent.is_empty() {
+            connection.flush(&self.poll, index, self.requests)?;
+        }
+        let count = match connection.stream.read(&mut self.buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Instant::now()),
+            Err(error) => return Err(error),
+        };
         let now = Instant::now();
         let replies = &self.buffer[..count];
         let before = connection.received;
-        let a_reply = match self.requests.reply {
-            Reply::Exact(ref reply) => {
+        let (answered, is_whole) = match &self.requests.reply {
+            Reply::Exact(reply) => {
                 check(replies, &self.expected[before..])?;
                 connection.received += count;
-                reply.len()
+                let received = connection.received;
+                (
+                    received / reply.len() - before / reply.len(),
+                    received == self.expected.len(),
+                )
             }
-            Reply::Lines { first, count } => {
+            Reply::Each(each) => {
+                let first = connection.next - self.pipeline;
+                let span = each.span(first, self.pipeline);
+                check(replies, &each.bytes[span.start + before..span.end])?;
+                connection.received += count;
+                let ends = &each.ends[first..][..self.pipeline];
+                let upto = |bytes: usize| ends.partition_point(|&end| end <= span.start + bytes);
+                let answered = upto(connection.received) - upto(before);
+                (answered, connection.received == span.len())
+            }
+            &Reply::Lines { first, count } => {
                 connection.count_lines(replies, first, count)?;
-                count
+                let received = connection.received;
+                (
+                    received / count - before / count,
+                    received == count * self.pipeline,
+                )
             }
         };
-        let answered = connection.received / a_reply - before / a_reply;
         outcome.record(now.duration_since(connection.sent), answered as u64);
-        if connection.received == a_reply * self.pipeline {
+        if is_whole {
             self.send(index, now)?;
         }
         Ok(now)
@@ -271,13 +196,49 @@ impl<'a> Load<'a> {
         if connection.next + self.pipeline > self.requests.count() {
             connection.next = 0;
         }
-        let bytes = self.requests.slice(connection.next, self.pipeline);
+        connection.unsent = self.requests.span(connection.next, self.pipeline);
         connection.next += self.pipeline;
         connection.received = 0;
         connection.sent = now;
-        // Nothing is under way on this connection: the socket takes it whole.
-        connection.stream.write_all(bytes)
+        connection.write(self.requests)?;
+        if !connection.unsent.is_empty() {
+            watch(&self.poll, connection, index, true)?;
+        }
+        Ok(())
     }
+}
+
+impl Connection {
+    /// Gives the socket what it takes.
+    fn write(&mut self, requests: &Requests) -> io::Result<()> {
+        while !self.unsent.is_empty() {
+            match self.stream.write(requests.bytes(self.unsent.clone())) {
+                Ok(count) => self.unsent.start += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with requests that the socket has not taken whole.
+    fn flush(&mut self, poll: &OwnedFd, index: usize, requests: &Requests) -> io::Result<()> {
+        self.write(requests)?;
+        match self.unsent.is_empty() {
+            true => watch(poll, self, index, false),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether a connection is told of room to write.
+fn watch(poll: &OwnedFd, connection: &Connection, index: usize, writes: bool) -> io::Result<()> {
+    let flags = match writes {
+        true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+        false => epoll::EventFlags::IN,
+    };
+    let data = EventData::new_u64(index as u64);
+    Ok(epoll::modify(poll, &connection.stream, data, flags)?)
 }
 
 impl Connection {
@@ -310,17 +271,23 @@ impl Connection {
 ///
 /// # Errors
 /// Those of the connection; a wrong answer.
-pub(crate) fn fill(address: SocketAddr) -> io::Result<()> {
-    let requests = Requests::fill();
+pub(crate) fn fill(address: SocketAddr, set: Workset) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
-    let replies = requests.replies(FILL_REQUESTS);
-    let mut received = vec![0; replies.len()];
-    for first in (0..requests.count()).step_by(FILL_REQUESTS) {
-        let count = FILL_REQUESTS.min(requests.count() - first);
-        let bytes = count * requests.reply_length();
-        stream.write_all(requests.slice(first, count))?;
-        stream.read_exact(&mut received[..bytes])?;
-        check(&received[..bytes], &replies)?;
+    let value = set.value();
+    let batch = (FILL_BYTES / (value.len() + 64)).clamp(1, FILL_REQUESTS);
+    let (mut requests, mut received) = (Vec::new(), Vec::new());
+    let mut keys = 0..set.keys;
+    while !keys.is_empty() {
+        requests.clear();
+        let mut count = 0;
+        for key in keys.by_ref().take(batch) {
+            requests.extend_from_slice(&Workset::set_request(key, &value));
+            count += 1;
+        }
+        stream.write_all(&requests)?;
+        received.resize(count * OK.len(), 0);
+        stream.read_exact(&mut received)?;
+        check(&received, &OK.repeat(count))?;
     }
     Ok(())
 }
@@ -354,36 +321,9 @@ pub(crate) fn check(replies: &[u8], expected: &[u8]) -> io::Result<()> {
     Err(io::Error::other(format!("an unexpected reply: {shown:?}")))
 }
 
-fn set_request(key: &str) -> String {
-    format!("*3\r\n$3\r\nSET\r\n$16\r\n{key}\r\n$16\r\nabcdefghijklmnop\r\n")
-}
-
-/// As redis-benchmark writes them with `-r`.
-fn key(number: u64) -> String {
-    format!("key:{number:012}")
-}
-
-fn random_keys() -> impl Iterator<Item = String> {
-    random_numbers().map(key)
-}
-
-fn random_numbers() -> impl Iterator<Item = u64> {
-    let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    (0..REQUESTS).map(move |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % KEYS
-    })
-}
-
-/// Keys in use, as `redis-benchmark -r 100000`.
-pub(crate) const KEYS: u64 = 100_000;
-/// Bytes of every value.
-pub(crate) const VALUE_BYTES: usize = 16;
-/// Requests formatted beforehand: most of the keys are among them.
-const REQUESTS: usize = 1 << 17;
 const FILL_REQUESTS: usize = 1_000;
+/// At once while keys are set.
+const FILL_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 /// The greatest latency told apart.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;

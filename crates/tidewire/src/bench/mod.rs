@@ -10,8 +10,10 @@ mod fanout;
 mod feed;
 mod itch;
 mod load;
+mod load_threads;
 mod loss;
 mod memory;
+mod mix;
 mod mx;
 mod open_loop;
 mod page;
@@ -21,6 +23,7 @@ mod processor_time;
 mod publish;
 mod reconnect;
 mod report;
+mod requests;
 mod resp;
 mod samples;
 mod servers;
@@ -30,6 +33,7 @@ mod types;
 mod way;
 mod zmq;
 
+pub(crate) use mix::Mix;
 pub(crate) use servers::Rival;
 pub(crate) use zmq::run_child as zmq_child;
 

@@ -12,7 +12,8 @@ use rustix::event::epoll::{self, EventData};
 use rustix::fd::OwnedFd;
 use tidewire_feed::simulation::Schedule;
 
-use super::load::{Outcome, Requests, check, connect};
+use super::load::{Outcome, check, connect};
+use super::requests::Requests;
 
 /// An open loop over some connections, each of which gets every so manieth request.
 ///

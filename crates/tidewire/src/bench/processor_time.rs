@@ -104,6 +104,9 @@ impl Drop for OnCore {
 pub(crate) struct Cores {
     pub(crate) server: Option<usize>,
     pub(crate) load: Option<usize>,
+    /// How many there are, before anything is kept on one of them.
+    #[serde(skip)]
+    processors: usize,
 }
 
 impl Cores {
@@ -112,6 +115,7 @@ impl Cores {
         Self {
             server: pin.then_some(0),
             load: pin.then_some(1),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 
@@ -121,5 +125,15 @@ impl Cores {
 
     pub(crate) fn enter_load(self) -> io::Result<Option<OnCore>> {
         self.load.map(OnCore::new).transpose()
+    }
+
+    /// Where one of several threads of load goes: from the load's core on, round those there are
+    /// behind it.
+    pub(crate) fn enter_load_of(self, thread: usize) -> io::Result<Option<OnCore>> {
+        let Some(first) = self.load else {
+            return Ok(None);
+        };
+        let cores = self.processors.saturating_sub(first).max(1);
+        OnCore::new(first + thread % cores).map(Some)
     }
 }

@@ -4,10 +4,11 @@
 use std::num::NonZeroU64;
 
 use super::Place;
-use super::contest::{self, Case, Pace};
-use super::load::{Requests, fill};
+use super::contest::{self, CONNECTIONS, Case, Pace};
+use super::load::fill;
 use super::processor_time::Cores;
 use super::report::Setting;
+use super::requests::{Requests, VALUE_BYTES, Workset};
 use super::samples::{FLOOR, OURS, Run};
 use crate::failure::Failure;
 use crate::options::BenchOptions;
@@ -19,21 +20,63 @@ pub(crate) fn run(
     cores: Cores,
     json: Place<'_>,
 ) -> Result<(), Failure> {
-    contest::run(
-        options,
-        setting,
-        cores,
-        ("resp", json),
-        fill,
-        &cases(options),
-        below_saturation,
-    )
+    let set = Workset::of(options.value_bytes);
+    let ready = |address| fill(address, set);
+    if is_usual(options) {
+        let (subject, cases) = (("resp", json), usual_cases(options, set));
+        let more = |run: &Run| below_saturation(run, set);
+        return contest::run(options, setting, cores, subject, set, ready, &cases, more);
+    }
+    // Another run than the page tells of.
+    let (subject, cases) = (("resp-chosen", json), chosen_cases(options, set));
+    contest::run(options, setting, cores, subject, set, ready, &cases, |_| {
+        Vec::new()
+    })
+}
+
+/// Whether nothing was chosen but what [`usual_cases`] has.
+fn is_usual(options: &BenchOptions) -> bool {
+    options.connections.is_empty()
+        && options.pipeline.is_empty()
+        && options.mix.is_none()
+        && options.value_bytes == VALUE_BYTES
+        && options.load_threads == 1
+}
+
+/// Closed loops: every depth with every number of connections.
+fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
+    let operations = match options.mix {
+        Some(mix) => vec![(mix.name(), Requests::mixed(set, mix.gets))],
+        None => vec![
+            ("GET".to_owned(), Requests::get(set)),
+            ("SET".to_owned(), Requests::set(set)),
+        ],
+    };
+    let or = |chosen: &[usize], usual: &[usize]| match chosen {
+        [] => usual.to_vec(),
+        chosen => chosen.to_vec(),
+    };
+    let depths = or(&options.pipeline, &PIPELINES);
+    let mut cases = Vec::new();
+    for connections in or(&options.connections, &[CONNECTIONS]) {
+        for (operation, requests) in &operations {
+            cases.extend(depths.iter().map(|&depth| Case {
+                connections,
+                ..Case::new(
+                    format!("{operation} P={depth}, {connections} clients"),
+                    requests.clone(),
+                    Pace::Pipeline(depth),
+                )
+            }));
+        }
+    }
+    cases
 }
 
 /// Closed loops at every depth, then with many connections, then open loops at the rates asked for.
-fn cases(options: &BenchOptions) -> Vec<Case> {
+fn usual_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
     let mut cases = Vec::new();
-    let operations = [("GET", Requests::get()), ("SET", Requests::set())];
+    let operations = [("GET", Requests::get(set)), ("SET", Requests::set(set))];
     for (operation, requests) in &operations {
         cases.extend(PIPELINES.map(|depth| {
             let name = format!("{operation} P={depth}");
@@ -57,19 +100,19 @@ fn cases(options: &BenchOptions) -> Vec<Case> {
             thousands if thousands.is_multiple_of(1_000) => format!("GET {}k/s", thousands / 1_000),
             rate => format!("GET {rate}/s"),
         };
-        Case::new(name, Requests::get(), Pace::Rate(rate))
+        Case::new(name, Requests::get(set), Pace::Rate(rate))
     }));
     cases
 }
 
 /// For each rival an open loop at 70 % of what it answers one by one.
-fn below_saturation(run: &Run) -> Vec<Case> {
+fn below_saturation(run: &Run, set: Workset) -> Vec<Case> {
     let rivals = run.servers.iter().filter(|s| *s != OURS && *s != FLOOR);
     let cases = rivals.filter_map(|rival| {
         let rate = run.operations_a_second("GET P=1", rival).median * 0.7;
         let name = format!("GET, 70 % of {rival}'s most");
         let rate = NonZeroU64::new(rate as u64)?;
-        Some(Case::new(name, Requests::get(), Pace::Rate(rate)))
+        Some(Case::new(name, Requests::get(set), Pace::Rate(rate)))
     });
     cases.collect()
 }

@@ -16,7 +16,9 @@ pub(crate) struct Run {
     /// Their names and versions.
     pub(crate) rivals: Vec<String>,
     pub(crate) cores: Cores,
+    /// Unless the case's name tells another number.
     pub(crate) connections: usize,
+    pub(crate) load_threads: usize,
     pub(crate) keys: u64,
     pub(crate) value_bytes: usize,
     pub(crate) seconds: f64,

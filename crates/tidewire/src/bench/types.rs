@@ -7,9 +7,10 @@ use std::net::{SocketAddr, TcpStream};
 
 use super::Place;
 use super::contest::{self, Case, Pace};
-use super::load::{KEYS, Requests, check, fill};
+use super::load::{check, fill};
 use super::processor_time::Cores;
 use super::report::Setting;
+use super::requests::{KEYS, Requests, Workset};
 use crate::failure::Failure;
 use crate::options::BenchOptions;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(
         setting,
         cores,
         ("types", json),
+        Workset::default(),
         prepare,
         &cases(),
         |_| Vec::new(),
@@ -115,7 +117,7 @@ fn at_depth(name: &str, requests: Requests) -> Case {
 
 /// Fills every collection with as many elements as there are keys.
 fn prepare(address: SocketAddr) -> io::Result<()> {
-    fill(address)?;
+    fill(address, Workset::default())?;
     let mut stream = TcpStream::connect(address)?;
     let mut all = |reply: &str, request: &dyn Fn(u64) -> String| -> io::Result<()> {
         for first in (0..KEYS).step_by(BATCH) {
