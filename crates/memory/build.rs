@@ -1,5 +1,5 @@
-//! Tells the crate in what steps the allocator's C part is built to hand out blocks: the workspace's
-//! `.cargo/config.toml` asks for the finer ones, unless whoever builds has flags of their own.
+//! Tells the crate in what steps the allocator's C part is built to hand out blocks: the
+//! workspace's `.cargo/config.toml` asks for the finer ones, unless who builds has other flags.
 
 use std::env;
 

@@ -172,9 +172,12 @@ impl Requests {
             let element = resolve(arguments).map_or(0, |command| command.element);
             if let Some(key) = arguments.get(1) {
                 let element = arguments.get(usize::from(element)).filter(|_| element != 0);
-                keys.push((keyspace.prefetch(0, key), key, element));
+                keys.push((keyspace.prefetch(key), key, element));
             }
             rest = &rest[consumed..];
+        }
+        for (hash, ..) in &keys {
+            keyspace.prefetch_group(0, *hash);
         }
         for (hash, ..) in &keys {
             keyspace.prefetch_entry(0, *hash);

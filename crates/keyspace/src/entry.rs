@@ -198,6 +198,14 @@ impl Entry {
             .then(|| unsafe { self.value().cast::<i64>().read_unaligned() })
     }
 
+    /// Changes the integer of an integer entry where it stands.
+    #[inline]
+    pub(crate) fn set_integer(&mut self, integer: i64) {
+        assert!(self.kind() == Kind::Integer);
+        // SAFETY: an integer entry has 8 value bytes, and the entry is borrowed exclusively.
+        unsafe { self.value().cast::<i64>().write_unaligned(integer) }
+    }
+
     /// The value bytes of a string or small collection.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

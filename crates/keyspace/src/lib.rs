@@ -35,7 +35,8 @@
 pub mod commands;
 pub use commands::waiting::{ClientTag, Waiter};
 pub use commands::{
-    Command, Locks, Run, SessionCommand, debug_command, lookup, lookup_full, resolve, resolve_part,
+    Command, Locks, Run, SessionCommand, debug_command, lookup, lookup_full, resolve,
+    resolve_after, resolve_part,
 };
 
 mod keyspace;

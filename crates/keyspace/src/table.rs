@@ -278,21 +278,17 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
-    if one.len() > 16 {
-        return one == other;
-    }
-    match (words(one), words(other)) {
-        (Some(one), Some(other)) => one == other,
+    match one.len() {
+        16..=32 => ends::<16>(one) == ends(other),
+        8..16 => ends::<8>(one) == ends(other),
         _ => one == other,
     }
 }
 
-/// The first and the last eight bytes; they overlap unless there are sixteen.
+/// The first bytes and the last ones; they overlap unless there are twice as many.
 #[inline]
-fn words(key: &[u8]) -> Option<(u64, u64)> {
-    let first = key.first_chunk().copied().map(u64::from_ne_bytes)?;
-    let last = key.last_chunk().copied().map(u64::from_ne_bytes)?;
-    Some((first, last))
+fn ends<const COUNT: usize>(key: &[u8]) -> (Option<&[u8; COUNT]>, Option<&[u8; COUNT]>) {
+    (key.first_chunk(), key.last_chunk())
 }
 
 /// The 16 bits of a hash that an entry keeps in its pointer: directory bits, then fine bits.

@@ -131,9 +131,15 @@ impl<'c, 'k> View<'c, 'k> {
     /// The value of a key that belongs to no mount.
     #[inline]
     fn read_own(&mut self, key: Key<'_>) -> Option<ValueRef<'_>> {
-        let place = self.find_counted(key);
-        let now_ms = self.now_ms;
-        Some(ValueRef::at(self.entry(key, place?), now_ms))
+        let place = self.find(key);
+        if place.is_none() && self.counts_reads {
+            self.count_read(key, false);
+        }
+        let (place, database, now_ms) = (place?, self.database, self.now_ms);
+        let shard = self.locked.shard(shard_of(key.hash));
+        shard.hits += u64::from(self.counts_reads);
+        let entry = shard.databases[database].table.entry(place);
+        Some(ValueRef::at(entry, now_ms))
     }
 
     #[inline]

@@ -180,6 +180,12 @@ impl RequestParser {
         self.limits = limits;
     }
 
+    /// Whether no request has begun: what is given next is the first byte of one.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Start)
+    }
+
     /// Goes on from where it stopped. `input` begins at the first byte of the current request and
     /// holds every byte given before as well as the new ones; they may have moved in memory.
     ///

@@ -378,6 +378,12 @@ impl Command {
         self.flags.split(' ').any(|own| own == flag)
     }
 
+    /// Whether a request that begins with its name means it: it is no subcommand.
+    #[inline]
+    fn has_own_name(&self) -> bool {
+        self.full_name.len() == self.name.len()
+    }
+
     /// Positions of its keys among these arguments, which may be too few.
     pub fn key_positions<'a>(
         &'static self,
@@ -483,6 +489,21 @@ pub fn resolve(arguments: Arguments<'_>) -> Result<&'static Command, String> {
         Some(command) => resolve_part(command, arguments),
         None => Err(unknown_command_text(arguments)),
     }
+}
+
+/// The same of a request that follows one of this command: most often it is the same again.
+#[inline]
+pub fn resolve_after(
+    last: Option<&'static Command>,
+    arguments: Arguments<'_>,
+) -> Result<&'static Command, String> {
+    if let (Some(last), Some(name)) = (last, arguments.get(0))
+        && last.has_own_name()
+        && table::is_named(last, name)
+    {
+        return resolve_part(last, arguments);
+    }
+    resolve(arguments)
 }
 
 /// The same of a request whose first argument means this command, whatever it says.

@@ -483,22 +483,31 @@ pub(super) fn make_bytes(entry: &mut crate::entry::Entry) {
 fn add(call: &mut Call<'_, '_, '_>, amount: i64) -> Result {
     let key = call.key(1);
     let place = call.view.find(key);
-    let old = match place {
-        None => 0,
+    let (old, is_number) = match place {
+        None => (0, false),
         Some(place) => {
             let entry = call.view.entry(key, place);
             match entry.kind() {
-                Kind::Integer => entry.integer().unwrap_or(0),
-                Kind::Bytes => parse_integer(entry.bytes()).ok_or(CommandError::NotInteger)?,
+                Kind::Integer => (entry.integer().unwrap_or(0), true),
+                Kind::Bytes => {
+                    let number = parse_integer(entry.bytes());
+                    (number.ok_or(CommandError::NotInteger)?, false)
+                }
                 _ => return Err(CommandError::WrongType),
             }
         }
     };
     let sum = old.checked_add(amount).ok_or(CommandError::Overflow)?;
-    let value = NewValue::Integer(sum);
     let place = match place {
-        Some(place) => call.view.overwrite(key, place, value, Expiry::Keep),
-        None => call.view.insert(key, value, Expiry::Clear),
+        Some(place) if is_number => {
+            call.view.entry_mut(key, place).set_integer(sum);
+            place
+        }
+        Some(place) => {
+            let value = NewValue::Integer(sum);
+            call.view.overwrite(key, place, value, Expiry::Keep)
+        }
+        None => call.view.insert(key, NewValue::Integer(sum), Expiry::Clear),
     };
     call.view.changed(key, place, Event::IncrBy);
     call.reply.integer(sum);

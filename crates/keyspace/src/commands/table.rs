@@ -1133,7 +1133,7 @@ const fn lay_out() -> [Option<(u8, u8)>; 2048] {
 
 /// Whether this is the command's name, in any case.
 #[inline]
-fn is_named(command: &Command, name: &[u8]) -> bool {
+pub(super) fn is_named(command: &Command, name: &[u8]) -> bool {
     let own = command.name.as_bytes();
     match own.len() == name.len() {
         true if own.len() <= 8 => packed(own) == lower(packed(name)),

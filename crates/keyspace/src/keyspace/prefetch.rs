@@ -1,9 +1,11 @@
 //! What a pipeline's commands will read, fetched for all of them before the first is executed, so
 //! that their cache misses overlap: for each key [`prefetch`](Keyspace::prefetch), then for each
+//! [`prefetch_group`](Keyspace::prefetch_group), then for each
 //! [`prefetch_entry`](Keyspace::prefetch_entry); where a command is about an element of a large
-//! collection, then the same two steps for the element.
+//! collection, then two more such steps for the element.
 
 use super::{Keyspace, shard_of};
+use crate::cache_line;
 use crate::hash;
 use crate::value::Object;
 
@@ -12,18 +14,26 @@ use crate::value::Object;
 pub struct KeyHash(pub(super) u64);
 
 impl Keyspace {
-    /// The first step: where the key's entry is told.
+    /// The first step: the key's shard, whose lock would be waited for.
     #[inline]
-    pub fn prefetch(&self, database: usize, key: &[u8]) -> KeyHash {
+    pub fn prefetch(&self, key: &[u8]) -> KeyHash {
         let hash = hash::of(key);
-        // A shard that somebody works on is warm already.
-        if let Some(shard) = self.shards[shard_of(hash)].try_lock() {
-            shard.databases[database].table.prefetch_group(hash);
-        }
+        let shard = std::ptr::from_ref(&self.shards[shard_of(hash)]).cast::<u8>();
+        cache_line::prefetch(shard);
+        cache_line::prefetch(shard.wrapping_add(cache_line::BYTES));
         KeyHash(hash)
     }
 
-    /// The second step: by now the table's part is here, and tells where the entry is.
+    /// The second step: where the key's entry is told.
+    #[inline]
+    pub fn prefetch_group(&self, database: usize, key: KeyHash) {
+        // A shard that somebody works on is warm already.
+        if let Some(shard) = self.shards[shard_of(key.0)].try_lock() {
+            shard.databases[database].table.prefetch_group(key.0);
+        }
+    }
+
+    /// The third step: by now the table's part is here, and tells where the entry is.
     #[inline]
     pub fn prefetch_entry(&self, database: usize, key: KeyHash) {
         if let Some(shard) = self.shards[shard_of(key.0)].try_lock() {
@@ -31,7 +41,7 @@ impl Keyspace {
         }
     }
 
-    /// The third step: where an element of a large collection is told. `None` if the key holds no
+    /// The fourth step: where an element of a large collection is told. `None` if the key holds no
     /// such thing.
     #[inline]
     pub fn prefetch_element(
@@ -45,7 +55,7 @@ impl Keyspace {
         Some(element)
     }
 
-    /// The fourth step: the element itself.
+    /// The fifth step: the element itself.
     #[inline]
     pub fn prefetch_element_entry(
         &self,
@@ -110,7 +120,8 @@ mod tests {
             ("string", false),
             ("missing", false),
         ] {
-            let hash = keyspace.prefetch(0, key.as_bytes());
+            let hash = keyspace.prefetch(key.as_bytes());
+            keyspace.prefetch_group(0, hash);
             keyspace.prefetch_entry(0, hash);
             for element in ["element:7", "none"] {
                 let key = (hash, key.as_bytes());

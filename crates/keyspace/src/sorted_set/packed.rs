@@ -280,7 +280,14 @@ mod tests {
 
     #[test]
     fn every_score_is_read_as_it_was_written() {
-        let mut scores = vec![0.5, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e-300, f64::MAX];
+        let mut scores = vec![
+            0.5,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e300,
+            -1e-300,
+            f64::MAX,
+        ];
         for bits in 0..64 {
             let power = (bits as f64).exp2();
             scores.extend([power - 1.0, power, power + 1.0, -power, 1.0 - power]);

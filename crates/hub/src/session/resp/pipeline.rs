@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidewire_keyspace::{Command, KeyHash, Keyspace, resolve};
+use tidewire_keyspace::{Command, KeyHash, Keyspace, resolve_after};
 use tidewire_resp::{Arguments, Limits, Progress, ProtocolError, RequestParser};
 
 use crate::renames::Renames;
@@ -73,20 +73,27 @@ impl Pipeline {
     ) -> Gathered {
         self.count = 0;
         let mut start = 0;
+        let mut last = None;
         while self.count < DEPTH {
             let rest = &input[start..];
             if rest.is_empty() {
                 return self.finish(keyspace, database, input, Gathered::Partial(0));
             }
             let request = &mut self.requests[self.count];
-            // The parser of the unfinished request goes on; the slot's own is idle and takes its
+            // The parser of an unfinished request goes on; the slot's own is idle and takes its
             // place.
-            std::mem::swap(&mut request.parser, unfinished);
+            if start == 0 && !unfinished.is_idle() {
+                std::mem::swap(&mut request.parser, unfinished);
+            }
             match request.parser.parse(rest) {
                 Ok(Progress::Complete { consumed }) => {
                     (request.start, request.length) = (start, consumed);
                     let alone = self.count == 0 && rest.len() == consumed;
-                    request.prepare(&self.renames, keyspace, database, rest, alone);
+                    request.prepare(&self.renames, last, keyspace, rest, alone);
+                    last = request
+                        .command
+                        .as_ref()
+                        .and_then(|c| c.as_ref().ok().copied());
                     start += consumed;
                     self.count += 1;
                 }
@@ -121,9 +128,9 @@ impl Pipeline {
         input: &[u8],
         gathered: Gathered,
     ) -> Gathered {
-        for key in self.requests().iter().flat_map(|request| &request.keys) {
-            keyspace.prefetch_entry(database, *key);
-        }
+        let keys = || self.requests().iter().flat_map(|request| &request.keys);
+        keys().for_each(|key| keyspace.prefetch_group(database, *key));
+        keys().for_each(|key| keyspace.prefetch_entry(database, *key));
         // A single request has nothing to overlap with.
         if self.count > 1 {
             self.prefetch_elements(keyspace, database, input);
@@ -180,8 +187,8 @@ impl Request {
     fn prepare(
         &mut self,
         renames: &Option<Arc<Renames>>,
+        last: Option<&'static Command>,
         keyspace: &Keyspace,
-        database: usize,
         input: &[u8],
         alone: bool,
     ) {
@@ -192,7 +199,7 @@ impl Request {
             return;
         }
         let command = match renames {
-            None => resolve(arguments),
+            None => resolve_after(last, arguments),
             Some(renames) => renames.resolve(arguments),
         };
         if let Ok(command) = &command
@@ -201,12 +208,12 @@ impl Request {
             if spec.is_one_key() {
                 // Alone it has nothing to overlap with.
                 if !alone && let Some(key) = arguments.get(usize::from(spec.first)) {
-                    self.keys.push(keyspace.prefetch(database, key));
+                    self.keys.push(keyspace.prefetch(key));
                 }
             } else {
                 let positions = spec.positions(arguments).take(KEYS_AHEAD);
                 let keys = positions.filter_map(|at| arguments.get(at));
-                let hashes = keys.map(|key| keyspace.prefetch(database, key));
+                let hashes = keys.map(|key| keyspace.prefetch(key));
                 self.keys.extend(hashes);
             }
         }
@@ -255,6 +262,22 @@ mod tests {
             Some(&b"b"[..])
         );
         assert_eq!(gathered, Gathered::Partial(0));
+    }
+
+    #[test]
+    fn a_command_that_follows_its_like_is_told_from_others() {
+        let keyspace = Keyspace::new(Options::default());
+        let (mut pipeline, mut unfinished) =
+            (Pipeline::new(None), RequestParser::new(Limits::default()));
+        let input = b"GET a\r\nget a\r\nGET\r\nSET a b\r\nCONFIG GET x\r\nGET a\r\nGETX a\r\n";
+        pipeline.gather(&mut unfinished, &keyspace, 0, input);
+        let expected = ["get", "get", "error", "set", "get", "get", "error"];
+        assert_eq!(names(&pipeline), expected);
+        let full = |at: usize| match &pipeline.requests()[at].command {
+            Some(Ok(command)) => command.full_name,
+            _ => "",
+        };
+        assert_eq!((full(4), full(5)), ("config|get", "get"));
     }
 
     #[test]
