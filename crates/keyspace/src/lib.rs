@@ -48,6 +48,9 @@ pub use keyspace::{
 
 #[allow(unsafe_code, reason = "it is told to a well-kept mutex as its lock")]
 mod lock;
+#[cfg(not(loom))]
+pub use lock::lock_waits;
+
 mod locks;
 pub use locks::{Locked, SHARDS, ShardSet, Suspended};
 

@@ -68,8 +68,19 @@ fn let_go(is_held: &AtomicBool) {
     is_held.store(false, Ordering::Release);
 }
 
+/// How often somebody found a shard held by somebody else and waited, in this process.
+#[cfg(not(loom))]
+pub fn lock_waits() -> u64 {
+    WAITS.load(Ordering::Relaxed)
+}
+
+#[cfg(not(loom))]
+static WAITS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 #[cold]
 fn wait(is_held: &AtomicBool) {
+    #[cfg(not(loom))]
+    WAITS.fetch_add(1, Ordering::Relaxed);
     let mut attempt = 0;
     loop {
         pause(attempt);
