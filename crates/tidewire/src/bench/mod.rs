@@ -21,6 +21,7 @@ mod plant;
 mod plot;
 mod processor_time;
 mod publish;
+mod publish_floor;
 mod reconnect;
 mod report;
 mod requests;

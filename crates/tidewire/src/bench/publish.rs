@@ -1,4 +1,5 @@
-//! PUBLISH to 100 subscribers: our server and rivals in turn; the figure is a delivered message's.
+//! PUBLISH to 100 subscribers: our server, rivals and the floor in turn; the figure is a delivered
+//! message's.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::processor_time::{Cores, ProcessorClock};
+use super::publish_floor::{self, Script};
 use super::report::{Setting, Spread, Table, write_run};
-use super::samples::OURS;
+use super::samples::{FLOOR, OURS};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
 use super::{Place, failed};
 use crate::failure::Failure;
@@ -42,7 +44,8 @@ struct Server {
     name: String,
     address: SocketAddr,
     clock: ProcessorClock,
-    _process: ServerProcess,
+    /// The floor is a thread of ours.
+    _process: Option<ServerProcess>,
 }
 
 /// Measures, prints, and keeps the raw run.
@@ -93,7 +96,7 @@ fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
         name: OURS.to_owned(),
         address: addresses.resp,
         clock: hub.clock(),
-        _process: hub,
+        _process: Some(hub),
     }];
     for rival in rivals {
         let [address] = free_addresses()?;
@@ -102,10 +105,35 @@ fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
             name: rival.name.clone(),
             address,
             clock: process.clock(),
-            _process: process,
+            _process: Some(process),
         });
     }
+    let (address, clock) = publish_floor::start(script(), cores)?;
+    servers.push(Server {
+        name: FLOOR.to_owned(),
+        address,
+        clock,
+        _process: None,
+    });
     Ok(servers)
+}
+
+fn script() -> Script {
+    let (mut subscribe, mut request) = (Vec::new(), Vec::new());
+    tidewire_resp::write_request(&mut subscribe, &["SUBSCRIBE", CHANNEL]);
+    tidewire_resp::write_request(&mut request, &["PUBLISH", CHANNEL, PAYLOAD]);
+    let (name_bytes, payload_bytes) = (CHANNEL.len(), PAYLOAD.len());
+    let confirmation = format!("*3\r\n$9\r\nsubscribe\r\n${name_bytes}\r\n{CHANNEL}\r\n:1\r\n");
+    let message = format!(
+        "*3\r\n$7\r\nmessage\r\n${name_bytes}\r\n{CHANNEL}\r\n${payload_bytes}\r\n{PAYLOAD}\r\n"
+    );
+    Script {
+        subscribe,
+        confirmation: confirmation.into_bytes(),
+        request,
+        answer: format!(":{SUBSCRIBERS}\r\n").into_bytes(),
+        message: message.into_bytes(),
+    }
 }
 
 fn table(run: &Run, rivals: &[Rival]) -> Table {
@@ -126,6 +154,7 @@ fn table(run: &Run, rivals: &[Rival]) -> Table {
             own.into_iter().map(figure).collect::<Vec<f64>>()
         };
         let names = std::iter::once(OURS).chain(rivals.iter().map(|r| r.name.as_str()));
+        let names = names.chain([FLOOR]);
         for name in names {
             let cost: fn(&Sample) -> f64 = |sample| sample.processor_ns_an_operation;
             let ratios = figures(OURS, cost).into_iter().zip(figures(name, cost));
@@ -152,35 +181,24 @@ fn measure(
     duration: Duration,
 ) -> io::Result<Sample> {
     let mut publisher = connect(server.address)?;
-    let mut request = Vec::new();
-    for _ in 0..at_once {
-        tidewire_resp::write_request(&mut request, &["PUBLISH", CHANNEL, PAYLOAD]);
-    }
-    let answer = format!(":{SUBSCRIBERS}\r\n").repeat(at_once);
-    let message = format!(
-        "*3\r\n$7\r\nmessage\r\n${}\r\n{CHANNEL}\r\n${}\r\n{PAYLOAD}\r\n",
-        CHANNEL.len(),
-        PAYLOAD.len()
+    let script = script();
+    let (request, answer) = (
+        script.request.repeat(at_once),
+        script.answer.repeat(at_once),
     );
-    let messages = message.repeat(at_once);
+    let messages = script.message.repeat(at_once);
     let mut subscribers = Vec::with_capacity(SUBSCRIBERS);
     for _ in 0..SUBSCRIBERS {
         let mut subscriber = connect(server.address)?;
-        let mut subscribe = Vec::new();
-        tidewire_resp::write_request(&mut subscribe, &["SUBSCRIBE", CHANNEL]);
-        subscriber.write_all(&subscribe)?;
-        let confirmed = format!(
-            "*3\r\n$9\r\nsubscribe\r\n${}\r\n{CHANNEL}\r\n:1\r\n",
-            CHANNEL.len()
-        );
-        expect(&mut subscriber, confirmed.as_bytes())?;
+        subscriber.write_all(&script.subscribe)?;
+        expect(&mut subscriber, &script.confirmation)?;
         subscribers.push(subscriber);
     }
     let mut publish = |deliveries: &mut u64| -> io::Result<()> {
         publisher.write_all(&request)?;
-        expect(&mut publisher, answer.as_bytes())?;
+        expect(&mut publisher, &answer)?;
         for subscriber in &mut subscribers {
-            expect(subscriber, messages.as_bytes())?;
+            expect(subscriber, &messages)?;
         }
         *deliveries += (at_once * SUBSCRIBERS) as u64;
         Ok(())
