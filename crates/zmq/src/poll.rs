@@ -99,17 +99,21 @@ fn sleep(items: &mut [PollItem<'_>], wait: Wait) -> Result<(), Error> {
     let cores: Vec<_> = items
         .iter()
         .filter_map(|item| match item.target {
-            PollTarget::Socket(socket) => Some((Arc::clone(socket.core()), item.events.readable)),
+            PollTarget::Socket(socket) => Some((Arc::clone(socket.core()), item.events)),
             PollTarget::Descriptor(_) => None,
         })
         .collect();
     let mut is_waiting = Vec::with_capacity(cores.len());
     let mut has_news = false;
-    for (core, wants_messages) in &cores {
+    for (core, wanted) in &cores {
         let mut state = core.lock();
         core.begin_wait(&mut state);
         is_waiting.push(core);
-        let has_some = state.scan_pipes() && *wants_messages;
+        state.scan_pipes();
+        // The background thread may have been faster: since the last look it has taken in what
+        // nobody would be woken for any more.
+        let has_some =
+            wanted.readable && state.can_receive() || wanted.writable && state.can_send();
         has_news |= has_some || core.signal.is_raised() || core.context.is_terminated();
     }
     let result = match has_news {
@@ -151,4 +155,39 @@ fn poll_descriptors(items: &mut [PollItem<'_>], timeout: Option<&Timespec>) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, SendFlags, SocketType};
+
+    /// Between the look and the sleep the background thread may take in what there is.
+    #[test]
+    fn what_was_taken_in_for_a_poller_before_it_sleeps_is_not_slept_over() {
+        let context = Context::new();
+        let [pull, push] = [SocketType::Pull, SocketType::Push].map(|kind| {
+            let socket = context.socket(kind).unwrap();
+            socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            socket
+        });
+        pull.bind("tcp://127.0.0.1:*").unwrap();
+        push.connect(&pull.last_endpoint().unwrap()).unwrap();
+        let mut items = [PollItem::readable(&pull)];
+        assert_eq!(look(&mut items), Ok(0));
+        push.send_bytes(b"news", SendFlags::default()).unwrap();
+        while !pull.core().lock().can_receive() {
+            pull.core().look_after();
+            std::thread::yield_now();
+        }
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sleep(&mut items, Wait::for_ms(30_000)).unwrap();
+                let _ = done.send(());
+            });
+            let patience = std::time::Duration::from_secs(10);
+            assert!(is_done.recv_timeout(patience).is_ok(), "it sleeps");
+        });
+    }
 }
