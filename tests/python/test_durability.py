@@ -304,3 +304,27 @@ def test_which_keys_are_used_is_known_after_a_restart(start_hub, folder):
         assert 195 <= hub.redis().execute_command("OBJECT", ask, "key") <= 260
         hub.redis().flushall()
         hub.stop()
+
+
+def test_the_file_of_functions_alone_can_be_had(start_hub):
+    hub = start_hub()
+    client = hub.redis()
+    client.set("secret-key", 1)
+    client.function_load("#!lua name=tides\nredis.register_function('f', function() return 7 end)")
+    files = []
+    for filters in ([], [("rdb-filter-only", "functions")]):
+        asking = RespSocket(hub.resp())
+        for option, value in [("capa", "eof"), ("rdb-only", 1), *filters]:
+            assert asking.call("REPLCONF", option, value) == b"OK"
+        asking.socket.sendall(b"SYNC\r\n")
+        client.set("later", 1)
+        # Nothing of the stream comes behind it: the connection ends.
+        received = asking.socket.makefile("rb").read()
+        length, file = received.split(b"\r\n", 1)
+        assert length == b"$%d" % len(file)
+        files.append(file)
+    whole, functions = files
+    assert b"secret-key" in whole and b"tides" in whole
+    assert b"secret-key" not in functions and b"tides" in functions
+    with pytest.raises(Exception, match="Unsupported rdb-filter-only option: keys"):
+        RespSocket(hub.resp()).call("REPLCONF", "rdb-filter-only", "keys")

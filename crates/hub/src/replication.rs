@@ -15,7 +15,7 @@ mod waits;
 use file::FileMaker;
 pub(crate) use lane::LaneReplicas;
 pub(crate) use master::{LinkState, Master, parse_port};
-pub(crate) use replica::{Phase, Replica};
+pub(crate) use replica::{Phase, Replica, WantedOfFile};
 use waits::Wait;
 pub(crate) use waits::{NO_FILE, Wanted};
 

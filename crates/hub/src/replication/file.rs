@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidewire_keyspace::{Audience, SnapshotOptions};
+use tidewire_keyspace::{Audience, Keyspace, Options, SnapshotOptions};
 use tracing::{info, warn};
 
 use super::{Replica, log_of, new_id};
@@ -27,20 +27,30 @@ impl FileMaker {
 
     fn run(&self) {
         let (hub, replica) = (&self.hub, &self.replica);
+        // Without keys it is a file of a keyspace that has none.
+        let none = replica
+            .wanted
+            .without_keys
+            .then(|| Keyspace::new(Options::default()));
+        let keyspace = none.as_ref().unwrap_or(&hub.keyspace);
         let (mut snapshot, offset) = loop {
             if replica.has_left() {
                 return;
             }
             let libraries = hub.scripting.libraries.current();
+            let codes = libraries.libraries().map(|one| one.code.to_vec());
             let options = SnapshotOptions {
                 compresses: true,
                 checks: true,
                 aux: Vec::new(),
-                libraries: libraries.libraries().map(|one| one.code.to_vec()).collect(),
+                libraries: match replica.wanted.without_libraries {
+                    true => Vec::new(),
+                    false => codes.collect(),
+                },
                 usage: hub.parameters.told_usage(),
                 now_ms: unix_ms(),
             };
-            let begun = hub.keyspace.begin_snapshot(options, || {
+            let begun = keyspace.begin_snapshot(options, || {
                 let propagation = hub.keyspace.propagation();
                 if !log_of(hub).is_open() {
                     propagation.open(Audience::Replicas);
@@ -60,7 +70,7 @@ impl FileMaker {
             let id = hub.replication.id();
             self.send(format!("+FULLRESYNC {id} {offset}\r\n").into_bytes());
         }
-        if replica.takes_mark {
+        if replica.wanted.takes_mark {
             let mark = new_id();
             self.send(format!("$EOF:{mark}\r\n").into_bytes());
             let mut goes_on = true;

@@ -173,10 +173,15 @@ impl Served {
         if is_last {
             let now_ms = (context.unix_ns() / 1_000_000) as i64;
             self.replica.heard_of(now_ms);
-            self.replica.set_phase(match self.replica.takes_mark {
-                true => Phase::Loaded,
-                false => Phase::Online,
-            });
+            let wanted = &self.replica.wanted;
+            self.replica
+                .set_phase(match wanted.takes_mark || wanted.is_all {
+                    true => Phase::Loaded,
+                    false => Phase::Online,
+                });
+            if wanted.is_all {
+                context.close_after_flush(self.connection, CloseReason::Requested);
+            }
         }
         is_sent || is_last
     }

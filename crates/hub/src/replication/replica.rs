@@ -18,8 +18,7 @@ pub(crate) struct Replica {
     pub(crate) port: u16,
     /// It came with PSYNC, and acknowledges what it has.
     pub(crate) acknowledges: bool,
-    /// It finds the end of the file by a mark, and wants nothing behind it until it has said so.
-    pub(crate) takes_mark: bool,
+    pub(crate) wanted: WantedOfFile,
     phase: AtomicU8,
     /// Offset of the next byte of the stream that it is to get.
     sent: AtomicU64,
@@ -34,6 +33,17 @@ pub(crate) struct Replica {
     has_left: AtomicBool,
     /// See [`out_bytes`](Self::out_bytes); of its connection.
     out_bytes: AtomicU64,
+}
+
+/// What a replica wants of its file, as REPLCONF has said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WantedOfFile {
+    /// It finds the end of the file by a mark, and wants nothing behind it until it has said so.
+    pub(crate) takes_mark: bool,
+    /// Nothing at all behind it.
+    pub(crate) is_all: bool,
+    pub(crate) without_keys: bool,
+    pub(crate) without_libraries: bool,
 }
 
 /// What a replica is doing.
@@ -64,7 +74,7 @@ impl Replica {
         address: String,
         port: u16,
         acknowledges: bool,
-        takes_mark: bool,
+        wanted: WantedOfFile,
         now_ms: i64,
     ) -> Self {
         Replica {
@@ -72,7 +82,7 @@ impl Replica {
             address,
             port,
             acknowledges,
-            takes_mark,
+            wanted,
             phase: AtomicU8::new(Phase::Waiting as u8),
             sent: AtomicU64::new(0),
             acked: AtomicU64::new(0),

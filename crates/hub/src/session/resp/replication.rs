@@ -11,14 +11,14 @@ use super::declared::may_be_stale;
 use super::transaction::TOO_FEW_REPLICAS;
 use super::{Call, RespSession, State};
 use crate::hub::Hub;
-use crate::replication::{LinkState, Master, Phase, Replica, log_of, parse_port};
+use crate::replication::{LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_port};
 
 /// What a client has said of itself before it asks to be a replica, and the replica it is then.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSession {
     port: u16,
     address: Option<String>,
-    takes_mark: bool,
+    wanted: WantedOfFile,
     knows_histories: bool,
     replica: Option<Arc<Replica>>,
 }
@@ -105,13 +105,14 @@ impl State {
             host.trim_matches(['[', ']']).to_owned()
         });
         let now_ms = call.now_ms();
-        let takes_mark = acknowledges && own.takes_mark;
+        let mut wanted = own.wanted;
+        wanted.takes_mark &= acknowledges;
         let replica = Replica::new(
             self.client.clone(),
             address,
             own.port,
             acknowledges,
-            takes_mark,
+            wanted,
             now_ms,
         );
         let replica = Arc::new(replica);
@@ -163,13 +164,36 @@ impl State {
                     return self.refuse(call, &text);
                 }
                 b"capa" => {
-                    own.takes_mark |= value.eq_ignore_ascii_case(b"eof");
+                    own.wanted.takes_mark |= value.eq_ignore_ascii_case(b"eof");
                     own.knows_histories |= value.eq_ignore_ascii_case(b"psync2");
                 }
                 b"ack" => return self.acknowledge(call, value),
                 b"getack" => return,
                 b"version" => {}
-                b"rdb-only" | b"rdb-filter-only" | b"rdb-channel" if value == b"0" => {}
+                b"rdb-only" => match parse_integer(value) {
+                    Some(flag @ 0..=1) => own.wanted.is_all = flag == 1,
+                    Some(_) => {
+                        return self.refuse(
+                            call,
+                            "ERR value is out of range, value must between 0 and 1",
+                        );
+                    }
+                    None => return self.refuse(call, NOT_INTEGER),
+                },
+                b"rdb-filter-only" => {
+                    own.wanted.without_keys = true;
+                    own.wanted.without_libraries = true;
+                    let words = value.split(u8::is_ascii_whitespace);
+                    for word in words.filter(|word| !word.is_empty()) {
+                        if !word.eq_ignore_ascii_case(b"functions") {
+                            let word = String::from_utf8_lossy(word);
+                            let text = format!("ERR Unsupported rdb-filter-only option: {word}");
+                            return self.refuse(call, &text);
+                        }
+                        own.wanted.without_libraries = false;
+                    }
+                }
+                b"rdb-channel" if value == b"0" => {}
                 _ => {
                     let option = String::from_utf8_lossy(option).into_owned();
                     let text = format!("ERR Unrecognized REPLCONF option: {option}");
