@@ -38,6 +38,8 @@ pub(crate) struct Replication {
     id: Mutex<String>,
     /// The server that this one follows, if it does.
     master: Mutex<Option<Arc<Master>>>,
+    /// Held by whoever changes keys as a master says.
+    applying: Mutex<()>,
     replicas: Mutex<Vec<Arc<Replica>>>,
     /// Those that CLIENT KILL has ended, until their lanes have ended the connections.
     leaving: Mutex<Vec<Arc<Replica>>>,
@@ -79,6 +81,7 @@ impl Replication {
         Replication {
             id: Mutex::new(new_id()),
             master: Mutex::default(),
+            applying: Mutex::default(),
             replicas: Mutex::default(),
             leaving: Mutex::default(),
             count: AtomicUsize::new(0),

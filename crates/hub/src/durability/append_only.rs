@@ -24,6 +24,8 @@ use crate::hub::{Hub, unix_ms};
 #[derive(Debug, Default)]
 pub(crate) struct AppendOnly {
     is_on: AtomicBool,
+    /// Held while it is turned on or off: a lane, and who follows a master, may want to at once.
+    pub(super) turning: Mutex<()>,
     /// `appendfsync`, one of the constants below.
     policy: AtomicU8,
     /// `aof-timestamp-enabled`: the time is noted between commands.
@@ -464,6 +466,7 @@ impl Durability {
 impl Durability {
     /// Ends the append-only file for a while: the keys are about to be replaced, which is not told.
     pub(crate) fn suspend_log(&self, hub: &Hub) {
+        let _turning = self.log.turning.lock();
         if self.log.is_on() {
             self.log.is_suspended.store(true, Ordering::Release);
             self.stop_log(hub);
@@ -472,6 +475,7 @@ impl Durability {
 
     /// Begins it anew after [`suspend_log`](Self::suspend_log), with a base of what is there now.
     pub(crate) fn resume_log(&self, hub: &Hub) {
+        let _turning = self.log.turning.lock();
         let was_suspended = self.log.is_suspended.swap(false, Ordering::AcqRel);
         if !was_suspended || !super::is_yes(hub, "appendonly") || self.log.is_on() {
             return;

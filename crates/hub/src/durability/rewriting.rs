@@ -175,14 +175,16 @@ impl Durability {
 
     /// Gives up a job, and waits until it has ended.
     pub(super) fn cancel(&self, job: Job) {
-        let jobs = &self.saving.jobs;
-        jobs.lock().scheduled.retain(|&other| other != job);
-        while jobs
-            .lock()
-            .running
-            .is_some_and(|(running, _)| running == job)
-        {
-            self.saving.is_cancelled.store(true, Ordering::Release);
+        let saving = &self.saving;
+        saving.jobs.lock().scheduled.retain(|&other| other != job);
+        let is_running = || {
+            let jobs = saving.jobs.lock();
+            let is_running = jobs.running.is_some_and(|(running, _)| running == job);
+            // With the lock, so that it is this job that hears it, and not the next one.
+            saving.is_cancelled.fetch_or(is_running, Ordering::AcqRel);
+            is_running
+        };
+        while is_running() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }

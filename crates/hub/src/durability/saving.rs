@@ -181,10 +181,10 @@ impl Durability {
                     Job::Snapshot => own.save_in_background(&hub, flushes),
                     Job::Rewrite => own.rewrite(&hub),
                 }
-                own.saving.is_cancelled.store(false, Ordering::Release);
                 let is_complete = own.log.files.lock().is_complete;
                 let mut jobs = own.saving.jobs.lock();
                 jobs.running = None;
+                own.saving.is_cancelled.store(false, Ordering::Release);
                 if job == Job::Rewrite && is_complete {
                     own.log.set_beginning(false);
                 }

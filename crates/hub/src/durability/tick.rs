@@ -58,6 +58,7 @@ impl Durability {
         self.look_at_failure(hub);
         self.flushes_seen
             .store(hub.keyspace.flushes(), Ordering::Release);
+        let _turning = self.log.turning.lock();
         if self.is_loading() || self.is_log_suspended() {
             return Ok(());
         }
@@ -113,6 +114,7 @@ impl Durability {
     pub fn finish(&self, hub: &Hub) -> Result<(), String> {
         self.cancel(Job::Rewrite);
         self.cancel(Job::Snapshot);
+        let _turning = self.log.turning.lock();
         self.stop_log(hub);
         if self.is_loading() {
             return Ok(());

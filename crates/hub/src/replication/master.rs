@@ -135,7 +135,10 @@ impl Master {
                     std::thread::sleep(RETRY_AFTER);
                 }
             }
-            hub.durability.resume_log(&hub);
+            let _applying = hub.replication.applying.lock();
+            if hub.replication.master().is_none() {
+                hub.durability.resume_log(&hub);
+            }
         };
         let thread = std::thread::Builder::new().name("master".into());
         if let Err(error) = thread.spawn(run) {
@@ -178,6 +181,12 @@ impl Link<'_> {
         let request = ["PSYNC", &history, &next.to_string()];
         let answer = self.ask(&mut socket, &request)?;
         let words: Vec<&str> = answer.split(' ').collect();
+        // The link to the master before may still be at its last commands.
+        let hub = self.hub;
+        let _applying = hub.replication.applying.lock();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         match words.as_slice() {
             ["+CONTINUE"] => {}
             ["+CONTINUE", history] => self.history = Some((*history).to_owned()),
