@@ -1,14 +1,11 @@
 //! The floor: a server that parses nothing and answers `+OK` to so many bytes.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
-use rustix::event::epoll::{self, EventData};
-use rustix::fd::OwnedFd;
-
+use super::floor::{self, BUFFER_BYTES, Client, Floor, RequestCount};
 use super::processor_time::{Cores, ProcessorClock};
 
 /// A running echo server; its thread ends with the program.
@@ -25,20 +22,12 @@ impl EchoServer {
     /// # Errors
     /// Those of the system.
     pub(crate) fn start(cores: Cores) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
         let request_bytes = Arc::new(AtomicUsize::new(1));
-        let (told, heard) = mpsc::channel();
-        let length = request_bytes.clone();
-        std::thread::spawn(move || {
-            let pinned = cores.enter_server();
-            let _ = told.send(ProcessorClock::of_this_thread());
-            let result = pinned.and_then(|_core| serve(&listener, &length));
-            if let Err(error) = result {
-                tracing::error!(%error, "the echo server has ended");
-            }
-        });
-        let clock = heard.recv().map_err(io::Error::other)?;
+        let echo = Echo {
+            request_bytes: request_bytes.clone(),
+            replies: REPLY.repeat(BUFFER_BYTES),
+        };
+        let (address, clock) = floor::start(echo, cores)?;
         Ok(Self {
             address,
             clock,
@@ -52,74 +41,35 @@ impl EchoServer {
     }
 }
 
-struct Client {
-    stream: TcpStream,
-    request_bytes: usize,
-    /// Bytes received of a request that is not whole.
-    partial_bytes: usize,
+struct Echo {
+    request_bytes: Arc<AtomicUsize>,
+    /// As many as what is received at once can ask for.
+    replies: Vec<u8>,
 }
 
-fn serve(listener: &TcpListener, request_bytes: &AtomicUsize) -> io::Result<()> {
-    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    watch(&poll, listener, LISTENER)?;
-    let mut clients: Vec<Option<Client>> = Vec::new();
-    let mut input = vec![0; BUFFER_BYTES];
-    let replies = b"+OK\r\n".repeat(BUFFER_BYTES);
-    let mut events = Vec::with_capacity(1_024);
-    loop {
-        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for event in events.drain(..) {
-            let number = event.data.u64();
-            if number == LISTENER {
-                let (stream, _) = listener.accept()?;
-                stream.set_nodelay(true)?;
-                let free = clients.iter().position(Option::is_none);
-                let index = free.unwrap_or(clients.len());
-                watch(&poll, &stream, index as u64)?;
-                let client = Some(Client {
-                    stream,
-                    request_bytes: request_bytes.load(Ordering::SeqCst),
-                    partial_bytes: 0,
-                });
-                match free {
-                    Some(index) => clients[index] = client,
-                    None => clients.push(client),
-                }
-            } else if let Some(place) = clients.get_mut(number as usize)
-                && place
-                    .as_mut()
-                    .is_some_and(|client| client.answer(&mut input, &replies).is_err())
-            {
-                *place = None;
-            }
-        }
+impl Floor for Echo {
+    type State = RequestCount;
+
+    fn greet(&self) -> RequestCount {
+        RequestCount::new(self.request_bytes.load(Ordering::SeqCst))
+    }
+
+    fn receive(
+        &self,
+        clients: &mut [Option<Client<RequestCount>>],
+        index: usize,
+        input: &[u8],
+    ) -> io::Result<()> {
+        let Some(client) = &mut clients[index] else {
+            return Ok(());
+        };
+        let requests = client.state.add(input.len());
+        let replies = &self.replies[..requests * REPLY.len()];
+        client.stream.write_all(replies)
     }
 }
 
-impl Client {
-    fn answer(&mut self, input: &mut [u8], replies: &[u8]) -> io::Result<()> {
-        let count = self.stream.read(input)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let bytes = self.partial_bytes + count;
-        self.partial_bytes = bytes % self.request_bytes;
-        let requests = bytes / self.request_bytes;
-        self.stream.write_all(&replies[..requests * REPLY_BYTES])
-    }
-}
-
-fn watch(poll: &OwnedFd, source: impl rustix::fd::AsFd, number: u64) -> io::Result<()> {
-    let data = EventData::new_u64(number);
-    Ok(epoll::add(poll, source, data, epoll::EventFlags::IN)?)
-}
-
-const LISTENER: u64 = u64::MAX;
-const BUFFER_BYTES: usize = 64 << 10;
-const REPLY_BYTES: usize = 5;
+const REPLY: &[u8] = b"+OK\r\n";
 
 #[cfg(test)]
 mod tests {

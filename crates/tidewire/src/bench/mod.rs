@@ -8,6 +8,7 @@ mod eviction;
 mod expiry;
 mod fanout;
 mod feed;
+mod floor;
 mod itch;
 mod load;
 mod load_threads;

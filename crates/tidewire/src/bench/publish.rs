@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::floor;
 use super::processor_time::{Cores, ProcessorClock};
-use super::publish_floor::{self, Script};
+use super::publish_floor::Script;
 use super::report::{Setting, Spread, Table, write_run};
 use super::samples::{FLOOR, OURS};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
@@ -108,7 +109,7 @@ fn start(rivals: &[Rival], cores: Cores) -> io::Result<Vec<Server>> {
             _process: Some(process),
         });
     }
-    let (address, clock) = publish_floor::start(script(), cores)?;
+    let (address, clock) = floor::start(script(), cores)?;
     servers.push(Server {
         name: FLOOR.to_owned(),
         address,
