@@ -177,6 +177,16 @@ def test_a_recording_that_is_cut_or_none_is_named(hub, start, day, tmp_path):
     assert program.wait(60) == 1 and "recording.pcap: " in program.stderr
 
 
+def test_a_recording_of_a_link_that_is_not_read_says_so(day, start, tmp_path):
+    path = tmp_path / "recording.pcap"
+    recorded = bytearray(itch_file.pcap(recording(day[1][:100])))
+    recorded[20:24] = (105).to_bytes(4, "little")
+    path.write_bytes(recorded)
+    program = start("itch", "inspect", path)
+    program.wait(60)
+    assert "are of link type 105, which is not read" in program.stdout + program.stderr
+
+
 def test_a_day_compressed_with_gzip_is_read_as_it_is_published(start, day, tmp_path):
     plain = start("itch", "inspect", day[0])
     assert plain.wait(60) == 0

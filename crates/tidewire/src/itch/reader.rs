@@ -82,6 +82,9 @@ struct Account {
     others: u64,
     cut: u64,
     fragments: u64,
+    /// Frames that begin in a way that is not known, and the way of the last of them.
+    unknown_links: u64,
+    unknown_link: u32,
     counters: mold::Counters,
     sessions: u64,
 }
@@ -131,10 +134,12 @@ impl Reader {
             others,
             cut,
             fragments,
+            unknown_links,
+            unknown_link,
             counters,
             sessions,
         } = &self.account;
-        vec![
+        let mut lines = vec![
             format!(
                 "frames     {}; not used: {} of other protocols, {cut} cut, {fragments} fragments",
                 grouped(*frames),
@@ -146,7 +151,15 @@ impl Reader {
                 grouped(counters.lost),
                 grouped(counters.gaps)
             ),
-        ]
+        ];
+        if *unknown_links > 0 {
+            lines.push(format!(
+                "links      {} frames are of link type {unknown_link}, which is not read: Ethernet, \
+                 raw IP, loopback and Linux's \"any\" interface are",
+                grouped(*unknown_links)
+            ));
+        }
+        lines
     }
 
     fn read_messages(
@@ -227,6 +240,10 @@ impl Reader {
                             self.account.others += u64::from(!is_mold);
                         }
                         Err(NotUdp::Fragment) => self.account.fragments += 1,
+                        Err(NotUdp::UnknownLink(link)) => {
+                            self.account.unknown_links += 1;
+                            self.account.unknown_link = link.0;
+                        }
                         Err(_) => self.account.others += 1,
                     }
                     used
