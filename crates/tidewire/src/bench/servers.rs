@@ -109,6 +109,8 @@ impl ServerProcess {
         command
             .current_dir(std::env::temp_dir())
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            // Not what another server has left in that folder.
+            .args(["--dbfilename", "tidewire-bench-has-none.rdb"])
             .arg("--port")
             .arg(address.port().to_string());
         let server = Self::start(command, cores.enter_server()?)?;
