@@ -390,7 +390,7 @@ def is_over(session):
     return any(record.code == 3 for record in session.of(dbn.SystemMsg))
 
 
-def test_start_reaches_back_into_the_recording(tmp_path):
+def test_start_reaches_back_into_the_recording(request, tmp_path):
     """Further than the journal does, and before the hub's own start; each message once."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -398,6 +398,7 @@ def test_start_reaches_back_into_the_recording(tmp_path):
     config.write_text("[limits]\njournal-messages = 1024\n")
     options = ["--config", str(config), "--record", str(tmp_path / "stream.rec")]
     first = Hub(tmp_path / "one", *options)
+    request.addfinalizer(first.end)
     eventually(lambda: first.info()["feed_next_sequence"] > 8 * 1024, "more than the journal keeps")
     live = Session(first).subscribe("mbp-1", start=0).start()
     eventually(lambda: is_over(live), "the replay's end")
@@ -416,6 +417,7 @@ def test_start_reaches_back_into_the_recording(tmp_path):
     # Another run, whose numbers of symbols are its own.
     restart_ns = time.time_ns()
     second = Hub(tmp_path / "two", *options)
+    request.addfinalizer(second.end)
     again = Session(second).subscribe("trades", start=half).start()
     eventually(lambda: is_over(again), "the replay's end")
     eventually(lambda: trades_of(again)[-1].ts_event > restart_ns, "trades of the second run")
@@ -430,4 +432,3 @@ def test_start_reaches_back_into_the_recording(tmp_path):
     assert known <= set(told) and len(told) == len(set(told))
     times = [one.ts_event for one in trades]
     assert times == sorted(times)
-    second.end()
