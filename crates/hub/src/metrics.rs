@@ -407,7 +407,7 @@ fn feed(hub: &Hub, page: &mut Page) {
     let latency = hub.latency.statistics();
     page.begin(
         "feed_latency_seconds",
-        "gauge",
+        "summary",
         "Source time to last value, lately, by quantile.",
     );
     for (quantile, ns) in [
@@ -418,6 +418,9 @@ fn feed(hub: &Hub, page: &mut Page) {
         let seconds = ns as f64 / 1e9;
         page.value("feed_latency_seconds", &[("quantile", quantile)], seconds);
     }
+    let sum_ns = latency.mean_ns as f64 * latency.count as f64;
+    page.value("feed_latency_seconds_sum", &[], sum_ns / 1e9);
+    page.value("feed_latency_seconds_count", &[], latency.count);
 }
 
 /// A label's value as the format wants it.
