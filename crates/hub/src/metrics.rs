@@ -33,7 +33,7 @@ pub fn metrics(hub: &Hub) -> String {
 struct Page(String);
 
 impl Page {
-    /// Begins a metric: `kind` is counter, gauge or histogram.
+    /// Begins a metric: `kind` is counter, gauge, histogram or summary.
     fn begin(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(
             self.0,
@@ -462,7 +462,8 @@ mod tests {
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').unwrap();
-                assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+                let kinds = ["counter", "gauge", "histogram", "summary"];
+                assert!(kinds.contains(&kind), "{line}");
                 assert!(begun.insert(name.to_owned()), "{name} is begun twice");
             } else if !line.starts_with("# HELP ") {
                 let (series, value) = line.rsplit_once(' ').unwrap();
