@@ -909,19 +909,8 @@ fn a_large_snapshot_survives_loss_and_overtaking() {
         // Everything is defined and moving before the client comes.
         pair.connections[0].reconnect_at_ns = Some(200 * TICK_NS);
         for _ in 0..3_000 {
-            let symbol = pair.market.board.definitions.len() as u32;
-            let message = Message::Definition(Definition {
-                symbol,
-                source: 1,
-                source_time_ns: 1,
-                open: 5,
-                price_tick: 1,
-                lot_size: 1,
-                currency: [0; 4],
-                name: Name::new(&format!("S{symbol}")).unwrap(),
-            });
-            let sequence = pair.journal.append(&message);
-            pair.market.note(sequence, message);
+            let symbol = pair.market.board.definitions.len();
+            pair.market.define(&mut pair.journal, &format!("S{symbol}"));
         }
         pair.run();
         pair.check_accounts();
