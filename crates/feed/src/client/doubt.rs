@@ -32,15 +32,13 @@ impl Client {
         if self.doubt.is_none() && self.assemblies.is_empty() {
             self.watched.fill(0);
         }
-        let known = self.doubt.unwrap_or(Doubt {
-            since,
-            until,
-            next_request_ns: ask_ns,
-            attempts: 0,
-        });
+        let (known_since, known_until) = match &self.doubt {
+            Some(known) => (known.since, known.until),
+            None => (since, until),
+        };
         self.doubt = Some(Doubt {
-            since: known.since.min(since),
-            until: known.until.max(until),
+            since: known_since.min(since),
+            until: known_until.max(until),
             next_request_ns: ask_ns,
             attempts: 0,
         });

@@ -397,11 +397,8 @@ impl Stream {
 
     /// A replay has come to this sequence.
     fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
-        let was_complete = self.is_complete;
         self.cursor = next;
-        if !was_complete {
-            self.complete(unix_ns, out);
-        }
+        self.complete(unix_ns, out);
     }
 
     /// Says where the replay has ended, once it has.
