@@ -216,8 +216,8 @@ impl Batch<'_> {
     }
 
     fn is_stale(&self, number: u32) -> bool {
-        let slot = self.hub.board.slots().slot(number);
-        slot.is_some_and(|slot| slot.snapshot().flags & FLAG_STALE != 0)
+        let value = self.hub.board.value(number);
+        value.is_some_and(|value| value.flags & FLAG_STALE != 0)
     }
 
     fn publish_current(&mut self, number: u32) {
