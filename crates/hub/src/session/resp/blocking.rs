@@ -245,8 +245,7 @@ impl State {
         let (is_needed, replicas) = match (local, replicas) {
             (None, _) => return self.refuse(call, NOT_INTEGER),
             (Some(local), _) if !(0..=1).contains(&local) => {
-                let text = "ERR value is out of range, value must between 0 and 1";
-                return self.refuse(call, text);
+                return self.refuse(call, NOT_ZERO_OR_ONE);
             }
             (_, None | Some(..0)) => {
                 return self.refuse(call, "ERR value is out of range, must be positive");
@@ -414,4 +413,5 @@ const WAIT_ON_REPLICA: &str = "ERR WAIT cannot be used with replica instances. P
      local and are not propagated.";
 const WAITAOF_ON_REPLICA: &str = "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas \
      are just local and are not propagated.";
-const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const NOT_ZERO_OR_ONE: &str = "ERR value is out of range, value must between 0 and 1";

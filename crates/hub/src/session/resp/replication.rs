@@ -7,6 +7,7 @@ use tidewire_keyspace::{Audience, Command, Unit};
 use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
 
+use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
 use super::declared::may_be_stale;
 use super::transaction::TOO_FEW_REPLICAS;
 use super::{Call, RespSession, State};
@@ -172,12 +173,7 @@ impl State {
                 b"version" => {}
                 b"rdb-only" => match parse_integer(value) {
                     Some(flag @ 0..=1) => own.wanted.is_all = flag == 1,
-                    Some(_) => {
-                        return self.refuse(
-                            call,
-                            "ERR value is out of range, value must between 0 and 1",
-                        );
-                    }
+                    Some(_) => return self.refuse(call, NOT_ZERO_OR_ONE),
                     None => return self.refuse(call, NOT_INTEGER),
                 },
                 b"rdb-filter-only" => {
@@ -392,4 +388,3 @@ const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub(super) const MASTER_DOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
-const NOT_INTEGER: &str = "ERR value is not an integer or out of range";

@@ -6,6 +6,7 @@ use tidewire_keyspace::Command;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::number::parse_integer;
 
+use super::blocking::NOT_INTEGER;
 use super::{Call, RespSession, State};
 use crate::attention::Attention;
 use crate::hub::{Hub, Mail};
@@ -289,7 +290,6 @@ impl State {
 }
 
 const SYNTAX: &str = "ERR syntax error";
-const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const ONE_REDIRECT: &str = "ERR A client can only redirect to a single other client";
 const NO_SUCH_CLIENT: &str = "ERR The client ID you want redirect to does not exist";
 const CACHING_YES: &str =
