@@ -175,7 +175,7 @@ impl Requests {
 
     /// `count` requests from the `first` on, as they are sent.
     pub(crate) fn slice(&self, first: usize, count: usize) -> &[u8] {
-        &self.sent.bytes[self.sent.span(first, count)]
+        self.bytes(self.span(first, count))
     }
 
     /// Where `count` requests from the `first` on lie.
