@@ -324,7 +324,7 @@ impl State {
 
     /// The transport is there; the handshake begins.
     fn connected(&mut self, endpoint: Key, descriptor: OwnedFd) {
-        crate::transport::tune_tcp(&descriptor, &self.options);
+        crate::transport::tune(&descriptor, &self.options);
         self.monitor_endpoint(endpoint, Event::Connected, raw(&descriptor));
         let backoff_ms = self.options.reconnect_interval_ms;
         let Some(connecter) = self.connecter(endpoint) else {
@@ -441,7 +441,7 @@ impl State {
         if !crate::transport::is_admitted(&descriptor, &self.options) {
             return;
         }
-        crate::transport::tune_tcp(&descriptor, &self.options);
+        crate::transport::tune(&descriptor, &self.options);
         self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
         let key = self.peers.insert(Peer::new(Link::None, Some(endpoint)));
         self.begin_link(key, descriptor, false);

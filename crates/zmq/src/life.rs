@@ -24,12 +24,14 @@ impl State {
     /// A transport is there: greets the peer.
     pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, is_ours: bool) {
         let peer_address = crate::transport::remote_address(&descriptor);
-        let is_local = peer_address.is_some_and(|address| address.ip().is_loopback());
-        if is_local
-            && self.options.send_buffer_bytes < 0
-            && let Some(bytes) = self.local_send_bytes()
-        {
-            crate::transport::shorten(&descriptor, bytes);
+        let bytes = match peer_address {
+            _ if self.options.send_buffer_bytes >= 0 => None,
+            None => self.unix_send_bytes(),
+            Some(address) if address.ip().is_loopback() => self.local_send_bytes(),
+            Some(_) => None,
+        };
+        if let Some(bytes) = bytes {
+            crate::transport::set_send_buffer(&descriptor, bytes);
         }
         let Some(mut link) = self.new_link(key, descriptor, is_ours) else {
             return self.lose(key, Loss::ByUs);
@@ -71,6 +73,13 @@ impl State {
             }
             _ => None,
         }
+    }
+
+    /// The send buffer of a Unix socket, which never grows by itself: what Linux gives it does not
+    /// take a message of 256 KiB, whose end would have to wait for the background thread.
+    fn unix_send_bytes(&self) -> Option<usize> {
+        let hears_late = self.kind == SocketType::Router && self.options.router_mandatory;
+        (!hears_late).then_some(LOCAL_SEND_BYTES)
     }
 
     /// What is spoken with a new peer; `None`: there is no way to begin.
@@ -757,7 +766,7 @@ impl State {
 /// Frames longer than this that are not all here are read straight into their message.
 const STREAMED_BYTES_MIN: u64 = 8 << 10;
 /// Measured with 64 KiB messages, PUSH to PULL: half as many again as without. At half of it a
-/// message of 256 KiB takes twice as long.
+/// message of 256 KiB takes twice as long. Linux doubles it, for what it keeps beside the bytes.
 const LOCAL_SEND_BYTES: usize = 256 << 10;
 /// `ZMQ_NOTIFY_CONNECT` and `ZMQ_NOTIFY_DISCONNECT` of `ZMQ_ROUTER_NOTIFY`.
 const NOTIFY_CONNECT: i32 = 1;

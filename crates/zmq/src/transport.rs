@@ -110,8 +110,14 @@ fn wildcard_path() -> Result<(String, Option<PathBuf>), Error> {
     Err(Error::AddressInUse)
 }
 
-/// What every TCP connection gets.
-pub(crate) fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
+/// What every connection gets.
+pub(crate) fn tune(descriptor: &OwnedFd, options: &Options) {
+    tune_tcp(descriptor, options);
+    set_buffers(descriptor, options);
+    log_buffers(descriptor);
+}
+
+fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
     // All of these fail on Unix sockets, where they mean nothing.
     if sockopt::set_tcp_nodelay(descriptor, true).is_err() {
         return;
@@ -138,8 +144,6 @@ pub(crate) fn tune_tcp(descriptor: &OwnedFd, options: &Options) {
         let is_ipv6 = local_address(descriptor).is_some_and(|address| address.is_ipv6());
         set_service(descriptor, options, is_ipv6);
     }
-    set_buffers(descriptor, options);
-    log_buffers(descriptor);
 }
 
 fn set_buffers(descriptor: &OwnedFd, options: &Options) {
@@ -235,10 +239,10 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
     }
 }
 
-/// Gives a connection within the machine a send buffer as a Unix socket has it. The megabytes that
-/// it would grow to are of use over a distance; here they push each other out of the caches, and
-/// the sender hears of a slow receiver late.
-pub(crate) fn shorten(descriptor: &OwnedFd, bytes: usize) {
+/// Gives a connection within the machine a send buffer of a length that is of use there. The
+/// megabytes that one over TCP would grow to push each other out of the caches, and the sender
+/// hears of a slow receiver late.
+pub(crate) fn set_send_buffer(descriptor: &OwnedFd, bytes: usize) {
     let _ = sockopt::set_socket_send_buffer_size(descriptor, bytes);
 }
 
@@ -295,6 +299,10 @@ mod tests {
 
     /// Two sockets with these options and a connection, over which a message has gone.
     fn connected(context: &Context, options: &[(i32, i32)]) -> [Socket; 2] {
+        connected_over("tcp://127.0.0.1:*", context, options)
+    }
+
+    fn connected_over(endpoint: &str, context: &Context, options: &[(i32, i32)]) -> [Socket; 2] {
         let sockets = [SocketType::Pull, SocketType::Push].map(|kind| {
             let socket = context.socket(kind).unwrap();
             for (option, value) in options {
@@ -302,7 +310,7 @@ mod tests {
             }
             socket
         });
-        sockets[0].bind("tcp://127.0.0.1:*").unwrap();
+        sockets[0].bind(endpoint).unwrap();
         let endpoint = sockets[0].core().lock().last_endpoint.clone();
         sockets[1].connect(&endpoint).unwrap();
         sockets[1]
@@ -381,14 +389,26 @@ mod tests {
         const SNDBUF: i32 = 11;
         const RCVBUF: i32 = 12;
         let context = Context::new();
-        for socket in &connected(&context, &[(SNDBUF, 50_000), (RCVBUF, 60_000)]) {
-            let lengths = at_connection(socket, |link| {
-                let receive = sockopt::socket_recv_buffer_size(link);
-                [sockopt::socket_send_buffer_size(link), receive].map(Result::unwrap)
-            });
-            // Linux doubles what it is told, for what it keeps beside the bytes.
-            assert_eq!(lengths, [100_000, 120_000]);
+        for endpoint in ["tcp://127.0.0.1:*", "ipc://*"] {
+            let options = [(SNDBUF, 50_000), (RCVBUF, 60_000)];
+            for socket in &connected_over(endpoint, &context, &options) {
+                let lengths = at_connection(socket, |link| {
+                    let receive = sockopt::socket_recv_buffer_size(link);
+                    [sockopt::socket_send_buffer_size(link), receive].map(Result::unwrap)
+                });
+                // Linux doubles what it is told, for what it keeps beside the bytes.
+                assert_eq!(lengths, [100_000, 120_000], "{endpoint}");
+            }
         }
+    }
+
+    #[test]
+    fn a_message_of_256_kib_over_ipc_leaves_in_one_write() {
+        let context = Context::new();
+        let [_receiver, sender] = &connected_over("ipc://*", &context, &[]);
+        let body = vec![7; 256 << 10];
+        sender.send_bytes(&body, SendFlags::default()).unwrap();
+        assert_eq!(at_connection(sender, |link| link.pending_bytes()), 0);
     }
 
     #[test]
