@@ -37,14 +37,20 @@ pub(crate) struct HotName {
 
 #[derive(Debug, Default)]
 struct Sketch {
+    /// A fingerprint of each entry, side by side: most names are told apart by them, without a look
+    /// at the entries.
+    prints: Vec<u32>,
     entries: Vec<Entry>,
     faded_ns: u64,
+    /// No entry before this one has so small a count as `least`, and none anywhere a smaller one.
+    next: usize,
+    least: f64,
 }
 
 #[derive(Debug)]
 struct Entry {
     kind: HotKind,
-    name: Box<[u8]>,
+    name: Vec<u8>,
     count: f64,
     error: f64,
 }
@@ -80,7 +86,7 @@ impl HotNames {
                     continue;
                 }
                 let (rate, error) = (entry.count * scale, entry.error * scale);
-                let is = |name: &&mut HotName| name.kind == entry.kind && name.name == entry.name;
+                let is = |name: &&mut HotName| name.kind == entry.kind && *name.name == *entry.name;
                 match names.iter_mut().find(is) {
                     Some(name) => {
                         name.rate += rate;
@@ -88,7 +94,7 @@ impl HotNames {
                     }
                     None => names.push(HotName {
                         kind: entry.kind,
-                        name: entry.name.clone(),
+                        name: entry.name.as_slice().into(),
                         rate,
                         error,
                     }),
@@ -115,31 +121,56 @@ impl Sketch {
             self.fade(now_ns);
         }
         let name = &name[..name.len().min(NAME_BYTES_MAX)];
-        let is = |entry: &&mut Entry| entry.kind == kind && *entry.name == *name;
-        if let Some(entry) = self.entries.iter_mut().find(is) {
-            entry.count += 1.0;
-            return;
-        }
-        if self.entries.len() < NAMES_MAX {
+        let print = print(kind, name);
+        if let Some(at) = self.find(print, kind, name) {
+            self.entries[at].count += 1.0;
+        } else if self.entries.len() < NAMES_MAX {
+            self.prints.push(print);
             self.entries.push(Entry {
                 kind,
-                name: name.into(),
+                name: name.to_vec(),
                 count: 1.0,
                 error: 0.0,
             });
-            return;
+        } else {
+            let at = self.least_seen();
+            self.prints[at] = print;
+            let entry = &mut self.entries[at];
+            entry.kind = kind;
+            entry.name.clear();
+            entry.name.extend_from_slice(name);
+            entry.error = entry.count;
+            entry.count += 1.0;
         }
-        let least = self
-            .entries
-            .iter_mut()
-            .min_by(|one, other| one.count.total_cmp(&other.count));
-        if let Some(least) = least {
-            *least = Entry {
-                kind,
-                name: name.into(),
-                count: least.count + 1.0,
-                error: least.count,
-            };
+    }
+
+    #[inline]
+    fn find(&self, print: u32, kind: HotKind, name: &[u8]) -> Option<usize> {
+        // All are compared before any is looked at: the processor does several at once.
+        let seen = |prints: &[u32]| {
+            prints
+                .iter()
+                .fold(false, |seen, &one| seen | (one == print))
+        };
+        if !seen(&self.prints) {
+            return None;
+        }
+        let mut entries = self.prints.iter().zip(&self.entries);
+        entries.position(|(&one, entry)| one == print && entry.kind == kind && entry.name == name)
+    }
+
+    /// The entry with the least count. Counts only rise between two calls, or all fade, so that the
+    /// search goes on where it ended: one round finds all that have the same.
+    #[inline]
+    fn least_seen(&mut self) -> usize {
+        loop {
+            let is_least = |entry: &Entry| entry.count <= self.least;
+            if let Some(found) = self.entries[self.next..].iter().position(is_least) {
+                self.next += found;
+                return self.next;
+            }
+            let counts = self.entries.iter().map(|entry| entry.count);
+            (self.next, self.least) = (0, counts.fold(f64::INFINITY, f64::min));
         }
     }
 
@@ -152,7 +183,30 @@ impl Sketch {
             entry.error *= part;
         });
         self.entries.retain(|entry| entry.count > FORGOTTEN);
+        let prints = self.entries.iter();
+        self.prints = prints.map(|e| print(e.kind, &e.name)).collect();
+        (self.next, self.least) = (0, 0.0);
     }
+}
+
+/// Different for most names: made of the first eight bytes, the last eight, and the length.
+#[inline]
+fn print(kind: HotKind, name: &[u8]) -> u32 {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let kind = match kind {
+        HotKind::Key(database) => database as u64,
+        HotKind::Channel => u64::MAX,
+    };
+    let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (word(name), 0),
+    };
+    let mixed = (first ^ last.rotate_left(29) ^ kind).wrapping_add(name.len() as u64);
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
 /// What is left of a count after so many seconds.
@@ -211,5 +265,41 @@ mod tests {
                 .iter()
                 .all(|e| e.name.len() <= NAME_BYTES_MAX)
         );
+    }
+
+    #[test]
+    fn the_least_seen_gives_way_as_if_all_were_looked_at() {
+        let mut sketch = Sketch::default();
+        let mut model: Vec<(u32, f64)> = Vec::new();
+        let mut state = 1u32;
+        for step in 0..20_000u64 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // A few names often, many seldom; for a while nothing new.
+            let number = match state >> 29 {
+                0..=2 => state >> 8 & 7,
+                _ if step % 5_000 < 1_000 => state >> 8 & 31,
+                _ => state >> 8 & 1_023,
+            };
+            sketch.note(HotKind::Key(0), &number.to_le_bytes(), 1);
+            if let Some((_, count)) = model.iter_mut().find(|(name, _)| *name == number) {
+                *count += 1.0;
+            } else if model.len() < NAMES_MAX {
+                model.push((number, 1.0));
+            } else {
+                // Which of the least gives way is no matter to the counts.
+                model.sort_by(|one, other| one.1.total_cmp(&other.1));
+                let held = |name: u32| sketch.entries.iter().any(|e| e.name == name.to_le_bytes());
+                let least = model[0].1;
+                let gone = model
+                    .iter()
+                    .position(|&(name, count)| count == least && !held(name));
+                model[gone.expect("one of the least has gone")] = (number, least + 1.0);
+            }
+        }
+        let mut counts: Vec<f64> = sketch.entries.iter().map(|entry| entry.count).collect();
+        let mut expected: Vec<f64> = model.iter().map(|(_, count)| *count).collect();
+        counts.sort_by(f64::total_cmp);
+        expected.sort_by(f64::total_cmp);
+        assert_eq!(counts, expected);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use tidewire_keyspace::{Keyspace, NullObserver, Options, resolve};
+use tidewire_keyspace::{Keyspace, NullObserver, Options, WantedKey, resolve};
 use tidewire_resp::{Limits, Progress, Protocol, RequestParser, Writer, write_request};
 
 /// The program's own.
@@ -163,6 +163,7 @@ impl Requests {
     /// As the hub does it for a pipeline.
     fn fetch_ahead(&mut self, batch: Range<usize>, keyspace: &Keyspace) {
         let mut keys = Vec::with_capacity(16);
+        let mut elements = Vec::with_capacity(16);
         let mut rest = &self.bytes[batch];
         for parser in &mut self.ahead {
             let Ok(Progress::Complete { consumed }) = parser.parse(rest) else {
@@ -172,25 +173,18 @@ impl Requests {
             let element = resolve(arguments).map_or(0, |command| command.element);
             if let Some(key) = arguments.get(1) {
                 let element = arguments.get(usize::from(element)).filter(|_| element != 0);
-                keys.push((keyspace.prefetch(key), key, element));
+                let hash = keyspace.prefetch(key);
+                let number = keys.len() as u8;
+                let element = element.map(|element| (key, element));
+                elements.push(element);
+                keys.push(WantedKey {
+                    hash,
+                    element: element.map(|_| number),
+                });
             }
             rest = &rest[consumed..];
         }
-        for (hash, ..) in &keys {
-            keyspace.prefetch_group(0, *hash);
-        }
-        for (hash, ..) in &keys {
-            keyspace.prefetch_entry(0, *hash);
-        }
-        let elements: Vec<_> = keys
-            .iter()
-            .map(|&(hash, key, element)| keyspace.prefetch_element(0, (hash, key), element?))
-            .collect();
-        for (&(hash, key, _), element) in keys.iter().zip(elements) {
-            if let Some(element) = element {
-                keyspace.prefetch_element_entry(0, (hash, key), element);
-            }
-        }
+        keyspace.prefetch_all(0, &keys, &|number| elements[usize::from(number)]);
     }
 }
 

@@ -132,6 +132,20 @@ pub(crate) fn nth_span(run: &[u8], count: usize, position: usize) -> Range<usize
     start_of(run, end)..end
 }
 
+/// The element that begins at `at`, and where it ends.
+#[inline]
+pub(crate) fn take(run: &[u8], at: usize) -> (Text<'_>, usize) {
+    // Short text, as most elements are: a byte with its length before it, another one behind.
+    if let Some(first @ 0x80..0xC0) = run.get(at) {
+        let start = at + 1;
+        let end = start + usize::from(first & 0x3F);
+        if let Some(text) = run.get(start..end) {
+            return (Text::bytes(text), end + 1);
+        }
+    }
+    (read(run, at), end_of(run, at))
+}
+
 /// The element that begins at `at`.
 pub(crate) fn read(run: &[u8], at: usize) -> Text<'_> {
     match Head::read(run, at) {
@@ -176,6 +190,7 @@ impl<'a> Encoded<'a> {
         Encoded::of_parts(head, head_length, bytes)
     }
 
+    #[inline]
     fn of_parts(head: [u8; 9], head_length: usize, text: &'a [u8]) -> Self {
         let length = head_length + text.len();
         let mut back = [0; 5];
@@ -194,23 +209,48 @@ impl<'a> Encoded<'a> {
     }
 
     /// Bytes that it takes in a run.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.parts().iter().map(|part| part.len()).sum()
+        usize::from(self.head_length) + self.text.len() + usize::from(self.back_length)
+    }
+
+    /// Writes it where it is to stand, which is as long as it is.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        if let ([head], [back]) = (self.head(), self.back())
+            && let [first, text @ .., last] = out
+        {
+            *first = *head;
+            text.copy_from_slice(self.text);
+            *last = *back;
+            return;
+        }
+        let mut at = 0;
+        for part in self.parts() {
+            out[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+
+    #[inline]
+    fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_length)]
+    }
+
+    #[inline]
+    fn back(&self) -> &[u8] {
+        &self.back[..usize::from(self.back_length)]
     }
 
     /// What follows one another in a run.
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
-        [
-            &self.head[..usize::from(self.head_length)],
-            self.text,
-            &self.back[..usize::from(self.back_length)],
-        ]
+        [self.head(), self.text, self.back()]
     }
 
     /// The parts without the length that is read from the end.
     #[inline]
     pub(crate) fn front(&self) -> [&[u8]; 2] {
-        [&self.head[..usize::from(self.head_length)], self.text]
+        [self.head(), self.text]
     }
 
     /// Whether the element at this span of a run is equal.
@@ -247,12 +287,14 @@ impl<'a> Elements<'a> {
 impl<'a> Iterator for Elements<'a> {
     type Item = Text<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Text<'a>> {
-        (self.start < self.end).then(|| {
-            let at = self.start;
-            self.start = end_of(self.run, at);
-            read(self.run, at)
-        })
+        if self.start >= self.end {
+            return None;
+        }
+        let (text, end) = take(self.run, self.start);
+        self.start = end;
+        Some(text)
     }
 }
 

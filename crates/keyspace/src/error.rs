@@ -169,14 +169,7 @@ pub fn check_arity(
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<(), CommandError> {
-    let count = arguments.len();
-    let wanted = usize::from(command.arity.unsigned_abs());
-    let enough = if command.arity < 0 {
-        count >= wanted
-    } else {
-        count == wanted
-    };
-    if enough {
+    if command.has_arity(arguments) {
         Ok(())
     } else {
         Err(CommandError::WrongArity(command.full_name))

@@ -34,7 +34,7 @@ mod settings;
 mod sizes;
 
 mod prefetch;
-pub use prefetch::KeyHash;
+pub use prefetch::{ElementOf, KeyHash, WantedKey};
 
 mod expiry;
 pub use expiry::ExpiredKeys;
@@ -341,7 +341,10 @@ impl Keyspace {
             reply,
             observer,
         );
-        self.release(locked, now_ms, observer);
+        // Giving it away copies it, which waits for what was just written.
+        if locked.has_ready() {
+            self.release(locked, now_ms, observer);
+        }
         outcome
     }
 

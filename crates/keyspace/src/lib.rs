@@ -40,7 +40,7 @@ pub use commands::{
 };
 
 mod keyspace;
-pub use keyspace::{Evicted, EvictionOrder, EvictionRules, Evictor};
+pub use keyspace::{ElementOf, Evicted, EvictionOrder, EvictionRules, Evictor, WantedKey};
 pub use keyspace::{
     ExpiredKeys, KeyHash, Keyspace, LazyFreeing, LoadError, LoadOptions, Loaded, Options, Outcome,
     Totals,

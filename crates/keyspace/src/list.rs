@@ -56,6 +56,28 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Shows `count` elements from a position on, or as many as there are.
+    #[inline]
+    pub(crate) fn show(self, start: usize, count: usize, mut show: impl FnMut(&[u8])) {
+        let Some(spot) = self.locate(start) else {
+            return;
+        };
+        let (mut at, mut left) = (spot.span.start, count);
+        for chunk in spot.chunk..self.chunks() {
+            let run = self.run(chunk);
+            while left > 0 && at < run.len() {
+                let (text, end) = elements::take(run, at);
+                show(text.as_bytes());
+                at = end;
+                left -= 1;
+            }
+            if left == 0 {
+                return;
+            }
+            at = 0;
+        }
+    }
+
     pub(crate) fn get(self, index: usize) -> Option<Text<'a>> {
         let spot = self.locate(index)?;
         Some(elements::read(self.run(spot.chunk), spot.span.start))

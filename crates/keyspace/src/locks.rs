@@ -104,15 +104,22 @@ pub struct Locked<'k> {
     /// locks.
     pub(crate) pending: Pending<'k>,
     guards: Guards<'k>,
-    /// Keys that were changed and that somebody waits for.
-    ready: VecDeque<Ready>,
-    /// What takes a while to free. Fields are dropped in order: freeing it holds no lock any more.
-    garbage: Vec<Garbage>,
+    /// What is left to do, if anything is. Freeing it holds no lock any more.
+    left: Option<Box<Left>>,
     /// Whether what is done under these locks counts as use of the keys.
     pub(crate) touches: bool,
     pub(crate) frees_behind: bool,
     /// Nothing goes by itself because its time has come.
     pub(crate) keeps_due: bool,
+}
+
+/// What is left to do when the locks are let go. Few commands leave anything.
+#[derive(Default)]
+struct Left {
+    /// Keys that were changed and that somebody waits for.
+    ready: VecDeque<Ready>,
+    /// What takes a while to free.
+    garbage: Vec<Garbage>,
 }
 
 /// What was changed under locks that are let go for a while.
@@ -121,7 +128,9 @@ pub struct Suspended(VecDeque<Ready>);
 
 impl Suspended {
     pub(crate) fn resume(self, locked: &mut Locked<'_>) {
-        locked.ready.extend(self.0);
+        if !self.0.is_empty() {
+            locked.left().ready.extend(self.0);
+        }
     }
 }
 
@@ -131,6 +140,24 @@ enum Guards<'k> {
     Many(ShardSet, Vec<LockGuard<'k, Shard>>),
 }
 
+/// Apart from where there is only one, which most commands hold.
+#[inline(never)]
+fn of_many<'g>(
+    set: &ShardSet,
+    guards: &'g mut [LockGuard<'_, Shard>],
+    shard: usize,
+) -> &'g mut Shard {
+    if !set.contains(shard) {
+        not_locked(shard);
+    }
+    &mut guards[set.rank(shard)]
+}
+
+#[cold]
+fn not_locked(shard: usize) -> ! {
+    panic!("shard {shard} is not locked")
+}
+
 impl<'k> Locked<'k> {
     #[inline]
     pub(crate) fn one(keyspace: &'k Keyspace, shard: usize) -> Self {
@@ -138,8 +165,7 @@ impl<'k> Locked<'k> {
             keyspace,
             pending: Pending::new(keyspace),
             guards: Guards::One(shard, keyspace.shards[shard].lock()),
-            ready: VecDeque::new(),
-            garbage: Vec::new(),
+            left: None,
             touches: true,
             frees_behind: false,
             keeps_due: false,
@@ -153,8 +179,7 @@ impl<'k> Locked<'k> {
             keyspace,
             pending: Pending::new(keyspace),
             guards: Guards::One(shard, guard),
-            ready: VecDeque::new(),
-            garbage: Vec::new(),
+            left: None,
             touches: true,
             frees_behind: false,
             keeps_due: false,
@@ -174,8 +199,7 @@ impl<'k> Locked<'k> {
             keyspace,
             pending: Pending::new(keyspace),
             guards,
-            ready: VecDeque::new(),
-            garbage: Vec::new(),
+            left: None,
             touches: true,
             frees_behind: false,
             keeps_due: false,
@@ -184,12 +208,17 @@ impl<'k> Locked<'k> {
 
     /// A shard that is held. Panics if it is not: the command's declaration and its handler
     /// disagree about the keys.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn shard(&mut self, shard: usize) -> &mut Shard {
         match &mut self.guards {
-            Guards::One(held, guard) if *held == shard => guard,
-            Guards::Many(set, guards) if set.contains(shard) => &mut guards[set.rank(shard)],
-            _ => panic!("shard {shard} is not locked"),
+            Guards::One(held, guard) => {
+                if *held != shard {
+                    not_locked(shard);
+                }
+                guard
+            }
+            Guards::Many(set, guards) => of_many(set, guards, shard),
+            Guards::None => not_locked(shard),
         }
     }
 
@@ -207,13 +236,17 @@ impl<'k> Locked<'k> {
         match &self.guards {
             Guards::One(held, guard) if *held == shard => guard,
             Guards::Many(set, guards) if set.contains(shard) => &guards[set.rank(shard)],
-            _ => panic!("shard {shard} is not locked"),
+            _ => not_locked(shard),
         }
+    }
+
+    fn left(&mut self) -> &mut Left {
+        self.left.get_or_insert_default()
     }
 
     /// Keeps something until the locks are released.
     pub(crate) fn drop_later(&mut self, garbage: Garbage) {
-        self.garbage.push(garbage);
+        self.left().garbage.push(garbage);
     }
 
     /// FLUSHALL and FLUSHDB leave what they empty to the background;
@@ -241,24 +274,31 @@ impl<'k> Locked<'k> {
 
     /// Unlocks without serving those who wait for what was changed: [`Keyspace::resume`] goes on.
     /// What has been done so far is told as one piece.
-    pub fn suspend(self) -> Suspended {
-        Suspended(self.ready)
+    pub fn suspend(mut self) -> Suspended {
+        let ready = self
+            .left
+            .as_mut()
+            .map(|left| std::mem::take(&mut left.ready));
+        Suspended(ready.unwrap_or_default())
     }
 
     /// Notes a key that somebody waits for; once, however often it is changed.
     pub(crate) fn add_ready(&mut self, ready: Ready) {
-        if !self.ready.contains(&ready) {
-            self.ready.push_back(ready);
+        let left = self.left();
+        if !left.ready.contains(&ready) {
+            left.ready.push_back(ready);
         }
     }
 
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        self.left
+            .as_ref()
+            .is_some_and(|left| !left.ready.is_empty())
     }
 
     pub(crate) fn next_ready(&mut self) -> Option<Ready> {
-        self.ready.pop_front()
+        self.left.as_mut()?.ready.pop_front()
     }
 
     pub(crate) fn waiters(

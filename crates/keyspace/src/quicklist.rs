@@ -94,19 +94,22 @@ impl Quicklist {
 
     pub(crate) fn push_front(&mut self, element: &Encoded<'_>, limits: ListLimits) {
         match self.chunks.front_mut() {
-            Some(chunk) if chunk.fits(element, limits) => chunk.splice(0..0, 0, Some(element)),
-            _ => self.chunks.push_front(Chunk::new(&element.parts(), 1)),
+            Some(chunk) if chunk.fits(element, limits) => chunk.push_front(element),
+            neighbour => {
+                let chunk = Chunk::beside(neighbour, element, true);
+                self.chunks.push_front(chunk);
+            }
         }
         self.len += 1;
     }
 
     pub(crate) fn push_back(&mut self, element: &Encoded<'_>, limits: ListLimits) {
         match self.chunks.back_mut() {
-            Some(chunk) if chunk.fits(element, limits) => {
-                let end = chunk.run().len();
-                chunk.splice(end..end, 0, Some(element));
+            Some(chunk) if chunk.fits(element, limits) => chunk.push_back(element),
+            neighbour => {
+                let chunk = Chunk::beside(neighbour, element, false);
+                self.chunks.push_back(chunk);
             }
-            _ => self.chunks.push_back(Chunk::new(&element.parts(), 1)),
         }
         self.len += 1;
     }
@@ -343,6 +346,40 @@ impl Chunk {
         }
     }
 
+    /// A chunk of one element at an end of the list, with room for others before or behind it: the
+    /// more, the larger its neighbour is, for it will most likely become like that.
+    fn beside(neighbour: Option<&mut Chunk>, element: &Encoded<'_>, before: bool) -> Self {
+        let mut chunk = Chunk::new(&element.parts(), 1);
+        let capacity = neighbour.map_or(0, |chunk| chunk.bytes.len() / BEGINNING);
+        if capacity >= CHUNK_BYTES_MIN && chunk.end < capacity {
+            let room = capacity - chunk.end;
+            chunk.resize(capacity, if before { room } else { 0 });
+        }
+        chunk
+    }
+
+    #[inline]
+    fn push_front(&mut self, element: &Encoded<'_>) {
+        let Some(start) = self.start.checked_sub(element.len()) else {
+            return self.splice(0..0, 0, Some(element));
+        };
+        element.write(&mut self.bytes[start..self.start]);
+        self.start = start;
+        self.count += 1;
+    }
+
+    #[inline]
+    fn push_back(&mut self, element: &Encoded<'_>) {
+        let end = self.end + element.len();
+        if end > self.bytes.len() {
+            let length = self.run().len();
+            return self.splice(length..length, 0, Some(element));
+        }
+        element.write(&mut self.bytes[self.end..end]);
+        self.end = end;
+        self.count += 1;
+    }
+
     fn run(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -396,10 +433,8 @@ impl Chunk {
             self.bytes.copy_within(end - after..end, self.end - after);
             start + before
         };
-        let mut to = at;
-        for part in added.iter().flat_map(|added| added.parts()) {
-            self.bytes[to..to + part.len()].copy_from_slice(part);
-            to += part.len();
+        if let Some(added) = added {
+            added.write(&mut self.bytes[at..at + size]);
         }
         self.count = self.count + usize::from(added.is_some()) - count;
         if self.bytes.len() > CHUNK_BYTES_MIN && self.run().len() < self.bytes.len() / 4 {
@@ -407,9 +442,9 @@ impl Chunk {
         }
     }
 
-    /// Makes room for a run of `needed` bytes, and a quarter more, before or behind it.
+    /// Makes room for a run of `needed` bytes, and a third more, before or behind it.
     fn grow(&mut self, needed: usize, before: bool) {
-        let mut capacity = (needed + needed / 4).max(CHUNK_BYTES_MIN);
+        let mut capacity = (needed + needed / 3).max(CHUNK_BYTES_MIN);
         if needed <= CHUNK_BYTES {
             capacity = capacity.min(CHUNK_BYTES);
         }
@@ -442,6 +477,8 @@ const LISTPACK_OVERHEAD: usize = 7;
 /// A chunk grows to this step by step, so that a full one wastes little.
 const CHUNK_BYTES: usize = 8 << 10;
 const CHUNK_BYTES_MIN: usize = 64;
+/// What a chunk begins with is this part of its neighbour's.
+const BEGINNING: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -134,18 +134,27 @@ impl Table {
     }
 
     /// Asks the processor to fetch the entry that this hash most likely stands for. Waits for the
-    /// group, so [`prefetch_group`](Self::prefetch_group) comes some time before it.
+    /// group, so [`prefetch_group`](Self::prefetch_group) comes some time before it. True if the
+    /// entry may be in the next group, which is fetched then:
+    /// [`prefetch_passed`](Self::prefetch_passed) goes on.
     #[inline]
-    pub(crate) fn prefetch_entry(&self, hash: u64) {
+    pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
         if self.len == 0 {
-            return;
+            return false;
         }
         let group = self.home_group(hash);
-        let candidates = group.matches(tag(hash));
-        if candidates != 0
-            && let Some(entry) = &group.slots[candidates.trailing_zeros() as usize]
-        {
-            entry.prefetch();
+        if group.prefetch_entry(tag(hash)) || group.overflow() == 0 {
+            return false;
+        }
+        self.group_behind(hash).prefetch();
+        true
+    }
+
+    /// Asks the processor to fetch the entry of this hash where it is in the next group.
+    #[cold]
+    pub(crate) fn prefetch_passed(&self, hash: u64) {
+        if self.len != 0 {
+            self.group_behind(hash).prefetch_entry(tag(hash));
         }
     }
 
@@ -153,6 +162,13 @@ impl Table {
     fn home_group(&self, hash: u64) -> &Group {
         let groups = &self.segments[self.segment_of(hash)].groups;
         &groups[home(position(hash_bits(hash), tag(hash)), groups.len())]
+    }
+
+    #[cold]
+    fn group_behind(&self, hash: u64) -> &Group {
+        let groups = &self.segments[self.segment_of(hash)].groups;
+        let home = home(position(hash_bits(hash), tag(hash)), groups.len());
+        &groups[next_group(home, groups.len())]
     }
 
     #[inline]
@@ -281,6 +297,8 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     match one.len() {
         16..=32 => ends::<16>(one) == ends(other),
         8..16 => ends::<8>(one) == ends(other),
+        4..8 => ends::<4>(one) == ends(other),
+        1..4 => ends::<1>(one) == ends(other) && one[one.len() / 2] == other[other.len() / 2],
         _ => one == other,
     }
 }

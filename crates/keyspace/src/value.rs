@@ -44,13 +44,24 @@ impl Object {
     }
 
     /// Asks the processor to fetch the element of this hash; some time after
-    /// [`prefetch`](Self::prefetch), whose memory it reads.
+    /// [`prefetch`](Self::prefetch), whose memory it reads. True if that may take a further step,
+    /// [`prefetch_passed`](Self::prefetch_passed).
     #[inline]
-    pub(crate) fn prefetch_entry(&self, hash: u64) {
+    pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
         match self {
             Object::Hash(table) | Object::Set(table) => table.prefetch_entry(hash),
-            Object::SortedSet(set) => set.prefetch_record(hash),
-            Object::TimedHash(_) | Object::List(_) | Object::Stream(_) => {}
+            Object::SortedSet(set) => {
+                set.prefetch_record(hash);
+                false
+            }
+            Object::TimedHash(_) | Object::List(_) | Object::Stream(_) => false,
+        }
+    }
+
+    /// The same of an element that is not where its hash belongs.
+    pub(crate) fn prefetch_passed(&self, hash: u64) {
+        if let Object::Hash(table) | Object::Set(table) = self {
+            table.prefetch_passed(hash);
         }
     }
 

@@ -52,9 +52,7 @@ pub(super) fn lrange(call: &mut Call<'_, '_, '_>) -> Result {
     let (start, count) = range(start, end, list.map_or(0, List::len));
     call.reply.array(count);
     if let Some(list) = list {
-        for element in list.iter_from(start, false).take(count) {
-            call.reply.bulk(element.as_bytes());
-        }
+        list.show(start, count, |element| call.reply.bulk(element));
     }
     Ok(())
 }

@@ -34,6 +34,7 @@ use std::ops::Range;
 use tidewire_resp::{Arguments, Writer};
 
 use crate::error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
+use crate::hash;
 use crate::keyspace::Keyspace;
 use crate::view::{Key, View};
 use waiting::Wait;
@@ -384,6 +385,16 @@ impl Command {
         self.full_name.len() == self.name.len()
     }
 
+    /// Whether it takes as many arguments.
+    #[inline]
+    pub(crate) fn has_arity(&self, arguments: Arguments<'_>) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        match self.arity {
+            ..0 => arguments.len() >= wanted,
+            _ => arguments.len() == wanted,
+        }
+    }
+
     /// Positions of its keys among these arguments, which may be too few.
     pub fn key_positions<'a>(
         &'static self,
@@ -501,6 +512,9 @@ pub fn resolve_after(
         && last.has_own_name()
         && table::is_named(last, name)
     {
+        if last.subcommands.is_empty() && last.has_arity(arguments) {
+            return Ok(last);
+        }
         return resolve_part(last, arguments);
     }
     resolve(arguments)
@@ -541,6 +555,15 @@ pub struct Call<'c, 'k, 'w> {
     pub(crate) tells: Tells,
 }
 
+/// A key whose hash is not known yet. Apart, so that where it is known nothing but a look is paid.
+#[inline(never)]
+fn hashed(bytes: &[u8]) -> Key<'_> {
+    Key {
+        bytes,
+        hash: hash::of(bytes),
+    }
+}
+
 /// What is told of a command that has changed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tells {
@@ -557,7 +580,7 @@ impl<'c> Call<'c, '_, '_> {
         let bytes = self.argument(index);
         match self.hint {
             Some((at, hash)) if at == index => Key { bytes, hash },
-            _ => self.view.key(bytes),
+            _ => hashed(bytes),
         }
     }
 

@@ -1,17 +1,32 @@
 //! What a pipeline's commands will read, fetched for all of them before the first is executed, so
-//! that their cache misses overlap: for each key [`prefetch`](Keyspace::prefetch), then for each
-//! [`prefetch_group`](Keyspace::prefetch_group), then for each
-//! [`prefetch_entry`](Keyspace::prefetch_entry); where a command is about an element of a large
-//! collection, then two more such steps for the element.
+//! that their cache misses overlap: for each key [`prefetch`](Keyspace::prefetch), then
+//! [`prefetch_all`](Keyspace::prefetch_all), which goes step by step: where the keys' entries are
+//! told, then the entries; where a command is about an element of a large collection, then two more
+//! such steps for the element.
 
 use super::{Keyspace, shard_of};
 use crate::cache_line;
 use crate::hash;
+use crate::lock::LockGuard;
+use crate::shard::Shard;
+use crate::table::{Place, Table};
 use crate::value::Object;
 
-/// The hash of a key or of an element, from a first step.
+/// The hash of a key, from the first step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash(pub(super) u64);
+
+/// A key that a command of a pipeline will read.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedKey {
+    /// From [`prefetch`](Keyspace::prefetch).
+    pub hash: KeyHash,
+    /// Where the command is about an element of it, the caller's number of the command.
+    pub element: Option<u8>,
+}
+
+/// Tells the key and the element that a command of a pipeline is about, by its number.
+pub type ElementOf<'a, 'b> = &'a dyn Fn(u8) -> Option<(&'b [u8], &'b [u8])>;
 
 impl Keyspace {
     /// The first step: the key's shard, whose lock would be waited for.
@@ -24,63 +39,135 @@ impl Keyspace {
         KeyHash(hash)
     }
 
-    /// The second step: where the key's entry is told.
-    #[inline]
-    pub fn prefetch_group(&self, database: usize, key: KeyHash) {
-        // A shard that somebody works on is warm already.
-        if let Some(shard) = self.shards[shard_of(key.0)].try_lock() {
-            shard.databases[database].table.prefetch_group(key.0);
+    /// The other steps. Each shard is held from the first of them to the last, for at most
+    /// [`BATCH`] keys at a time, and none is waited for.
+    pub fn prefetch_all(&self, database: usize, keys: &[WantedKey], element_of: ElementOf<'_, '_>) {
+        for keys in keys.chunks(BATCH) {
+            self.prefetch_batch(database, keys, element_of);
         }
     }
 
-    /// The third step: by now the table's part is here, and tells where the entry is.
-    #[inline]
-    pub fn prefetch_entry(&self, database: usize, key: KeyHash) {
-        if let Some(shard) = self.shards[shard_of(key.0)].try_lock() {
-            shard.databases[database].table.prefetch_entry(key.0);
+    fn prefetch_batch(&self, database: usize, keys: &[WantedKey], element_of: ElementOf<'_, '_>) {
+        let mut held = Held::none();
+        let mut holders = [None; BATCH];
+        for (holder, key) in holders.iter_mut().zip(keys) {
+            *holder = held.hold(self, shard_of(key.hash.0));
+            if let Some(table) = held.table(*holder, database) {
+                table.prefetch_group(key.hash.0);
+            }
         }
-    }
-
-    /// The fourth step: where an element of a large collection is told. `None` if the key holds no
-    /// such thing.
-    #[inline]
-    pub fn prefetch_element(
-        &self,
-        database: usize,
-        (hash, key): (KeyHash, &[u8]),
-        element: &[u8],
-    ) -> Option<KeyHash> {
-        let element = KeyHash(hash::of(element));
-        self.with_object(database, hash, key, |object| object.prefetch(element.0))?;
-        Some(element)
-    }
-
-    /// The fifth step: the element itself.
-    #[inline]
-    pub fn prefetch_element_entry(
-        &self,
-        database: usize,
-        (hash, key): (KeyHash, &[u8]),
-        element: KeyHash,
-    ) {
-        let fetch = |object: &Object| object.prefetch_entry(element.0);
-        self.with_object(database, hash, key, fetch);
-    }
-
-    fn with_object(
-        &self,
-        database: usize,
-        hash: KeyHash,
-        key: &[u8],
-        fetch: impl FnOnce(&Object),
-    ) -> Option<()> {
-        let shard = self.shards[shard_of(hash.0)].try_lock()?;
-        let table = &shard.databases[database].table;
-        let entry = table.entry(table.find(hash.0, key)?);
-        fetch(entry.object()?);
-        Some(())
+        // By now the tables' parts are here, and tell where the entries are.
+        let mut passed = 0u32;
+        let mut has_elements = false;
+        for (at, (holder, key)) in holders.iter().zip(keys).enumerate() {
+            if let Some(table) = held.table(*holder, database) {
+                passed |= u32::from(table.prefetch_entry(key.hash.0)) << at;
+                has_elements |= key.element.is_some();
+            }
+        }
+        while passed != 0 {
+            let at = passed.trailing_zeros() as usize;
+            passed &= passed - 1;
+            if let Some(table) = held.table(holders[at], database) {
+                table.prefetch_passed(keys[at].hash.0);
+            }
+        }
+        if has_elements {
+            held.prefetch_elements(database, keys, &holders, element_of);
+        }
     }
 }
+
+/// Shards that are held while what is in them is fetched.
+struct Held<'k> {
+    guards: [Option<LockGuard<'k, Shard>>; BATCH],
+    shards: [usize; BATCH],
+    count: usize,
+}
+
+impl<'k> Held<'k> {
+    #[inline]
+    fn none() -> Self {
+        Held {
+            guards: [const { None }; BATCH],
+            shards: [usize::MAX; BATCH],
+            count: 0,
+        }
+    }
+
+    /// Holds a shard; `None` if somebody else works on it: then it is warm already.
+    #[inline]
+    fn hold(&mut self, keyspace: &'k Keyspace, shard: usize) -> Option<u8> {
+        let count = self.count;
+        if count > 0 && self.shards[count - 1] == shard {
+            return Some(count as u8 - 1);
+        }
+        match keyspace.shards[shard].try_lock() {
+            Some(guard) => {
+                (self.guards[count], self.shards[count]) = (Some(guard), shard);
+                self.count += 1;
+                Some(count as u8)
+            }
+            None => {
+                let held = self.shards.iter().position(|&held| held == shard);
+                held.map(|held| held as u8)
+            }
+        }
+    }
+
+    #[inline]
+    fn table(&self, holder: Option<u8>, database: usize) -> Option<&Table> {
+        let shard = self.guards[usize::from(holder?)].as_ref()?;
+        Some(&shard.databases[database].table)
+    }
+
+    fn object(&self, holder: Option<u8>, database: usize, place: Place) -> Option<&Object> {
+        self.table(holder, database)?.entry(place).object()
+    }
+
+    /// The steps for elements of collections: where they are told, then the elements.
+    #[inline(never)]
+    fn prefetch_elements(
+        &self,
+        database: usize,
+        keys: &[WantedKey],
+        holders: &[Option<u8>; BATCH],
+        element_of: ElementOf<'_, '_>,
+    ) {
+        let mut found = [None; BATCH];
+        for ((found, key), holder) in found.iter_mut().zip(keys).zip(holders) {
+            if let Some(table) = self.table(*holder, database)
+                && let Some((name, element)) = key.element.and_then(element_of)
+                && let Some(place) = table.find(key.hash.0, name)
+                && let Some(object) = table.entry(place).object()
+            {
+                let element = hash::of(element);
+                object.prefetch(element);
+                *found = Some((place, element));
+            }
+        }
+        let mut passed = 0u32;
+        for (at, (found, holder)) in found.iter().zip(holders).enumerate() {
+            if let Some((place, element)) = *found
+                && let Some(object) = self.object(*holder, database, place)
+            {
+                passed |= u32::from(object.prefetch_entry(element)) << at;
+            }
+        }
+        while passed != 0 {
+            let at = passed.trailing_zeros() as usize;
+            passed &= passed - 1;
+            if let Some((place, element)) = found[at]
+                && let Some(object) = self.object(holders[at], database, place)
+            {
+                object.prefetch_passed(element);
+            }
+        }
+    }
+}
+
+/// Keys whose steps are taken together: enough for their misses to overlap.
+const BATCH: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +177,7 @@ mod tests {
     use crate::{NullObserver, Options, resolve};
 
     #[test]
-    fn elements_are_fetched_of_large_collections_alone() {
+    fn whatever_a_pipeline_asks_for_is_fetched_and_let_go() {
         let keyspace = Keyspace::new(Options::default());
         let run = |words: &[&str]| {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -111,28 +198,42 @@ mod tests {
         }
         run(&["HSET", "small", "element:1", "x"]);
         run(&["SET", "string", "x"]);
-        for (key, has_elements) in [
-            ("set", true),
-            ("hash", true),
-            ("ranking", true),
-            ("list", true),
-            ("small", false),
-            ("string", false),
-            ("missing", false),
+        // One key many times, keys in a row, an element that is there and one that is not.
+        let keys = [
+            "set", "hash", "ranking", "list", "small", "string", "missing",
+        ];
+        for (names, element) in [
+            (keys.repeat(7), "element:7"),
+            (keys.repeat(3), "none"),
+            (vec!["set"; 40], "element:999"),
         ] {
-            let hash = keyspace.prefetch(key.as_bytes());
-            keyspace.prefetch_group(0, hash);
-            keyspace.prefetch_entry(0, hash);
-            for element in ["element:7", "none"] {
-                let key = (hash, key.as_bytes());
-                let found = keyspace.prefetch_element(0, key, element.as_bytes());
-                assert_eq!(found.is_some(), has_elements, "{key:?}");
-                if let Some(found) = found {
-                    keyspace.prefetch_element_entry(0, key, found);
-                }
-            }
+            let hashes = names.iter().map(|name| keyspace.prefetch(name.as_bytes()));
+            let wanted: Vec<WantedKey> = hashes
+                .enumerate()
+                .map(|(at, hash)| WantedKey {
+                    hash,
+                    element: (at % 5 != 0).then_some(at as u8),
+                })
+                .collect();
+            let element_of = |at: u8| {
+                let name = names.get(usize::from(at))?;
+                Some((name.as_bytes(), element.as_bytes()))
+            };
+            keyspace.prefetch_all(0, &wanted, &element_of);
         }
+        // Nothing is held any more.
         assert_eq!(run(&["SISMEMBER", "set", "element:7"]), ":1\r\n");
         assert_eq!(run(&["ZSCORE", "ranking", "element:7"]), "$1\r\n1\r\n");
+    }
+
+    #[test]
+    fn a_shard_that_somebody_works_on_is_left_to_them() {
+        let keyspace = Keyspace::new(Options::default());
+        let hash = keyspace.prefetch(b"key");
+        let locked = keyspace.lock(crate::ShardSet::all());
+        let element = Some(0);
+        let wanted = [WantedKey { hash, element }; 3];
+        keyspace.prefetch_all(0, &wanted, &|_| Some((b"key", b"element")));
+        drop(locked);
     }
 }

@@ -129,6 +129,18 @@ impl Group {
         cache_line::prefetch(line.wrapping_add(cache_line::BYTES));
     }
 
+    /// Asks the processor to fetch the first entry of this tag; false if there is none.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, tag: u8) -> bool {
+        let candidates = self.matches(tag);
+        if candidates != 0
+            && let Some(entry) = &self.slots[candidates.trailing_zeros() as usize]
+        {
+            entry.prefetch();
+        }
+        candidates != 0
+    }
+
     /// Bit n: slot n has this tag.
     #[inline]
     pub(super) fn matches(&self, tag: u8) -> u32 {

@@ -235,7 +235,7 @@ impl RespSession {
                         sessions,
                         context,
                         arguments,
-                        first_key: request.first_key(),
+                        first_key: request.first_key,
                     };
                     if !self.state.execute(call, command) {
                         whole = false;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidewire_keyspace::{Command, KeyHash, Keyspace, resolve_after};
+use tidewire_keyspace::{Command, KeyHash, Keyspace, WantedKey, resolve_after};
 use tidewire_resp::{Arguments, Limits, Progress, ProtocolError, RequestParser};
 
 use crate::renames::Renames;
@@ -13,6 +13,8 @@ pub(crate) struct Pipeline {
     requests: Vec<Request>,
     /// How many of `requests` are in use.
     count: usize,
+    /// Keys of theirs that are fetched ahead.
+    keys: Vec<WantedKey>,
     /// How many more bytes the request that has only partly come needs at least.
     needed: usize,
     /// Commands by other names, if there are any.
@@ -28,8 +30,8 @@ pub(super) struct Request {
     length: usize,
     /// What it asks for, or the error reply; nothing for an empty request.
     pub(super) command: Option<Result<&'static Command, String>>,
-    /// Of its first keys, [`KEYS_AHEAD`] at most.
-    keys: Vec<KeyHash>,
+    /// The hash of its first key, where that is fetched ahead.
+    pub(super) first_key: Option<KeyHash>,
 }
 
 /// Why gathering ended.
@@ -50,11 +52,12 @@ impl Pipeline {
             start: 0,
             length: 0,
             command: None,
-            keys: Vec::with_capacity(KEYS_AHEAD),
+            first_key: None,
         };
         Self {
             requests: (0..DEPTH).map(|_| request()).collect(),
             count: 0,
+            keys: Vec::with_capacity(DEPTH * KEYS_AHEAD),
             needed: 0,
             renames,
         }
@@ -72,6 +75,7 @@ impl Pipeline {
         input: &[u8],
     ) -> Gathered {
         self.count = 0;
+        self.keys.clear();
         let mut start = 0;
         let mut last = None;
         while self.count < DEPTH {
@@ -89,7 +93,10 @@ impl Pipeline {
                 Ok(Progress::Complete { consumed }) => {
                     (request.start, request.length) = (start, consumed);
                     let alone = self.count == 0 && rest.len() == consumed;
-                    request.prepare(&self.renames, last, keyspace, rest, alone);
+                    let (renames, keys) = (&self.renames, &mut self.keys);
+                    request.prepare(renames, last, rest);
+                    let number = self.count as u8;
+                    request.find_keys(keyspace, rest, (!alone).then_some(number), keys);
                     last = request
                         .command
                         .as_ref()
@@ -128,28 +135,11 @@ impl Pipeline {
         input: &[u8],
         gathered: Gathered,
     ) -> Gathered {
-        let keys = || self.requests().iter().flat_map(|request| &request.keys);
-        keys().for_each(|key| keyspace.prefetch_group(database, *key));
-        keys().for_each(|key| keyspace.prefetch_entry(database, *key));
-        // A single request has nothing to overlap with.
-        if self.count > 1 {
-            self.prefetch_elements(keyspace, database, input);
+        if !self.keys.is_empty() {
+            let element_of = |number: u8| self.requests.get(usize::from(number))?.element(input);
+            keyspace.prefetch_all(database, &self.keys, &element_of);
         }
         gathered
-    }
-
-    fn prefetch_elements(&self, keyspace: &Keyspace, database: usize, input: &[u8]) {
-        let mut elements = [None; DEPTH];
-        for (found, request) in elements.iter_mut().zip(self.requests()) {
-            if let Some((key, element)) = request.element(input) {
-                *found = keyspace.prefetch_element(database, key, element);
-            }
-        }
-        for (found, request) in elements.iter().zip(self.requests()) {
-            if let (Some(element), Some((key, _))) = (found, request.element(input)) {
-                keyspace.prefetch_element_entry(database, key, *element);
-            }
-        }
     }
 }
 
@@ -162,21 +152,14 @@ impl Request {
 
     /// Its first key, and the element of it that it is about, where it is about one.
     #[inline]
-    fn element<'a>(&'a self, input: &'a [u8]) -> Option<(HashedKey<'a>, &'a [u8])> {
+    fn element<'a>(&'a self, input: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let Some(Ok(command)) = &self.command else {
             return None;
         };
-        let hash = self.keys.first().filter(|_| command.element != 0)?;
         let arguments = self.arguments(input);
         let key = arguments.get(usize::from(command.keys.first()?.first))?;
         let element = arguments.get(usize::from(command.element))?;
-        Some(((*hash, key), element))
-    }
-
-    /// The hash of its first key, where that was fetched ahead.
-    #[inline]
-    pub(super) fn first_key(&self) -> Option<KeyHash> {
-        self.keys.first().copied()
+        Some((key, element))
     }
 
     pub(super) fn length(&self) -> usize {
@@ -188,41 +171,59 @@ impl Request {
         &mut self,
         renames: &Option<Arc<Renames>>,
         last: Option<&'static Command>,
-        keyspace: &Keyspace,
         input: &[u8],
-        alone: bool,
     ) {
         let arguments = self.parser.arguments(input);
-        self.keys.clear();
-        if arguments.is_empty() {
-            self.command = None;
-            return;
-        }
-        let command = match renames {
-            None => resolve_after(last, arguments),
-            Some(renames) => renames.resolve(arguments),
+        self.command = match renames {
+            _ if arguments.is_empty() => None,
+            None => Some(resolve_after(last, arguments)),
+            Some(renames) => Some(renames.resolve(arguments)),
         };
-        if let Ok(command) = &command
-            && let Some(spec) = command.keys.first()
-        {
-            if spec.is_one_key() {
-                // Alone it has nothing to overlap with.
-                if !alone && let Some(key) = arguments.get(usize::from(spec.first)) {
-                    self.keys.push(keyspace.prefetch(key));
-                }
-            } else {
-                let positions = spec.positions(arguments).take(KEYS_AHEAD);
-                let keys = positions.filter_map(|at| arguments.get(at));
-                let hashes = keys.map(|key| keyspace.prefetch(key));
-                self.keys.extend(hashes);
+    }
+
+    /// Begins to fetch its keys, and adds them to those that are wanted. `number` is its own among
+    /// the requests, unless it is alone.
+    #[inline]
+    fn find_keys(
+        &mut self,
+        keyspace: &Keyspace,
+        input: &[u8],
+        number: Option<u8>,
+        wanted: &mut Vec<WantedKey>,
+    ) {
+        self.first_key = None;
+        let Some(Ok(command)) = self.command else {
+            return;
+        };
+        let Some(spec) = command.keys.first() else {
+            return;
+        };
+        let arguments = self.parser.arguments(input);
+        let element = number.filter(|_| command.element != 0);
+        if !spec.is_one_key() {
+            let positions = spec.positions(arguments).take(KEYS_AHEAD);
+            let first = wanted.len();
+            wanted.extend(positions.filter_map(|at| {
+                let hash = keyspace.prefetch(arguments.get(at)?);
+                Some(WantedKey {
+                    hash,
+                    element: None,
+                })
+            }));
+            if let Some(key) = wanted.get_mut(first) {
+                self.first_key = Some(key.hash);
+                key.element = element;
             }
+        } else if number.is_some()
+            && let Some(key) = arguments.get(usize::from(spec.first))
+        {
+            // Alone it would have nothing to overlap with.
+            let hash = keyspace.prefetch(key);
+            wanted.push(WantedKey { hash, element });
+            self.first_key = Some(hash);
         }
-        self.command = Some(command);
     }
 }
-
-/// A key behind its hash.
-type HashedKey<'a> = (KeyHash, &'a [u8]);
 
 /// Requests found ahead: enough for their misses to overlap, few enough for what was fetched to
 /// stay in the first-level cache.

@@ -20,12 +20,8 @@ impl State {
         command: &'static Command,
         arguments: Arguments<'_>,
     ) {
-        if self.is_sampled()
-            && let Some(at) = command.key_positions(arguments).next()
-        {
-            let kind = HotKind::Key(database);
-            let (lane, now_ns) = (context.lane(), context.now_ns());
-            hub.hot.note(lane, kind, &arguments[at], now_ns);
+        if self.is_sampled() {
+            note_key(hub, context, database, command, arguments);
         }
     }
 
@@ -89,6 +85,21 @@ impl State {
                 reply.double(hot.error.round());
             }
         });
+    }
+}
+
+#[inline(never)]
+fn note_key(
+    hub: &Hub,
+    context: &Context<Mail>,
+    database: usize,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) {
+    if let Some(at) = command.key_positions(arguments).next() {
+        let kind = HotKind::Key(database);
+        let (lane, now_ns) = (context.lane(), context.now_ns());
+        hub.hot.note(lane, kind, &arguments[at], now_ns);
     }
 }
 
