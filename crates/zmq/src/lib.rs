@@ -22,6 +22,7 @@ mod core;
 mod endpoint;
 
 mod error;
+mod incoming;
 pub use error::Error;
 
 mod kind;

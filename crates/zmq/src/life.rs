@@ -261,8 +261,7 @@ impl State {
             && let Some(frames) = link.take_partial()
             && self.kind.receives()
         {
-            peer.incoming_bytes += frames.bytes();
-            peer.incoming.push_back(frames);
+            peer.incoming.push(frames);
             self.mark_readable(key);
         }
     }
@@ -407,7 +406,7 @@ impl State {
     fn receive_word(&mut self, key: Key, mut message: Message) {
         if let Some(peer) = self.peers.get_mut(key) {
             message.set_properties(peer.identity.as_ref());
-            peer.incoming.push_back(crate::link::Frames::One(message));
+            peer.incoming.push(crate::link::Frames::One(message));
         }
         self.mark_readable(key);
     }

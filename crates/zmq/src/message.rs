@@ -13,7 +13,7 @@ use bytes::Bytes;
 pub struct Message {
     body: Body,
     /// What is known of the peer that sent it, or the group of a RADIO message.
-    properties: Option<Arc<Properties>>,
+    pub(crate) properties: Option<Arc<Properties>>,
     routing_id: u32,
     more: bool,
 }

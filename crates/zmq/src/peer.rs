@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::link::{Frames, StreamLink};
+use crate::incoming::Incoming;
+use crate::link::StreamLink;
 use crate::message::{Message, Properties};
 use crate::pipe::PipeEnd;
 use crate::slab::Key;
@@ -23,9 +24,7 @@ pub(crate) struct Peer {
     pub(crate) backlog_messages: usize,
     pub(crate) backlog_bytes: usize,
     /// Received, and waiting for the program.
-    pub(crate) incoming: VecDeque<Frames>,
-    /// Bytes of what has come in since `incoming` was last empty.
-    pub(crate) incoming_bytes: usize,
+    pub(crate) incoming: Incoming,
     pub(crate) counters: Counters,
     /// It is in the queue of those that may have something to read.
     pub(crate) is_readable: bool,
@@ -70,8 +69,7 @@ impl Peer {
             backlog: VecDeque::new(),
             backlog_messages: 0,
             backlog_bytes: 0,
-            incoming: VecDeque::new(),
-            incoming_bytes: 0,
+            incoming: Incoming::default(),
             counters: Counters::default(),
             is_readable: false,
             is_dirty: false,

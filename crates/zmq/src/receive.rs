@@ -63,14 +63,50 @@ impl State {
         if !self.receiving.is_empty() {
             return None;
         }
-        let length = match self.kind {
-            SocketType::Pull | SocketType::Dealer | SocketType::Pair => {
-                self.take_from_pipe(|pipe| pipe.read_single_into(buffer))?
-            }
-            _ => return None,
+        if !matches!(
+            self.kind,
+            SocketType::Pull | SocketType::Dealer | SocketType::Pair | SocketType::Sub
+        ) {
+            return None;
+        }
+        let length = match self.peers.get_mut(*self.readable.front()?)?.link {
+            Link::Pipe(_) if self.kind == SocketType::Sub => return None,
+            Link::Pipe(_) => self.take_from_pipe(|pipe| pipe.read_single_into(buffer))?,
+            Link::Stream(_) | Link::None => self.take_short_into(buffer)?,
         };
         self.is_amid_receiving = false;
         Some(length)
+    }
+
+    /// A short message over a connection, past the `Message` that it would be.
+    #[inline]
+    fn take_short_into(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let key = *self.readable.front()?;
+        let peer = self.peers.get_mut(key)?;
+        let mut taken = None;
+        let mut take = |body: &[u8]| {
+            let is_wanted = self.kind != SocketType::Sub
+                || self.subscriptions.covers(body) != self.options.invert_matching;
+            if is_wanted {
+                let fits = body.len().min(buffer.len());
+                buffer[..fits].copy_from_slice(&body[..fits]);
+                taken = Some(body.len());
+            }
+        };
+        let was_decoded = !peer.incoming.is_empty();
+        match &mut peer.link {
+            _ if was_decoded => peer.incoming.take_short(take)?,
+            Link::Stream(link) => link.take_short(|body, _| take(body))?,
+            Link::Pipe(_) | Link::None => return None,
+        }
+        peer.counters.received += 1;
+        if was_decoded && peer.incoming.is_empty() {
+            self.resume_reading(key);
+        }
+        if self.readable.len() > 1 {
+            self.readable.rotate_left(1);
+        }
+        taken
     }
 
     #[inline]
@@ -194,10 +230,9 @@ impl State {
     pub(crate) fn take_from(&mut self, key: Key) -> Option<Frames> {
         loop {
             let peer = self.peers.get_mut(key)?;
-            if let Some(frames) = peer.incoming.pop_front() {
+            if let Some(frames) = peer.incoming.pop() {
                 peer.counters.received += 1;
                 if peer.incoming.is_empty() {
-                    peer.incoming_bytes = 0;
                     self.resume_reading(key);
                 }
                 return Some(frames);
@@ -250,8 +285,18 @@ impl State {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;
             };
-            if peer.incoming.len() >= high_water || peer.incoming_bytes >= bytes_max {
+            if peer.incoming.len() >= high_water || peer.incoming.bytes() >= bytes_max {
                 return self.watch(key, |interest| interest.read = false);
+            }
+            if self.kind.receives()
+                && !self.options.conflate
+                && let Link::Stream(link) = &mut peer.link
+                && link
+                    .take_short(|body, properties| peer.incoming.push_short(body, properties))
+                    .is_some()
+            {
+                self.mark_readable(key);
+                continue;
             }
             let inbound = match &mut peer.link {
                 Link::Stream(link) => link.decode(self.now_ns),
@@ -271,8 +316,7 @@ impl State {
                         peer.counters.conflated += peer.incoming.len() as u64;
                         peer.incoming.clear();
                     }
-                    peer.incoming_bytes += frames.bytes();
-                    peer.incoming.push_back(frames);
+                    peer.incoming.push(frames);
                     self.mark_readable(key);
                 }
                 Inbound::Nothing => {

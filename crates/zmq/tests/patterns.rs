@@ -45,6 +45,13 @@ fn last_endpoint(socket: &Socket) -> String {
     String::from_utf8(out[..length - 1].to_vec()).unwrap()
 }
 
+fn receives_more(socket: &Socket) -> bool {
+    const RCVMORE: i32 = 13;
+    let mut out = [0; 4];
+    socket.option(RCVMORE, &mut out).unwrap();
+    i32::from_ne_bytes(out) == 1
+}
+
 /// Two sockets, the first bound, the second connected.
 fn pair(
     context: &Context,
@@ -432,3 +439,75 @@ fn a_server_of_a_mechanism_says_ready_before_it_subscribes() {
 }
 
 const PLAIN_SERVER: i32 = 44;
+
+/// Received into a buffer, over connections: short messages and long ones, of one frame and of
+/// more, decoded by the caller or before it asked, in their order.
+#[test]
+fn what_is_received_into_a_buffer_is_what_was_sent() {
+    for waits_ms in [0, 30] {
+        let context = Context::new();
+        let [pull, push] = pair(&context, "tcp", SocketType::Pull, SocketType::Push);
+        let bodies: Vec<Vec<u8>> = [0, 1, 64, 255, 256, 4096, 70_000, 3, 200]
+            .iter()
+            .cycle()
+            .take(300)
+            .enumerate()
+            .map(|(index, length)| vec![index as u8; *length])
+            .collect();
+        for (index, body) in bodies.iter().enumerate() {
+            if index % 7 == 0 {
+                push.send_bytes(b"head", MORE).unwrap();
+            }
+            push.send_bytes(body, LAST).unwrap();
+        }
+        // What nobody asks for is received in the background.
+        std::thread::sleep(Duration::from_millis(waits_ms));
+        let mut buffer = vec![0; 100_000];
+        for (index, body) in bodies.iter().enumerate() {
+            if index % 7 == 0 {
+                assert_eq!(pull.receive_into(&mut buffer, false), Ok(4));
+                assert!(receives_more(&pull));
+            }
+            assert_eq!(pull.receive_into(&mut buffer, false), Ok(body.len()));
+            assert_eq!(&buffer[..body.len()], body.as_slice());
+            assert!(!receives_more(&pull));
+        }
+        push.send_bytes(b"too long", LAST).unwrap();
+        std::thread::sleep(Duration::from_millis(waits_ms));
+        assert_eq!(pull.receive_into(&mut buffer[..3], false), Ok(8));
+        assert_eq!(&buffer[..3], b"too");
+    }
+}
+
+/// A publisher in manual mode may send what was not asked for: a subscriber sees none of it,
+/// however it receives.
+#[test]
+fn a_subscriber_receives_into_its_buffer_only_what_it_wants() {
+    const XPUB_MANUAL: i32 = 71;
+    const INVERT_MATCHING: i32 = 74;
+    for (inverts, waits_ms) in [(0, 0), (0, 30), (1, 0), (1, 30)] {
+        let context = Context::new();
+        let [publisher, sub] = pair(&context, "tcp", SocketType::Xpub, SocketType::Sub);
+        publisher
+            .set_option(XPUB_MANUAL, &1_i32.to_ne_bytes())
+            .unwrap();
+        sub.set_option(INVERT_MATCHING, &i32::to_ne_bytes(inverts))
+            .unwrap();
+        sub.set_option(SUBSCRIBE, b"a").unwrap();
+        assert_eq!(publisher.receive(false).unwrap().as_slice(), b"\x01a");
+        publisher.set_option(SUBSCRIBE, b"").unwrap();
+        for topic in ["b1", "a2", "b3", "b4", "a5", "b6"] {
+            publisher.send_bytes(topic.as_bytes(), LAST).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(waits_ms));
+        let wanted: &[&[u8]] = match inverts {
+            0 => &[b"a2", b"a5"],
+            _ => &[b"b1", b"b3", b"b4", b"b6"],
+        };
+        let mut buffer = [0; 16];
+        for body in wanted {
+            assert_eq!(sub.receive_into(&mut buffer, false), Ok(2));
+            assert_eq!(&buffer[..2], *body);
+        }
+    }
+}

@@ -264,6 +264,26 @@ impl Connection {
         step
     }
 
+    /// The short way of a message of one frame of at most 255 bytes, not encrypted, that is at the
+    /// front of the input: its body, behind a header of [`SHORT_HEADER_BYTES`], all of which is
+    /// consumed. `None`: nothing was, [`receive`](Self::receive) says what there is.
+    #[inline]
+    pub fn receive_short<'b>(&mut self, input: &'b [u8]) -> Option<&'b [u8]> {
+        let ([flags, length], rest) = input.split_first_chunk()?;
+        let is_plain = self.phase == Phase::Traffic
+            && self.audience == Audience::Receiver
+            && self.body_left == 0;
+        if *flags != 0 || !is_plain || u64::from(*length) > self.config.limits.frame_bytes_max {
+            return None;
+        }
+        let body = rest.get(..usize::from(*length))?;
+        if input.len() > self.seen {
+            self.liveness.traffic();
+        }
+        self.seen = rest.len() - body.len();
+        Some(body)
+    }
+
     /// What the machine itself wants to send. The driver takes it out from the front.
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing
@@ -488,6 +508,8 @@ impl<'b> Step<'b> {
     }
 }
 
+/// The header of a frame of at most 255 bytes: flags, and its length.
+pub const SHORT_HEADER_BYTES: usize = 2;
 /// The longest routing id of the RFC.
 const ROUTING_ID_BYTES_MAX: usize = 255;
 /// The status code of ZAP for a refusal that may not last: the peer is not to be told.

@@ -52,7 +52,7 @@ mod config;
 pub use config::{Config, Heartbeat, Limits, Security};
 
 mod connection;
-pub use connection::{Connection, Credentials, Event, NotAsked, Peer, Step};
+pub use connection::{Connection, Credentials, Event, NotAsked, Peer, SHORT_HEADER_BYTES, Step};
 
 pub mod curve;
 

@@ -252,6 +252,34 @@ fn subscriptions_mean_nothing_to_other_sockets() {
     assert_eq!(pull.seen, [Seen::Frame(b"\x01a".into(), false)]);
 }
 
+#[test]
+fn the_short_way_is_for_messages_alone_and_within_the_limit() {
+    let mut config = Config::new(SocketType::Pull);
+    config.limits.frame_bytes_max = 3;
+    let (mut push, mut pull) = ready_pair(Config::new(SocketType::Push), config);
+    pull.takes_short = true;
+    encode_frame(push.connection.outgoing(), b"abc", false);
+    push.connection.outgoing().extend(b"\x04\x07\x04PING\0\0");
+    encode_frame(push.connection.outgoing(), b"abcd", false);
+    let stream = push.sent();
+    pull.feed(&stream, 0);
+    assert_eq!(pull.seen, [Seen::Frame(b"abc".into(), false)]);
+    assert_eq!(pull.sent(), b"\x04\x05\x04PONG");
+    let too_long = Error::FrameTooLong {
+        length: 4,
+        limit: 3,
+    };
+    assert_eq!(pull.error, Some(too_long));
+    assert_eq!(pull.connection.receive_short(b"\0\x01a"), None);
+
+    let types = [SocketType::Sub, SocketType::Xpub].map(Config::new);
+    let [sub, publisher] = types;
+    let (_, mut publisher) = ready_pair(sub, publisher);
+    publisher.takes_short = true;
+    publisher.feed(b"\0\x02\x01a", 0);
+    assert_eq!(publisher.seen, [Seen::Subscribe(b"a".into())]);
+}
+
 fn frame() -> impl Strategy<Value = (Vec<u8>, bool)> {
     (prop::collection::vec(any::<u8>(), 0..400), any::<bool>())
 }
@@ -263,6 +291,7 @@ proptest! {
         sizes in prop::collection::vec(1..300usize, 1..20),
         version in 0..3usize,
         streamed in any::<bool>(),
+        takes_short in any::<bool>(),
     ) {
         let left = Config { version: VERSIONS[version], ..Config::new(SocketType::Dealer) };
         let right = Config {
@@ -270,6 +299,7 @@ proptest! {
             ..Config::new(SocketType::Router)
         };
         let (mut left, mut right) = (Side::new(left), Side::new(right));
+        right.takes_short = takes_short;
         let mut turn = 0;
         let mut size = || { turn += 1; sizes[turn % sizes.len()] };
         wire(&mut left, &mut right, &mut size);

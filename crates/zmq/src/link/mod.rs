@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use tidewire_zmtp::websocket::WebSocket;
-use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event};
+use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
 
 use crate::message::{Message, Properties};
 
@@ -246,6 +246,25 @@ impl StreamLink {
                 return inbound;
             }
         }
+    }
+
+    /// The short way of a message of one short frame that has come and can be had as it is.
+    #[inline]
+    pub(crate) fn take_short<T>(
+        &mut self,
+        take: impl FnOnce(&[u8], Option<&Arc<Properties>>) -> T,
+    ) -> Option<T> {
+        let Wire::Zmtp(machine) = &mut self.wire else {
+            return None;
+        };
+        if !self.partial.is_empty() || self.filter.is_some() {
+            return None;
+        }
+        let body = machine.receive_short(self.input.bytes())?;
+        let consumed = SHORT_HEADER_BYTES + body.len();
+        let taken = take(body, self.properties.as_ref());
+        self.input.consume(consumed);
+        Some(taken)
     }
 
     /// The frames of a message that has come in part, as a message of their own.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
-use tidewire_zmtp::{Config, Connection, Credentials, Error, Event};
+use tidewire_zmtp::{Config, Connection, Credentials, Error, Event, SHORT_HEADER_BYTES};
 
 /// An event that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub(crate) struct Side {
     pub(crate) error: Option<Error>,
     /// Lets every peer in that asks.
     pub(crate) accepts: bool,
+    /// Reads short messages the short way.
+    pub(crate) takes_short: bool,
 }
 
 impl Side {
@@ -64,6 +66,7 @@ impl Side {
             seen: Vec::new(),
             error: None,
             accepts: true,
+            takes_short: false,
         }
     }
 
@@ -78,6 +81,14 @@ impl Side {
     pub(crate) fn feed(&mut self, bytes: &[u8], now_ns: u64) {
         self.input.extend_from_slice(bytes);
         while self.error.is_none() {
+            if self.takes_short
+                && let Some(body) = self.connection.receive_short(&self.input)
+            {
+                self.seen.push(Seen::Frame(body.into(), false));
+                let consumed = SHORT_HEADER_BYTES + body.len();
+                self.input.drain(..consumed);
+                continue;
+            }
             let refused = self.has_refusal();
             let step = match self.connection.receive(&self.input, now_ns) {
                 Ok(step) => step,
