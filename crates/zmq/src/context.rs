@@ -386,3 +386,36 @@ const IPV6: i32 = 42;
 const BLOCKY: i32 = 70;
 const SOCKETS_MAX: i32 = 1023;
 const SOCKET_LIMIT_VALUE: i32 = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SendFlags, SocketType};
+
+    /// Its background thread kept the sockets that it had just looked after, and they kept the
+    /// thread's descriptors: 20,000 were used up after 5,000 contexts with a connection each.
+    #[test]
+    fn nothing_of_a_context_is_left_when_it_has_terminated() {
+        for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"] {
+            let context = Context::new();
+            let [pull, push] =
+                [SocketType::Pull, SocketType::Push].map(|kind| context.socket(kind).unwrap());
+            pull.bind(endpoint).unwrap();
+            let place = pull.core().lock().last_endpoint.clone();
+            push.connect(&place).unwrap();
+            // Enough of them in a row to be a burst.
+            for _ in 0..100 {
+                push.send_bytes(b"hello", SendFlags::default()).unwrap();
+            }
+            for _ in 0..100 {
+                pull.receive(false).unwrap();
+            }
+            let cores = [&pull, &push].map(|socket| Arc::downgrade(socket.core()));
+            let reactor = Arc::downgrade(&push.core().reactor);
+            drop((pull, push));
+            context.terminate().unwrap();
+            let left = cores.map(|core| core.strong_count());
+            assert_eq!((left, reactor.strong_count()), ([0, 0], 0), "{endpoint}");
+        }
+    }
+}

@@ -114,6 +114,9 @@ impl Reactor {
         which: fn(&mut Shared) -> &mut Vec<Arc<Core>>,
     ) {
         let mut shared = self.shared.lock();
+        if shared.stops {
+            return;
+        }
         let list = which(&mut shared);
         list.push(Arc::clone(core));
         let wakes_ns = now_ns() + interval_ns;
@@ -153,9 +156,8 @@ impl Reactor {
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; 64];
         let mut next_look_ns = now_ns() + IDLE_NS;
         loop {
-            let timeout = match self.prepare(next_look_ns) {
-                None => return,
-                Some(timeout) => timeout,
+            let Some(timeout) = self.prepare(next_look_ns) else {
+                return self.let_go();
             };
             let Ok(events) = readiness::wait(&self.epoll, &mut space, timeout.as_ref()) else {
                 continue;
@@ -184,6 +186,16 @@ impl Reactor {
                 next_look_ns = now + IDLE_NS;
             }
         }
+    }
+
+    /// The thread ends. A socket that it has just looked after would be kept by its list, and the
+    /// list by the socket.
+    fn let_go(&self) {
+        let mut shared = self.shared.lock();
+        let watched = std::mem::take(&mut shared.watched);
+        let bursting = std::mem::take(&mut shared.bursting);
+        drop(shared);
+        drop((watched, bursting));
     }
 
     /// How long to sleep; `None`: no longer at all.
