@@ -215,14 +215,22 @@ impl State {
                     // Losing a peer may have taken it out already.
                     if self.readable.front() == Some(&key) {
                         self.readable.pop_front();
-                        if let Some(peer) = self.peers.get_mut(key) {
-                            peer.is_readable = false;
-                        }
+                        self.read_out(key);
                     }
                 }
             }
         }
         None
+    }
+
+    /// There is nothing more of a peer; one that is gone was kept for what it had brought.
+    fn read_out(&mut self, key: Key) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.is_readable = false;
+            if peer.is_gone && peer.incoming.is_empty() {
+                self.peers.remove(key);
+            }
+        }
     }
 
     /// The next message of one peer; on the way to it, what the protocol itself has to say.
@@ -478,5 +486,35 @@ fn one_or_many(mut frames: Vec<Message>) -> Frames {
     match frames.len() {
         1 => Frames::One(frames.remove(0)),
         _ => Frames::Many(frames),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{Context, Error, SendFlags, SocketType};
+
+    /// A socket that receives kept everyone who had ever been connected, 480 bytes each.
+    #[test]
+    fn who_is_gone_and_read_out_is_forgotten() {
+        let context = Context::new();
+        for endpoint in ["tcp://127.0.0.1:*", "ipc://*", "inproc://here"] {
+            let pull = context.socket(SocketType::Pull).unwrap();
+            pull.bind(endpoint).unwrap();
+            let place = pull.core().lock().last_endpoint.clone();
+            for _ in 0..20 {
+                let push = context.socket(SocketType::Push).unwrap();
+                push.connect(&place).unwrap();
+                push.send_bytes(b"hello", SendFlags::default()).unwrap();
+                assert_eq!(pull.receive(false).unwrap().as_slice(), b"hello");
+            }
+            let begin = Instant::now();
+            while pull.core().lock().peers.values().count() > 0 {
+                assert_eq!(pull.receive(true).err(), Some(Error::Again));
+                assert!(begin.elapsed() < Duration::from_secs(5), "{endpoint}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 }
