@@ -92,6 +92,23 @@ impl Quicklist {
         Some(Spot { chunk, span })
     }
 
+    /// Adds elements at an end, one after the other.
+    #[inline]
+    pub(crate) fn push_all<'t>(
+        &mut self,
+        front: bool,
+        texts: impl Iterator<Item = &'t [u8]>,
+        limits: ListLimits,
+    ) {
+        for text in texts {
+            let element = Encoded::new(text);
+            match front {
+                true => self.push_front(&element, limits),
+                false => self.push_back(&element, limits),
+            }
+        }
+    }
+
     pub(crate) fn push_front(&mut self, element: &Encoded<'_>, limits: ListLimits) {
         match self.chunks.front_mut() {
             Some(chunk) if chunk.fits(element, limits) => chunk.push_front(element),

@@ -324,8 +324,13 @@ impl<'c, 'k> View<'c, 'k> {
 
     #[inline]
     pub(crate) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> &mut Entry {
-        self.keep_old(key, place);
-        self.dictionary(key).table.entry_mut(place)
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        let entry = shard.databases[database].table.entry_mut(place);
+        if let Some(mark) = &mut shard.mark {
+            mark.keep_old(database, key, entry);
+        }
+        entry
     }
 
     /// To be called before an entry is changed or removed: a snapshot that is being made gets the
@@ -368,10 +373,12 @@ impl<'c, 'k> View<'c, 'k> {
     ) -> Place {
         let entry = self.entry_mut(key, place);
         let has_deadline = entry.deadline_ms().is_some();
-        if fields::is_timed(entry) {
+        let old = if fields::is_timed(entry) {
             self.dictionary(key).forget_fields(place);
-        }
-        let old = self.entry_mut(key, place).set_value(value);
+            self.entry_mut(key, place).set_value(value)
+        } else {
+            entry.set_value(value)
+        };
         if let Some(object) = old {
             self.dispose_object(object);
         }

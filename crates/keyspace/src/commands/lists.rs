@@ -6,10 +6,12 @@ use tidewire_resp::number::parse_integer;
 
 use super::Call;
 use super::options::{is, positive};
+use crate::entry::Kind;
 use crate::error::CommandError;
 use crate::list::{self, List};
 use crate::observer::Event;
 use crate::table::Place;
+use crate::value::Object;
 use crate::view::{Expiry, Key};
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
@@ -278,7 +280,7 @@ pub(super) fn find(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Option<P
 
 fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -> Result {
     let key = call.key(1);
-    let place = match find(call, key)? {
+    let place = match call.view.find(key) {
         Some(place) => place,
         None if create => call.view.insert(key, list::empty(), Expiry::Clear),
         None => {
@@ -288,13 +290,20 @@ fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -> Result {
     };
     let limits = call.view.keyspace.list_limits();
     let added = call.arguments.tail(2);
-    let bytes = added.iter().map(<[u8]>::len).sum();
     let entry = call.view.entry_mut(key, place);
-    list::expect(entry, bytes, added.len(), limits);
-    for element in added {
-        list::push(entry, front, element, limits);
-    }
-    let count = list::len(entry);
+    let count = if let Some(Object::List(list)) = entry.object_mut() {
+        list.push_all(front, added.iter(), limits);
+        list.len()
+    } else if entry.kind() == Kind::PackedList {
+        let bytes = added.iter().map(<[u8]>::len).sum();
+        list::expect(entry, bytes, added.len(), limits);
+        for element in added {
+            list::push(entry, front, element, limits);
+        }
+        list::len(entry)
+    } else {
+        return Err(CommandError::WrongType);
+    };
     call.view.changed(key, place, pushed(front));
     call.reply.integer(count as i64);
     Ok(())

@@ -22,21 +22,22 @@ type Result<T = ()> = std::result::Result<T, CommandError>;
 pub(super) fn sadd(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
     let limits = call.view.keyspace.set_limits();
-    let members = call.rest(2);
-    let place = match find(call, key)? {
-        Some(place) => {
-            set::expect(call.view.entry_mut(key, place), members.len(), limits);
-            place
-        }
+    let members = call.arguments.tail(2);
+    let place = match call.view.find(key) {
+        Some(place) => place,
         None => {
             let empty = set::empty(call.argument(2), members.len(), limits);
             call.view.insert(key, empty, Expiry::Clear)
         }
     };
+    let entry = call.view.entry_mut(key, place);
+    if Members::of(entry).is_none() {
+        return Err(CommandError::WrongType);
+    }
+    set::expect(entry, members.len(), limits);
     let mut added = 0;
-    for at in members {
-        let member = call.argument(at);
-        added += i64::from(set::add(call.view.entry_mut(key, place), member, limits));
+    for member in members {
+        added += i64::from(set::add(entry, member, limits));
     }
     if added > 0 {
         call.view.changed(key, place, Event::SetAdd);

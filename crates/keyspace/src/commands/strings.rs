@@ -482,32 +482,33 @@ pub(super) fn make_bytes(entry: &mut crate::entry::Entry) {
 
 fn add(call: &mut Call<'_, '_, '_>, amount: i64) -> Result {
     let key = call.key(1);
-    let place = call.view.find(key);
-    let (old, is_number) = match place {
-        None => (0, false),
+    let sum_of = |old: i64| old.checked_add(amount).ok_or(CommandError::Overflow);
+    let (sum, place) = match call.view.find(key) {
+        None => {
+            let place = call
+                .view
+                .insert(key, NewValue::Integer(amount), Expiry::Clear);
+            (amount, place)
+        }
         Some(place) => {
-            let entry = call.view.entry(key, place);
-            match entry.kind() {
-                Kind::Integer => (entry.integer().unwrap_or(0), true),
+            let entry = call.view.entry_mut(key, place);
+            let sum = match entry.kind() {
+                Kind::Integer => {
+                    let sum = sum_of(entry.integer().unwrap_or(0))?;
+                    entry.set_integer(sum);
+                    sum
+                }
                 Kind::Bytes => {
                     let number = parse_integer(entry.bytes());
-                    (number.ok_or(CommandError::NotInteger)?, false)
+                    let sum = sum_of(number.ok_or(CommandError::NotInteger)?)?;
+                    let value = NewValue::Integer(sum);
+                    call.view.overwrite(key, place, value, Expiry::Keep);
+                    sum
                 }
                 _ => return Err(CommandError::WrongType),
-            }
+            };
+            (sum, place)
         }
-    };
-    let sum = old.checked_add(amount).ok_or(CommandError::Overflow)?;
-    let place = match place {
-        Some(place) if is_number => {
-            call.view.entry_mut(key, place).set_integer(sum);
-            place
-        }
-        Some(place) => {
-            let value = NewValue::Integer(sum);
-            call.view.overwrite(key, place, value, Expiry::Keep)
-        }
-        None => call.view.insert(key, NewValue::Integer(sum), Expiry::Clear),
     };
     call.view.changed(key, place, Event::IncrBy);
     call.reply.integer(sum);
