@@ -631,15 +631,6 @@ impl<'c, 'k> View<'c, 'k> {
         (shard.interests(database).watch(key.bytes), there)
     }
 
-    /// Whether a key's time has come, and nobody has removed it yet.
-    pub(crate) fn is_stale(&mut self, key: Key<'_>) -> bool {
-        let now_ms = self.now_ms;
-        let table = &self.dictionary(key).table;
-        let place = table.find(key.hash, key.bytes);
-        let deadline_ms = place.and_then(|place| table.entry(place).deadline_ms());
-        deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms)
-    }
-
     /// The version of a key that is watched.
     pub(crate) fn version(&mut self, key: Key<'_>) -> u64 {
         let database = self.database;

@@ -15,6 +15,15 @@ use crate::tracked::CHANGES_TOLD;
 use crate::value::Object;
 
 impl View<'_, '_> {
+    /// Whether a key's time has come, and nobody has removed it yet.
+    pub(crate) fn is_stale(&mut self, key: Key<'_>) -> bool {
+        let now_ms = self.now_ms;
+        let table = &self.dictionary(key).table;
+        let place = table.find(key.hash, key.bytes);
+        let deadline_ms = place.and_then(|place| table.entry(place).deadline_ms());
+        deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms)
+    }
+
     /// Removes keys of this database whose time has come from a shard, at most `budget`; returns
     /// how many.
     pub(crate) fn expire_keys(&mut self, shard: usize, budget: usize) -> usize {
