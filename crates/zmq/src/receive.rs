@@ -517,4 +517,23 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn who_is_gone_is_forgotten_by_one_that_only_sends() {
+        let context = Context::new();
+        let sender = context.socket(SocketType::Dealer).unwrap();
+        sender.bind("ipc://*").unwrap();
+        let place = sender.core().lock().last_endpoint.clone();
+        for _ in 0..20 {
+            let receiver = context.socket(SocketType::Dealer).unwrap();
+            receiver.connect(&place).unwrap();
+            sender.send_bytes(b"hello", SendFlags::default()).unwrap();
+            drop(receiver);
+        }
+        let begin = Instant::now();
+        while sender.core().lock().peers.values().count() > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(5));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
