@@ -99,6 +99,8 @@ pub struct HubConfig {
     pub renames: Vec<(String, String)>,
     /// Whether lanes are pinned to cores, for INFO.
     pub pinned: bool,
+    /// A turn's sends may leave in one call, by io_uring, where that is found to be cheaper.
+    pub io_uring: bool,
     /// What ZeroMQ peers must prove.
     pub zmq_security: ZmqSecurity,
     /// Faults in what feed clients are sent, for testing them.
@@ -136,6 +138,7 @@ impl Default for HubConfig {
             users: Vec::new(),
             renames: Vec::new(),
             pinned: false,
+            io_uring: true,
             zmq_security: ZmqSecurity::Null,
             faults: None,
             fault_seed: 1,

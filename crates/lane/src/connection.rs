@@ -82,8 +82,10 @@ pub(crate) struct Connection {
     pub(crate) blocked: bool,
     /// The application was told of output that the kernel did not take.
     pub(crate) told_blocked: bool,
-    /// Stands in the lane's list of outboxes to flush.
+    /// Stands in the lane's list of outboxes to send at the end of the turn.
     pub(crate) dirty: bool,
+    /// Stands in the lane's queue of outboxes to send in parts.
+    pub(crate) queued: bool,
     pub(crate) closing: Closing,
 }
 
@@ -115,6 +117,7 @@ impl Connection {
             blocked: false,
             told_blocked: false,
             dirty: false,
+            queued: false,
             closing: Closing::No,
         }
     }

@@ -1,5 +1,6 @@
 //! The loop of one lane.
 
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +16,9 @@ use crate::application::{Application, CloseReason};
 use crate::connection::{Closing, ConnectionId};
 use crate::context::{Context, LaneCounters, WATCH_READ, monotonic_ns};
 use crate::endpoint::Listener;
+use crate::lanes::LaneConfig;
 use crate::mailbox::{Envelope, Mailboxes};
+use crate::sender::Sender;
 use crate::traffic::{EVENTS_A_TURN, READ_BYTES, TOKEN_LISTENERS, TOKEN_MAILBOX, Traffic};
 
 /// One lane: an event loop, its connections and its application.
@@ -32,7 +35,7 @@ impl<A: Application> Lane<A> {
         lane: usize,
         mailboxes: Mailboxes<A::Mail>,
         listeners: Vec<Listener>,
-        connections_max: usize,
+        config: &LaneConfig,
         counters: Arc<LaneCounters>,
         application: A,
     ) -> rustix::io::Result<Self> {
@@ -49,7 +52,10 @@ impl<A: Application> Lane<A> {
             epoll,
             connections: Vec::new(),
             free: Vec::new(),
+            serving: ConnectionId::NONE,
             dirty: Vec::new(),
+            deliveries: VecDeque::new(),
+            sender: Sender::new(config.io_uring, counters.clone()),
             closing: Vec::new(),
             drained: Vec::new(),
             released: Vec::new(),
@@ -59,7 +65,7 @@ impl<A: Application> Lane<A> {
             counters,
             listeners,
             next_lane: 0,
-            connections_max,
+            connections_max: config.connections_max,
             accept_again_ns: None,
             late_mail: Vec::new(),
             stopping: false,
@@ -131,7 +137,8 @@ impl<A: Application> Lane<A> {
             sooner(self.context.now_ns + CLOSE_CHECK_NS);
         }
         let left = self.context.drained.len() + self.context.released.len();
-        if left + self.context.late_mail.len() > 0 || self.context.stopping {
+        let unsent = self.context.deliveries.len();
+        if left + unsent + self.context.late_mail.len() > 0 || self.context.stopping {
             sooner(0);
         }
         let timeout = deadline_ns.map(|time_ns| {
@@ -239,7 +246,7 @@ impl<A: Application> Lane<A> {
     }
 
     fn close_all(&mut self) {
-        self.traffic().flush();
+        self.traffic().flush_all();
         self.stop_listening();
         for index in 0..self.context.connections.len() {
             let generation = self.context.connections[index].generation;

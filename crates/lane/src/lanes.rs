@@ -22,6 +22,8 @@ pub struct LaneConfig {
     pub connections_max: usize,
     /// Name of the threads; the lane's number is appended.
     pub name: &'static str,
+    /// Many sends may leave in one call, by io_uring, where that is found to be cheaper.
+    pub io_uring: bool,
 }
 
 impl Default for LaneConfig {
@@ -30,6 +32,7 @@ impl Default for LaneConfig {
             cores: Vec::new(),
             connections_max: CONNECTIONS_MAX,
             name: "lane",
+            io_uring: true,
         }
     }
 }
@@ -75,7 +78,7 @@ impl<M: Send + 'static> Lanes<M> {
                 number,
                 mailboxes.clone(),
                 listeners.take().unwrap_or_default(),
-                config.connections_max,
+                config,
                 lane_counters.clone(),
                 application(number),
             )?;

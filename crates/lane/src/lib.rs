@@ -12,9 +12,12 @@ mod connection;
 mod context;
 mod endpoint;
 mod event_loop;
+mod flush;
 mod lanes;
 mod mailbox;
 mod outbox;
+mod ring;
+mod sender;
 mod traffic;
 
 pub use application::{Application, CloseReason};

@@ -95,22 +95,37 @@ impl Outbox {
                 self.reset();
                 return Flush::Empty;
             }
-            let wanted = self.len();
-            match self.send_once(socket) {
-                Ok(sent) => {
-                    counter.writes += 1;
-                    counter.bytes += sent as u64;
-                    self.advance(sent);
-                    // A short write means that the socket's buffer is full: asking again would
-                    // only cost the call that says so.
-                    if sent < wanted && self.sealed.len() < PARTS_A_CALL {
-                        return Flush::Blocked;
-                    }
-                }
-                Err(Errno::AGAIN) => return Flush::Blocked,
-                Err(Errno::INTR) => {}
-                Err(_) => return Flush::Broken,
+            let sent = self.send_once(socket);
+            if let Some(end) = self.note_sent(sent, counter) {
+                return end;
             }
+        }
+    }
+
+    /// All that has not left, if it stands in one piece.
+    pub(crate) fn piece(&self) -> Option<&[u8]> {
+        (self.sealed.is_empty() && !self.is_empty()).then(|| &self.tail[self.sent..])
+    }
+
+    /// What a call to send everything came to; `None` if there may be more to send.
+    pub(crate) fn note_sent(
+        &mut self,
+        sent: rustix::io::Result<usize>,
+        counter: &mut FlushCount,
+    ) -> Option<Flush> {
+        match sent {
+            Ok(sent) => {
+                counter.writes += 1;
+                counter.bytes += sent as u64;
+                let wanted = self.len();
+                self.advance(sent);
+                // A short write means that the socket's buffer is full: asking again would only
+                // cost the call that says so.
+                (sent < wanted && self.sealed.len() < PARTS_A_CALL).then_some(Flush::Blocked)
+            }
+            Err(Errno::AGAIN) => Some(Flush::Blocked),
+            Err(Errno::INTR) => None,
+            Err(_) => Some(Flush::Broken),
         }
     }
 

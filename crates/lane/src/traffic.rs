@@ -15,7 +15,6 @@ use crate::application::{Application, CloseReason};
 use crate::connection::{Connection, ConnectionId, Peer};
 use crate::context::Context;
 use crate::mailbox::Envelope;
-use crate::outbox::{Flush, FlushCount};
 
 /// A lane's sockets with the application that they are read for.
 pub(crate) struct Traffic<'a, A: Application> {
@@ -166,6 +165,12 @@ impl<A: Application> Traffic<'_, A> {
 
     /// Gives the application its input: `fresh` bytes of the scratch buffer, or the kept input.
     pub(crate) fn deliver(&mut self, id: ConnectionId, fresh: usize) {
+        let served = std::mem::replace(&mut self.context.serving, id);
+        self.deliver_served(id, fresh);
+        self.context.serving = served;
+    }
+
+    fn deliver_served(&mut self, id: ConnectionId, fresh: usize) {
         let Some(connection) = self.context.connection_mut(id) else {
             return;
         };
@@ -204,54 +209,6 @@ impl<A: Application> Traffic<'_, A> {
             self.application.buffered(self.context, id);
         }
         self.context.update_watch(id);
-    }
-
-    pub(crate) fn flush(&mut self) {
-        let mut count = FlushCount::default();
-        let mut dirty = std::mem::take(&mut self.context.dirty);
-        for id in dirty.drain(..) {
-            let Some(connection) = self.context.connection_mut(id) else {
-                continue;
-            };
-            connection.dirty = false;
-            if connection.blocked || connection.connecting {
-                if connection.blocked {
-                    self.application.buffered(self.context, id);
-                }
-                continue;
-            }
-            let flush = connection
-                .outbox
-                .flush(connection.socket.as_fd(), &mut count);
-            connection.blocked = flush == Flush::Blocked;
-            let drained = connection.wants_drained && connection.outbox.len() <= DRAINED_BYTES;
-            connection.wants_drained &= !drained;
-            let tells = connection.blocked || connection.told_blocked;
-            connection.told_blocked = connection.blocked;
-            match flush {
-                Flush::Empty => {
-                    let spare = connection.outbox.take_spare();
-                    self.context.recycle(spare);
-                }
-                Flush::Broken => self.context.close(id, CloseReason::Broken),
-                Flush::Blocked => {}
-            }
-            if drained {
-                self.context.drained.push(id);
-            }
-            if tells {
-                self.application.buffered(self.context, id);
-            }
-            self.context.update_watch(id);
-        }
-        if self.context.dirty.is_empty() {
-            self.context.dirty = dirty;
-        }
-        let counters = &self.context.counters;
-        counters.writes.fetch_add(count.writes, Ordering::Relaxed);
-        counters
-            .written_bytes
-            .fetch_add(count.bytes, Ordering::Relaxed);
     }
 }
 
@@ -293,7 +250,7 @@ impl<M: Send + 'static> Context<M> {
                 traffic.dispatch(event);
             }
         }
-        traffic.flush();
+        traffic.flush_all();
         self.stopping
     }
 }
@@ -342,8 +299,6 @@ const ACCEPTS_A_TURN: usize = 64;
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 /// Bytes of one receive call in the middle of a big request.
 const READ_BYTES_MAX: usize = 1024 * 1024;
-/// An outbox counts as drained at this length.
-const DRAINED_BYTES: usize = 32 * 1024;
 /// Room for the rest of a request, in parts of what has come of it.
 const AHEAD: usize = 31;
 /// Pause after the descriptor table was found full.

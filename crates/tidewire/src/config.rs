@@ -12,7 +12,7 @@ use tidewire_hub::{FeedSource, Input, InputError};
 use tidewire_lane::Endpoint;
 
 use crate::failure::Failure;
-use crate::options::{FeedSlow, ServeOptions, ZmqMechanism};
+use crate::options::{FeedSlow, IoUring, ServeOptions, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
 /// What the hub runs with.
@@ -70,6 +70,7 @@ struct File {
     soup: Vec<String>,
     lanes: Option<u16>,
     pin: Option<bool>,
+    io_uring: Option<IoUring>,
     live_prefix: Option<Vec<String>>,
     dir: Option<String>,
     mx: PlantTable,
@@ -168,6 +169,7 @@ impl Config {
             inputs,
             feed_lines: feed_udp,
             pinned: pin,
+            io_uring: options.io_uring.or(file.io_uring) != Some(IoUring::Off),
             feed_slow: options
                 .feed_slow
                 .or(file.feed_slow)

@@ -156,6 +156,10 @@ pub(crate) struct ServeOptions {
     /// Pin each event loop to a core.
     #[arg(long, env = "TIDEWIRE_PIN")]
     pub(crate) pin: bool,
+    /// Whether the sends of a turn may leave in one call, by io_uring, where that is found to be
+    /// cheaper [default: auto].
+    #[arg(long, value_name = "CHOICE", env = "TIDEWIRE_IO_URING")]
+    pub(crate) io_uring: Option<IoUring>,
     /// Keys that begin so are topics: each write is published [default: live:].
     #[arg(
         long,
@@ -176,6 +180,16 @@ pub(crate) struct ServeOptions {
     /// --save 60 1.
     #[arg(last = true, value_name = "DIRECTIVE", allow_hyphen_values = true)]
     pub(crate) directives: Vec<String>,
+}
+
+/// Whether io_uring may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum IoUring {
+    /// Where the kernel permits it, and each lane finds it cheaper.
+    Auto,
+    /// Not at all.
+    Off,
 }
 
 /// What is done for a feed client that is too slow.

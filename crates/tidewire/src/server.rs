@@ -292,6 +292,7 @@ fn start_lanes(
         // in.
         connections_max: hub.config.clients_max + CONNECTIONS_RESERVED,
         name,
+        io_uring: hub.config.io_uring,
     };
     let (mailboxes, counters) = (hub.mailboxes().clone(), hub.lanes.clone());
     Lanes::start(&lane_config, mailboxes, listeners, counters, |lane| {

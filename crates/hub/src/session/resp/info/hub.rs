@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use tidewire_lane::LaneCounters;
+
 use super::{line, read};
 use crate::hub::Hub;
 
@@ -10,14 +12,27 @@ pub(super) fn lanes(hub: &Hub, _: u64, out: &mut String) {
     line(out, "pinned", u8::from(hub.config.pinned));
     for (number, lane) in hub.lanes.iter().enumerate() {
         let text = format!(
-            "connections={},turns={},busy_usec={},reads={},writes={}",
+            "connections={},turns={},busy_usec={},reads={},writes={},sends={},send_ns={},\
+             io_uring_send_ns={}",
             read(&lane.connections),
             read(&lane.turns),
             read(&lane.busy_ns) / 1_000,
             read(&lane.reads),
-            read(&lane.writes)
+            read(&lane.writes),
+            sends(lane),
+            read(&lane.send_ns),
+            read(&lane.ring_send_ns)
         );
         line(out, &format!("lane{number}"), text);
+    }
+}
+
+/// How the sends of a lane's turns leave where there are several.
+fn sends(lane: &LaneCounters) -> &'static str {
+    if lane.sends_by_ring.load(Ordering::Relaxed) {
+        "io_uring"
+    } else {
+        "calls"
     }
 }
 

@@ -1,0 +1,176 @@
+//! What a turn sends: every answer, and a part of what goes to others.
+//!
+//! A message to a hundred subscribers is a hundred sends. A lane that made them all before it
+//! looks at its sockets again would let the next publisher wait, and make a hundred more for him.
+//! So answers leave first, and of the outboxes that somebody else has filled (messages to
+//! subscribers, live values, the feed) some leave a turn. What is published meanwhile joins what
+//! still waits, and leaves with it: the more there is to do, the more messages share a send. A
+//! lane that has nothing else to do goes on at once, so nothing is held back.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use crate::application::{Application, CloseReason};
+use crate::connection::ConnectionId;
+use crate::context::Context;
+use crate::outbox::{Flush, FlushCount};
+use crate::ring::BATCH_MAX;
+use crate::sender::Way;
+use crate::traffic::Traffic;
+
+impl<A: Application> Traffic<'_, A> {
+    /// Sends what was answered in this turn, and a part of what is to be delivered.
+    pub(crate) fn flush(&mut self) {
+        let mut leaving = std::mem::take(&mut self.context.dirty);
+        self.take_deliveries(&mut leaving);
+        self.send(leaving);
+    }
+
+    /// Sends everything that was written.
+    pub(crate) fn flush_all(&mut self) {
+        let mut leaving = std::mem::take(&mut self.context.dirty);
+        leaving.extend(self.context.deliveries.drain(..));
+        self.send(leaving);
+    }
+
+    /// Adds a share of the deliveries, and all of them while they are long: what shares a send
+    /// then gains little, and would take memory.
+    fn take_deliveries(&mut self, leaving: &mut Vec<ConnectionId>) {
+        let waiting = self.context.deliveries.len();
+        if waiting == 0 {
+            return;
+        }
+        let share = DELIVERIES_A_TURN.max(waiting.div_ceil(TURNS_A_ROUND));
+        let long_bytes = DELIVERY_BYTES.min(DELIVERIES_BYTES / waiting);
+        let mut taken = 0;
+        while let Some(id) = self.context.deliveries.pop_front() {
+            leaving.push(id);
+            taken += 1;
+            if taken >= share && self.context.out_bytes(id) < long_bytes {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, mut leaving: Vec<ConnectionId>) {
+        let mut count = FlushCount::default();
+        leaving.retain(|&id| self.is_sendable(id));
+        let (way, started) = self.context.sender.choose(leaving.len());
+        match way {
+            Way::Calls => {
+                for &id in &leaving {
+                    self.send_one(id, &mut count);
+                }
+            }
+            Way::Ring => {
+                for batch in leaving.chunks(BATCH_MAX) {
+                    self.send_batch(batch, &mut count);
+                }
+            }
+        }
+        if let Some(started) = started {
+            let took = started.elapsed();
+            self.context.sender.note(way, leaving.len(), took);
+        }
+        leaving.clear();
+        if self.context.dirty.is_empty() {
+            self.context.dirty = leaving;
+        }
+        let counters = &self.context.counters;
+        counters.writes.fetch_add(count.writes, Ordering::Relaxed);
+        counters
+            .written_bytes
+            .fetch_add(count.bytes, Ordering::Relaxed);
+    }
+
+    /// Takes a connection off the lists; whether the kernel may take something for it now.
+    fn is_sendable(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.context.connection_mut(id) else {
+            return false;
+        };
+        // It may stand in both lists, but leaves once.
+        let listed = connection.dirty || connection.queued;
+        connection.dirty = false;
+        connection.queued = false;
+        if listed && connection.blocked {
+            self.application.buffered(self.context, id);
+            return false;
+        }
+        listed && !connection.connecting
+    }
+
+    fn send_one(&mut self, id: ConnectionId, count: &mut FlushCount) {
+        if let Some(connection) = self.context.connection_mut(id) {
+            let flush = connection.outbox.flush(connection.socket.as_fd(), count);
+            self.settle(id, flush);
+        }
+    }
+
+    /// One call for all of them; those with more than one piece to send have calls of their own.
+    fn send_batch(&mut self, batch: &[ConnectionId], count: &mut FlushCount) {
+        let Context {
+            sender,
+            connections,
+            ..
+        } = &mut *self.context;
+        let piece = |id: &ConnectionId| {
+            let connection = connections[id.index()].connection.as_ref()?;
+            Some((connection.socket.as_fd(), connection.outbox.piece()?))
+        };
+        let outcomes = sender.send(batch.iter().map(piece));
+        // All that was sent is noted before the application hears of any of it: what it does then
+        // may change other outboxes of the batch.
+        let mut flushed = [Flush::Empty; BATCH_MAX];
+        for (number, &id) in batch.iter().enumerate() {
+            let Some(connection) = connections[id.index()].connection.as_mut() else {
+                continue;
+            };
+            let outbox = &mut connection.outbox;
+            let sent = outcomes.get(number).copied().flatten();
+            let noted = sent.and_then(|sent| outbox.note_sent(sent, count));
+            flushed[number] =
+                noted.unwrap_or_else(|| outbox.flush(connection.socket.as_fd(), count));
+        }
+        for (&id, flush) in batch.iter().zip(flushed) {
+            self.settle(id, flush);
+        }
+    }
+
+    /// Notes how far a connection's outbox has left.
+    fn settle(&mut self, id: ConnectionId, flush: Flush) {
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        connection.blocked = flush == Flush::Blocked;
+        let drained = connection.wants_drained && connection.outbox.len() <= DRAINED_BYTES;
+        connection.wants_drained &= !drained;
+        let tells = connection.blocked || connection.told_blocked;
+        connection.told_blocked = connection.blocked;
+        match flush {
+            Flush::Empty => {
+                let spare = connection.outbox.take_spare();
+                self.context.recycle(spare);
+            }
+            Flush::Broken => self.context.close(id, CloseReason::Broken),
+            Flush::Blocked => {}
+        }
+        if drained {
+            self.context.drained.push(id);
+        }
+        if tells {
+            self.application.buffered(self.context, id);
+        }
+        self.context.update_watch(id);
+    }
+}
+
+/// Outboxes of deliveries that leave a turn, at least.
+const DELIVERIES_A_TURN: usize = 16;
+/// Turns in which every delivery leaves that waited at the first of them.
+const TURNS_A_ROUND: usize = 8;
+/// A delivery of so many bytes is long: with the next one it waits for no more.
+const DELIVERY_BYTES: usize = 4096;
+/// What all deliveries may have waiting before they are long.
+const DELIVERIES_BYTES: usize = 4 << 20;
+/// An outbox counts as drained at this length.
+const DRAINED_BYTES: usize = 32 * 1024;
