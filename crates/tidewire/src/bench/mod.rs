@@ -23,6 +23,7 @@ mod plot;
 mod processor_time;
 mod publish;
 mod publish_floor;
+mod publish_flow;
 mod reconnect;
 mod report;
 mod requests;

@@ -1,5 +1,6 @@
 //! PUBLISH to 100 subscribers: our server, rivals and the floor in turn; the figure is a delivered
-//! message's.
+//! message's. Once in lockstep, where no two messages can share a send but those of one request;
+//! and once as programs publish, each as soon as it is answered.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +11,7 @@ use serde::Serialize;
 use super::floor;
 use super::processor_time::{Cores, ProcessorClock};
 use super::publish_floor::Script;
+use super::publish_flow::Flow;
 use super::report::{Setting, Spread, Table, write_run};
 use super::samples::{FLOOR, OURS};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
@@ -31,7 +33,7 @@ struct Run {
 /// One server, one round.
 #[derive(Debug, Serialize)]
 struct Sample {
-    /// Such as `16 at once`: so many are published before all subscribers are read.
+    /// Such as `16 at once` or `8 publishers`: see [`Load`].
     case: String,
     server: String,
     round: usize,
@@ -69,11 +71,11 @@ pub(crate) fn run(
     };
     let _core = cores.enter_load().map_err(&failed)?;
     let duration = Duration::from_secs_f64(options.seconds);
-    for at_once in AT_ONCE {
+    for load in LOADS {
         for round in 0..options.pairs {
             for turn in 0..servers.len() {
                 let server = &servers[(round + turn) % servers.len()];
-                let sample = measure(server, at_once, round, duration).map_err(&failed)?;
+                let sample = measure(server, load, round, duration).map_err(&failed)?;
                 run.samples.push(sample);
             }
         }
@@ -145,8 +147,8 @@ fn table(run: &Run, rivals: &[Rival]) -> Table {
         "server CPU ns a delivery",
         "CPU, tidewire ÷",
     ]);
-    for at_once in AT_ONCE {
-        let case = case(at_once);
+    for load in LOADS {
+        let case = load.case();
         let figures = |server: &str, figure: fn(&Sample) -> f64| {
             let samples = run.samples.iter();
             let own = samples.filter(|s| s.case == case && s.server == server);
@@ -175,19 +177,12 @@ fn table(run: &Run, rivals: &[Rival]) -> Table {
     table
 }
 
-fn measure(
-    server: &Server,
-    at_once: usize,
-    round: usize,
-    duration: Duration,
-) -> io::Result<Sample> {
-    let mut publisher = connect(server.address)?;
+fn measure(server: &Server, load: Load, round: usize, duration: Duration) -> io::Result<Sample> {
     let script = script();
-    let (request, answer) = (
-        script.request.repeat(at_once),
-        script.answer.repeat(at_once),
-    );
-    let messages = script.message.repeat(at_once);
+    let mut publishers = Vec::new();
+    for _ in 0..load.publishers() {
+        publishers.push(connect(server.address)?);
+    }
     let mut subscribers = Vec::with_capacity(SUBSCRIBERS);
     for _ in 0..SUBSCRIBERS {
         let mut subscriber = connect(server.address)?;
@@ -195,29 +190,36 @@ fn measure(
         expect(&mut subscriber, &script.confirmation)?;
         subscribers.push(subscriber);
     }
-    let mut publish = |deliveries: &mut u64| -> io::Result<()> {
-        publisher.write_all(&request)?;
-        expect(&mut publisher, &answer)?;
-        for subscriber in &mut subscribers {
-            expect(subscriber, &messages)?;
+    let mut publish: Box<dyn FnMut(Duration) -> io::Result<u64>> = match load {
+        Load::AtOnce(count) => {
+            let (request, answer) = (script.request.repeat(count), script.answer.repeat(count));
+            let messages = script.message.repeat(count);
+            Box::new(move |duration| {
+                let (mut published, start) = (0, Instant::now());
+                while start.elapsed() < duration {
+                    publishers[0].write_all(&request)?;
+                    expect(&mut publishers[0], &answer)?;
+                    for subscriber in &mut subscribers {
+                        expect(subscriber, &messages)?;
+                    }
+                    published += count as u64;
+                }
+                Ok(published)
+            })
         }
-        *deliveries += (at_once * SUBSCRIBERS) as u64;
-        Ok(())
+        Load::Flow(_) => {
+            let mut flow = Flow::new(&script, publishers, subscribers)?;
+            Box::new(move |duration| flow.run(duration))
+        }
     };
-    let mut deliveries = 0;
-    for _ in 0..WARM_UP_ROUNDS {
-        publish(&mut deliveries)?;
-    }
-    deliveries = 0;
+    publish(WARM_UP)?;
     let before = server.clock.read()?;
     let start = Instant::now();
-    while start.elapsed() < duration {
-        publish(&mut deliveries)?;
-    }
+    let deliveries = publish(duration)? * SUBSCRIBERS as u64;
     let seconds = start.elapsed().as_secs_f64();
     let used_ns = server.clock.read()?.since(before).used_ns;
     Ok(Sample {
-        case: case(at_once),
+        case: load.case(),
         server: server.name.clone(),
         round,
         deliveries,
@@ -226,15 +228,37 @@ fn measure(
     })
 }
 
+/// How is published.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// So many by one publisher, and nothing more until every subscriber has read them.
+    AtOnce(usize),
+    /// By so many publishers, each again as soon as it is answered.
+    Flow(usize),
+}
+
+impl Load {
+    fn publishers(self) -> usize {
+        match self {
+            Load::AtOnce(_) => 1,
+            Load::Flow(publishers) => publishers,
+        }
+    }
+
+    fn case(self) -> String {
+        match self {
+            Load::AtOnce(count) => format!("{count} at once"),
+            Load::Flow(1) => "1 publisher".to_owned(),
+            Load::Flow(publishers) => format!("{publishers} publishers"),
+        }
+    }
+}
+
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
-}
-
-fn case(at_once: usize) -> String {
-    format!("{at_once} at once")
 }
 
 /// Reads exactly these bytes.
@@ -245,8 +269,13 @@ fn expect(stream: &mut TcpStream, expected: &[u8]) -> io::Result<()> {
 }
 
 const SUBSCRIBERS: usize = 100;
-const AT_ONCE: [usize; 2] = [1, 16];
+const LOADS: [Load; 4] = [
+    Load::AtOnce(1),
+    Load::AtOnce(16),
+    Load::Flow(1),
+    Load::Flow(8),
+];
 const CHANNEL: &str = "prices";
 const PAYLOAD: &str = "abcdefghijklmnopqrstuvwxyz012345";
-const WARM_UP_ROUNDS: usize = 20;
+const WARM_UP: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(10);
