@@ -109,6 +109,17 @@ mod tests {
     }
 
     #[test]
+    fn an_open_loop_takes_each_answer_of_a_mix_for_its_own_request() {
+        let requests = Requests::mixed(Workset::default(), 50);
+        let echo = echo(&requests);
+        let rate = NonZeroU64::new(10_000).unwrap();
+        let mut load = OpenLoop::start(echo.address, &requests, 3, rate).unwrap();
+        // The echo answers +OK to all, which is wrong for a GET.
+        let error = load.run(Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("unexpected reply"), "{error}");
+    }
+
+    #[test]
     fn requests_longer_than_a_socket_takes_arrive_whole() {
         let requests = Requests::set(Workset::of(65_536));
         let echo = echo(&requests);

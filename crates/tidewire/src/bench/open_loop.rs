@@ -24,8 +24,6 @@ pub(crate) struct OpenLoop<'a> {
     connections: Vec<Connection>,
     requests: &'a Requests,
     rate: NonZeroU64,
-    /// As many replies as one read can bring, and one more.
-    expected: Vec<u8>,
     buffer: Vec<u8>,
 }
 
@@ -33,10 +31,19 @@ pub(crate) struct OpenLoop<'a> {
 struct Connection {
     stream: TcpStream,
     unsent: Vec<u8>,
-    /// When the requests under way were due, ns since the start.
-    due_ns: VecDeque<u64>,
+    /// The requests under way.
+    due: VecDeque<Due>,
     /// Bytes received of a reply that is not whole.
     partial_bytes: usize,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// Where it stands in the requests.
+    number: usize,
+    /// When it was to be sent, ns since the start; `None` once it has been given up.
+    due_ns: Option<u64>,
 }
 
 impl<'a> OpenLoop<'a> {
@@ -59,7 +66,7 @@ impl<'a> OpenLoop<'a> {
             opened.push(Connection {
                 stream,
                 unsent: Vec::new(),
-                due_ns: VecDeque::new(),
+                due: VecDeque::new(),
                 partial_bytes: 0,
             });
         }
@@ -68,7 +75,6 @@ impl<'a> OpenLoop<'a> {
             connections: opened,
             requests,
             rate,
-            expected: requests.replies(BUFFER_BYTES / requests.reply_length() + 2),
             buffer: vec![0; BUFFER_BYTES],
         })
     }
@@ -95,7 +101,7 @@ impl<'a> OpenLoop<'a> {
             }
             schedule.sent(due);
             if now_ns >= duration_ns {
-                if self.connections.iter().all(|c| c.due_ns.is_empty()) {
+                if self.connections.iter().all(|c| c.due.is_empty()) {
                     break;
                 }
                 if now_ns > duration_ns + DRAIN_TIME.as_nanos() as u64 {
@@ -117,11 +123,14 @@ impl<'a> OpenLoop<'a> {
     fn ask(&mut self, number: u64, due_ns: u64) {
         let index = number as usize % self.connections.len();
         let connection = &mut self.connections[index];
-        let request = self
-            .requests
-            .slice(number as usize % self.requests.count(), 1);
-        connection.unsent.extend_from_slice(request);
-        connection.due_ns.push_back(due_ns);
+        let number = number as usize % self.requests.count();
+        connection
+            .unsent
+            .extend_from_slice(self.requests.slice(number, 1));
+        connection.due.push_back(Due {
+            number,
+            due_ns: Some(due_ns),
+        });
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -140,23 +149,34 @@ impl<'a> OpenLoop<'a> {
         let connection = &mut self.connections[index];
         let count = connection.stream.read(&mut self.buffer)?;
         let now_ns = start.elapsed().as_nanos() as u64;
-        check(
-            &self.buffer[..count],
-            &self.expected[connection.partial_bytes..],
-        )?;
-        let bytes = connection.partial_bytes + count;
-        connection.partial_bytes = bytes % self.requests.reply_length();
-        let answered = bytes / self.requests.reply_length();
-        let known = answered.min(connection.due_ns.len());
-        for due_ns in connection.due_ns.drain(..known) {
-            outcome.record(Duration::from_nanos(now_ns.saturating_sub(due_ns)), 1);
+        let mut left = &self.buffer[..count];
+        while !left.is_empty() {
+            // More than was asked for is checked against nothing, and so is wrong.
+            let due = connection.due.front();
+            let reply = due.map_or(&[][..], |due| self.requests.reply(due.number));
+            let ahead = &reply[connection.partial_bytes..];
+            let (part, rest) = left.split_at(left.len().min(ahead.len().max(1)));
+            check(part, ahead)?;
+            left = rest;
+            if part.len() < ahead.len() {
+                connection.partial_bytes += part.len();
+            } else if let Some(due) = connection.due.pop_front() {
+                connection.partial_bytes = 0;
+                if let Some(due_ns) = due.due_ns {
+                    outcome.record(Duration::from_nanos(now_ns.saturating_sub(due_ns)), 1);
+                }
+            }
         }
         Ok(())
     }
 
     fn give_up(&mut self, now_ns: u64, outcome: &mut Outcome) {
         for connection in &mut self.connections {
-            for due_ns in connection.due_ns.drain(..) {
+            for due_ns in connection
+                .due
+                .iter_mut()
+                .filter_map(|due| due.due_ns.take())
+            {
                 outcome.record(Duration::from_nanos(now_ns - due_ns), 1);
             }
         }

@@ -116,17 +116,14 @@ impl<'s> Flow<'s> {
         let read_bytes = &mut self.read_bytes[peer - self.publishers];
         let message = &self.script.message;
         let mut place = (*read_bytes % message.len() as u64) as usize;
-        for part in buffer[..count].chunks(message.len()) {
+        let mut left = &buffer[..count];
+        while !left.is_empty() {
             // What is read may begin and end in the middle of a message.
-            let ahead = part.len().min(message.len() - place);
-            super::load::check(&part[..ahead], &message[place..place + ahead])?;
-            let wrapped = part.len() - ahead;
-            super::load::check(&part[ahead..], &message[..wrapped])?;
-            place = if wrapped > 0 {
-                wrapped
-            } else {
-                (place + ahead) % message.len()
-            };
+            let ahead = &message[place..];
+            let (part, rest) = left.split_at(left.len().min(ahead.len()));
+            super::load::check(part, ahead)?;
+            place = (place + part.len()) % message.len();
+            left = rest;
         }
         *read_bytes += count as u64;
         Ok(())

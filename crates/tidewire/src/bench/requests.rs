@@ -161,11 +161,12 @@ impl Requests {
         self.sent.bytes.len() / self.count()
     }
 
-    /// Bytes of one reply, where all are the same.
-    pub(crate) fn reply_length(&self) -> usize {
+    /// The reply to one of the requests; empty, where only its kind is known.
+    pub(crate) fn reply(&self, number: usize) -> &[u8] {
         match &self.reply {
-            Reply::Exact(reply) => reply.len(),
-            Reply::Each(_) | Reply::Lines { .. } => 0,
+            Reply::Exact(reply) => reply,
+            Reply::Each(replies) => &replies.bytes[replies.span(number, 1)],
+            Reply::Lines { .. } => &[],
         }
     }
 

@@ -43,7 +43,7 @@ fn is_usual(options: &BenchOptions) -> bool {
         && options.load_threads == 1
 }
 
-/// Closed loops: every depth with every number of connections.
+/// Closed loops: every depth with every number of connections; a mix also in open loops.
 fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
     let operations = match options.mix {
         Some(mix) => vec![(mix.name(), Requests::mixed(set, mix.gets))],
@@ -68,6 +68,14 @@ fn chosen_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
                     Pace::Pipeline(depth),
                 )
             }));
+            if options.mix.is_some() {
+                let loops = open_loops(options, operation, requests);
+                cases.extend(loops.into_iter().map(|case| Case {
+                    name: format!("{}, {connections} clients", case.name),
+                    connections,
+                    ..case
+                }));
+            }
         }
     }
     cases
@@ -91,18 +99,22 @@ fn usual_cases(options: &BenchOptions, set: Workset) -> Vec<Case> {
             Pace::Pipeline(1),
         )
     }));
-    let rates = options
-        .rate
-        .iter()
-        .filter_map(|&rate| NonZeroU64::new(rate));
-    cases.extend(rates.map(|rate| {
-        let name = match rate.get() {
-            thousands if thousands.is_multiple_of(1_000) => format!("GET {}k/s", thousands / 1_000),
-            rate => format!("GET {rate}/s"),
-        };
-        Case::new(name, Requests::get(set), Pace::Rate(rate))
-    }));
+    cases.extend(open_loops(options, "GET", &Requests::get(set)));
     cases
+}
+
+/// One open loop at each rate asked for.
+fn open_loops(options: &BenchOptions, operation: &str, requests: &Requests) -> Vec<Case> {
+    let rates = options.rate.iter().copied().filter_map(NonZeroU64::new);
+    let case = |rate: NonZeroU64| {
+        let rate_text = match rate.get() {
+            thousands if thousands.is_multiple_of(1_000) => format!("{}k/s", thousands / 1_000),
+            rate => format!("{rate}/s"),
+        };
+        let name = format!("{operation} {rate_text}");
+        Case::new(name, requests.clone(), Pace::Rate(rate))
+    };
+    rates.map(case).collect()
 }
 
 /// For each rival an open loop at 70 % of what it answers one by one.
