@@ -173,6 +173,28 @@ def test_pinned_lanes_run(start_hub):
     assert hub.info("lanes")["pinned"] == 1
 
 
+@pytest.mark.parametrize("choice", ["auto", "off"])
+def test_a_lane_tells_how_its_sends_leave(start_hub, choice):
+    hub = start_hub("--lanes", "1", "--io-uring", choice)
+    subscribers = [hub.redis().pubsub() for _ in range(20)]
+    for subscriber in subscribers:
+        subscriber.subscribe("prices")
+        assert subscriber.get_message(timeout=5)["type"] == "subscribe"
+    publisher = hub.redis()
+    for number in range(200):
+        assert publisher.publish("prices", number) == 20
+    for subscriber in subscribers:
+        heard = [subscriber.get_message(timeout=5)["data"] for _ in range(200)]
+        assert heard == [str(number).encode() for number in range(200)]
+    lane = hub.info("lanes")["lane0"]
+    tries_both = lane["io_uring_send_ns"] > 0
+    assert tries_both == (lane["send_ns"] > 0)
+    if choice == "off":
+        assert not tries_both
+    if not tries_both:
+        assert lane["sends"] == "calls"
+
+
 def test_a_unix_socket_serves_redis_clients(start, tmp_path):
     path = tmp_path / "hub.sock"
     ports = free_ports(4)

@@ -83,7 +83,7 @@ impl<A: Application> Lane<A> {
     pub fn run(mut self) -> A {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         let mut deadline_ns = self.application.turn(&mut self.context);
-        self.traffic().flush();
+        self.traffic().flush_all();
         while !self.context.stopping {
             let events = self.wait(&mut space, deadline_ns);
             self.context.read_clock();
@@ -96,7 +96,7 @@ impl<A: Application> Lane<A> {
                 self.traffic().dispatch(event);
             }
             deadline_ns = self.application.turn(&mut self.context);
-            self.traffic().flush();
+            self.traffic().flush(events.is_empty());
             if self.finish_closing() {
                 // What the application said or planned when it heard of it waits for a turn.
                 deadline_ns = Some(0);
