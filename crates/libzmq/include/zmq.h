@@ -496,7 +496,13 @@ ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *value, size_t *s
 #define ZMQ_CLIENT 13
 #define ZMQ_GATHER 16
 #define ZMQ_SCATTER 17
+#define ZMQ_PEER 19
 #define ZMQ_CHANNEL 20
+
+/* ZMQ_PEER: connects, and returns the routing id of whom it connects to; 0 on an error. */
+ZMQ_EXPORT uint32_t zmq_connect_peer(void *socket, const char *endpoint);
+/* ZMQ_PEER and ZMQ_SERVER: ends the connection with that peer for good. */
+ZMQ_EXPORT int zmq_disconnect_peer(void *socket, uint32_t routing_id);
 
 /* Options of the context. */
 #define ZMQ_ZERO_COPY_RECV 10

@@ -152,6 +152,39 @@ pub(crate) unsafe extern "C" fn zmq_connect(handle: *mut c_void, endpoint: *cons
     unsafe { at_endpoint(handle, endpoint, Socket::connect) }
 }
 
+/// `zmq_connect_peer`: the peer's number; 0 on an error.
+///
+/// # Safety
+///
+/// As for [`zmq_bind`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_connect_peer(
+    handle: *mut c_void,
+    endpoint: *const c_char,
+) -> u32 {
+    guard(0, || {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the same.
+        let endpoint = unsafe { text::text(endpoint) }?;
+        Ok(socket.connect_peer(endpoint)?)
+    })
+}
+
+/// `zmq_disconnect_peer`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_disconnect_peer(handle: *mut c_void, number: u32) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        Ok(socket.disconnect_peer(number)?)
+    })
+}
+
 /// `zmq_unbind`.
 ///
 /// # Safety

@@ -39,6 +39,8 @@ pub enum SocketType {
     Gather = 16,
     /// A PUSH of messages of one frame. Draft (RFC 49).
     Scatter = 17,
+    /// A SERVER whose peers are its like, bound or connected. Draft (RFC 51).
+    Peer = 19,
     /// A PAIR of messages of one frame. Draft (RFC 52).
     Channel = 20,
 }
@@ -63,6 +65,7 @@ impl SocketType {
             13 => SocketType::Client,
             16 => SocketType::Gather,
             17 => SocketType::Scatter,
+            19 => SocketType::Peer,
             20 => SocketType::Channel,
             _ => return None,
         })
@@ -107,6 +110,7 @@ impl SocketType {
                 | SocketType::Client
                 | SocketType::Gather
                 | SocketType::Scatter
+                | SocketType::Peer
                 | SocketType::Channel
         )
     }
@@ -114,6 +118,11 @@ impl SocketType {
     /// Whether there is one peer at most.
     pub(crate) const fn is_exclusive(self) -> bool {
         matches!(self, SocketType::Pair | SocketType::Channel)
+    }
+
+    /// Whether its peers have numbers, by which they are sent to.
+    pub(crate) const fn numbers_peers(self) -> bool {
+        matches!(self, SocketType::Server | SocketType::Peer)
     }
 
     pub(crate) const fn is_publisher(self) -> bool {

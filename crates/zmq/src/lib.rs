@@ -45,6 +45,7 @@ pub use multipart::Multipart;
 mod observe;
 pub use observe::PeerStatus;
 
+mod numbered;
 mod option_table;
 mod options;
 pub mod own_options;
@@ -76,8 +77,8 @@ mod transport;
 
 mod typed;
 pub use typed::{
-    Channel, Client, Dealer, Gather, Pair, Pub, Pull, Push, Rep, Req, Router, Scatter, Server,
-    Stream, Sub, Xpub, Xsub,
+    Channel, Client, Dealer, Gather, Pair, Peer, Pub, Pull, Push, Rep, Req, Router, Scatter,
+    Server, Stream, Sub, Xpub, Xsub,
 };
 
 mod zap;

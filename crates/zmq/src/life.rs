@@ -423,10 +423,12 @@ impl State {
             matches!(origin.role, Role::Listener { .. } | Role::InprocListener)
         });
         let word = match self.kind {
-            SocketType::Router | SocketType::Server if is_listening => {
+            SocketType::Router | SocketType::Server | SocketType::Peer if is_listening => {
                 &self.options.disconnect_message
             }
-            SocketType::Dealer | SocketType::Client if is_ours => &self.options.hiccup_message,
+            SocketType::Dealer | SocketType::Client | SocketType::Peer if is_ours => {
+                &self.options.hiccup_message
+            }
             _ => return,
         };
         if !word.is_empty() {
@@ -440,10 +442,8 @@ impl State {
         if self.kind.is_exclusive() && !self.writable.is_empty() {
             return self.lose(key, Loss::ByUs);
         }
-        let has_names = matches!(
-            self.kind,
-            SocketType::Router | SocketType::Stream | SocketType::Server
-        );
+        let has_names = matches!(self.kind, SocketType::Router | SocketType::Stream)
+            || self.kind.numbers_peers();
         if has_names && !self.file(key) {
             return;
         }
@@ -493,8 +493,8 @@ impl State {
         }
         let greets = matches!(
             self.kind,
-            SocketType::Router | SocketType::Dealer | SocketType::Server | SocketType::Client
-        );
+            SocketType::Router | SocketType::Dealer | SocketType::Client
+        ) || self.kind.numbers_peers();
         if greets && !self.options.hello_message.is_empty() {
             let mut hello = Message::from_vec(self.options.hello_message.clone());
             self.transmit(key, std::iter::empty(), Last::Message(&mut hello));
@@ -506,7 +506,7 @@ impl State {
         let Some(peer) = self.peers.get_mut(key) else {
             return false;
         };
-        if self.kind == SocketType::Server {
+        if self.kind.numbers_peers() {
             // Whatever it calls itself: it has a number.
             if self.routes.get(&peer.routing_id) == Some(&key) {
                 return true;

@@ -430,13 +430,15 @@ impl State {
             SocketType::Client | SocketType::Gather | SocketType::Channel => {
                 matches!(frames, Frames::One(_)).then_some(frames)
             }
-            SocketType::Server => match (frames, self.peers.get(key)?.routing_id.as_slice()) {
-                (Frames::One(mut message), &[a, b, c, d]) => {
-                    message.set_routing_id(u32::from_be_bytes([a, b, c, d]));
-                    Some(Frames::One(message))
+            SocketType::Server | SocketType::Peer => {
+                match (frames, self.peers.get(key)?.routing_id.as_slice()) {
+                    (Frames::One(mut message), &[a, b, c, d]) => {
+                        message.set_routing_id(u32::from_be_bytes([a, b, c, d]));
+                        Some(Frames::One(message))
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             SocketType::Req => self.receive_reply(key, frames),
             SocketType::Rep => self.receive_request(key, frames),
             SocketType::Pub | SocketType::Push | SocketType::Scatter => None,

@@ -129,7 +129,7 @@ impl State {
                 return Err(NotSent::Failed(Error::InvalidArgument));
             }
             SocketType::Client | SocketType::Scatter => Target::Peer(self.next_writable()?),
-            SocketType::Server => self.number(frame)?,
+            SocketType::Server | SocketType::Peer => self.number(frame)?,
             SocketType::Pair | SocketType::Channel => match self.writable.first().copied() {
                 Some(key) if self.can_write(key) => Target::Peer(key),
                 _ => return Err(NotSent::Full),
@@ -241,7 +241,7 @@ impl State {
         })
     }
 
-    /// The peer whose number a SERVER's message carries.
+    /// The peer whose number a message of a SERVER or PEER carries.
     fn number(&mut self, frame: &Last<'_>) -> Result<Target, NotSent> {
         let number = match frame {
             Last::Message(message) => message.routing_id(),
@@ -343,6 +343,7 @@ impl State {
             | SocketType::Xsub
             | SocketType::Router
             | SocketType::Server
+            | SocketType::Peer
             | SocketType::Stream => true,
         }
     }

@@ -570,7 +570,7 @@ impl State {
         Ok(())
     }
 
-    fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
+    pub(crate) fn connect(&mut self, endpoint: &str, address: Address) -> Result<(), Error> {
         let remote = match address {
             // Both by TCP; the endpoint's name tells what is spoken there.
             Address::Tcp(text) | Address::WebSocket(text, _) => {

@@ -476,6 +476,39 @@ typed! {
 sends!(Server);
 receives!(Server);
 
+typed! {
+    /// A [`Server`] whose peers are [`Peer`]s, bound or connected; draft.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Message, Peer};
+    ///
+    /// let context = Context::new();
+    /// let mut one = Peer::bind(&context, "inproc://peers")?;
+    /// let mut other = Peer::new(&context)?;
+    /// let mut question = Message::from("question");
+    /// question.set_routing_id(other.connect_peer("inproc://peers")?);
+    /// other.send(question)?;
+    /// let mut answer = Message::from("answer");
+    /// answer.set_routing_id(one.receive()?[0].routing_id());
+    /// one.send(answer)?;
+    /// assert_eq!(other.receive()?.text(), Some("answer"));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Peer
+}
+sends!(Peer);
+receives!(Peer);
+
+impl Peer {
+    /// Connects to a further peer, and tells its number.
+    ///
+    /// # Errors
+    /// As [`Socket::connect_peer`].
+    pub fn connect_peer(&mut self, endpoint: &str) -> Result<u32, Error> {
+        self.socket.connect_peer(endpoint)
+    }
+}
+
 impl Socket {
     /// How long to go on sending after [`close`](Self::close); `None`: until all is sent.
     ///
