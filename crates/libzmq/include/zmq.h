@@ -494,11 +494,18 @@ ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *value, size_t *s
 /* Types of sockets; their messages are of one frame. */
 #define ZMQ_SERVER 12
 #define ZMQ_CLIENT 13
+#define ZMQ_RADIO 14
+#define ZMQ_DISH 15
 #define ZMQ_GATHER 16
 #define ZMQ_SCATTER 17
 #define ZMQ_PEER 19
 #define ZMQ_CHANNEL 20
 
+#define ZMQ_GROUP_MAX_LENGTH 255
+
+/* ZMQ_DISH: what is sent to a group is received, or no more. */
+ZMQ_EXPORT int zmq_join(void *socket, const char *group);
+ZMQ_EXPORT int zmq_leave(void *socket, const char *group);
 /* ZMQ_PEER: connects, and returns the routing id of whom it connects to; 0 on an error. */
 ZMQ_EXPORT uint32_t zmq_connect_peer(void *socket, const char *endpoint);
 /* ZMQ_PEER and ZMQ_SERVER: ends the connection with that peer for good. */
@@ -542,6 +549,9 @@ ZMQ_EXPORT int zmq_disconnect_peer(void *socket, uint32_t routing_id);
 ZMQ_EXPORT int zmq_msg_init_buffer(zmq_msg_t *msg, const void *buffer, size_t size);
 ZMQ_EXPORT int zmq_msg_set_routing_id(zmq_msg_t *msg, uint32_t routing_id);
 ZMQ_EXPORT uint32_t zmq_msg_routing_id(zmq_msg_t *msg);
+ZMQ_EXPORT int zmq_msg_set_group(zmq_msg_t *msg, const char *group);
+/* Lives as long as the message. */
+ZMQ_EXPORT const char *zmq_msg_group(zmq_msg_t *msg);
 
 /* Monitoring with 64-bit events, and with events of several frames (version 2). */
 #define ZMQ_EVENT_PIPES_STATS 0x10000

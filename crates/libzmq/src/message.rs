@@ -372,6 +372,41 @@ pub(crate) unsafe extern "C" fn zmq_msg_routing_id(message: *mut RawMessage) -> 
     guard(0, || Ok(unsafe { RawMessage::view(message) }?.routing_id()))
 }
 
+/// `zmq_msg_set_group`: as with libzmq, what is longer than 255 bytes is cut.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`; `group` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_set_group(
+    message: *mut RawMessage,
+    group: *const c_char,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let message = unsafe { RawMessage::get(message) }?;
+        // SAFETY: the same.
+        let group = unsafe { text::octets(group) }?;
+        Ok(message.set_group(&group[..group.len().min(GROUP_BYTES_MAX)])?)
+    })
+}
+
+/// `zmq_msg_group`: lives as long as the message.
+///
+/// # Safety
+///
+/// `message` is null or points to a `zmq_msg_t`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_msg_group(message: *mut RawMessage) -> *const c_char {
+    guard(std::ptr::null(), || {
+        // SAFETY: the same.
+        Ok(unsafe { RawMessage::view(message) }?.group_text().as_ptr())
+    })
+}
+
+/// `ZMQ_GROUP_MAX_LENGTH`.
+const GROUP_BYTES_MAX: usize = 255;
+
 /// `zmq_free_fn`.
 type FreeFunction = unsafe extern "C" fn(data: *mut c_void, hint: *mut c_void);
 

@@ -185,6 +185,38 @@ pub(crate) unsafe extern "C" fn zmq_disconnect_peer(handle: *mut c_void, number:
     })
 }
 
+/// `zmq_join`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; `group` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the same.
+        let group = unsafe { text::octets(group) }?;
+        Ok(socket.join(group)?)
+    })
+}
+
+/// `zmq_leave`.
+///
+/// # Safety
+///
+/// `handle` is null or a socket's; `group` is null or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn zmq_leave(handle: *mut c_void, group: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the same.
+        let group = unsafe { text::octets(group) }?;
+        Ok(socket.leave(group)?)
+    })
+}
+
 /// `zmq_unbind`.
 ///
 /// # Safety

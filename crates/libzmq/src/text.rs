@@ -9,12 +9,23 @@ use std::ffi::{CStr, c_char, c_void};
 ///
 /// `text` is null, or a C string that stays as it is while the result lives.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Errno> {
+    // SAFETY: the same.
+    let octets = unsafe { octets(text) }?;
+    std::str::from_utf8(octets).map_err(|_| Errno(EINVAL))
+}
+
+/// The bytes of the text at `text`, whatever they are; null gives `EINVAL`.
+///
+/// # Safety
+///
+/// As for [`text`].
+pub(crate) unsafe fn octets<'a>(text: *const c_char) -> Result<&'a [u8], Errno> {
     if text.is_null() {
         return Err(Errno(EINVAL));
     }
     // SAFETY: it is a C string, says the caller.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| Errno(EINVAL))
+    Ok(text.to_bytes())
 }
 
 /// The bytes at `data`. Null is allowed where there are none.

@@ -35,6 +35,11 @@ pub enum SocketType {
     Server = 12,
     /// Sends in turn to servers, receives from all; messages of one frame. Draft (RFC 41).
     Client = 13,
+    /// Sends each message to all that have joined its group; messages of one frame. Draft
+    /// (RFC 48).
+    Radio = 14,
+    /// Receives the messages of groups that it has joined. Draft (RFC 48).
+    Dish = 15,
     /// A PULL of messages of one frame. Draft (RFC 49).
     Gather = 16,
     /// A PUSH of messages of one frame. Draft (RFC 49).
@@ -63,6 +68,8 @@ impl SocketType {
             11 => SocketType::Stream,
             12 => SocketType::Server,
             13 => SocketType::Client,
+            14 => SocketType::Radio,
+            15 => SocketType::Dish,
             16 => SocketType::Gather,
             17 => SocketType::Scatter,
             19 => SocketType::Peer,
@@ -85,7 +92,7 @@ impl SocketType {
     pub(crate) const fn receives(self) -> bool {
         !matches!(
             self,
-            SocketType::Pub | SocketType::Push | SocketType::Scatter
+            SocketType::Pub | SocketType::Push | SocketType::Scatter | SocketType::Radio
         )
     }
 
@@ -110,6 +117,8 @@ impl SocketType {
                 | SocketType::Client
                 | SocketType::Gather
                 | SocketType::Scatter
+                | SocketType::Radio
+                | SocketType::Dish
                 | SocketType::Peer
                 | SocketType::Channel
         )
@@ -125,11 +134,18 @@ impl SocketType {
         matches!(self, SocketType::Server | SocketType::Peer)
     }
 
+    /// Whether it hears from its peers what they want.
     pub(crate) const fn is_publisher(self) -> bool {
-        matches!(self, SocketType::Pub | SocketType::Xpub)
+        matches!(self, SocketType::Pub | SocketType::Xpub | SocketType::Radio)
     }
 
+    /// Whether it tells its peers what it wants.
     pub(crate) const fn is_subscriber(self) -> bool {
-        matches!(self, SocketType::Sub | SocketType::Xsub)
+        matches!(self, SocketType::Sub | SocketType::Xsub | SocketType::Dish)
+    }
+
+    /// Whether what is wanted are beginnings of messages.
+    pub(crate) const fn has_topics(self) -> bool {
+        (self.is_publisher() || self.is_subscriber()) && !self.is_single_framed()
     }
 }

@@ -22,6 +22,7 @@ mod core;
 mod endpoint;
 
 mod error;
+mod groups;
 mod incoming;
 pub use error::Error;
 
@@ -77,8 +78,8 @@ mod transport;
 
 mod typed;
 pub use typed::{
-    Channel, Client, Dealer, Gather, Pair, Peer, Pub, Pull, Push, Rep, Req, Router, Scatter,
-    Server, Stream, Sub, Xpub, Xsub,
+    Channel, Client, Dealer, Dish, Gather, Pair, Peer, Pub, Pull, Push, Radio, Rep, Req, Router,
+    Scatter, Server, Stream, Sub, Xpub, Xsub,
 };
 
 mod zap;

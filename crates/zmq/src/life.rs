@@ -68,9 +68,7 @@ impl State {
             }
             // It is asked for each of its peers whether there is room.
             SocketType::Router if self.options.router_mandatory => Some(LOCAL_SEND_BYTES / 2),
-            SocketType::Pub | SocketType::Xpub if self.options.xpub_no_drop => {
-                Some(LOCAL_SEND_BYTES)
-            }
+            kind if kind.is_publisher() && self.options.xpub_no_drop => Some(LOCAL_SEND_BYTES),
             _ => None,
         }
     }
@@ -465,7 +463,7 @@ impl State {
             return;
         }
         match self.kind {
-            SocketType::Sub | SocketType::Xsub => self.tell_subscriptions(key),
+            kind if kind.is_subscriber() => self.tell_subscriptions(key),
             SocketType::Pub | SocketType::Xpub => {
                 if let Some(welcome) = self.options.xpub_welcome.clone() {
                     let mut welcome = Message::from_vec(welcome);

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use crate::error::Error;
+
 /// One frame of a message.
 ///
 /// Short bodies lie in the message itself; longer ones in one allocation, which clones share.
@@ -37,7 +39,7 @@ pub(crate) struct Properties {
     /// The descriptor that the message came from.
     pub(crate) descriptor: Option<i32>,
     /// The group of a RADIO/DISH message.
-    pub(crate) group: Box<str>,
+    pub(crate) group: Option<CString>,
 }
 
 impl Message {
@@ -185,14 +187,34 @@ impl Message {
     }
 
     /// The group of a RADIO or DISH message.
-    pub fn group(&self) -> &str {
-        self.properties.as_ref().map_or("", |known| &known.group)
+    pub fn group(&self) -> &[u8] {
+        self.group_text().to_bytes()
     }
 
-    /// Sets the group.
-    pub fn set_group(&mut self, group: &str) {
+    /// As [`group`](Self::group), with a closing zero, for as long as the message lives.
+    pub fn group_text(&self) -> &CStr {
+        let known = self.properties.as_ref();
+        let group = known.and_then(|known| known.group.as_deref());
+        group.unwrap_or_default()
+    }
+
+    /// Names the group that a RADIO sends this to.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for more than 255 bytes, or a zero among them.
+    pub fn set_group(&mut self, group: impl AsRef<[u8]>) -> Result<(), Error> {
+        let group = group.as_ref();
+        if group.len() > GROUP_BYTES_MAX || group.contains(&0) {
+            return Err(Error::InvalidArgument);
+        }
+        self.put_group(group);
+        Ok(())
+    }
+
+    /// The same for bytes without a zero.
+    pub(crate) fn put_group(&mut self, group: &[u8]) {
         let known = self.properties.get_or_insert_default();
-        Arc::make_mut(known).group = group.into();
+        Arc::make_mut(known).group = CString::new(group).ok();
     }
 
     /// A clone that shares its body with this one, whatever the size.
@@ -317,6 +339,9 @@ impl fmt::Debug for Message {
 /// Bodies up to this lie in the message itself: what makes it 56 bytes, which fit libzmq's
 /// `zmq_msg_t` of 64.
 const SHORT_BYTES_MAX: usize = 38;
+
+/// The longest name of a group: `ZMQ_GROUP_MAX_LENGTH`.
+pub(crate) const GROUP_BYTES_MAX: usize = 255;
 
 const _: () = assert!(size_of::<Message>() <= 56);
 

@@ -104,13 +104,13 @@ impl State {
             STREAM_NOTIFY => kind == SocketType::Stream,
             XPUB_VERBOSE
             | XPUB_VERBOSER
-            | XPUB_NODROP
             | XPUB_MANUAL
             | XPUB_WELCOME_MSG
             | XPUB_MANUAL_LAST_VALUE
-            | own::LAST_VALUES => kind.is_publisher(),
-            XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber(),
-            ONLY_FIRST_SUBSCRIBE => kind.is_publisher() || kind.is_subscriber(),
+            | own::LAST_VALUES => kind.is_publisher() && kind.has_topics(),
+            XPUB_NODROP => kind.is_publisher(),
+            XSUB_VERBOSE_UNSUBSCRIBE => kind.is_subscriber() && kind.has_topics(),
+            ONLY_FIRST_SUBSCRIBE => kind.has_topics(),
             _ => true,
         };
         if fits {
@@ -330,6 +330,7 @@ impl State {
             HEARTBEAT_TTL => put_int(out, i32::from(options.heartbeat_ttl_deciseconds) * 100),
             IPV4ONLY => put_int(out, i32::from(!options.ipv6)),
             XPUB_WELCOME_MSG => put(out, options.xpub_welcome.as_deref().unwrap_or_default()),
+            TOPICS_COUNT if !self.kind.has_topics() => Err(Error::InvalidArgument),
             TOPICS_COUNT if self.kind.is_publisher() => {
                 put_int(out, self.subscribers.prefix_count() as i32)
             }

@@ -172,7 +172,10 @@ impl State {
         };
         match &mut peer.link {
             // Whoever is not there yet is told everything when it comes.
-            Link::Stream(link) if link.is_ready() => link.push_subscription(topic, subscribes),
+            Link::Stream(link) if link.is_ready() => match self.kind {
+                SocketType::Dish => link.push_membership(topic, subscribes),
+                _ => link.push_subscription(topic, subscribes),
+            },
             Link::Stream(_) | Link::None => {}
             Link::Pipe(pipe) => pipe.write_control(match subscribes {
                 true => Item::Subscribe(topic.to_vec()),

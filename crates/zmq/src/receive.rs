@@ -439,9 +439,10 @@ impl State {
                     _ => None,
                 }
             }
+            SocketType::Dish => self.receive_of_group(key, frames),
             SocketType::Req => self.receive_reply(key, frames),
             SocketType::Rep => self.receive_request(key, frames),
-            SocketType::Pub | SocketType::Push | SocketType::Scatter => None,
+            SocketType::Pub | SocketType::Push | SocketType::Scatter | SocketType::Radio => None,
         }
     }
 

@@ -19,6 +19,11 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
+    /// Puts a frame before the one that comes next.
+    pub(crate) fn push(&mut self, frame: Message) {
+        self.frames.push(frame);
+    }
+
     /// Whether the rest of a message is awaited.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
@@ -125,6 +130,7 @@ impl State {
     fn begin_message(&mut self, frame: &Last<'_>, more: bool) -> Result<Begun, NotSent> {
         let target = match self.kind {
             SocketType::Push | SocketType::Dealer => Target::Peer(self.next_writable()?),
+            SocketType::Dish => return Err(NotSent::Failed(Error::NotSupported)),
             kind if more && kind.is_single_framed() => {
                 return Err(NotSent::Failed(Error::InvalidArgument));
             }
@@ -136,6 +142,10 @@ impl State {
             },
             SocketType::Pub | SocketType::Xpub => {
                 self.match_subscribers(frame.bytes())?;
+                Target::Matched
+            }
+            SocketType::Radio => {
+                self.begin_for_group(frame)?;
                 Target::Matched
             }
             SocketType::Req => self.begin_request()?,
@@ -344,6 +354,9 @@ impl State {
             | SocketType::Router
             | SocketType::Server
             | SocketType::Peer
+            | SocketType::Radio
+            // It can always join and leave, as libzmq says.
+            | SocketType::Dish
             | SocketType::Stream => true,
         }
     }

@@ -477,6 +477,68 @@ sends!(Server);
 receives!(Server);
 
 typed! {
+    /// Sends each message to all [`Dish`]es that have joined its group; never waits for them.
+    /// Draft.
+    ///
+    /// ```
+    /// use tidewire_zmq::{Context, Dish, Radio};
+    ///
+    /// let context = Context::new();
+    /// let mut radio = Radio::bind(&context, "inproc://radio")?;
+    /// let mut dish = Dish::connect(&context, "inproc://radio")?;
+    /// dish.join("news")?;
+    /// # radio.socket().events()?;
+    /// radio.send_to("weather", "rain")?;
+    /// radio.send_to("news", "rain ends")?;
+    /// let message = dish.receive()?;
+    /// assert_eq!((message[0].group(), message.text()), (&b"news"[..], Some("rain ends")));
+    /// # Ok::<(), tidewire_zmq::Error>(())
+    /// ```
+    Radio
+}
+sends!(Radio);
+
+impl Radio {
+    /// Sends a message to all who have joined a group.
+    ///
+    /// # Errors
+    /// As [`Message::set_group`]; [`Error::Terminated`].
+    pub fn send_to(
+        &mut self,
+        group: impl AsRef<[u8]>,
+        message: impl Into<Message>,
+    ) -> Result<(), Error> {
+        let mut message = message.into();
+        message.set_group(group)?;
+        self.send(message)
+    }
+}
+
+typed! {
+    /// Receives the messages of groups that it has joined; its peers are [`Radio`]s. Draft.
+    Dish
+}
+receives!(Dish);
+
+impl Dish {
+    /// Receives what is sent to this group from now on.
+    ///
+    /// # Errors
+    /// As [`Socket::join`].
+    pub fn join(&mut self, group: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.socket.join(group)
+    }
+
+    /// Receives no more of what is sent to this group.
+    ///
+    /// # Errors
+    /// As [`Socket::leave`].
+    pub fn leave(&mut self, group: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.socket.leave(group)
+    }
+}
+
+typed! {
     /// A [`Server`] whose peers are [`Peer`]s, bound or connected; draft.
     ///
     /// ```

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
 
+use crate::groups::GroupTopic;
 use crate::message::{Message, Properties};
 
 pub(crate) use input::Fill;
@@ -229,6 +230,8 @@ impl StreamLink {
                 Some(Event::FrameChunk { .. }) => None,
                 Some(Event::Subscribe(topic)) => Some(Inbound::Subscribe(topic.to_vec())),
                 Some(Event::Cancel(topic)) => Some(Inbound::Cancel(topic.to_vec())),
+                Some(Event::Join(group)) => Some(Inbound::Subscribe(group_topic(group))),
+                Some(Event::Leave(group)) => Some(Inbound::Cancel(group_topic(group))),
                 Some(Event::Ready) => Some(Inbound::Ready),
                 Some(Event::Authenticate(credentials)) => {
                     Some(Inbound::Authenticate(claim(credentials)))
@@ -315,6 +318,15 @@ impl StreamLink {
     pub(crate) fn push_subscription(&mut self, topic: &[u8], subscribes: bool) {
         if let Wire::Zmtp(machine) = &mut self.wire {
             self.output.push_subscription(machine, topic, subscribes);
+        }
+    }
+
+    /// The same for a group, as the tables know it.
+    pub(crate) fn push_membership(&mut self, topic: &[u8], joins: bool) {
+        if let Wire::Zmtp(machine) = &mut self.wire
+            && let Some((_, group)) = topic.split_first()
+        {
+            self.output.push_membership(machine, group, joins);
         }
     }
 
@@ -406,6 +418,10 @@ fn gather(partial: &mut Vec<Message>, message: Message) -> Option<Frames> {
             None
         }
     }
+}
+
+fn group_topic(group: &[u8]) -> Vec<u8> {
+    GroupTopic::of(group).bytes().to_vec()
 }
 
 fn claim(credentials: Credentials<'_>) -> Claim {

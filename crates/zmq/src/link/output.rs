@@ -115,6 +115,13 @@ impl Output {
         });
     }
 
+    pub(crate) fn push_membership(&mut self, machine: &mut Connection, group: &[u8], joins: bool) {
+        self.append(|out| match joins {
+            true => machine.encode_join(out, group),
+            false => machine.encode_leave(out, group),
+        });
+    }
+
     /// Adds what the machine itself has to say.
     pub(crate) fn push_outgoing(&mut self, outgoing: &mut Vec<u8>) {
         self.append(|out| out.append(outgoing));
