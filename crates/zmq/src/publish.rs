@@ -54,7 +54,7 @@ impl State {
             self.subscribers
                 .matches(topic, &mut |key| matched.push(key));
         }
-        if self.options.invert_matching {
+        if self.options.invert_matching && self.kind.has_topics() {
             let wanted = std::mem::take(matched);
             let others = self.writable.iter().filter(|key| !wanted.contains(key));
             self.matched.extend(others);
