@@ -96,7 +96,7 @@ impl<A: Application> Lane<A> {
                 self.traffic().dispatch(event);
             }
             deadline_ns = self.application.turn(&mut self.context);
-            self.traffic().flush(events.is_empty());
+            self.traffic().flush();
             if self.finish_closing() {
                 // What the application said or planned when it heard of it waits for a turn.
                 deadline_ns = Some(0);

@@ -19,11 +19,10 @@ use crate::sender::Way;
 use crate::traffic::Traffic;
 
 impl<A: Application> Traffic<'_, A> {
-    /// Sends what was answered in this turn, and a part of what is to be delivered; a greater one
-    /// in a turn to which nothing came.
-    pub(crate) fn flush(&mut self, is_idle: bool) {
+    /// Sends what was answered in this turn, and a part of what is to be delivered.
+    pub(crate) fn flush(&mut self) {
         let mut leaving = std::mem::take(&mut self.context.dirty);
-        self.take_deliveries(is_idle, &mut leaving);
+        self.take_deliveries(&mut leaving);
         self.send(leaving);
     }
 
@@ -36,17 +35,12 @@ impl<A: Application> Traffic<'_, A> {
 
     /// Adds a share of the deliveries, and all of them while they are long: what shares a send
     /// then gains little, and would take memory.
-    fn take_deliveries(&mut self, is_idle: bool, leaving: &mut Vec<ConnectionId>) {
+    fn take_deliveries(&mut self, leaving: &mut Vec<ConnectionId>) {
         let waiting = self.context.deliveries.len();
         if waiting == 0 {
             return;
         }
-        let least = if is_idle {
-            BATCH_MAX
-        } else {
-            DELIVERIES_A_TURN
-        };
-        let share = least.max(waiting.div_ceil(TURNS_A_ROUND));
+        let share = DELIVERIES_A_TURN.max(waiting.div_ceil(TURNS_A_ROUND));
         let long_bytes = DELIVERY_BYTES.min(DELIVERIES_BYTES / waiting);
         let mut taken = 0;
         while let Some(id) = self.context.deliveries.pop_front() {
