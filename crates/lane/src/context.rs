@@ -32,6 +32,8 @@ pub struct Context<M> {
     pub(crate) dirty: Vec<ConnectionId>,
     /// Outboxes that others than their own peers have filled: sent in parts, oldest first.
     pub(crate) deliveries: VecDeque<ConnectionId>,
+    /// How many of them leave a turn, until none is left.
+    pub(crate) deliveries_a_turn: usize,
     /// How the outboxes of a turn leave.
     pub(crate) sender: Sender,
     /// Connections on their way out.

@@ -55,6 +55,7 @@ impl<A: Application> Lane<A> {
             serving: ConnectionId::NONE,
             dirty: Vec::new(),
             deliveries: VecDeque::new(),
+            deliveries_a_turn: 0,
             sender: Sender::new(config.io_uring, counters.clone()),
             closing: Vec::new(),
             drained: Vec::new(),

@@ -30,6 +30,7 @@ impl<A: Application> Traffic<'_, A> {
     pub(crate) fn flush_all(&mut self) {
         let mut leaving = std::mem::take(&mut self.context.dirty);
         leaving.extend(self.context.deliveries.drain(..));
+        self.context.deliveries_a_turn = 0;
         self.send(leaving);
     }
 
@@ -40,16 +41,20 @@ impl<A: Application> Traffic<'_, A> {
         if waiting == 0 {
             return;
         }
-        let share = DELIVERIES_A_TURN.max(waiting.div_ceil(TURNS_A_ROUND));
+        // Not less while any are left: else those that are left would take ever more turns.
+        let share = self.context.deliveries_a_turn.max(DELIVERIES_A_TURN);
+        let share = share.max(waiting.div_ceil(TURNS_A_ROUND));
         let long_bytes = DELIVERY_BYTES.min(DELIVERIES_BYTES / waiting);
         let mut taken = 0;
         while let Some(id) = self.context.deliveries.pop_front() {
             leaving.push(id);
             taken += 1;
             if taken >= share && self.context.out_bytes(id) < long_bytes {
-                return;
+                break;
             }
         }
+        let is_over = self.context.deliveries.is_empty();
+        self.context.deliveries_a_turn = if is_over { 0 } else { share };
     }
 
     fn send(&mut self, mut leaving: Vec<ConnectionId>) {
