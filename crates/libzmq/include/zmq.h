@@ -319,7 +319,6 @@ ZMQ_EXPORT const char *zmq_msg_gets(const zmq_msg_t *msg, const char *property);
 #define ZMQ_GSSAPI_NT_USER_NAME 1
 #define ZMQ_GSSAPI_NT_KRB5_PRINCIPAL 2
 /* The longest name of a group, in bytes. */
-/* The longest name of a group, in bytes. */
 #define ZMQ_GROUP_MAX_LENGTH 255
 
 ZMQ_EXPORT void *zmq_socket(void *context, int type);
@@ -501,9 +500,6 @@ ZMQ_EXPORT int zmq_ctx_get_ext(void *context, int option, void *value, size_t *s
 #define ZMQ_SCATTER 17
 #define ZMQ_PEER 19
 #define ZMQ_CHANNEL 20
-
-/* The longest name of a group, in bytes. */
-#define ZMQ_GROUP_MAX_LENGTH 255
 
 /* ZMQ_DISH: what is sent to a group is received, or no more. */
 ZMQ_EXPORT int zmq_join(void *socket, const char *group);

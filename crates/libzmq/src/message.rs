@@ -387,7 +387,7 @@ pub(crate) unsafe extern "C" fn zmq_msg_set_group(
         let message = unsafe { RawMessage::get(message) }?;
         // SAFETY: the same.
         let group = unsafe { text::octets(group) }?;
-        Ok(message.set_group(&group[..group.len().min(GROUP_BYTES_MAX)])?)
+        Ok(message.set_group(&group[..group.len().min(Message::GROUP_BYTES_MAX)])?)
     })
 }
 
@@ -403,9 +403,6 @@ pub(crate) unsafe extern "C" fn zmq_msg_group(message: *mut RawMessage) -> *cons
         Ok(unsafe { RawMessage::view(message) }?.group_text().as_ptr())
     })
 }
-
-/// `ZMQ_GROUP_MAX_LENGTH`.
-const GROUP_BYTES_MAX: usize = 255;
 
 /// `zmq_free_fn`.
 type FreeFunction = unsafe extern "C" fn(data: *mut c_void, hint: *mut c_void);

@@ -192,13 +192,8 @@ pub(crate) unsafe extern "C" fn zmq_disconnect_peer(handle: *mut c_void, number:
 /// `handle` is null or a socket's; `group` is null or a C string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_char) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
-        let group = unsafe { text::octets(group) }?;
-        Ok(socket.join(group)?)
-    })
+    // SAFETY: the same.
+    unsafe { at_group(handle, group, |socket, group| socket.join(group)) }
 }
 
 /// `zmq_leave`.
@@ -208,13 +203,8 @@ pub(crate) unsafe extern "C" fn zmq_join(handle: *mut c_void, group: *const c_ch
 /// `handle` is null or a socket's; `group` is null or a C string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_leave(handle: *mut c_void, group: *const c_char) -> c_int {
-    status(|| {
-        // SAFETY: the same.
-        let socket = unsafe { socket(handle) }?;
-        // SAFETY: the same.
-        let group = unsafe { text::octets(group) }?;
-        Ok(socket.leave(group)?)
-    })
+    // SAFETY: the same.
+    unsafe { at_group(handle, group, |socket, group| socket.leave(group)) }
 }
 
 /// `zmq_unbind`.
@@ -258,6 +248,25 @@ unsafe fn at_endpoint(
         // SAFETY: the same.
         let endpoint = unsafe { text::text(endpoint) }?;
         Ok(work(socket, endpoint)?)
+    })
+}
+
+/// Does `work` with a socket and a group.
+///
+/// # Safety
+///
+/// As for [`zmq_join`].
+unsafe fn at_group(
+    handle: *mut c_void,
+    group: *const c_char,
+    work: impl FnOnce(&Socket, &[u8]) -> Result<(), Error>,
+) -> c_int {
+    status(|| {
+        // SAFETY: the same.
+        let socket = unsafe { socket(handle) }?;
+        // SAFETY: the same.
+        let group = unsafe { text::octets(group) }?;
+        Ok(work(socket, group)?)
     })
 }
 

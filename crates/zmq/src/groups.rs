@@ -7,7 +7,7 @@ use crate::endpoint::Loss;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::link::Frames;
-use crate::message::{GROUP_BYTES_MAX, Message};
+use crate::message::Message;
 use crate::send::NotSent;
 use crate::slab::Key;
 use crate::socket::Socket;
@@ -37,7 +37,7 @@ impl Socket {
         if self.core().kind != SocketType::Dish {
             return Err(Error::NotSupported);
         }
-        let is_name = group.len() <= GROUP_BYTES_MAX && !group.contains(&0);
+        let is_name = group.len() <= Message::GROUP_BYTES_MAX && !group.contains(&0);
         let topic = GroupTopic::of(group);
         if !is_name || state.subscriptions.covers(topic.bytes()) == joins {
             return Err(Error::InvalidArgument);
@@ -74,7 +74,7 @@ impl State {
         else {
             return self.refuse_frames(key);
         };
-        if name.len() > GROUP_BYTES_MAX {
+        if name.len() > Message::GROUP_BYTES_MAX {
             return self.refuse_frames(key);
         }
         let group = until_zero(&name);
@@ -99,15 +99,15 @@ impl State {
 /// A group as the tables of subscriptions know it.
 #[derive(Debug)]
 pub(crate) struct GroupTopic {
-    octets: [u8; 1 + GROUP_BYTES_MAX],
+    octets: [u8; 1 + Message::GROUP_BYTES_MAX],
     length: usize,
 }
 
 impl GroupTopic {
     /// Of its first 255 bytes, or those before a zero, with which libzmq ends a name.
     pub(crate) fn of(group: &[u8]) -> GroupTopic {
-        let group = until_zero(&group[..group.len().min(GROUP_BYTES_MAX)]);
-        let mut octets = [0; 1 + GROUP_BYTES_MAX];
+        let group = until_zero(&group[..group.len().min(Message::GROUP_BYTES_MAX)]);
+        let mut octets = [0; 1 + Message::GROUP_BYTES_MAX];
         octets[0] = group.len() as u8;
         octets[1..1 + group.len()].copy_from_slice(group);
         GroupTopic {

@@ -43,6 +43,9 @@ pub(crate) struct Properties {
 }
 
 impl Message {
+    /// The longest name of a group, in bytes: `ZMQ_GROUP_MAX_LENGTH`.
+    pub const GROUP_BYTES_MAX: usize = 255;
+
     /// An empty message.
     pub const fn new() -> Message {
         Message {
@@ -204,7 +207,7 @@ impl Message {
     /// [`Error::InvalidArgument`] for more than 255 bytes, or a zero among them.
     pub fn set_group(&mut self, group: impl AsRef<[u8]>) -> Result<(), Error> {
         let group = group.as_ref();
-        if group.len() > GROUP_BYTES_MAX || group.contains(&0) {
+        if group.len() > Self::GROUP_BYTES_MAX || group.contains(&0) {
             return Err(Error::InvalidArgument);
         }
         self.put_group(group);
@@ -339,9 +342,6 @@ impl fmt::Debug for Message {
 /// Bodies up to this lie in the message itself: what makes it 56 bytes, which fit libzmq's
 /// `zmq_msg_t` of 64.
 const SHORT_BYTES_MAX: usize = 38;
-
-/// The longest name of a group: `ZMQ_GROUP_MAX_LENGTH`.
-pub(crate) const GROUP_BYTES_MAX: usize = 255;
 
 const _: () = assert!(size_of::<Message>() <= 56);
 

@@ -48,10 +48,9 @@ impl Socket {
 
 impl State {
     fn disconnect_peer(&mut self, number: u32) -> Result<(), Error> {
-        let known = self.routes.get(&number.to_be_bytes()[..]).copied();
-        let key = known.ok_or(Error::HostUnreachable)?;
         // What it is still owed may keep it for a while: to the program it is gone.
-        self.routes.remove(&number.to_be_bytes()[..]);
+        let known = self.routes.remove(&number.to_be_bytes()[..]);
+        let key = known.ok_or(Error::HostUnreachable)?;
         let origin = self.peers.get(key).and_then(|peer| peer.origin);
         let role = origin.and_then(|origin| Some(&self.endpoints.get(origin)?.role));
         match (origin, role) {

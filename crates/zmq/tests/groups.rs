@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use support::{LAST, MORE, last_endpoint, pair_at, raw_socket, set_int, socket};
@@ -159,6 +160,14 @@ fn introduction(kind: &str) -> Vec<u8> {
     bytes
 }
 
+/// Its connection is closed, with bytes unread or after them.
+fn assert_let_go(peer: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let end = peer.read_to_end(&mut rest).map_err(|error| error.kind());
+    let reset = Err(std::io::ErrorKind::ConnectionReset);
+    assert!(end.is_ok() || end == reset, "{end:?}");
+}
+
 #[test]
 fn who_sends_a_dish_no_group_and_body_is_let_go_and_nobody_else() {
     let context = Context::new();
@@ -184,11 +193,7 @@ fn who_sends_a_dish_no_group_and_body_is_let_go_and_nobody_else() {
         peer.write_all(&bytes).unwrap();
         assert_next(&dish, b"g", b"first");
         assert_eq!(dish.receive(true).unwrap_err(), Error::Again);
-        // Closed with bytes unread, or after them.
-        let mut rest = Vec::new();
-        let end = peer.read_to_end(&mut rest).map_err(|error| error.kind());
-        let reset = Err(std::io::ErrorKind::ConnectionReset);
-        assert!(end.is_ok() || end == reset, "{end:?}");
+        assert_let_go(&mut peer);
         send_to(&radio, b"g", b"still here");
         assert_next(&dish, b"g", b"still here");
     }
@@ -210,10 +215,7 @@ fn who_joins_a_group_that_cannot_be_is_let_go_and_nobody_else() {
     bytes.extend_from_slice(b"\x06\0\0\0\0\0\0\x01\x05\x04JOIN");
     bytes.extend_from_slice(&[b'A'; 256]);
     peer.write_all(&bytes).unwrap();
-    let mut rest = Vec::new();
-    let end = peer.read_to_end(&mut rest).map_err(|error| error.kind());
-    let reset = Err(std::io::ErrorKind::ConnectionReset);
-    assert!(end.is_ok() || end == reset, "{end:?}");
+    assert_let_go(&mut peer);
     send_to(&radio, b"g", b"still here");
     assert_next(&dish, b"g", b"still here");
 }
