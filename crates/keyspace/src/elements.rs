@@ -184,8 +184,21 @@ impl<'a> Encoded<'a> {
     }
 
     /// Text that is no integer's.
+    #[inline]
     fn opaque(bytes: &'a [u8]) -> Self {
         let mut head = [0; 9];
+        if bytes.len() < 64 {
+            // As most text is: a byte before it, another one behind.
+            let length = bytes.len() as u8;
+            head[0] = 0x80 | length;
+            return Encoded {
+                head,
+                head_length: 1,
+                text: bytes,
+                back: [length + 1, 0, 0, 0, 0],
+                back_length: 1,
+            };
+        }
         let head_length = write_length(&mut head, bytes.len());
         Encoded::of_parts(head, head_length, bytes)
     }

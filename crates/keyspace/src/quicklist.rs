@@ -472,9 +472,12 @@ impl Chunk {
     fn resize(&mut self, capacity: usize, start: usize) {
         let run = self.run();
         let end = start + run.len();
-        let mut bytes = vec![0; capacity.max(end)].into_boxed_slice();
-        bytes[start..end].copy_from_slice(run);
-        (self.bytes, self.start, self.end) = (bytes, start, end);
+        // Each byte is written once: a chunk becomes full in eight steps or so.
+        let mut bytes = Vec::with_capacity(capacity.max(end));
+        bytes.resize(start, 0);
+        bytes.extend_from_slice(run);
+        bytes.resize(capacity.max(end), 0);
+        (self.bytes, self.start, self.end) = (bytes.into_boxed_slice(), start, end);
     }
 }
 

@@ -17,6 +17,9 @@
 
 #![allow(unsafe_code, reason = "an allocator has no other form")]
 
+mod pages;
+pub use pages::HugePages;
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};

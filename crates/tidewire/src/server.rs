@@ -9,6 +9,7 @@ use tidewire_hub::Inputs;
 use tidewire_hub::LinesOut;
 use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
+use tidewire_memory::HugePages;
 use tracing::info;
 
 use crate::admin::Admin;
@@ -29,7 +30,14 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     }
     let server = Server::start(&config, Listeners::bind(&config)?)?;
     info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
+    let mut pages = None;
     while !server.hub.stop_asked.load(Ordering::Acquire) {
+        // While keys are loaded nobody waits for a page to be cleared.
+        if !server.hub.durability.is_loading()
+            && let Some(pages) = pages.get_or_insert_with(HugePages::later)
+        {
+            pages.tick();
+        }
         if stop.is_asked() && !server.hub.stop_by_signal(stop.is_interrupt()) {
             stop.forget();
         } else if server.hub.stop_asked.load(Ordering::Acquire) {
@@ -315,4 +323,4 @@ fn cannot_start(error: std::io::Error) -> Failure {
 /// Connections of a lane beyond the limit of Redis clients.
 const CONNECTIONS_RESERVED: usize = 1_024;
 /// How often the main thread looks for signals.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const POLL_INTERVAL: Duration = HugePages::INTERVAL;
