@@ -36,6 +36,9 @@ mod sizes;
 mod prefetch;
 pub use prefetch::{ElementOf, KeyHash, WantedKey};
 
+mod direct;
+pub(crate) use direct::{Direct, DirectRead, DirectWrite};
+
 mod expiry;
 pub use expiry::ExpiredKeys;
 
@@ -304,6 +307,11 @@ impl Keyspace {
         reply: &mut Writer<'_>,
         observer: &mut dyn Observer,
     ) -> Outcome {
+        if let (Some(direct), Some(hash)) = (command.direct, first_key)
+            && self.run_directly(direct, hash, arguments, database, now_ms, reply)
+        {
+            return Outcome::Done;
+        }
         let Some(first) = command.single_key(arguments) else {
             let mut locked = self.lock(self.shards_of(command, arguments));
             let outcome = self.run_locked(

@@ -35,7 +35,7 @@ use tidewire_resp::{Arguments, Writer};
 
 use crate::error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
 use crate::hash;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Direct, Keyspace};
 use crate::view::{Key, View};
 use waiting::Wait;
 
@@ -78,6 +78,8 @@ pub struct Command {
     pub element: u8,
     /// Whether it may find any key expired: what it removes is told key by key.
     pub(crate) touches_any_key: bool,
+    /// How it runs where its key's entry is all that it needs.
+    pub(crate) direct: Option<Direct>,
 }
 
 /// Who runs a command.

@@ -1,15 +1,16 @@
 //! Commands on strings.
 
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::{Arguments, Writer};
 
 use super::Call;
 use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::decimal::Decimal;
-use crate::entry::{Kind, NewValue};
+use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
 use crate::lcs::{self, CommonSubsequence};
 use crate::observer::Event;
-use crate::value::{Text, string_value};
+use crate::value::{Text, ValueRef, string_value};
 use crate::view::{Expiry, Key};
 
 type Result = std::result::Result<(), CommandError>;
@@ -20,6 +21,10 @@ pub(super) fn get(call: &mut Call<'_, '_, '_>) -> Result {
         Err(CommandError::WrongType) if call.view.reply_elements(key, call.reply) => Ok(()),
         ended => ended,
     }
+}
+
+pub(super) fn get_directly(value: ValueRef<'_>, reply: &mut Writer<'_>) -> bool {
+    value.written_to(reply)
 }
 
 pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
@@ -54,6 +59,19 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     Ok(())
+}
+
+pub(super) fn set_directly(
+    entry: &mut Entry,
+    arguments: Arguments<'_>,
+    reply: &mut Writer<'_>,
+) -> bool {
+    if arguments.len() != 3 || !matches!(entry.kind(), Kind::Integer | Kind::Bytes) {
+        return false;
+    }
+    entry.set_value(string_value(&arguments[2]));
+    reply.ok();
+    true
 }
 
 pub(super) fn setnx(call: &mut Call<'_, '_, '_>) -> Result {
@@ -256,13 +274,37 @@ pub(super) fn incr(call: &mut Call<'_, '_, '_>) -> Result {
     add(call, 1)
 }
 
+pub(super) fn incr_directly(
+    entry: &mut Entry,
+    _arguments: Arguments<'_>,
+    reply: &mut Writer<'_>,
+) -> bool {
+    add_directly(entry, 1, reply)
+}
+
 pub(super) fn decr(call: &mut Call<'_, '_, '_>) -> Result {
     add(call, -1)
+}
+
+pub(super) fn decr_directly(
+    entry: &mut Entry,
+    _arguments: Arguments<'_>,
+    reply: &mut Writer<'_>,
+) -> bool {
+    add_directly(entry, -1, reply)
 }
 
 pub(super) fn incrby(call: &mut Call<'_, '_, '_>) -> Result {
     let amount = call.integer(2)?;
     add(call, amount)
+}
+
+pub(super) fn incrby_directly(
+    entry: &mut Entry,
+    arguments: Arguments<'_>,
+    reply: &mut Writer<'_>,
+) -> bool {
+    parse_integer(&arguments[2]).is_some_and(|amount| add_directly(entry, amount, reply))
 }
 
 pub(super) fn decrby(call: &mut Call<'_, '_, '_>) -> Result {
@@ -513,6 +555,17 @@ fn add(call: &mut Call<'_, '_, '_>, amount: i64) -> Result {
     call.view.changed(key, place, Event::IncrBy);
     call.reply.integer(sum);
     Ok(())
+}
+
+/// The same where an integer stands and the sum is one.
+#[inline]
+fn add_directly(entry: &mut Entry, amount: i64, reply: &mut Writer<'_>) -> bool {
+    let Some(sum) = entry.integer().and_then(|old| old.checked_add(amount)) else {
+        return false;
+    };
+    entry.set_integer(sum);
+    reply.integer(sum);
+    true
 }
 
 /// Bytes `start` to `end`, both included, negative ones counted from the end.

@@ -3,6 +3,7 @@
 use super::{
     Command, Group, KeySpec, Locks, Run, SessionCommand, expiry, hashes, keys, scan, strings,
 };
+use crate::keyspace::{Direct, DirectRead, DirectWrite};
 
 mod bits;
 use bits::BITS;
@@ -451,6 +452,7 @@ const STRINGS: &[Command] = &[
         Run::Data(strings::get),
     )
     .keys(&[key_spec(1, 0, 1, "RO access")])
+    .reads_directly(strings::get_directly)
     .categories("string")
     .docs("Returns the value of a key.", "O(1)"),
     command(
@@ -462,6 +464,7 @@ const STRINGS: &[Command] = &[
         Run::Data(strings::set),
     )
     .keys(&[key_spec(1, 0, 1, "RW access update variable_flags")])
+    .writes_directly(strings::set_directly)
     .categories("string")
     .docs("Sets the value of a key, whatever it held.", "O(1)"),
     command(
@@ -636,6 +639,7 @@ const STRINGS: &[Command] = &[
         Run::Data(strings::incr),
     )
     .keys(&[key_spec(1, 0, 1, "RW access update")])
+    .writes_directly(strings::incr_directly)
     .categories("string")
     .docs("Adds one to an integer.", "O(1)"),
     command(
@@ -647,6 +651,7 @@ const STRINGS: &[Command] = &[
         Run::Data(strings::decr),
     )
     .keys(&[key_spec(1, 0, 1, "RW access update")])
+    .writes_directly(strings::decr_directly)
     .categories("string")
     .docs("Subtracts one from an integer.", "O(1)"),
     command(
@@ -658,6 +663,7 @@ const STRINGS: &[Command] = &[
         Run::Data(strings::incrby),
     )
     .keys(&[key_spec(1, 0, 1, "RW access update")])
+    .writes_directly(strings::incrby_directly)
     .categories("string")
     .docs("Adds to an integer.", "O(1)"),
     command(
@@ -919,6 +925,7 @@ const fn command(
         may_wait: contains_word(flags, "blocking"),
         element: element_of(full_name),
         touches_any_key: starts_with(full_name, "scan") || starts_with(full_name, "randomkey"),
+        direct: None,
     }
 }
 
@@ -1017,6 +1024,16 @@ impl Command {
 
     const fn locks(mut self, locks: Locks) -> Self {
         self.locks = locks;
+        self
+    }
+
+    const fn reads_directly(mut self, read: DirectRead) -> Self {
+        self.direct = Some(Direct::Read(read));
+        self
+    }
+
+    const fn writes_directly(mut self, write: DirectWrite) -> Self {
+        self.direct = Some(Direct::Write(write));
         self
     }
 
