@@ -307,11 +307,6 @@ impl Keyspace {
         reply: &mut Writer<'_>,
         observer: &mut dyn Observer,
     ) -> Outcome {
-        if let (Some(direct), Some(hash)) = (command.direct, first_key)
-            && self.run_directly(direct, hash, arguments, database, now_ms, reply)
-        {
-            return Outcome::Done;
-        }
         let Some(first) = command.single_key(arguments) else {
             let mut locked = self.lock(self.shards_of(command, arguments));
             let outcome = self.run_locked(

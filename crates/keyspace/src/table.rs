@@ -40,6 +40,35 @@ pub(crate) struct Table {
     len: usize,
 }
 
+/// The group that a lookup reads first.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<'t> {
+    table: &'t Table,
+    group: &'t Group,
+    hash: u64,
+}
+
+impl Home<'_> {
+    /// Asks the processor to fetch the group.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        self.group.prefetch();
+    }
+
+    /// Asks the processor to fetch the entry that the hash most likely stands for. Waits for the
+    /// group, so [`prefetch`](Self::prefetch) comes some time before it. True if the entry may be
+    /// in the next group, which is fetched then: [`prefetch_passed`](Table::prefetch_passed) goes
+    /// on.
+    #[inline]
+    pub(crate) fn prefetch_entry(self) -> bool {
+        if self.group.prefetch_entry(tag(self.hash)) || self.group.overflow() == 0 {
+            return false;
+        }
+        self.table.group_behind(self.hash).prefetch();
+        true
+    }
+}
+
 /// Where an entry lies; good until the table is next changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -125,29 +154,14 @@ impl Table {
         None
     }
 
-    /// Asks the processor to fetch the group that a lookup of this hash reads first.
+    /// Where a lookup of this hash begins, to fetch what it will read.
     #[inline]
-    pub(crate) fn prefetch_group(&self, hash: u64) {
-        if self.len != 0 {
-            self.home_group(hash).prefetch();
-        }
-    }
-
-    /// Asks the processor to fetch the entry that this hash most likely stands for. Waits for the
-    /// group, so [`prefetch_group`](Self::prefetch_group) comes some time before it. True if the
-    /// entry may be in the next group, which is fetched then:
-    /// [`prefetch_passed`](Self::prefetch_passed) goes on.
-    #[inline]
-    pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
-        if self.len == 0 {
-            return false;
-        }
-        let group = self.home_group(hash);
-        if group.prefetch_entry(tag(hash)) || group.overflow() == 0 {
-            return false;
-        }
-        self.group_behind(hash).prefetch();
-        true
+    pub(crate) fn home(&self, hash: u64) -> Option<Home<'_>> {
+        (self.len != 0).then(|| Home {
+            table: self,
+            group: self.home_group(hash),
+            hash,
+        })
     }
 
     /// Asks the processor to fetch the entry of this hash where it is in the next group.

@@ -37,7 +37,11 @@ impl Object {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         match self {
-            Object::Hash(table) | Object::Set(table) => table.prefetch_group(hash),
+            Object::Hash(table) | Object::Set(table) => {
+                if let Some(home) = table.home(hash) {
+                    home.prefetch();
+                }
+            }
             Object::SortedSet(set) => set.prefetch_index(hash),
             Object::TimedHash(_) | Object::List(_) | Object::Stream(_) => {}
         }
@@ -49,7 +53,9 @@ impl Object {
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
         match self {
-            Object::Hash(table) | Object::Set(table) => table.prefetch_entry(hash),
+            Object::Hash(table) | Object::Set(table) => {
+                table.home(hash).is_some_and(|home| home.prefetch_entry())
+            }
             Object::SortedSet(set) => {
                 set.prefetch_record(hash);
                 false

@@ -27,7 +27,7 @@ mod arguments;
 pub use arguments::{ArgumentList, Arguments, ArgumentsIter};
 
 mod request;
-pub use request::{Limits, Progress, ProtocolError, RequestParser};
+pub use request::{Head, Limits, Progress, ProtocolError, RequestParser};
 
 mod inline;
 

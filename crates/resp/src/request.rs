@@ -135,6 +135,19 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
+/// How a request begins: its number of arguments and the first of them, in at most sixteen bytes.
+/// In a pipeline most requests begin as the one before them; [`RequestParser::parse_like`] knows
+/// them by one comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    bytes: u128,
+    /// Bits that count: those of the first `length` bytes.
+    mask: u128,
+    length: usize,
+    arguments: usize,
+    name: Span,
+}
+
 /// Finds the requests in one connection's bytes, however they are cut.
 ///
 /// It holds offsets only, no bytes (but for quoted inline arguments, which are unescaped into a
@@ -199,6 +212,45 @@ impl RequestParser {
         }
     }
 
+    /// How the request began that [`parse`](Self::parse) has just completed at the front of
+    /// `input`; `None` of one whose beginning is longer, and of an inline request.
+    pub fn head(&self, input: &[u8]) -> Option<Head> {
+        let name = *self.spans.first()?;
+        let length = name.start + name.length + 2;
+        if input.first() != Some(&b'*') || length > HEAD_BYTES_MAX {
+            return None;
+        }
+        let bytes = u128::from_le_bytes(*input.first_chunk()?);
+        let mask = u128::MAX >> (8 * (HEAD_BYTES_MAX - length));
+        Some(Head {
+            bytes: bytes & mask,
+            mask,
+            length,
+            arguments: self.spans.len(),
+            name,
+        })
+    }
+
+    /// [`parse`](Self::parse) of a request that begins with this head; `None` if it does not, or
+    /// if one is under way: then nothing has been done.
+    #[inline]
+    pub fn parse_like(
+        &mut self,
+        head: &Head,
+        input: &[u8],
+    ) -> Option<Result<Progress, ProtocolError>> {
+        let bytes = u128::from_le_bytes(*input.first_chunk()?);
+        if bytes & head.mask != head.bytes
+            || !self.is_idle()
+            || head.arguments > self.limits.arguments_allowed()
+        {
+            return None;
+        }
+        self.begin();
+        self.spans.push(head.name);
+        Some(self.take_bulks(input, head.length, head.arguments - 1))
+    }
+
     /// Arguments of the request that [`parse`](Self::parse) has just completed, as slices of the
     /// same `input` (quoted inline arguments: of the parser's unquoted copy).
     ///
@@ -237,25 +289,42 @@ impl RequestParser {
     /// The hot path: the line with the number of arguments is there, and most often all the rest.
     #[inline]
     fn start(&mut self, input: &[u8]) -> Result<Progress, ProtocolError> {
+        self.begin();
+        match short_length::<b'*'>(input, 0) {
+            Some((count, next)) if count <= self.limits.arguments_allowed() => {
+                self.take_bulks(input, next, count)
+            }
+            _ => self.start_carefully(input),
+        }
+    }
+
+    /// Forgets the request before.
+    #[inline]
+    fn begin(&mut self) {
         if self.spans.capacity() > SPANS_KEPT || self.unquoted.capacity() > UNQUOTED_BYTES_KEPT {
             self.give_back();
         }
         self.spans.clear();
         self.unquoted.clear();
         self.searched = 0;
-        match short_length::<b'*'>(input, 0) {
-            Some((count, next)) if count <= self.limits.arguments_allowed() => {
-                self.position = next;
-                self.remaining = count;
-                self.whole_bulks(input);
-                match self.remaining {
-                    0 => Ok(Progress::Complete {
-                        consumed: self.position,
-                    }),
-                    _ => self.bulks(input),
-                }
-            }
-            _ => self.start_carefully(input),
+    }
+
+    /// Goes on with `count` bulks from `position` on.
+    #[inline]
+    fn take_bulks(
+        &mut self,
+        input: &[u8],
+        position: usize,
+        count: usize,
+    ) -> Result<Progress, ProtocolError> {
+        self.position = position;
+        self.remaining = count;
+        self.whole_bulks(input);
+        match self.remaining {
+            0 => Ok(Progress::Complete {
+                consumed: self.position,
+            }),
+            _ => self.bulks(input),
         }
     }
 
@@ -500,6 +569,9 @@ const SPANS_KEPT: usize = 1024;
 
 /// Room for so many unquoted bytes is kept from request to request.
 const UNQUOTED_BYTES_KEPT: usize = 4096;
+
+/// A head is compared in one word.
+const HEAD_BYTES_MAX: usize = 16;
 
 /// An argument of so many bytes is a long one.
 const LONG_ARGUMENT_BYTES: i64 = 32 << 10;

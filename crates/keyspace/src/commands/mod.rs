@@ -387,6 +387,12 @@ impl Command {
         self.full_name.len() == self.name.len()
     }
 
+    /// Whether the first argument alone tells which command it is.
+    #[inline]
+    pub fn is_named_alone(&self) -> bool {
+        self.has_own_name() && self.subcommands.is_empty()
+    }
+
     /// Whether it takes as many arguments.
     #[inline]
     pub(crate) fn has_arity(&self, arguments: Arguments<'_>) -> bool {

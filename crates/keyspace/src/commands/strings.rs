@@ -23,8 +23,14 @@ pub(super) fn get(call: &mut Call<'_, '_, '_>) -> Result {
     }
 }
 
-pub(super) fn get_directly(value: ValueRef<'_>, reply: &mut Writer<'_>) -> bool {
-    value.written_to(reply)
+pub(super) fn get_directly(value: Option<ValueRef<'_>>, reply: &mut Writer<'_>) -> bool {
+    match value {
+        Some(value) => value.written_to(reply),
+        None => {
+            reply.null();
+            true
+        }
+    }
 }
 
 pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {

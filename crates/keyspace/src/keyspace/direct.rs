@@ -1,67 +1,79 @@
 //! Commands that read or change one entry and nothing else, run on it directly while nobody
-//! listens: no view is made of the keyspace, and nobody has to be told. They are what most requests
-//! of most programs are.
+//! listens: no view of the keyspace is made, and nobody has to be told. Most requests of most
+//! programs are such.
 //!
-//! Whatever is out of the ordinary (a key that is missing or whose time has come, a mount, a live
-//! topic, a snapshot under way, somebody who watches, tracks or is told of changes) takes the way
-//! of all commands, which is the one that says what they mean: the two agree, by a test.
+//! Whatever is out of the ordinary (a key whose time has come, a mount, a live topic, a snapshot
+//! under way, somebody who watches, tracks or is told of changes) goes the way of all commands,
+//! which says what they mean: a test holds both ways against each other.
 
 use std::sync::atomic::Ordering;
 
 use tidewire_resp::{Arguments, Writer};
 
 use super::{KeyHash, Keyspace, MOUNTED, shard_of};
+use crate::commands::Command;
 use crate::entry::Entry;
+use crate::hash;
 use crate::value::ValueRef;
 
 /// How a command runs on its key's entry alone. False if it does not, for this entry or these
 /// arguments: then it has neither changed nor written anything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direct {
-    /// It only reads.
+    /// It only reads; `None` is a key that is not there.
     Read(DirectRead),
     /// It changes the value, which counts as a change. The key has no deadline.
     Write(DirectWrite),
 }
 
-pub(crate) type DirectRead = fn(ValueRef<'_>, &mut Writer<'_>) -> bool;
+pub(crate) type DirectRead = fn(Option<ValueRef<'_>>, &mut Writer<'_>) -> bool;
 pub(crate) type DirectWrite = fn(&mut Entry, Arguments<'_>, &mut Writer<'_>) -> bool;
 
-impl Keyspace {
-    /// Runs a command on its only key, argument 1; false if it must go the way of all commands.
+impl Command {
+    /// Whether [`Keyspace::execute_directly`] may run it.
     #[inline]
-    pub(super) fn run_directly(
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+}
+
+impl Keyspace {
+    /// Runs a command where its key's entry is all that it needs, and writes the reply; it does
+    /// what [`execute`](Self::execute) does. False if that must run it: then nothing has been done.
+    ///
+    /// `hash` is that of the key, argument 1, where it is known from [`prefetch`](Self::prefetch).
+    #[inline]
+    pub fn execute_directly(
         &self,
-        direct: Direct,
-        hash: KeyHash,
+        command: &'static Command,
+        hash: Option<KeyHash>,
         arguments: Arguments<'_>,
         database: usize,
         now_ms: i64,
         reply: &mut Writer<'_>,
     ) -> bool {
-        let Some(key) = arguments.get(1) else {
+        let (Some(direct), Some(key)) = (command.direct, arguments.get(1)) else {
             return false;
         };
-        let mut shard = self.shards[shard_of(hash.0)].lock();
+        let hash = hash.map_or_else(|| hash::of(key), |hash| hash.0);
+        let mut shard = self.shards[shard_of(hash)].lock();
         let shard = &mut *shard;
         let access = self.access();
-        // Looked at under the lock: who begins to listen takes it after saying so.
-        if self.is_listened_to() || access.counts() || self.may_be_mounted(key) {
+        // Looked at under the lock: who begins to listen says so first, and then takes it.
+        if self.tells_events() || access.counts() || self.may_be_mounted(key) {
             return false;
         }
         let Some(dictionary) = shard.databases.get_mut(database) else {
             return false;
         };
         let table = &mut dictionary.table;
-        let Some((place, entry)) = table.locate(hash.0, key) else {
-            return false;
-        };
+        let found = table.locate(hash, key);
         let used = access.initial(now_ms);
-        match direct {
-            Direct::Read(read) => {
+        match (direct, found) {
+            (Direct::Read(read), Some((place, entry))) => {
                 let deadline_ms = entry.deadline_ms();
                 if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms)
-                    || !read(ValueRef::at(entry, now_ms), reply)
+                    || !read(Some(ValueRef::at(entry, now_ms)), reply)
                 {
                     return false;
                 }
@@ -69,12 +81,19 @@ impl Keyspace {
                 if entry.access() != used {
                     table.entry_mut(place).set_access(used);
                 }
+                true
             }
-            Direct::Write(write) => {
-                if shard.is_observed
-                    || shard.mark.is_some()
-                    || entry.is_live()
+            (Direct::Read(read), None) => {
+                let is_told = read(None, reply);
+                shard.misses += u64::from(is_told);
+                is_told
+            }
+            (Direct::Write(write), Some((place, entry))) => {
+                if entry.is_live()
                     || entry.deadline_ms().is_some()
+                    || shard.is_observed
+                    || shard.mark.is_some()
+                    || self.propagation.is_wanted()
                 {
                     return false;
                 }
@@ -82,18 +101,18 @@ impl Keyspace {
                 if !write(entry, arguments, reply) {
                     return false;
                 }
-                shard.changes += 1;
                 entry.set_access(used);
+                shard.changes += 1;
+                true
             }
+            (Direct::Write(_), None) => false,
         }
-        true
     }
 
-    /// Whether anybody is told of reads, changes or events of ordinary keys.
+    /// Whether anybody is told by name of keys that are read, missed or changed.
     #[inline]
-    fn is_listened_to(&self) -> bool {
-        self.propagation.is_wanted()
-            || self.tracking.load(Ordering::Relaxed) != 0
+    fn tells_events(&self) -> bool {
+        self.tracking.load(Ordering::Relaxed) != 0
             || self.notifications.load(Ordering::Relaxed) != 0
     }
 

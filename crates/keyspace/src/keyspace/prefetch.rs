@@ -52,18 +52,23 @@ impl Keyspace {
         let mut holders = [None; BATCH];
         for (holder, key) in holders.iter_mut().zip(keys) {
             *holder = held.hold(self, shard_of(key.hash.0));
-            if let Some(table) = held.table(*holder, database) {
-                table.prefetch_group(key.hash.0);
+        }
+        let mut homes = [None; BATCH];
+        for ((home, holder), key) in homes.iter_mut().zip(&holders).zip(keys) {
+            let table = held.table(*holder, database);
+            *home = table.and_then(|table| table.home(key.hash.0));
+            if let Some(home) = home {
+                home.prefetch();
             }
         }
         // By now the tables' parts are here, and tell where the entries are.
         let mut passed = 0u32;
         let mut has_elements = false;
-        for (at, (holder, key)) in holders.iter().zip(keys).enumerate() {
-            if let Some(table) = held.table(*holder, database) {
-                passed |= u32::from(table.prefetch_entry(key.hash.0)) << at;
-                has_elements |= key.element.is_some();
+        for (at, (home, key)) in homes.iter().zip(keys).enumerate() {
+            if let Some(home) = home {
+                passed |= u32::from(home.prefetch_entry()) << at;
             }
+            has_elements |= key.element.is_some();
         }
         while passed != 0 {
             let at = passed.trailing_zeros() as usize;

@@ -7,6 +7,7 @@ mod client;
 mod connection;
 mod debug;
 mod declared;
+mod direct;
 mod functions;
 mod info;
 mod memory;
@@ -52,7 +53,7 @@ use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use observing::Stopwatch;
-use pipeline::Gathered;
+use pipeline::{Gathered, Request};
 use plant::PLANT_REFUSAL;
 use replication::{ReplicaSession, Told};
 use scripting::ScriptCommand;
@@ -221,20 +222,35 @@ impl RespSession {
             let (keyspace, database) = (&hub.keyspace, self.state.database);
             let gathered = pipeline.gather(&mut self.parser, keyspace, database, rest);
             let mut whole = true;
-            for request in pipeline.requests() {
+            let requests = pipeline.requests();
+            let mut at = 0;
+            while at < requests.len() {
+                let direct = self.state.execute_directly(
+                    hub,
+                    context,
+                    &requests[at..],
+                    rest,
+                    pause_bytes,
+                );
+                let executed = &requests[at..at + direct];
+                consumed += executed.iter().map(Request::length).sum::<usize>();
+                commands += direct as u64;
+                at += direct;
+                let Some(request) = requests.get(at) else {
+                    break;
+                };
                 if context.out_bytes(id) > pause_bytes || self.state.is_stopped() {
                     whole = false;
                     break;
                 }
                 if let Some(command) = &request.command {
-                    let arguments = request.arguments(rest);
                     let call = Call {
                         hub,
                         fanout,
                         waiting,
                         sessions,
                         context,
-                        arguments,
+                        arguments: request.arguments(rest),
                         first_key: request.first_key,
                     };
                     if !self.state.execute(call, command) {
@@ -244,6 +260,7 @@ impl RespSession {
                     commands += 1;
                 }
                 consumed += request.length();
+                at += 1;
             }
             if !whole {
                 // What was found ahead is found again, from its first byte.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidewire_keyspace::{Command, KeyHash, Keyspace, WantedKey, resolve_after};
-use tidewire_resp::{Arguments, Limits, Progress, ProtocolError, RequestParser};
+use tidewire_resp::{Arguments, Head, Limits, Progress, ProtocolError, RequestParser};
 
 use crate::renames::Renames;
 
@@ -19,6 +19,8 @@ pub(crate) struct Pipeline {
     needed: usize,
     /// Commands by other names, if there are any.
     renames: Option<Arc<Renames>>,
+    /// How the last two requests of one command in a row began, and that command.
+    repeated: Option<(Head, &'static Command)>,
 }
 
 /// A request that is whole.
@@ -60,6 +62,7 @@ impl Pipeline {
             keys: Vec::with_capacity(DEPTH * KEYS_AHEAD),
             needed: 0,
             renames,
+            repeated: None,
         }
     }
 
@@ -89,12 +92,29 @@ impl Pipeline {
             if start == 0 && !unfinished.is_idle() {
                 std::mem::swap(&mut request.parser, unfinished);
             }
-            match request.parser.parse(rest) {
+            let repeated = self.repeated.as_ref();
+            let like_it = repeated.and_then(|(head, command)| {
+                let parsed = request.parser.parse_like(head, rest)?;
+                Some((parsed, *command))
+            });
+            let (parsed, command) = match like_it {
+                Some((parsed, command)) => (parsed, Some(command)),
+                None => (request.parser.parse(rest), None),
+            };
+            match parsed {
                 Ok(Progress::Complete { consumed }) => {
                     (request.start, request.length) = (start, consumed);
                     let alone = self.count == 0 && rest.len() == consumed;
                     let (renames, keys) = (&self.renames, &mut self.keys);
-                    request.prepare(renames, last, rest);
+                    match command {
+                        Some(command) => request.command = Some(Ok(command)),
+                        None => {
+                            request.prepare(renames, last, rest);
+                            if let Some(repeated) = request.repeats(renames, last, rest) {
+                                self.repeated = Some(repeated);
+                            }
+                        }
+                    }
                     let number = self.count as u8;
                     request.find_keys(keyspace, rest, (!alone).then_some(number), keys);
                     last = request
@@ -162,6 +182,15 @@ impl Request {
         Some((key, element))
     }
 
+    /// What it asks for, where that may be run on its key's entry alone.
+    #[inline]
+    pub(super) fn direct(&self) -> Option<&'static Command> {
+        match self.command {
+            Some(Ok(command)) if command.is_direct() => Some(command),
+            _ => None,
+        }
+    }
+
     pub(super) fn length(&self) -> usize {
         self.length
     }
@@ -179,6 +208,25 @@ impl Request {
             None => Some(resolve_after(last, arguments)),
             Some(renames) => Some(renames.resolve(arguments)),
         };
+    }
+
+    /// How it begins, and its command, if that is the one before as well and whatever begins so
+    /// is of it.
+    #[inline]
+    fn repeats(
+        &self,
+        renames: &Option<Arc<Renames>>,
+        last: Option<&'static Command>,
+        input: &[u8],
+    ) -> Option<(Head, &'static Command)> {
+        let (Some(Ok(command)), Some(last)) = (&self.command, last) else {
+            return None;
+        };
+        let is_same = std::ptr::eq(*command, last) && renames.is_none();
+        if !is_same || !command.is_named_alone() {
+            return None;
+        }
+        Some((self.parser.head(input)?, *command))
     }
 
     /// Begins to fetch its keys, and adds them to those that are wanted. `number` is its own among

@@ -21,7 +21,8 @@ impl State {
         arguments: Arguments<'_>,
     ) {
         if self.is_sampled() {
-            note_key(hub, context, database, command, arguments);
+            let (lane, now_ns) = (context.lane(), context.now_ns());
+            note_key(hub, lane, now_ns, database, command, arguments);
         }
     }
 
@@ -34,7 +35,7 @@ impl State {
     }
 
     #[inline]
-    fn is_sampled(&mut self) -> bool {
+    pub(super) fn is_sampled(&mut self) -> bool {
         self.sampled = self.sampled.wrapping_add(1);
         self.sampled.is_multiple_of(SAMPLED_EVERY)
     }
@@ -89,16 +90,16 @@ impl State {
 }
 
 #[inline(never)]
-fn note_key(
+pub(super) fn note_key(
     hub: &Hub,
-    context: &Context<Mail>,
+    lane: usize,
+    now_ns: u64,
     database: usize,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) {
     if let Some(at) = command.key_positions(arguments).next() {
         let kind = HotKind::Key(database);
-        let (lane, now_ns) = (context.lane(), context.now_ns());
         hub.hot.note(lane, kind, &arguments[at], now_ns);
     }
 }

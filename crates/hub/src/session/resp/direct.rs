@@ -1,0 +1,107 @@
+//! Requests that run on their key's entry alone, one after the other, with what is the same for all
+//! of them looked at once.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::Command;
+use tidewire_lane::Context;
+use tidewire_resp::Writer;
+
+use super::pipeline::Request;
+use super::top::note_key;
+use super::{LONG_INPUT_BYTES, ReplyMode, State};
+use crate::eviction::Room;
+use crate::hub::{Hub, Mail};
+use crate::statistics::Slot;
+
+impl State {
+    /// Executes requests of `input` as long as each is [direct](Command::is_direct) and nothing
+    /// needs more; returns how many that were. What it leaves is for [`execute`](Self::execute).
+    #[inline]
+    pub(super) fn execute_directly(
+        &mut self,
+        hub: &Hub,
+        context: &mut Context<Mail>,
+        requests: &[Request],
+        input: &[u8],
+        pause_bytes: usize,
+    ) -> usize {
+        match requests.first().and_then(Request::direct) {
+            Some(_) if self.is_plain(hub) && has_room(hub, context, input) => {
+                self.run_directly(hub, context, requests, input, pause_bytes)
+            }
+            _ => 0,
+        }
+    }
+
+    fn run_directly(
+        &mut self,
+        hub: &Hub,
+        context: &mut Context<Mail>,
+        requests: &[Request],
+        input: &[u8],
+        pause_bytes: usize,
+    ) -> usize {
+        let (lane, now_ns) = (context.lane(), context.now_ns());
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let (database, protocol) = (self.database, self.protocol);
+        let Some(out) = context.out(self.id) else {
+            return 0;
+        };
+        let mut counted: Option<(&'static Command, &Slot)> = None;
+        let mut done = 0;
+        for request in requests {
+            let Some(command) = request.direct() else {
+                break;
+            };
+            let slot = match counted {
+                Some((last, slot)) if std::ptr::eq(last, command) => slot,
+                _ => hub.statistics.of(lane, command),
+            };
+            counted = Some((command, slot));
+            // One in a few is timed, which is done elsewhere.
+            if slot.is_timed() || out.len() > pause_bytes {
+                break;
+            }
+            let arguments = request.arguments(input);
+            let mut reply = Writer::new(out.buffer(), protocol);
+            let keyspace = &hub.keyspace;
+            let hash = request.first_key;
+            if !keyspace.execute_directly(command, hash, arguments, database, now_ms, &mut reply) {
+                break;
+            }
+            slot.called();
+            if self.is_sampled() {
+                note_key(hub, lane, now_ns, database, command, arguments);
+            }
+            self.last_command = Some(command);
+            done += 1;
+        }
+        done
+    }
+
+    /// Whether nothing stands between a request and its execution. What other lanes change here is
+    /// seen with the next few requests.
+    #[inline]
+    fn is_plain(&self, hub: &Hub) -> bool {
+        !self.is_stopped()
+            && self.permit.is_free(&hub.access)
+            && self.reply_mode == ReplyMode::On
+            && self.transaction.is_none()
+            && !self.leaves_untouched
+            && !self.client.is_subscriber()
+            && hub.attention.load() == 0
+            && !hub.pause.may_be_on()
+            && !hub.scripting.is_running()
+            && !hub.durability.hinders()
+            && !hub.parameters.is_guarded()
+            && !hub.parameters.times_all.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether `maxmemory` lets a few requests more be executed, which may store what is in `input`.
+#[inline]
+fn has_room(hub: &Hub, context: &mut Context<Mail>, input: &[u8]) -> bool {
+    hub.parameters.memory_bytes_max.load(Ordering::Relaxed) == 0
+        || (input.len() <= LONG_INPUT_BYTES && hub.make_room(context) != Room::Full)
+}
