@@ -7,7 +7,8 @@ use crate::{
 };
 
 /// Reads `data` as a connection's requests, as a whole and in pieces of several sizes, and holds
-/// that all find the same requests and the same error.
+/// that all find the same requests and the same error, also where those that begin as one before
+/// them are known by that.
 pub fn fuzz_resp_request(data: &[u8]) {
     // Small limits, so that small inputs reach them.
     let limits = Limits {
@@ -16,10 +17,12 @@ pub fn fuzz_resp_request(data: &[u8]) {
         inline_bytes_max: 128,
         unauthenticated: data.len() % 2 == 1,
     };
-    let whole = requests(data, limits, data.len());
+    let whole = requests(data, limits, data.len(), false);
     for piece_bytes in PIECE_BYTES {
-        assert_eq!(requests(data, limits, piece_bytes), whole);
+        assert_eq!(requests(data, limits, piece_bytes, false), whole);
+        assert_eq!(requests(data, limits, piece_bytes, true), whole);
     }
+    assert_eq!(requests(data, limits, data.len(), true), whole);
 }
 
 /// Reads `data` as a connection's replies, as a whole and in pieces of several sizes, and holds
@@ -54,14 +57,17 @@ const PIECE_BYTES: [usize; 4] = [1, 2, 5, 13];
 
 type Requests = (Vec<ArgumentList>, Option<ProtocolError>);
 
-fn requests(data: &[u8], limits: Limits, piece_bytes: usize) -> Requests {
+fn requests(data: &[u8], limits: Limits, piece_bytes: usize, by_heads: bool) -> Requests {
     let mut parser = RequestParser::new(limits);
+    let mut head = None;
     let (mut found, mut start, mut arrived) = (Vec::new(), 0, piece_bytes.min(data.len()));
     loop {
         let input = &data[start..arrived];
-        match parser.parse(input) {
+        let like_it = head.and_then(|head| parser.parse_like(&head, input));
+        match like_it.unwrap_or_else(|| parser.parse(input)) {
             Ok(Progress::Complete { consumed }) => {
                 assert!((1..=input.len()).contains(&consumed));
+                head = parser.head(input).filter(|_| by_heads).or(head);
                 found.push(ArgumentList::from(parser.arguments(input)));
                 start += consumed;
             }

@@ -15,6 +15,8 @@ pub(crate) struct Server {
     pub(crate) protocol: Protocol,
     pub(crate) database: usize,
     pub(crate) now_ms: i64,
+    /// Whether commands run on their entry alone where they can, as the hub has it.
+    pub(crate) is_direct: bool,
 }
 
 impl Server {
@@ -28,6 +30,7 @@ impl Server {
             protocol: Protocol::Resp2,
             database: 0,
             now_ms: NOW_MS,
+            is_direct: true,
         }
     }
 
@@ -46,14 +49,15 @@ impl Server {
         let mut writer = Writer::new(&mut reply, self.protocol);
         match resolve(request.as_arguments()) {
             Ok(command) => {
-                let _ = self.keyspace.execute(
-                    command,
-                    request.as_arguments(),
-                    self.database,
-                    self.now_ms,
-                    &mut writer,
-                    observer,
-                );
+                let (arguments, database, now_ms) =
+                    (request.as_arguments(), self.database, self.now_ms);
+                let keyspace = &self.keyspace;
+                let reply = &mut writer;
+                if !self.is_direct
+                    || !keyspace.execute_directly(command, None, arguments, database, now_ms, reply)
+                {
+                    let _ = keyspace.execute(command, arguments, database, now_ms, reply, observer);
+                }
             }
             Err(text) => writer.error(&text),
         }

@@ -134,6 +134,39 @@ fn a_pipeline_is_read_request_by_request() {
 }
 
 #[test]
+fn a_request_that_begins_as_one_before_it_is_known_by_that() {
+    let mut parser = RequestParser::default();
+    let first = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    parser.parse(first).unwrap();
+    let head = parser.head(first).expect("a short beginning");
+    let second = b"*2\r\n$3\r\nGET\r\n$5\r\nother\r\n";
+    let progress = parser.parse_like(&head, second).expect("it begins so");
+    let consumed = second.len();
+    assert_eq!(progress, Ok(Progress::Complete { consumed }));
+    let expected = r#"["GET", "other"]"#;
+    assert_eq!(format!("{:?}", parser.arguments(second)), expected);
+    for other in [
+        &b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"[..],
+        b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n",
+        b"*2\r\n$3\r\nGET\r\n",
+        b"GET k and more than that\r\n",
+    ] {
+        assert!(parser.parse_like(&head, other).is_none());
+    }
+    // Cut inside its second argument it goes on as any other, and nothing is taken for its like.
+    let (part, whole) = (&second[..20], second);
+    let progress = parser.parse_like(&head, part).expect("it begins so");
+    assert!(matches!(progress, Ok(Progress::Incomplete { .. })));
+    assert!(parser.parse_like(&head, whole).is_none());
+    assert_eq!(parser.parse(whole), Ok(Progress::Complete { consumed }));
+    assert_eq!(format!("{:?}", parser.arguments(whole)), expected);
+    for longer in [&b"*1\r\n$12\r\nan inline one\r\n"[..], b"PING k\r\n"] {
+        let _ = parser.parse(longer);
+        assert!(parser.head(longer).is_none());
+    }
+}
+
+#[test]
 fn a_bulk_under_way_says_how_much_it_still_needs() {
     let mut parser = RequestParser::default();
     let mut input = b"*2\r\n$3\r\nSET\r\n$100000\r\nabc".to_vec();

@@ -225,13 +225,9 @@ impl RespSession {
             let requests = pipeline.requests();
             let mut at = 0;
             while at < requests.len() {
-                let direct = self.state.execute_directly(
-                    hub,
-                    context,
-                    &requests[at..],
-                    rest,
-                    pause_bytes,
-                );
+                let direct =
+                    self.state
+                        .execute_directly(hub, context, &requests[at..], rest, pause_bytes);
                 let executed = &requests[at..at + direct];
                 consumed += executed.iter().map(Request::length).sum::<usize>();
                 commands += direct as u64;

@@ -1,0 +1,215 @@
+//! Commands that run on their key's entry alone do what they do on the way of all commands: replies,
+//! counts, what others hear and what is left are the same, whoever listens.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{NOW_MS, Random, Server};
+use tidewire_keyspace::{Audience, Event, EventClasses, Mount, Observer, ValueRef, debug_command};
+use tidewire_resp::{ArgumentList, Writer};
+
+/// All that an observer hears, in words.
+#[derive(Default)]
+struct Heard(Vec<String>);
+
+impl Observer for Heard {
+    fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>) {
+        let there = value.is_some();
+        let text = format!("{database} {} {event:?} {there}", key.escape_ascii());
+        self.0.push(text);
+    }
+
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        let text = format!("{database} {} {event:?}", key.escape_ascii());
+        self.0.push(text);
+    }
+
+    fn modified(&mut self, key: &[u8]) {
+        self.0.push(format!("modified {}", key.escape_ascii()));
+    }
+}
+
+#[derive(Debug)]
+struct One;
+
+impl Mount for One {
+    fn prefix(&self) -> &[u8] {
+        b"md:"
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        key == b"md:one"
+    }
+
+    fn read(&self, key: &[u8], fields: &mut dyn FnMut(&[u8], &[u8])) -> bool {
+        fields(b"last", b"1");
+        self.contains(key)
+    }
+
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn name(&self, position: usize, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(b"md:one");
+        position == 0
+    }
+
+    fn write_error(&self) -> &'static str {
+        "READONLY it is mounted"
+    }
+}
+
+/// Who listens.
+#[derive(Clone, Copy, Debug)]
+enum Listener {
+    Nobody,
+    Notified,
+    Tracking,
+    Told,
+    Counting,
+    Watching,
+}
+
+struct Pair {
+    servers: [Server; 2],
+    heard: [Heard; 2],
+}
+
+impl Pair {
+    fn new(listener: Listener) -> Self {
+        let server = |is_direct| {
+            let mut server = Server::new();
+            server.is_direct = is_direct;
+            server.keyspace.mount(Arc::new(One));
+            let keyspace = &server.keyspace;
+            match listener {
+                Listener::Nobody => {}
+                Listener::Notified => {
+                    let classes = EventClasses::parse(b"KEAmn").expect("letters");
+                    keyspace.set_notifications(classes);
+                }
+                Listener::Tracking => keyspace.set_tracking(true, true),
+                Listener::Told => keyspace.propagation().open(Audience::Replicas),
+                Listener::Counting => keyspace.set_access(true, 10, 1),
+                Listener::Watching => {
+                    for key in KEYS {
+                        keyspace.watch(0, key.as_bytes(), NOW_MS, &mut Heard::default());
+                    }
+                }
+            }
+            server
+        };
+        Pair {
+            servers: [server(true), server(false)],
+            heard: Default::default(),
+        }
+    }
+
+    fn run(&mut self, words: &[&str]) {
+        let [direct, other] = [0, 1].map(|at| {
+            let reply = self.servers[at].run_observed(words, &mut self.heard[at]);
+            String::from_utf8_lossy(&reply).into_owned()
+        });
+        assert_eq!(direct, other, "{words:?}");
+    }
+
+    fn advance(&mut self, ms: i64) {
+        self.servers
+            .iter_mut()
+            .for_each(|server| server.now_ms += ms);
+    }
+
+    /// What can be seen from outside beside the replies.
+    fn check(&mut self) {
+        assert_eq!(self.heard[0].0, self.heard[1].0);
+        let [direct, other] = self.servers.each_ref().map(|server| {
+            let mut told = Vec::new();
+            let log = server.keyspace.propagation().log(Audience::Replicas);
+            log.read(log.start(), usize::MAX, &mut told).expect("kept");
+            let uses = KEYS.map(|key| server.line(&format!("OBJECT IDLETIME {key}")));
+            (server.keyspace.totals(), digest(server), told, uses)
+        });
+        assert_eq!(direct, other);
+    }
+}
+
+/// What all keys are, in short.
+fn digest(server: &Server) -> Vec<u8> {
+    let request = ArgumentList::from_slices(&[b"DEBUG", b"DIGEST"]);
+    let command = debug_command("digest", 2).expect("a command");
+    let mut reply = Vec::new();
+    let mut writer = Writer::new(&mut reply, server.protocol);
+    let (arguments, observer) = (request.as_arguments(), &mut Heard::default());
+    let keyspace = &server.keyspace;
+    let _ = keyspace.execute(command, arguments, 0, server.now_ms, &mut writer, observer);
+    reply
+}
+
+#[test]
+fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
+    for (seed, listener) in [
+        Listener::Nobody,
+        Listener::Notified,
+        Listener::Tracking,
+        Listener::Told,
+        Listener::Counting,
+        Listener::Watching,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (mut pair, mut random) = (Pair::new(listener), Random(seed as u64 + 1));
+        for step in 0..6_000 {
+            let (key, value) = (random.pick(&KEYS), random.pick(&VALUES));
+            match random.below(16) {
+                0..4 => pair.run(&["GET", key]),
+                4..7 => pair.run(&["SET", key, value]),
+                7 => pair.run(&["INCR", key]),
+                8 => pair.run(&["DECR", key]),
+                9 => pair.run(&["INCRBY", key, value]),
+                10 => pair.run(&["SET", key, value, "PX", "700"]),
+                11 => pair.run(&["PEXPIRE", key, "300"]),
+                12 => pair.run(&["DEL", key]),
+                13 => pair.run(&["RPUSH", key, value]),
+                14 => pair.run(&["APPEND", key, value]),
+                _ => pair.run(&["OBJECT", "ENCODING", key]),
+            }
+            pair.advance(random.below(400) as i64);
+            if step % 100 == 0 {
+                pair.check();
+            }
+        }
+        pair.check();
+    }
+}
+
+#[test]
+fn a_key_of_another_database_or_none_is_no_key_of_this_one() {
+    let mut server = Server::new();
+    server.line("SET k here");
+    server.database = 1;
+    assert_eq!(server.line("GET k"), "$-1\r\n");
+    server.line("SET k 41");
+    server.line("INCR k");
+    assert_eq!(server.line("GET k"), "$2\r\n42\r\n");
+    server.database = 0;
+    assert_eq!(server.line("GET k"), "$4\r\nhere\r\n");
+    assert_eq!(server.run(&["GET", ""]), b"$-1\r\n");
+    server.database = 99;
+    assert!(server.line("GET k").starts_with("-ERR"));
+}
+
+const KEYS: [&str; 8] = ["a", "b", "key:3", "live:x", "md:one", "md:two", "n", "z"];
+
+const VALUES: [&str; 8] = [
+    "1",
+    "-17",
+    "9223372036854775807",
+    "text",
+    "",
+    "a text that is longer than what stands in an entry of forty-four bytes",
+    "007",
+    "x",
+];
