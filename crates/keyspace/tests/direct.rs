@@ -1,5 +1,5 @@
-//! Commands that run on their entry alone do what they do on the way of all commands: replies, counts,
-//! what others hear and what is left are the same, whoever listens.
+//! Commands that run on their entry alone do what they do on the way of all commands: replies,
+//! counts, what others hear and what is left are the same, whoever listens.
 
 mod common;
 
