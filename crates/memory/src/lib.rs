@@ -4,6 +4,10 @@
 //! costs an allocation a nanosecond; who asks for the sum reads one line a thread. Blocks count as
 //! what the allocator sets aside for them, its rounding included.
 //!
+//! Blocks of 65 to 256 bytes, of which an entry of a short key and value is one, do not come from
+//! mimalloc, which would round them up by 8 bytes on average, but from [`spans`] of its memory,
+//! by way of a [`cache`] of each thread's.
+//!
 //! ```
 //! #[global_allocator]
 //! static ALLOCATOR: tidewire_memory::Allocator = tidewire_memory::Allocator;
@@ -27,6 +31,13 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use mimalloc::MiMalloc;
 
+mod cache;
+mod sizes;
+mod spans;
+
+use sizes::{ALIGN_LEAST, class_of};
+pub use sizes::{BLOCK_STEP, block_bytes};
+
 /// mimalloc, with a count of bytes.
 #[derive(Debug)]
 pub struct Allocator;
@@ -43,29 +54,9 @@ pub fn used_bytes() -> u64 {
     sum.max(0) as u64
 }
 
-/// What a block of so many bytes takes: mimalloc has four sizes between powers of two, and all
-/// multiples of [`BLOCK_STEP`] up to 64.
-#[inline]
-pub fn block_bytes(size: usize) -> usize {
-    if size <= 64 {
-        return match size {
-            ..=8 => 8,
-            _ => size.next_multiple_of(BLOCK_STEP),
-        };
-    }
-    let step = if size > LARGE_BYTES_MIN {
-        PAGE_BYTES
-    } else {
-        1 << ((size - 1).ilog2() - 2)
-    };
-    size.checked_next_multiple_of(step).unwrap_or(size)
-}
-
-/// Steps of the sizes of small blocks: 8 as the workspace builds the allocator, else 16.
-pub const BLOCK_STEP: usize = if cfg!(fine_blocks) { 8 } else { 16 };
-
 /// Gives memory that the calling thread holds unused back to the system, as far as it can.
 pub fn purge() {
+    cache::empty();
     // SAFETY: it may be called at any time, from any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
@@ -77,7 +68,13 @@ pub fn report() -> String {
     unsafe {
         libmimalloc_sys::mi_stats_print_out(Some(append), (&raw mut text).cast());
     }
+    spans::report(&mut text);
     text
+}
+
+/// Spans that blocks of 65 to 256 bytes are in, over all threads.
+pub fn spans() -> usize {
+    spans::count()
 }
 
 unsafe extern "C" fn append(message: *const c_char, to: *mut c_void) {
@@ -126,11 +123,15 @@ fn counted(size: usize) -> i64 {
     block_bytes(size) as i64
 }
 
-// SAFETY: every call goes to mimalloc unchanged; counting allocates nothing.
+// SAFETY: a block of a class comes from a span and goes back there, and every other call goes to
+// mimalloc unchanged: the layout, which callers must repeat, tells which it is. Counting allocates
+// nothing.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let block = if layout.align() <= ALIGN_LEAST {
+        let block = if let Some(class) = class_of(layout) {
+            cache::allocate(class)
+        } else if layout.align() <= ALIGN_LEAST {
             // SAFETY: it may be called with any size; every block has this alignment.
             unsafe { libmimalloc_sys::mi_malloc(layout.size()).cast() }
         } else {
@@ -145,6 +146,15 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if class_of(layout).is_some() {
+            // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+            let block = unsafe { self.alloc(layout) };
+            if !block.is_null() {
+                // SAFETY: the block has this size.
+                unsafe { block.write_bytes(0, layout.size()) };
+            }
+            return block;
+        }
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         let block = unsafe { MiMalloc.alloc_zeroed(layout) };
         if !block.is_null() {
@@ -156,12 +166,24 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(-counted(layout.size()));
+        if let Some(class) = class_of(layout) {
+            // SAFETY: a block of this layout is one of the class.
+            return unsafe { cache::free(class, block) };
+        }
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { MiMalloc.dealloc(block, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller promises that the size is one of a layout.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        match (class_of(layout), class_of(wanted)) {
+            (None, None) => {}
+            (old, new) if old == new => return block,
+            // SAFETY: the caller keeps the contract of `realloc`.
+            _ => return unsafe { self.move_to(wanted, block, layout) },
+        }
         // SAFETY: the caller keeps the contract of `realloc`.
         let moved = unsafe { MiMalloc.realloc(block, layout, size) };
         if !moved.is_null() {
@@ -171,26 +193,31 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// What every block is aligned to, whatever is asked for.
-const ALIGN_LEAST: usize = 8;
+impl Allocator {
+    /// Moves what is in a block to one of another size.
+    ///
+    /// # Safety
+    /// The contract of `realloc`.
+    unsafe fn move_to(&self, wanted: Layout, block: *mut u8, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's word: the size is not zero.
+        let moved = unsafe { self.alloc(wanted) };
+        if !moved.is_null() {
+            let kept = layout.size().min(wanted.size());
+            // SAFETY: both blocks have so many bytes, and the new one is another.
+            unsafe { moved.copy_from_nonoverlapping(block, kept) };
+            // SAFETY: the caller no longer uses the old one.
+            unsafe { self.dealloc(block, layout) };
+        }
+        moved
+    }
+}
+
 /// Threads with a counter of their own, and one counter for all others.
 const COUNTERS_MAX: usize = 64;
-const PAGE_BYTES: usize = 4096;
-/// Blocks beyond this are rounded to pages.
-const LARGE_BYTES_MIN: usize = 512 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_block_counts_as_what_the_allocator_sets_aside() {
-        for size in (1..5_000).chain([10_000, 65_537, 100_000, 131_073]) {
-            // SAFETY: it computes with the number alone.
-            let real = unsafe { libmimalloc_sys::mi_good_size(size) };
-            assert_eq!(block_bytes(size), real, "of {size} bytes");
-        }
-    }
 
     #[test]
     fn threads_beyond_the_counters_are_counted_together() {
