@@ -77,6 +77,8 @@ pub fn spans() -> usize {
     spans::count()
 }
 
+/// # Safety
+/// `message` ends with a zero byte, and `to` points to a text that nobody else uses.
 unsafe extern "C" fn append(message: *const c_char, to: *mut c_void) {
     // SAFETY: the allocator gives a text that ends with a zero byte.
     let message = unsafe { CStr::from_ptr(message) };

@@ -280,15 +280,16 @@ fn span_of(block: *mut Free) -> *mut Span {
     block.map_addr(|address| address & !(SPAN_BYTES - 1)).cast()
 }
 
-/// mimalloc's blocks of this size begin at multiples of it. Were an alignment asked for as well, they
-/// would take twice the bytes; so that is done only where one does not keep to it.
+/// mimalloc's blocks of this size begin at multiples of it. Were an alignment asked for as well,
+/// they would take twice the bytes; so that is done only where one does not keep to it.
 fn allocate_span() -> *mut Span {
     // SAFETY: it may be called with any size.
     let plain = unsafe { libmimalloc_sys::mi_malloc(SPAN_BYTES) };
     if plain.addr() & (SPAN_BYTES - 1) == 0 {
         return plain.cast();
     }
-    // SAFETY: the block was just allocated, and nobody knows of it; the alignment is a power of two.
+    // SAFETY: the block was just allocated, and nobody knows of it; the alignment is a power
+    // of two.
     unsafe {
         libmimalloc_sys::mi_free(plain);
         libmimalloc_sys::mi_malloc_aligned(SPAN_BYTES, SPAN_BYTES).cast()

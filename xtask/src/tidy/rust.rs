@@ -12,7 +12,7 @@ const HASH_TABLE: &str = "crates/keyspace/src/table";
 const UNSAFE_FILES: &[&str] = &[
     "crates/counting-allocator/src/",
     // The allocator: mimalloc, counted.
-    "crates/memory/src/",
+    "crates/memory/",
     // Waiting as kernels before 5.11 can, which no safe interface has beside the newer way.
     "crates/readiness/src/",
     // One allocation an entry: tag, key and value behind one pointer.
