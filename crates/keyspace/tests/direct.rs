@@ -6,7 +6,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{NOW_MS, Random, Server};
-use tidewire_keyspace::{Audience, Event, EventClasses, Mount, Observer, ValueRef, debug_command};
+use tidewire_keyspace::{
+    Audience, Event, EventClasses, Mount, Observer, ValueRef, debug_command, resolve,
+};
 use tidewire_resp::{ArgumentList, Writer};
 
 /// All that an observer hears, in words.
@@ -160,10 +162,11 @@ fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
     .into_iter()
     .enumerate()
     {
+        let long = "long".repeat(1_200);
         let (mut pair, mut random) = (Pair::new(listener), Random(seed as u64 + 1));
         for step in 0..6_000 {
             let (key, value) = (random.pick(&KEYS), random.pick(&VALUES));
-            match random.below(16) {
+            match random.below(20) {
                 0..4 => pair.run(&["GET", key]),
                 4..7 => pair.run(&["SET", key, value]),
                 7 => pair.run(&["INCR", key]),
@@ -174,6 +177,11 @@ fn both_ways_to_run_a_command_do_the_same_whoever_listens() {
                 12 => pair.run(&["DEL", key]),
                 13 => pair.run(&["RPUSH", key, value]),
                 14 => pair.run(&["APPEND", key, value]),
+                // Two of the long ones make a long list.
+                15 => pair.run(&["RPUSH", key, &long]),
+                16 => pair.run(&["LPUSH", key, value, &long, value]),
+                17 => pair.run(&["LPUSH", key, value]),
+                18 => pair.run(&["LRANGE", key, "0", "-1"]),
                 _ => pair.run(&["OBJECT", "ENCODING", key]),
             }
             pair.advance(random.below(400) as i64);
@@ -199,6 +207,39 @@ fn a_key_of_another_database_or_none_is_no_key_of_this_one() {
     assert_eq!(server.run(&["GET", ""]), b"$-1\r\n");
     server.database = 99;
     assert!(server.line("GET k").starts_with("-ERR"));
+}
+
+#[test]
+fn long_lists_grow_directly_and_short_ones_do_not() {
+    let server = Server::new();
+    let long = "long".repeat(1_200);
+    let pushes_directly = |words: &[&str]| {
+        let (mut reply, request) = (Vec::new(), words.iter().collect::<ArgumentList>());
+        let arguments = request.as_arguments();
+        let command = resolve(arguments).expect("a command");
+        let mut writer = Writer::new(&mut reply, server.protocol);
+        let keyspace = &server.keyspace;
+        let done = keyspace.execute_directly(command, None, arguments, 0, NOW_MS, &mut writer);
+        (done, String::from_utf8_lossy(&reply).into_owned())
+    };
+    server.run(&["RPUSH", "list", &long]);
+    let refused = (false, String::new());
+    assert_eq!(pushes_directly(&["LPUSH", "list", "first"]), refused);
+    assert_eq!(pushes_directly(&["LPUSH", "missing", "first"]), refused);
+    server.run(&["RPUSH", "list", &long]);
+    let done = |count: u64| (true, format!(":{count}\r\n"));
+    assert_eq!(
+        pushes_directly(&["LPUSH", "list", "first", "before"]),
+        done(4)
+    );
+    assert_eq!(pushes_directly(&["RPUSH", "list", "last"]), done(5));
+    assert_eq!(
+        server.line("LRANGE list 0 1"),
+        "*2\r\n$6\r\nbefore\r\n$5\r\nfirst\r\n"
+    );
+    assert_eq!(server.line("LINDEX list -1"), "$4\r\nlast\r\n");
+    server.line("PEXPIRE list 1000");
+    assert_eq!(pushes_directly(&["RPUSH", "list", "x"]), refused);
 }
 
 const KEYS: [&str; 8] = ["a", "b", "key:3", "live:x", "md:one", "md:two", "n", "z"];

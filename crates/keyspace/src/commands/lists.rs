@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::{Arguments, Writer};
 
 use super::Call;
 use super::options::{is, positive};
-use crate::entry::Kind;
+use crate::entry::{Entry, Kind};
 use crate::error::CommandError;
 use crate::list::{self, List};
 use crate::observer::Event;
+use crate::quicklist::ListLimits;
 use crate::table::Place;
 use crate::value::Object;
 use crate::view::{Expiry, Key};
@@ -22,6 +24,24 @@ pub(super) fn lpush(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn rpush(call: &mut Call<'_, '_, '_>) -> Result {
     push_all(call, false, true)
+}
+
+pub(super) fn lpush_directly(
+    entry: &mut Entry,
+    arguments: Arguments<'_>,
+    limits: ListLimits,
+    reply: &mut Writer<'_>,
+) -> bool {
+    push_directly(entry, arguments, true, limits, reply)
+}
+
+pub(super) fn rpush_directly(
+    entry: &mut Entry,
+    arguments: Arguments<'_>,
+    limits: ListLimits,
+    reply: &mut Writer<'_>,
+) -> bool {
+    push_directly(entry, arguments, false, limits, reply)
 }
 
 pub(super) fn lpushx(call: &mut Call<'_, '_, '_>) -> Result {
@@ -307,6 +327,23 @@ fn push_all(call: &mut Call<'_, '_, '_>, front: bool, create: bool) -> Result {
     call.view.changed(key, place, pushed(front));
     call.reply.integer(count as i64);
     Ok(())
+}
+
+/// The same for a long list.
+#[inline]
+fn push_directly(
+    entry: &mut Entry,
+    arguments: Arguments<'_>,
+    front: bool,
+    limits: ListLimits,
+    reply: &mut Writer<'_>,
+) -> bool {
+    let Some(Object::List(list)) = entry.object_mut() else {
+        return false;
+    };
+    list.push_all(front, arguments.tail(2).iter(), limits);
+    reply.integer(list.len() as i64);
+    true
 }
 
 fn pop(call: &mut Call<'_, '_, '_>, front: bool) -> Result {

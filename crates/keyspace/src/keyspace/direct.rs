@@ -14,6 +14,7 @@ use super::{KeyHash, Keyspace, MOUNTED, shard_of};
 use crate::commands::Command;
 use crate::entry::Entry;
 use crate::hash;
+use crate::quicklist::ListLimits;
 use crate::value::ValueRef;
 
 /// How a command runs on its key's entry alone. False if it does not, for this entry or these
@@ -24,10 +25,13 @@ pub(crate) enum Direct {
     Read(DirectRead),
     /// It changes the value, which counts as a change. The key has no deadline.
     Write(DirectWrite),
+    /// The same where a list grows, within limits of its parts.
+    Push(DirectPush),
 }
 
 pub(crate) type DirectRead = fn(Option<ValueRef<'_>>, &mut Writer<'_>) -> bool;
 pub(crate) type DirectWrite = fn(&mut Entry, Arguments<'_>, &mut Writer<'_>) -> bool;
+pub(crate) type DirectPush = fn(&mut Entry, Arguments<'_>, ListLimits, &mut Writer<'_>) -> bool;
 
 impl Command {
     /// Whether [`Keyspace::execute_directly`] may run it.
@@ -88,7 +92,7 @@ impl Keyspace {
                 shard.misses += u64::from(is_told);
                 is_told
             }
-            (Direct::Write(write), Some((place, entry))) => {
+            (_, Some((place, entry))) => {
                 if entry.is_live()
                     || entry.deadline_ms().is_some()
                     || shard.is_observed
@@ -98,14 +102,19 @@ impl Keyspace {
                     return false;
                 }
                 let entry = table.entry_mut(place);
-                if !write(entry, arguments, reply) {
+                let is_done = match direct {
+                    Direct::Write(write) => write(entry, arguments, reply),
+                    Direct::Push(push) => push(entry, arguments, self.list_limits(), reply),
+                    Direct::Read(_) => false,
+                };
+                if !is_done {
                     return false;
                 }
                 entry.set_access(used);
                 shard.changes += 1;
                 true
             }
-            (Direct::Write(_), None) => false,
+            (_, None) => false,
         }
     }
 
