@@ -32,6 +32,9 @@ impl Table {
             }
             half.insert(entry, tag);
         });
+        if self.segments.len() == self.segments.capacity() {
+            self.segments.reserve_exact(1 + self.segments.len() / 8);
+        }
         self.segments.push(upper);
         self.point_directory_at(index);
         self.point_directory_at(self.segments.len() - 1);

@@ -1,24 +1,34 @@
 //! The groups of a segment: fourteen slots each, in chunks of eight groups.
 
+// A chunk is made and freed by several adjacent operations that one argument makes sound.
+#![allow(clippy::multiple_unsafe_ops_per_block)]
+
 use std::ops::{Index, IndexMut};
+use std::ptr::{self, null_mut};
+use std::slice;
 
 use crate::cache_line;
 use crate::entry::Entry;
 
 /// Up to [`GROUPS_MAX`] groups. Chunks are of one size but in the smallest segments, so that
-/// growing and shrinking leaves no holes of odd sizes in the allocator.
-#[repr(C)]
+/// growing and shrinking leaves no holes of odd sizes in the allocator. How many groups a chunk
+/// has follows from `len`: a segment has no more bytes of its own than two cache lines.
 pub(super) struct Groups {
     len: usize,
-    /// Those behind the last group are empty and own nothing.
-    chunks: [Box<[Group]>; CHUNKS_MAX],
+    /// Boxed slices; those behind the last group are null.
+    chunks: [*mut Group; CHUNKS_MAX],
 }
+
+// SAFETY: the chunks are owned as boxes are, and groups may be sent.
+unsafe impl Send for Groups {}
+// SAFETY: through a shared reference groups are only read, and may be shared.
+unsafe impl Sync for Groups {}
 
 impl Groups {
     /// `len` is one of those that [`more`](Self::more) goes through.
     pub(super) fn new(len: usize) -> Self {
         let mut groups = Groups {
-            chunks: std::array::from_fn(|_| Box::default()),
+            chunks: [null_mut(); CHUNKS_MAX],
             len: 0,
         };
         groups.set_len(len);
@@ -27,10 +37,23 @@ impl Groups {
 
     /// Changes the number of groups, which must hold no entries. Whole chunks are kept.
     pub(super) fn set_len(&mut self, len: usize) {
+        assert!(len <= GROUPS_MAX);
+        // Whatever happens until the chunks are as `len` says, none is used.
+        let old_len = std::mem::take(&mut self.len);
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
-            let count = len.saturating_sub(at * CHUNK_GROUPS).min(CHUNK_GROUPS);
-            if chunk.len() != count {
-                *chunk = (0..count).map(|_| Group::new()).collect();
+            let (old, new) = (chunk_len(old_len, at), chunk_len(len, at));
+            if old == new {
+                continue;
+            }
+            if old > 0 {
+                let groups = ptr::slice_from_raw_parts_mut(*chunk, old);
+                *chunk = null_mut();
+                // SAFETY: the chunk was made below from a box of so many groups.
+                drop(unsafe { Box::from_raw(groups) });
+            }
+            if new > 0 {
+                let groups: Box<[Group]> = (0..new).map(|_| Group::new()).collect();
+                *chunk = Box::into_raw(groups).cast();
             }
         }
         self.len = len;
@@ -63,11 +86,36 @@ impl Groups {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Group> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter())
+        let chunks = self.chunks.iter().enumerate();
+        chunks.take(self.chunks_used()).flat_map(|(at, &chunk)| {
+            // SAFETY: a chunk that is used has so many groups, which live as long as these do.
+            unsafe { slice::from_raw_parts(chunk, chunk_len(self.len, at)) }
+        })
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group> {
-        self.chunks.iter_mut().flat_map(|chunk| chunk.iter_mut())
+        let len = self.len;
+        let used = self.chunks_used();
+        let chunks = self.chunks.iter_mut().enumerate();
+        chunks.take(used).flat_map(move |(at, chunk)| {
+            // SAFETY: as in `iter`, and the groups are borrowed exclusively, each chunk once.
+            unsafe { slice::from_raw_parts_mut(*chunk, chunk_len(len, at)) }
+        })
+    }
+
+    fn chunks_used(&self) -> usize {
+        self.len.div_ceil(CHUNK_GROUPS)
+    }
+}
+
+/// Groups of the chunk at this place where there are `len` in all.
+fn chunk_len(len: usize, at: usize) -> usize {
+    len.saturating_sub(at * CHUNK_GROUPS).min(CHUNK_GROUPS)
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        self.set_len(0);
     }
 }
 
@@ -76,14 +124,18 @@ impl Index<usize> for Groups {
 
     #[inline]
     fn index(&self, at: usize) -> &Group {
-        &self.chunks[at / CHUNK_GROUPS][at % CHUNK_GROUPS]
+        assert!(at < self.len);
+        // SAFETY: there is such a group, so its chunk is there and long enough.
+        unsafe { &*self.chunks[at / CHUNK_GROUPS].add(at % CHUNK_GROUPS) }
     }
 }
 
 impl IndexMut<usize> for Groups {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Group {
-        &mut self.chunks[at / CHUNK_GROUPS][at % CHUNK_GROUPS]
+        assert!(at < self.len);
+        // SAFETY: as in `index`, and the groups are borrowed exclusively.
+        unsafe { &mut *self.chunks[at / CHUNK_GROUPS].add(at % CHUNK_GROUPS) }
     }
 }
 

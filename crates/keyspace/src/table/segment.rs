@@ -127,13 +127,13 @@ pub(super) fn next_group(at: usize, groups: usize) -> usize {
     if at + 1 == groups { 0 } else { at + 1 }
 }
 
-/// A lone group may be full: nothing passes it. More are full at 29/32.
+/// A lone group may be full: nothing passes it. More are full at 30/32.
 #[inline]
 pub(super) fn capacity(groups: usize) -> usize {
     if groups == 1 {
         SLOTS
     } else {
-        groups * SLOTS * 29 / 32
+        groups * SLOTS * 30 / 32
     }
 }
 
