@@ -242,7 +242,7 @@ fn long_lists_grow_directly_and_short_ones_do_not() {
     assert_eq!(pushes_directly(&["RPUSH", "list", "x"]), refused);
 }
 
-const KEYS: [&str; 8] = ["a", "b", "key:3", "live:x", "md:one", "md:two", "n", "z"];
+const KEYS: [&str; 8] = ["a", "b", "key:3", "live:x", "md:one", "md:two", "mine", "z"];
 
 const VALUES: [&str; 8] = [
     "1",

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use tidewire_resp::{Arguments, Writer};
 
-use super::{KeyHash, Keyspace, MOUNTED, shard_of};
+use super::{KeyHash, Keyspace, shard_of};
 use crate::commands::Command;
 use crate::entry::Entry;
 use crate::hash;
@@ -64,7 +64,7 @@ impl Keyspace {
         let shard = &mut *shard;
         let access = self.access();
         // Looked at under the lock: who begins to listen says so first, and then takes it.
-        if self.tells_events() || access.counts() || self.may_be_mounted(key) {
+        if self.tells_events() || access.counts() || self.mount_of(database, key).is_some() {
             return false;
         }
         let Some(dictionary) = shard.databases.get_mut(database) else {
@@ -123,12 +123,5 @@ impl Keyspace {
     fn tells_events(&self) -> bool {
         self.tracking.load(Ordering::Relaxed) != 0
             || self.notifications.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether a mount's prefix begins as the key does.
-    #[inline]
-    fn may_be_mounted(&self, key: &[u8]) -> bool {
-        key.first()
-            .is_none_or(|&first| self.first_bytes[usize::from(first)] & MOUNTED != 0)
     }
 }
