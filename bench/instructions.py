@@ -2,6 +2,9 @@
 """Instructions that the hub executes for a command, counted by valgrind, for users of several kinds.
 
     python3 bench/instructions.py [--binary target/release/tidewire] [--commands 40000]
+                                  [--pipeline 16] [--kinds]
+
+With --kinds it counts commands of several kinds for the default user alone.
 
 Each figure is the difference between two runs of which one sends so many commands more, divided by
 that number: what the start takes is in neither. The kernel's part is not counted. Needs valgrind.
@@ -16,7 +19,6 @@ import subprocess
 import tempfile
 import time
 
-PIPELINE = 16
 USERS = {
     "default user, everything allowed": None,
     "+@all, keys key:*": ["~key:*", "+@all"],
@@ -26,6 +28,14 @@ USERS = {
 COMMANDS = {
     "GET": [b"GET", b"key:000001"],
     "SET": [b"SET", b"key:000001", b"value"],
+}
+KINDS = COMMANDS | {
+    "INCR": [b"INCR", b"counter"],
+    "LPUSH": [b"LPUSH", b"list", b"an element of 24 bytes ."],
+    "RPUSH": [b"RPUSH", b"list", b"an element of 24 bytes ."],
+    "SADD": [b"SADD", b"set", b"a member"],
+    "HSET": [b"HSET", b"hash", b"a field", b"value"],
+    "ZADD": [b"ZADD", b"ranking", b"1", b"a member"],
 }
 
 
@@ -50,7 +60,7 @@ def connect(port):
     raise SystemExit("the hub does not start under valgrind")
 
 
-def instructions(binary, rules, command, count):
+def instructions(binary, rules, command, count, pipeline):
     """All instructions of a run that executes `count` commands."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -73,11 +83,11 @@ def instructions(binary, rules, command, count):
         if rules:
             call("ACL", "SETUSER", "somebody", "on", ">secret", *rules)
             call("AUTH", "somebody", "secret")
-        batch = request(command) * PIPELINE
+        batch = request(command) * pipeline
         lines = 2 if command[0] == b"GET" else 1
-        for _ in range(count // PIPELINE):
+        for _ in range(count // pipeline):
             client.sendall(batch)
-            for _ in range(PIPELINE * lines):
+            for _ in range(pipeline * lines):
                 assert not replies.readline().startswith(b"-")
         hub.send_signal(signal.SIGTERM)
         hub.wait()
@@ -89,14 +99,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", default="target/release/tidewire")
     parser.add_argument("--commands", type=int, default=40_000)
+    parser.add_argument("--pipeline", type=int, default=16)
+    parser.add_argument("--kinds", action="store_true")
     options = parser.parse_args()
     few = options.commands // 4
-    print(f"| user | {' | '.join(COMMANDS)} |\n|---|{'---:|' * len(COMMANDS)}")
-    for user, rules in USERS.items():
+    commands = KINDS if options.kinds else COMMANDS
+    users = dict(list(USERS.items())[:1]) if options.kinds else USERS
+    print(f"| user | {' | '.join(commands)} |\n|---|{'---:|' * len(commands)}")
+    for user, rules in users.items():
         cells = []
-        for command in COMMANDS.values():
-            more = instructions(options.binary, rules, command, few + options.commands)
-            fewer = instructions(options.binary, rules, command, few)
+        for command in commands.values():
+            binary, depth = options.binary, options.pipeline
+            more = instructions(binary, rules, command, few + options.commands, depth)
+            fewer = instructions(binary, rules, command, few, depth)
             cells.append(f"{(more - fewer) / options.commands:,.0f}")
         print(f"| {user} | {' | '.join(cells)} |", flush=True)
 

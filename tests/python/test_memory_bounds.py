@@ -1,6 +1,7 @@
 """How much memory the server takes at most: for one huge value, for a client that does not read,
 and for very many subscriptions."""
 
+import re
 import threading
 from pathlib import Path
 
@@ -109,3 +110,30 @@ def test_a_deaf_monitor_is_cut_off_and_holds_nobody_up(start_hub):
     other = RespSocket(hub.resp())
     eventually(lambda: b"flags=O" not in other.call("CLIENT", "LIST"), "its end")
     assert peak_bytes(hub) < 128 * MIB
+
+
+def test_what_is_flushed_goes_back_whatever_thread_freed_it(start_hub):
+    hub = start_hub("--lanes", "1")
+    client = hub.redis()
+
+    def spans():
+        """64 KiB each, that blocks of 88 bytes are in: keys of 16 bytes with 64."""
+        stats = client.execute_command("MEMORY", "MALLOC-STATS")
+        found = re.search(r"blocks of +88 bytes: \d+ in (\d+) spans", str(stats))
+        return int(found.group(1)) if found else 0
+
+    def fill():
+        pipeline = client.pipeline(transaction=False)
+        for number in range(100_000):
+            pipeline.set(f"key:{number:012}", "x" * 64)
+        pipeline.execute()
+
+    fill()
+    assert spans() > 120
+    client.flushall()
+    client.memory_purge()
+    eventually(lambda: spans() < 10, "the spans' memory after FLUSHALL")
+    fill()
+    client.flushall(asynchronous=True)
+    client.memory_purge()
+    eventually(lambda: spans() < 10, "the spans' memory after FLUSHALL ASYNC")

@@ -64,7 +64,8 @@ impl Keyspace {
         let shard = &mut *shard;
         let access = self.access();
         // Looked at under the lock: who begins to listen says so first, and then takes it.
-        if self.tells_events() || access.counts() || self.mount_of(database, key).is_some() {
+        let is_read = matches!(direct, Direct::Read(_));
+        if self.is_heard(is_read) || access.counts() || self.mount_of(database, key).is_some() {
             return false;
         }
         let Some(dictionary) = shard.databases.get_mut(database) else {
@@ -97,7 +98,6 @@ impl Keyspace {
                     || entry.deadline_ms().is_some()
                     || shard.is_observed
                     || shard.mark.is_some()
-                    || self.propagation.is_wanted()
                 {
                     return false;
                 }
@@ -118,10 +118,11 @@ impl Keyspace {
         }
     }
 
-    /// Whether anybody is told by name of keys that are read, missed or changed.
+    /// Whether anybody is told of keys that are read or missed, or, of a write, of changes.
     #[inline]
-    fn tells_events(&self) -> bool {
+    fn is_heard(&self, is_read: bool) -> bool {
         self.tracking.load(Ordering::Relaxed) != 0
             || self.notifications.load(Ordering::Relaxed) != 0
+            || (!is_read && self.propagation.is_wanted())
     }
 }

@@ -9,6 +9,9 @@ use super::{Call, State};
 impl State {
     pub(super) fn memory_purge(&self, call: &mut Call<'_>) {
         tidewire_memory::purge();
+        call.hub
+            .keyspace
+            .when_freed(Box::new(tidewire_memory::purge));
         self.reply(call.context, |reply| reply.ok());
     }
 

@@ -560,13 +560,17 @@ impl State {
             &mut observer,
         );
         keyspace.release(locked, now_ms, &mut observer);
-        let waits = is_flush
+        let frees = is_flush && keyspace.lazily_freed().0 > 0;
+        if frees {
+            // What the thread that frees keeps for itself would hold on to memory all over.
+            keyspace.when_freed(Box::new(tidewire_memory::purge));
+        }
+        let waits = frees
             && matches!(outcome, Outcome::Done)
             && !call
                 .arguments
                 .get(1)
-                .is_some_and(|option| option.eq_ignore_ascii_case(b"async"))
-            && keyspace.lazily_freed().0 > 0;
+                .is_some_and(|option| option.eq_ignore_ascii_case(b"async"));
         if waits || !self.replies() {
             out.buffer().truncate(start);
         }
