@@ -26,22 +26,10 @@ impl State {
         input: &[u8],
         pause_bytes: usize,
     ) -> usize {
-        match requests.first().and_then(Request::direct) {
-            Some(_) if self.is_plain(hub) && has_room(hub, context, input) => {
-                self.run_directly(hub, context, requests, input, pause_bytes)
-            }
-            _ => 0,
+        let first = requests.first().and_then(Request::direct);
+        if first.is_none() || !self.is_plain(hub) || !has_room(hub, context, input) {
+            return 0;
         }
-    }
-
-    fn run_directly(
-        &mut self,
-        hub: &Hub,
-        context: &mut Context<Mail>,
-        requests: &[Request],
-        input: &[u8],
-        pause_bytes: usize,
-    ) -> usize {
         let (lane, now_ns) = (context.lane(), context.now_ns());
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let (database, protocol) = (self.database, self.protocol);
