@@ -37,7 +37,7 @@ mod prefetch;
 pub use prefetch::{ElementOf, KeyHash, WantedKey};
 
 mod direct;
-pub(crate) use direct::{Direct, DirectPush, DirectRead, DirectWrite};
+pub(crate) use direct::{Direct, DirectRead, DirectWrite};
 
 mod expiry;
 pub use expiry::ExpiredKeys;

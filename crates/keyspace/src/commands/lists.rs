@@ -9,6 +9,7 @@ use super::Call;
 use super::options::{is, positive};
 use crate::entry::{Entry, Kind};
 use crate::error::CommandError;
+use crate::keyspace::Keyspace;
 use crate::list::{self, List};
 use crate::observer::Event;
 use crate::quicklist::ListLimits;
@@ -27,21 +28,21 @@ pub(super) fn rpush(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn lpush_directly(
+    keyspace: &Keyspace,
     entry: &mut Entry,
     arguments: Arguments<'_>,
-    limits: ListLimits,
     reply: &mut Writer<'_>,
 ) -> bool {
-    push_directly(entry, arguments, true, limits, reply)
+    push_directly(entry, arguments, true, keyspace.list_limits(), reply)
 }
 
 pub(super) fn rpush_directly(
+    keyspace: &Keyspace,
     entry: &mut Entry,
     arguments: Arguments<'_>,
-    limits: ListLimits,
     reply: &mut Writer<'_>,
 ) -> bool {
-    push_directly(entry, arguments, false, limits, reply)
+    push_directly(entry, arguments, false, keyspace.list_limits(), reply)
 }
 
 pub(super) fn lpushx(call: &mut Call<'_, '_, '_>) -> Result {

@@ -8,6 +8,7 @@ use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::decimal::Decimal;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
+use crate::keyspace::Keyspace;
 use crate::lcs::{self, CommonSubsequence};
 use crate::observer::Event;
 use crate::value::{Text, ValueRef, string_value};
@@ -68,6 +69,7 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn set_directly(
+    _keyspace: &Keyspace,
     entry: &mut Entry,
     arguments: Arguments<'_>,
     reply: &mut Writer<'_>,
@@ -281,6 +283,7 @@ pub(super) fn incr(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn incr_directly(
+    _keyspace: &Keyspace,
     entry: &mut Entry,
     _arguments: Arguments<'_>,
     reply: &mut Writer<'_>,
@@ -293,6 +296,7 @@ pub(super) fn decr(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn decr_directly(
+    _keyspace: &Keyspace,
     entry: &mut Entry,
     _arguments: Arguments<'_>,
     reply: &mut Writer<'_>,
@@ -306,6 +310,7 @@ pub(super) fn incrby(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn incrby_directly(
+    _keyspace: &Keyspace,
     entry: &mut Entry,
     arguments: Arguments<'_>,
     reply: &mut Writer<'_>,

@@ -3,7 +3,7 @@
 use super::{
     Command, Group, KeySpec, Locks, Run, SessionCommand, expiry, hashes, keys, scan, strings,
 };
-use crate::keyspace::{Direct, DirectPush, DirectRead, DirectWrite};
+use crate::keyspace::{Direct, DirectRead, DirectWrite};
 
 mod bits;
 use bits::BITS;
@@ -1029,11 +1029,6 @@ impl Command {
 
     const fn reads_directly(mut self, read: DirectRead) -> Self {
         self.direct = Some(Direct::Read(read));
-        self
-    }
-
-    const fn pushes_directly(mut self, push: DirectPush) -> Self {
-        self.direct = Some(Direct::Push(push));
         self
     }
 

@@ -14,7 +14,6 @@ use super::{KeyHash, Keyspace, shard_of};
 use crate::commands::Command;
 use crate::entry::Entry;
 use crate::hash;
-use crate::quicklist::ListLimits;
 use crate::value::ValueRef;
 
 /// How a command runs on its key's entry alone. False if it does not, for this entry or these
@@ -23,15 +22,13 @@ use crate::value::ValueRef;
 pub(crate) enum Direct {
     /// It only reads; `None` is a key that is not there.
     Read(DirectRead),
-    /// It changes the value, which counts as a change. The key has no deadline.
+    /// It changes the value, within the keyspace's limits, which counts as a change. The key has no
+    /// deadline.
     Write(DirectWrite),
-    /// The same where a list grows, within limits of its parts.
-    Push(DirectPush),
 }
 
 pub(crate) type DirectRead = fn(Option<ValueRef<'_>>, &mut Writer<'_>) -> bool;
-pub(crate) type DirectWrite = fn(&mut Entry, Arguments<'_>, &mut Writer<'_>) -> bool;
-pub(crate) type DirectPush = fn(&mut Entry, Arguments<'_>, ListLimits, &mut Writer<'_>) -> bool;
+pub(crate) type DirectWrite = fn(&Keyspace, &mut Entry, Arguments<'_>, &mut Writer<'_>) -> bool;
 
 impl Command {
     /// Whether [`Keyspace::execute_directly`] may run it.
@@ -93,7 +90,7 @@ impl Keyspace {
                 shard.misses += u64::from(is_told);
                 is_told
             }
-            (_, Some((place, entry))) => {
+            (Direct::Write(write), Some((place, entry))) => {
                 if entry.is_live()
                     || entry.deadline_ms().is_some()
                     || shard.is_observed
@@ -102,19 +99,14 @@ impl Keyspace {
                     return false;
                 }
                 let entry = table.entry_mut(place);
-                let is_done = match direct {
-                    Direct::Write(write) => write(entry, arguments, reply),
-                    Direct::Push(push) => push(entry, arguments, self.list_limits(), reply),
-                    Direct::Read(_) => false,
-                };
-                if !is_done {
+                if !write(self, entry, arguments, reply) {
                     return false;
                 }
                 entry.set_access(used);
                 shard.changes += 1;
                 true
             }
-            (_, None) => false,
+            (Direct::Write(_), None) => false,
         }
     }
 

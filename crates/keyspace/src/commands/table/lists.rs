@@ -13,7 +13,7 @@ pub(super) const LISTS: &[Command] = &[
         Run::Data(lists::lpush),
     )
     .keys(&[key_spec(1, 0, 1, "RW insert")])
-    .pushes_directly(lists::lpush_directly)
+    .writes_directly(lists::lpush_directly)
     .categories("list")
     .docs(
         "Puts elements before the first.",
@@ -28,7 +28,7 @@ pub(super) const LISTS: &[Command] = &[
         Run::Data(lists::rpush),
     )
     .keys(&[key_spec(1, 0, 1, "RW insert")])
-    .pushes_directly(lists::rpush_directly)
+    .writes_directly(lists::rpush_directly)
     .categories("list")
     .docs(
         "Puts elements behind the last.",
