@@ -87,7 +87,7 @@ impl CommandReader {
                     }
                     None => return self.incomplete(),
                 },
-                Some(_) => return Err(LogError::Format(self.position())),
+                Some(_) => return self.damaged(),
             }
             match self.parser.parse(rest) {
                 Ok(Progress::Complete { consumed }) => {
@@ -100,8 +100,26 @@ impl CommandReader {
                     return Ok(Next::Command(arguments));
                 }
                 Ok(Progress::Incomplete { .. }) => return self.incomplete(),
-                Err(_) => return Err(LogError::Format(self.position())),
+                Err(_) => return self.damaged(),
             }
+        }
+    }
+
+    /// What stands there is no command. Zeros until the end are what a machine that failed leaves:
+    /// its disk has kept the length of the file, and not its last bytes.
+    fn damaged(&self) -> Result<Next<'static>, LogError> {
+        let rest = &self.buffer[self.taken..];
+        let written = rest
+            .iter()
+            .rposition(|&byte| byte != 0)
+            .map_or(0, |at| at + 1);
+        let is_half = || match parser().parse(&rest[..written]) {
+            Ok(Progress::Incomplete { .. }) => true,
+            Ok(Progress::Complete { .. }) | Err(_) => written == 0,
+        };
+        match written < rest.len() && is_half() {
+            true => self.incomplete(),
+            false => Err(LogError::Format(self.position())),
         }
     }
 
@@ -155,6 +173,30 @@ mod tests {
         }
     }
 
+    /// A reader of a stream waits for nothing behind it: the largest command is the last.
+    #[test]
+    fn the_last_and_largest_command_comes_with_its_last_byte() {
+        let value = "x".repeat(30_000);
+        let last = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$30000\r\n{value}\r\n");
+        let log = format!("*1\r\n$5\r\nMULTI\r\n{last}");
+        for piece in [1, 999, log.len() / 2 + 100, log.len()] {
+            let (mut reader, mut given, mut found) = (CommandReader::new(), 0, 0);
+            while found < 2 {
+                match reader.next_command() {
+                    Ok(Next::Command(_)) => found += 1,
+                    Ok(Next::More) => {
+                        assert!(given < log.len(), "it waits for more than there is");
+                        let end = (given + piece).min(log.len());
+                        reader.push(&log.as_bytes()[given..end]);
+                        given = end;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(given, log.len());
+        }
+    }
+
     #[test]
     fn commands_are_found_between_notes_and_an_end_in_the_middle_is_told() {
         let log = b"#TS:1700000000\r\n*2\r\n$3\r\nDEL\r\n$1\r\na\r\n*1\r\n$5\r\nMULTI\r\n";
@@ -169,5 +211,20 @@ mod tests {
         assert_eq!(read(b"DEL a\r\n", 3).1, Some(LogError::Format(0)));
         assert_eq!(read(b"*1\r\n:5\r\n", 3).1, Some(LogError::Format(0)));
         assert_eq!(read(b"", 3), (vec![], None));
+    }
+
+    #[test]
+    fn zeros_until_the_end_are_a_torn_end_and_zeros_before_it_are_damage() {
+        let good = b"*2\r\n$3\r\nDEL\r\n$1\r\na\r\n";
+        for cut in 0..good.len() {
+            let torn = [&good[..], &good[..cut], &[0; 40]].concat();
+            for chunk in [1, 7, torn.len()] {
+                let (commands, error) = read(&torn, chunk);
+                assert_eq!(commands, ["DEL a"], "cut at {cut}, {chunk} a time");
+                assert_eq!(error, Some(LogError::Truncated(good.len() as u64)));
+            }
+        }
+        let inside = [&[0; 40], &good[..]].concat();
+        assert_eq!(read(&inside, 7).1, Some(LogError::Format(0)));
     }
 }

@@ -91,30 +91,24 @@ impl Manifest {
         lines(base, 'b') + &lines(&self.history, 'h') + &lines(&self.increments, 'i')
     }
 
-    /// Adds the next increment, which is empty, and returns its name.
-    pub fn add_increment(&mut self, prefix: &str) -> String {
+    /// Adds the next increment, which is empty, and returns its name: the first one that `is_free`.
+    pub fn add_increment(&mut self, prefix: &str, is_free: impl Fn(&str) -> bool) -> String {
         let last = self.increments.iter().map(|file| file.sequence);
         let history = self
             .history
             .iter()
             .filter(|file| file.name.ends_with(INCREMENT));
         let last = last.chain(history.map(|file| file.sequence)).max();
-        let sequence = last.unwrap_or(0) + 1;
-        let name = format!("{prefix}.{sequence}{INCREMENT}");
-        self.increments.push(LogFile {
-            name: name.clone(),
-            sequence,
-        });
+        let next = first_free(prefix, INCREMENT, last.unwrap_or(0) + 1, is_free);
+        let name = next.name.clone();
+        self.increments.push(next);
         name
     }
 
-    /// The name that the next base will have.
-    pub fn next_base(&self, prefix: &str) -> LogFile {
+    /// The name that the next base will have: the first one that `is_free`.
+    pub fn next_base(&self, prefix: &str, is_free: impl Fn(&str) -> bool) -> LogFile {
         let sequence = self.base.as_ref().map_or(0, |base| base.sequence) + 1;
-        LogFile {
-            name: format!("{prefix}.{sequence}{BASE}"),
-            sequence,
-        }
+        first_free(prefix, BASE, sequence, is_free)
     }
 
     /// A new base stands for the old one and for all increments but the last.
@@ -165,6 +159,23 @@ impl Manifest {
             _ => return Err(ManifestError::Kind),
         }
         Ok(())
+    }
+}
+
+/// A file that is there belongs to a manifest that may be on the disk, although writing it seemed
+/// to fail: it must stay as it is.
+fn first_free(
+    prefix: &str,
+    kind: &str,
+    mut sequence: u64,
+    is_free: impl Fn(&str) -> bool,
+) -> LogFile {
+    loop {
+        let name = format!("{prefix}.{sequence}{kind}");
+        if is_free(&name) {
+            return LogFile { name, sequence };
+        }
+        sequence += 1;
     }
 }
 
@@ -285,11 +296,11 @@ mod tests {
     #[test]
     fn a_new_base_stands_for_all_but_the_last_increment() {
         let mut manifest = Manifest::default();
-        assert_eq!(manifest.add_increment("a"), "a.1.incr.aof");
-        let base = manifest.next_base("a");
+        assert_eq!(manifest.add_increment("a", |_| true), "a.1.incr.aof");
+        let base = manifest.next_base("a", |_| true);
         manifest.replace_base(base);
-        assert_eq!(manifest.add_increment("a"), "a.2.incr.aof");
-        let base = manifest.next_base("a");
+        assert_eq!(manifest.add_increment("a", |_| true), "a.2.incr.aof");
+        let base = manifest.next_base("a", |_| true);
         manifest.replace_base(base);
         assert_eq!(
             manifest.text(),

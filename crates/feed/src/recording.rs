@@ -389,6 +389,36 @@ mod tests {
     use super::*;
     use crate::wire::{Flags, PacketWriter, Trade};
 
+    /// Each block comes with its last byte, and what is asked for is never more than it has: the
+    /// longest one stands at the end.
+    #[test]
+    fn the_last_and_longest_block_asks_for_no_byte_behind_it() {
+        let mut file = file();
+        let start = begin_block(&mut file);
+        let mut writer = PacketWriter::new(&mut file, 9, Flags::NONE, 20, 65_544);
+        for price in 0..1_500 {
+            writer.push(&Message::Trade(Trade {
+                price,
+                ..Trade::default()
+            }));
+        }
+        writer.finish();
+        end_block(BlockKind::Stream, 9, 14, start, &mut file);
+        let (mut decoder, mut from) = (Decoder::new(), 0);
+        for to in 0..=file.len() {
+            let mut rest = &file[from..to];
+            while let Ok(event) = decoder.decode(&mut rest) {
+                if let Event::NeedMore(count) = event {
+                    assert!(to == file.len() || count <= file.len() - to);
+                    break;
+                }
+            }
+            from = to - rest.len();
+        }
+        assert_eq!(from, file.len());
+        assert_eq!(decoder.finish(&[]), Ok(()));
+    }
+
     /// A file with a begin block, two trades from sequence 7 on, a gap and an end.
     fn file() -> Vec<u8> {
         let mut file = Vec::new();

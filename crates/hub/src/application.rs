@@ -1,6 +1,9 @@
 //! The hub on one lane: sessions, their ports, and what happens each turn.
 
 mod feeds;
+mod holding;
+mod parking;
+mod plants;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +18,7 @@ use crate::broadcast::LinesOut;
 use crate::eviction::Room;
 use crate::exchange::Exchange;
 use crate::fanout::Fanout;
+use crate::gate::Parked;
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::plant::link::PlantLink;
 use crate::publication::Publication;
@@ -26,6 +30,7 @@ use crate::session::source::Source;
 use crate::session::zmq::{Port, ZmqSession};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
+use crate::watchdog::Part;
 
 /// Tags of the hub's listeners.
 pub mod port {
@@ -45,6 +50,8 @@ pub mod port {
     pub(crate) const PLANT: u16 = 8;
     /// Clients of the Databento gateway.
     pub const DATABENTO: u16 = 7;
+    /// Watchers over HTTP, who are served beside the lanes.
+    pub const ADMIN: u16 = 9;
 }
 
 /// One lane's part of the hub.
@@ -56,6 +63,8 @@ pub struct HubLane {
     fanout: Fanout,
     pipeline: Pipeline,
     waiting: LaneWaiting,
+    /// Pushers that wait at the gate.
+    parked: Parked,
     /// Feeds that this lane reads.
     sources: Vec<Source>,
     /// The link to the plant, on the lane that has it.
@@ -87,6 +96,9 @@ pub struct HubLane {
     /// Bytes of invalidations that were written in this turn, and in the one before.
     invalid_bytes: usize,
     unsent_bytes: usize,
+    holding: holding::Holding,
+    /// Connections that were parked go on in this turn or the next.
+    has_resumed: bool,
 }
 
 impl HubLane {
@@ -104,6 +116,7 @@ impl HubLane {
             fanout: Fanout::new(hub.clone(), lane),
             pipeline: Pipeline::new(hub.renames.clone()),
             waiting: LaneWaiting::default(),
+            parked: Parked::default(),
             lane,
             sessions: Sessions::new(resp.map(ToString::to_string).unwrap_or_default()),
             sources,
@@ -122,6 +135,8 @@ impl HubLane {
             tracking_sweep: 0,
             invalid_bytes: 0,
             unsent_bytes: 0,
+            holding: holding::Holding::default(),
+            has_resumed: false,
             hub,
         }
     }
@@ -169,7 +184,7 @@ impl HubLane {
 
     /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
     /// costs less than exact timers.
-    fn sweep(&mut self, context: &mut Context<Mail>) {
+    fn sweep(&mut self, context: &mut Context<Mail>, has_right: bool) {
         if context.now_ns() < self.sweep_ns {
             return;
         }
@@ -178,20 +193,20 @@ impl HubLane {
             self.hub.usage.look();
             self.hub.follow_resident();
         }
-        if self.lane == 0 && self.hub.durability.wants_ticks(&self.hub) {
+        if self.lane == 0 && has_right && self.hub.durability.wants_ticks(&self.hub) {
             self.hub.durability.tick(&self.hub);
         }
         self.fanout.sweep(context.now_ns());
         if self.lane == 0 {
             self.hub.rates.note(self.hub.moment());
         }
-        if self.lane == 0 && !self.hub.scripting.is_running() {
+        if self.lane == 0 && has_right {
             self.sweep_tracking();
         }
         if self.lane == 0 && self.hub.replication.is_swept(&self.hub) {
             let now_ms = (context.unix_ns() / 1_000_000) as i64;
             self.hub.replication.sweep(&self.hub, now_ms);
-            self.hub.follow_stop();
+            self.hub.follow_stop(has_right);
         }
         self.sessions.replicas.sweep(&self.hub, context);
         for source in &mut self.sources {
@@ -223,44 +238,21 @@ impl HubLane {
             .for_each(|news| self.distribute(context, news));
     }
 
-    fn turn_plant(&mut self, context: &mut Context<Mail>) -> Option<u64> {
-        let news = self.plant.as_mut()?.turn(context);
-        self.distribute(context, news);
-        self.plant.as_ref().map(PlantLink::deadline_ns)
-    }
-
-    fn plant_received(
-        &mut self,
-        context: &mut Context<Mail>,
-        id: ConnectionId,
-        input: &[u8],
-    ) -> usize {
-        let Some(link) = &mut self.plant else {
-            return input.len();
-        };
-        let (consumed, news) = link.received(context, id, input);
-        self.distribute(context, news);
-        consumed
-    }
-
-    /// A client's write to the plant has ended, unless somebody else has ended the wait.
-    fn plant_written(
-        &mut self,
-        context: &mut Context<Mail>,
-        client: u64,
-        token: u64,
-        result: &Result<(), String>,
-    ) {
-        let hub = self.hub.clone();
-        let waits = |session: &mut RespSession| session.awaits_plant(token);
-        let connection = self.waiting.connection(client);
-        let session = connection.and_then(|id| self.resp_session(id));
-        if session.is_some_and(waits)
-            && hub.waiting.claim(client, &hub.keyspace).is_some()
-            && let Some(session) = self.end_wait(client)
-        {
-            session.plant_written(&hub, context, result);
+    /// Lets pushers go on when the gate is open for writes. Returns when to look again.
+    fn turn_parked(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        if self.parked.is_empty() {
+            return None;
         }
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        for id in self.parked.take_if_open(&self.hub, now_ms) {
+            if let Some(Some(Session::Zmq(session))) = self.sessions.by_index.get_mut(id.index())
+                && session.id() == id
+            {
+                session.resume(&self.hub, &mut self.parked, context);
+            }
+        }
+        let again_ns = || context.now_ns() + Parked::look_again_ns(&self.hub);
+        (!self.parked.is_empty()).then(again_ns)
     }
 
     fn turn_exchange(&mut self, context: &mut Context<Mail>) -> Option<u64> {
@@ -380,6 +372,9 @@ impl Application for HubLane {
     fn accepted(&mut self, context: &mut Context<Mail>, id: ConnectionId, port: u16, peer: &Peer) {
         debug!(%peer, port, "connected");
         let now_ns = context.now_ns();
+        if port != port::RESP && self.hub.turn_away(context, id, port, peer) {
+            return;
+        }
         let session = match port {
             port::RESP => return self.sessions.accept_resp(&self.hub, context, id, peer),
             port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
@@ -389,7 +384,7 @@ impl Application for HubLane {
                     _ => Port::Router,
                 };
                 self.hub.zmq_peers[port as usize].fetch_add(1, Ordering::Relaxed);
-                let mut session = ZmqSession::new(id, port, peer.to_string(), &self.hub, now_ns);
+                let mut session = ZmqSession::new(id, port, peer, &self.hub, now_ns);
                 session.flush(context);
                 Session::Zmq(Box::new(session))
             }
@@ -399,7 +394,8 @@ impl Application for HubLane {
                 Session::Feed(Box::new(FeedSession::new(id, self.hub.clone(), now_ns)))
             }
             port::DATABENTO => {
-                let Some(session) = DatabentoSession::new(&self.hub, context, id) else {
+                let Some(session) = DatabentoSession::new(&self.hub, context, id, peer.to_string())
+                else {
                     return;
                 };
                 self.feed_clients.push(id);
@@ -409,6 +405,10 @@ impl Application for HubLane {
             _ => return context.close(id, CloseReason::Requested),
         };
         self.insert(id, session);
+    }
+
+    fn refused(&mut self, port: u16) -> Vec<u8> {
+        crate::refusals::refuse(&self.hub, port)
     }
 
     fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId, _: u16) {
@@ -424,34 +424,17 @@ impl Application for HubLane {
     }
 
     fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
-        self.sessions.replicas.note_awake(&self.hub, self.lane);
-        if let Some(mut session) = self.sessions.take_resp(id) {
-            let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
-            let (sessions, pipeline) = (&mut self.sessions, &mut self.pipeline);
-            let consumed = session.received(
-                &self.hub, fanout, waiting, sessions, pipeline, context, input,
-            );
-            self.sessions.put_back(id, session);
-            return consumed;
+        if self.puts_off(context, id) {
+            return 0;
         }
-        let Some(Some(session)) = self.sessions.by_index.get_mut(id.index()) else {
-            return input.len();
-        };
-        match session {
-            Session::Resp(_) => 0,
-            Session::Zmq(session) => session.received(&self.hub, &mut self.fanout, context, input),
-            Session::Feed(session) => {
-                let (consumed, news) = session.received(&self.hub, context, input);
-                self.distribute(context, news);
-                consumed
-            }
-            Session::Databento(session) => session.received(&self.hub, context, input),
-            Session::Source(number) => {
-                let number = *number;
-                self.source_received(context, id, number, input)
-            }
-            Session::Plant => self.plant_received(context, id, input),
+        self.hub.turns[self.lane].doing.part(Part::Input);
+        let _ = self.hub.scripting.rights.enter(self.lane);
+        let told = self.hub.durability.log.told_here();
+        let consumed = self.take_input(context, id, input);
+        if self.hub.durability.log.told_here() != told {
+            self.holding.writers.push(id);
         }
+        consumed
     }
 
     fn drained(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
@@ -475,6 +458,43 @@ impl Application for HubLane {
     }
 
     fn closed(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
+        self.hub.turns[self.lane].doing.part(Part::Closing);
+        self.end_session(context, id, reason);
+        if reason == CloseReason::Stopping {
+            // There will be no turn that would do it.
+            self.hub.scripting.rights.leave(self.lane);
+        }
+    }
+
+    fn mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
+        self.hub.turns[self.lane].doing.part(Part::Mail);
+        self.take_mail(context, mail);
+    }
+
+    fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+        let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
+        self.turns = self.turns.wrapping_add(1);
+        let started = is_timed.then(Instant::now);
+        self.hub.turns[self.lane].doing.part(Part::Upkeep);
+        let deadline_ns = self.turn_parts(context);
+        self.hub.durability.before_replies(&self.hub, self.lane);
+        self.settle_log(context);
+        let commands = std::mem::take(&mut self.sessions.turn_commands);
+        let turns = &self.hub.turns[self.lane];
+        turns.note_commands(commands);
+        if let Some(started) = started {
+            self.sessions.times_turn = false;
+            turns.note_upkeep(started.elapsed());
+        }
+        let deadline_ns = earlier(deadline_ns, self.note_turn(context));
+        self.hub.scripting.rights.leave(self.lane);
+        self.hub.sleep_along();
+        deadline_ns
+    }
+}
+
+impl HubLane {
+    fn end_session(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
         if let Some(source) = self.sources.iter_mut().find(|s| s.has(id)) {
             let news = source.closed(context, id, reason);
             self.distribute(context, news);
@@ -494,6 +514,8 @@ impl Application for HubLane {
         self.timed_sessions -= usize::from(session.is_timed());
         match session {
             Session::Resp(mut session) => {
+                let client = session.client();
+                debug!(client = client.id, address = %client.address, ?reason, "disconnected");
                 session.closed(&self.hub, &mut self.waiting);
                 let now_ms = (context.unix_ns() / 1_000_000) as i64;
                 let replicas = &mut self.sessions.replicas;
@@ -504,18 +526,23 @@ impl Application for HubLane {
                 }
                 self.hub.clients.disconnect(session.client().id);
             }
-            Session::Zmq(session) => {
+            Session::Zmq(mut session) => {
+                debug!(port = "ZeroMQ", address = %session.address(), ?reason, "disconnected");
+                session.closed(&self.hub, context);
+                self.parked.forget(&self.hub, id);
                 self.hub.zmq_peers[session.port() as usize].fetch_sub(1, Ordering::Relaxed);
                 if reason != CloseReason::Stopping {
                     self.fanout.remove(id);
                 }
             }
             Session::Feed(session) => {
+                debug!(port = "feed", ?reason, "disconnected");
                 self.leave_feed(id);
                 let news = session.closed(&self.hub, context.unix_ns());
                 self.distribute(context, news);
             }
             Session::Databento(session) => {
+                debug!(port = "Databento", ?reason, "disconnected");
                 self.leave_feed(id);
                 session.closed(&self.hub);
             }
@@ -523,7 +550,7 @@ impl Application for HubLane {
         }
     }
 
-    fn mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
+    fn take_mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
         let hub = &self.hub.clone();
         match mail {
             Mail::News(publication) => {
@@ -531,7 +558,7 @@ impl Application for HubLane {
                 self.fanout.deliver(context, &publication);
             }
             // Being woken is all: `turn` looks at the journal, the stream, and what was left out.
-            Mail::FeedAdvanced | Mail::Lagging | Mail::ReplicasAdvanced => {}
+            Mail::FeedAdvanced | Mail::Lagging | Mail::Renewed | Mail::ReplicasAdvanced => {}
             Mail::Listen { made, addresses } => {
                 context.change_listeners(port::RESP, &addresses, made);
             }
@@ -543,6 +570,8 @@ impl Application for HubLane {
                 failed,
             } => {
                 self.hub.waiting.remove(client);
+                // It may tell of a change: an element that a client waited for is taken.
+                self.holding.writers.extend(self.waiting.connection(client));
                 if let Some(session) = self.end_wait(client) {
                     session.served(hub, context, &reply, failed);
                 }
@@ -576,6 +605,11 @@ impl Application for HubLane {
                 result,
             } => self.plant_written(context, client, token, &result),
             Mail::Unpaused => self.resume_postponed(context),
+            Mail::ScriptOver => {
+                if !self.enter(context) {
+                    self.resume_impatient(context);
+                }
+            }
             Mail::FunctionsForgotten => forget_functions(hub, self.lane),
             Mail::Invalid {
                 connection,
@@ -612,33 +646,63 @@ impl Application for HubLane {
         }
     }
 
-    fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
-        let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
-        self.turns = self.turns.wrapping_add(1);
-        let started = is_timed.then(Instant::now);
-        let deadline_ns = self.turn_parts(context);
-        self.hub.durability.before_replies(&self.hub);
-        let commands = std::mem::take(&mut self.sessions.turn_commands);
-        let turns = &self.hub.turns[self.lane];
-        turns.note_commands(commands);
-        if let Some(started) = started {
-            self.sessions.times_turn = false;
-            turns.note_upkeep(started.elapsed());
-        }
-        deadline_ns
+    /// When to go on with topics that changed all at once.
+    fn renew_again_ns(&self, context: &Context<Mail>) -> u64 {
+        let wait_ns = match self.hub.is_filling() {
+            true => FILLING_WAIT_NS,
+            false => 0,
+        };
+        context.now_ns() + wait_ns
     }
-}
 
-impl HubLane {
+    fn take_input(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
+        self.sessions.replicas.note_awake(&self.hub, self.lane);
+        if let Some(mut session) = self.sessions.take_resp(id) {
+            let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
+            let (sessions, pipeline) = (&mut self.sessions, &mut self.pipeline);
+            let consumed = session.received(
+                &self.hub, fanout, waiting, sessions, pipeline, context, input,
+            );
+            self.sessions.put_back(id, session);
+            return consumed;
+        }
+        let Some(Some(session)) = self.sessions.by_index.get_mut(id.index()) else {
+            return input.len();
+        };
+        match session {
+            Session::Resp(_) => 0,
+            Session::Zmq(session) => {
+                let (fanout, parked) = (&mut self.fanout, &mut self.parked);
+                let waiting = &mut self.waiting;
+                session.received(&self.hub, fanout, parked, waiting, context, input)
+            }
+            Session::Feed(session) => {
+                let (consumed, news) = session.received(&self.hub, context, input);
+                self.distribute(context, news);
+                consumed
+            }
+            Session::Databento(session) => session.received(&self.hub, context, input),
+            Session::Source(number) => {
+                let number = *number;
+                self.source_received(context, id, number, input)
+            }
+            Session::Plant => self.plant_received(context, id, input),
+        }
+    }
+
     fn turn_parts(&mut self, context: &mut Context<Mail>) -> Option<u64> {
         for (id, port, peer) in self.sessions.take_late() {
             self.accepted(context, id, port, &peer);
         }
-        if self.hub.take_lagging(self.lane) {
+        let has_right = self.enter(context);
+        if has_right && self.hub.take_lagging(self.lane) {
             self.fanout.owe_everything(context);
             self.hub.invalidate_lane(self.lane);
         }
         let mut deadline_ns = self.turn_exchange(context);
+        if self.fanout.renew(context) {
+            deadline_ns = earlier(deadline_ns, Some(self.renew_again_ns(context)));
+        }
         if self.invalid_bytes + self.unsent_bytes > 0 {
             // What was written in this turn leaves at its end.
             self.hub.mail_taken(self.lane, self.unsent_bytes);
@@ -647,7 +711,10 @@ impl HubLane {
         }
         deadline_ns = earlier(deadline_ns, self.turn_sources(context));
         deadline_ns = earlier(deadline_ns, self.turn_plant(context));
-        self.sweep(context);
+        if has_right {
+            deadline_ns = earlier(deadline_ns, self.turn_parked(context));
+        }
+        self.sweep(context, has_right);
         if !self.feed_clients.is_empty() {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
@@ -673,8 +740,9 @@ impl HubLane {
         if self.hub.attention.has(Attention::TRACKED) {
             self.hub.broadcast_changed();
         }
-        if self.hub.scripting.is_running() {
-            // Of another lane: it holds the shards that all this needs.
+        if !has_right {
+            // A script of another lane holds the shards that all this needs.
+            self.resume_impatient(context);
             let again_ns = context.now_ns() + SCRIPT_WAIT_NS;
             return earlier(deadline_ns, Some(again_ns));
         }
@@ -703,6 +771,8 @@ const TURNS_A_TIMING: u32 = 64;
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.
 const SHARDS_A_SWEEP: usize = 8;
+/// How soon to look again whether keys are loaded.
+const FILLING_WAIT_NS: u64 = 10_000_000;
 /// How soon to look again whether another lane's script has ended.
 const SCRIPT_WAIT_NS: u64 = 5_000_000;
 /// Keys expired a turn, so that a million of them at once do not hold the lane up.

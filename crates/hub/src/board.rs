@@ -12,6 +12,7 @@ use tidewire_keyspace::Mount;
 use tidewire_lastvalue::{FLAG_STALE, MarketValue, PRICE_UNDEFINED, SlotTable};
 
 use crate::decimal::{write_per_cent, write_price, write_unsigned};
+use crate::json::write_json_text;
 
 /// Prefix of market topics among the keys.
 pub const MARKET_PREFIX: &[u8] = b"md:";
@@ -179,6 +180,12 @@ impl Mount for Board {
         true
     }
 
+    fn version(&self, key: &[u8]) -> u64 {
+        let topic = self.find_channel(key);
+        let value = topic.and_then(|topic| self.value(topic.number));
+        value.map_or(0, |value| value.updates + 1)
+    }
+
     fn len(&self) -> usize {
         self.topics.read().len()
     }
@@ -305,25 +312,6 @@ pub(crate) fn write_json(out: &mut Vec<u8>, symbol: &[u8], value: &MarketValue, 
         out.extend_from_slice(b",\"snapshot\":true");
     }
     out.push(b'}');
-}
-
-/// Appends `text` as a JSON string; bytes that are not UTF-8 become U+FFFD.
-pub(crate) fn write_json_text(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    for character in String::from_utf8_lossy(text).chars() {
-        match character {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
-            control if (control as u32) < 0x20 => {
-                out.extend_from_slice(format!("\\u{:04x}", control as u32).as_bytes());
-            }
-            other => out.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-    out.push(b'"');
 }
 
 #[cfg(test)]

@@ -56,8 +56,6 @@ pub struct Client {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// Commands executed.
-    pub commands: AtomicU64,
     /// Bytes received and not executed yet.
     pub query_bytes: AtomicU64,
     /// What the request that has begun says it will take; 0 where it is not much.
@@ -129,7 +127,6 @@ impl Clients {
             patterns: AtomicU32::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
-            commands: AtomicU64::new(0),
             query_bytes: AtomicU64::new(0),
             announced_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
@@ -325,7 +322,7 @@ impl Client {
              ssub={} multi={multi} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem={} \
              rbs={buffer_bytes} rbp={peak_bytes} obl=0 oll=0 omem={output_bytes} tot-mem={} \
              events=r cmd={} user={} \
-             redir={} resp={} lib-name={} lib-ver={} io-thread={} tot-cmds={}",
+             redir={} resp={} lib-name={} lib-ver={} io-thread={}",
             self.id,
             self.address,
             self.local_address,
@@ -348,7 +345,6 @@ impl Client {
             labels.library,
             labels.library_version,
             self.lane,
-            self.commands.load(Ordering::Relaxed),
         );
         line
     }

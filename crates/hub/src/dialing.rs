@@ -1,10 +1,13 @@
 //! A connection that the hub makes by itself, and makes again whenever it ends.
 
+use std::time::Instant;
+
 use tidewire_feed::client::BackOff;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
 use tracing::{debug, warn};
 
 use crate::hub::Mail;
+use crate::seldom::Repeated;
 
 /// Of one address: the connection, or when to try again.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Dialing {
     due_ns: u64,
     /// Connections that ended since the peer last answered.
     failures: u32,
+    /// It cannot be connected to.
+    unreachable: Repeated,
 }
 
 impl Dialing {
@@ -30,6 +35,7 @@ impl Dialing {
             is_standing: false,
             due_ns: 0,
             failures: 0,
+            unreachable: Repeated::default(),
         }
     }
 
@@ -66,6 +72,7 @@ impl Dialing {
 
     pub(crate) fn connected(&mut self) {
         self.is_standing = true;
+        self.unreachable.works();
     }
 
     /// The peer is who it should be: only now the next failure is the first one, so that a wrong
@@ -79,6 +86,11 @@ impl Dialing {
         let was_standing = std::mem::take(&mut self.is_standing);
         if was_standing && reason != CloseReason::Stopping {
             warn!(peer = %self.endpoint, ?reason, "disconnected");
+        } else if reason != CloseReason::Stopping
+            && let Some((times, lasts)) = self.unreachable.failed(Instant::now())
+        {
+            let seconds = lasts.as_secs();
+            warn!(peer = %self.endpoint, times, seconds, "cannot connect");
         }
         self.connection = None;
         self.due_ns = now_ns + BACK_OFF.delay_ns(self.failures, now_ns);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{
-    Event, Evicted, EvictionOrder, EvictionRules, Evictor, Observer, Outcome, Trackers, ValueRef,
-    Waiter,
+    Changer, Event, Evicted, EvictionOrder, EvictionRules, Evictor, Observer, Outcome, Trackers,
+    ValueRef, Waiter,
 };
 use tidewire_lane::{CloseReason, Context};
 
@@ -94,9 +94,15 @@ impl Hub {
 
     #[cold]
     fn evict(&self, lane: usize, bytes_max: u64) -> Room {
-        // A script that has run for too long holds every shard, and a pause keeps keys as they are.
+        // While a script of another lane runs no shard is locked, and a pause keeps keys as they
+        // are.
         let paused = self.pause.may_be_on() && self.pause.until_ms(unix_ms()).is_some();
-        if paused || self.scripting.is_running() {
+        if paused || !self.scripting.rights.has(lane) || self.keyspace.is_loading() {
+            return Room::Enough;
+        }
+        if self.replication.master().is_some() && self.parameters.is_on("replica-ignore-maxmemory")
+        {
+            // The master says which keys go.
             return Room::Enough;
         }
         // What waits for replicas, for the disk, and on its way to other lanes' clients goes by
@@ -245,11 +251,11 @@ impl Observer for Evicting<'_> {
         self.live.notified(database, key, event);
     }
 
-    fn modified(&mut self, key: &[u8]) {
+    fn modified(&mut self, key: &[u8], _: Changer) {
         self.keep(key, None);
     }
 
-    fn invalidated(&mut self, key: &[u8], trackers: &Trackers) {
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers, _: Changer) {
         self.keep(key, Some(trackers));
     }
 
@@ -262,8 +268,8 @@ impl Drop for Evicting<'_> {
     fn drop(&mut self) {
         for (key, trackers) in self.untold.drain(..) {
             match trackers {
-                Some(trackers) => self.live.invalidated(&key, &trackers),
-                None => self.live.modified(&key),
+                Some(trackers) => self.live.invalidated(&key, &trackers, Changer::Server),
+                None => self.live.modified(&key, Changer::Server),
             }
         }
     }

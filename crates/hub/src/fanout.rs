@@ -16,9 +16,11 @@ use tidewire_zmtp::Connection;
 use crate::frames::{Frames, How, write_sealed};
 use crate::hub::{Hub, Mail};
 use crate::listeners::{Change, Listeners, Target};
+use crate::live::SNAPSHOT_CHANNEL;
 use crate::outlet::{Outlet, Verdict};
 use crate::pending::PendingTopic;
 use crate::publication::{News, Origin, Publication};
+use crate::renewal::Renewing;
 use crate::subscriptions::Kind;
 use crate::topics::{AnyTopic, TopicId};
 
@@ -27,16 +29,19 @@ pub(crate) use crate::frames::Dialect;
 /// The subscribers of one lane.
 #[derive(Debug)]
 pub(crate) struct Fanout {
-    hub: Arc<Hub>,
-    lane: usize,
-    listeners: Listeners,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) lane: usize,
+    pub(crate) listeners: Listeners,
     /// By the connection's index.
-    outlets: Vec<Option<Outlet>>,
+    pub(crate) outlets: Vec<Option<Outlet>>,
     frames: Frames,
-    targets: Vec<Target>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) renewing: Renewing,
     json: Vec<u8>,
     /// Connections that were written a current value lately.
     current_written: Vec<ConnectionId>,
+    /// Connections whose owed values wait until the lane may lock shards.
+    put_off: Vec<ConnectionId>,
     /// When that is next looked through, monotonic ns.
     forget_at_ns: u64,
 }
@@ -67,8 +72,10 @@ impl Fanout {
             outlets: Vec::new(),
             frames: Frames::default(),
             targets: Vec::new(),
+            renewing: Renewing::default(),
             json: Vec::new(),
             current_written: Vec::new(),
+            put_off: Vec::new(),
             forget_at_ns: 0,
         }
     }
@@ -95,6 +102,8 @@ impl Fanout {
             Kind::Pattern => outlet.patterns.insert(name.into()),
             Kind::Prefix => true,
         };
+        outlet.marks_snapshots |= name == SNAPSHOT_CHANNEL && marks(kind);
+        outlet.has_prefixes |= kind == Kind::Prefix;
         if !is_new {
             return Ok(());
         }
@@ -110,6 +119,7 @@ impl Fanout {
                 self.hub.subscriptions.add(self.lane, kind, name);
             }
         }
+        self.hub.watch_topics_for(kind, name);
         self.owe_current_values(connection, kind, name, &ids);
         match kind {
             Kind::Channel if ids.is_empty() => self.hub.want_topics(name, false),
@@ -137,8 +147,13 @@ impl Fanout {
             Kind::Pattern => outlet.patterns.remove(name),
             Kind::Prefix => true,
         };
-        if existed {
-            self.remove_subscriber(connection, kind, name);
+        if existed
+            && self.remove_subscriber(connection, kind, name) != Change::None
+            && name == SNAPSHOT_CHANNEL
+            && marks(kind)
+            && let Some(outlet) = self.outlet_of(connection)
+        {
+            outlet.marks_snapshots = false;
         }
     }
 
@@ -210,7 +225,11 @@ impl Fanout {
         let mut delivered = 0;
         for news in publication.news() {
             let targets = match news.origin {
-                Origin::Topic(id) => self.take_route(id, news.name),
+                Origin::Topic(id) => {
+                    let is_watched = self.hub.watches_topics(self.lane)
+                        && self.hub.tell_topic_changed(news.name);
+                    self.take_route(id, news.name, is_watched)
+                }
                 Origin::Shard => {
                     let mut targets = std::mem::take(&mut self.targets);
                     targets.clear();
@@ -238,9 +257,18 @@ impl Fanout {
     }
 
     /// Writes the current values that a connection is owed, as far as its outbox takes them.
+    ///
+    /// Values of live keys lie in shards: while the lane may not lock them, this is put off.
     pub(crate) fn pump(&mut self, context: &mut Context<Mail>, connection: ConnectionId) {
         let hub = self.hub.clone();
+        let is_filling = hub.is_filling();
         loop {
+            if !hub.scripting.rights.has(self.lane) {
+                if self.owes_pending(connection) && !self.put_off.contains(&connection) {
+                    self.put_off.push(connection);
+                }
+                return;
+            }
             let Some(outlet) = self
                 .outlets
                 .get_mut(connection.index())
@@ -248,7 +276,19 @@ impl Fanout {
             else {
                 return;
             };
-            if outlet.connection != connection || outlet.pending.is_empty() {
+            if outlet.connection != connection {
+                return;
+            }
+            if outlet.is_behind {
+                hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+                context.close(connection, CloseReason::Requested);
+                return;
+            }
+            let Some(next) = outlet.pending.front() else {
+                return;
+            };
+            if is_filling && matches!(next, PendingTopic::Live(_)) {
+                self.renewing.is_held = true;
                 return;
             }
             if context.out_bytes(connection) > hub.config.conflate_bytes {
@@ -262,6 +302,18 @@ impl Fanout {
                 continue;
             }
             self.write_current(context, connection, &topic, &how);
+        }
+    }
+
+    fn owes_pending(&self, connection: ConnectionId) -> bool {
+        let outlet = self.existing(connection);
+        outlet.is_some_and(|outlet| !outlet.pending.is_empty())
+    }
+
+    /// The lane may lock shards again: writes the values that were put off.
+    pub(crate) fn pump_put_off(&mut self, context: &mut Context<Mail>) {
+        for connection in std::mem::take(&mut self.put_off) {
+            self.pump(context, connection);
         }
     }
 
@@ -286,7 +338,8 @@ impl Fanout {
     pub(crate) fn owe_everything(&mut self, context: &mut Context<Mail>) {
         let mut owed = Vec::new();
         for topic in self.hub.topics() {
-            let targets = self.take_route(topic.id(), topic.channel());
+            let is_watched = self.hub.watches_topics(self.lane);
+            let targets = self.take_route(topic.id(), topic.channel(), is_watched);
             self.owe(&targets, &PendingTopic::Topic(topic.id()), &mut owed);
             self.put_route(topic.id(), targets);
         }
@@ -304,10 +357,15 @@ impl Fanout {
             .for_each(|connection| self.pump(context, connection));
     }
 
-    fn owe(&mut self, targets: &[Target], topic: &PendingTopic, owed: &mut Vec<ConnectionId>) {
+    pub(crate) fn owe(
+        &mut self,
+        targets: &[Target],
+        topic: &PendingTopic,
+        owed: &mut Vec<ConnectionId>,
+    ) {
         for target in targets {
             if let Some(outlet) = self.outlet_of(target.connection) {
-                outlet.pending.push((topic.clone(), target.how.clone()));
+                outlet.owe((topic.clone(), target.how.clone()));
                 owed.push(target.connection);
             }
         }
@@ -354,6 +412,7 @@ impl Fanout {
             }
             Verdict::CutOff => {
                 counters.cut_off.fetch_add(1, Ordering::Relaxed);
+                tracing::info!("a subscriber is cut off: it leaves more unread than it may");
                 context.close(target.connection, CloseReason::Requested);
                 return false;
             }
@@ -390,7 +449,7 @@ impl Fanout {
                     None => (&[], None),
                 }
             }
-            PendingTopic::Live(name) => (name, self.hub.write_live_value(name, &mut json)),
+            PendingTopic::Live(name) => (name, Some(self.hub.write_live_state(name, &mut json))),
         };
         if let (Some(version), Some(outlet), Some(out)) = (
             version,
@@ -411,6 +470,9 @@ impl Fanout {
                 origin,
                 version,
             };
+            if outlet.marks_snapshots {
+                self.frames.mark_snapshot(out, outlet, name);
+            }
             self.frames.begin();
             match &outlet.seal {
                 None => self.frames.write(out, outlet.dialect, how, &news),
@@ -445,7 +507,7 @@ impl Fanout {
         name: &[u8],
         topics: &[TopicId],
     ) {
-        let mut live: Vec<Box<[u8]>> = Vec::new();
+        let mut live: Vec<Arc<[u8]>> = Vec::new();
         match kind {
             Kind::Channel if self.hub.is_live(name) => live.push(name.into()),
             Kind::Channel | Kind::Shard => {}
@@ -473,10 +535,11 @@ impl Fanout {
 
     /// The targets of a topic's news. Where there are none, the other lanes need not send
     /// any more of them.
-    fn take_route(&mut self, id: TopicId, name: &[u8]) -> Vec<Target> {
+    fn take_route(&mut self, id: TopicId, name: &[u8], is_watched: bool) -> Vec<Target> {
         let spare = std::mem::take(&mut self.targets);
         let targets = self.listeners.take_route(id, name, spare);
         if targets.is_empty()
+            && !is_watched
             && let Some(topic) = self.hub.topic(id)
         {
             topic.clear_interest(self.lane);
@@ -490,14 +553,16 @@ impl Fanout {
         }
     }
 
-    fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
+    fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) -> Change {
         let topic = match kind {
             Kind::Channel => self.hub.find_topic(name).map(|topic| topic.id()),
             Kind::Pattern | Kind::Prefix | Kind::Shard => None,
         };
-        if self.listeners.remove(connection, kind, name, topic) == Change::Lane {
+        let change = self.listeners.remove(connection, kind, name, topic);
+        if change == Change::Lane {
             self.hub.subscriptions.remove(self.lane, kind, name);
         }
+        change
     }
 
     fn outlet(&mut self, connection: ConnectionId, dialect: Dialect) -> &mut Outlet {
@@ -517,6 +582,11 @@ impl Fanout {
         let outlet = self.outlets.get(connection.index())?.as_ref()?;
         (outlet.connection == connection).then_some(outlet)
     }
+}
+
+/// Whether a subscription of this kind to [`SNAPSHOT_CHANNEL`] asks for marks.
+fn marks(kind: Kind) -> bool {
+    matches!(kind, Kind::Channel | Kind::Prefix)
 }
 
 /// How long news may take from their source's lane to a subscriber's: generously.

@@ -6,7 +6,9 @@ use tidewire_lane::Outbox;
 use tidewire_zmtp::{Connection, encode_frame, frame_header};
 
 use crate::decimal::write_unsigned;
-use crate::publication::News;
+use crate::live::SNAPSHOT_CHANNEL;
+use crate::outlet::Outlet;
+use crate::publication::{News, Origin};
 
 /// By which of its subscriptions a subscriber gets a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +42,27 @@ impl Frames {
         self.channel.clear();
         self.prefix.clear();
         self.pattern_text = None;
+    }
+
+    /// Tells a subscriber that the next message of this topic is its current value.
+    #[cold]
+    pub(crate) fn mark_snapshot(&mut self, out: &mut Outbox, outlet: &Outlet, topic: &[u8]) {
+        let mark = News {
+            name: SNAPSHOT_CHANNEL,
+            payload: topic,
+            shared: None,
+            origin: Origin::Channel,
+            version: 0,
+        };
+        let how = match outlet.dialect {
+            Dialect::Zmtp => How::Prefix,
+            Dialect::Resp2 | Dialect::Resp3 => How::Channel,
+        };
+        self.begin();
+        match &outlet.seal {
+            None => self.write(out, outlet.dialect, &how, &mark),
+            Some(connection) => write_sealed(&mut connection.lock(), out, &mark),
+        }
     }
 
     /// Writes `news` to one subscriber.
@@ -141,7 +164,6 @@ fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publication::Origin;
 
     fn written(dialect: Dialect, how: How) -> Vec<u8> {
         let news = News {

@@ -9,16 +9,13 @@ use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_keyspace::{
-    Audience, Command, Event, Keyspace, Observer, Options, Outcome, Trackers, ValueRef, Waiter,
-};
+use tidewire_keyspace::{Audience, Command, Keyspace, Options};
 use tidewire_lane::{ConnectionId, LaneCounters, Listener, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
-use tidewire_resp::number::DoubleText;
 
 use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
-use crate::board::{Board, write_json_text};
+use crate::board::Board;
 use crate::broadcast::BroadcastCounters;
 use crate::clients::Clients;
 use crate::durability::Durability;
@@ -28,7 +25,9 @@ use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::listening::Listening;
+use crate::live::LiveNews;
 use crate::memory::Usage;
+use crate::memory_score::MemoryScore;
 use crate::monitor::Monitors;
 use crate::parameters::Parameters;
 use crate::plant::{Plant, PlantOptions, WriteRequest};
@@ -42,15 +41,19 @@ use crate::scripting::Scripting;
 use crate::session::databento::DatabentoCounters;
 use crate::session::feed::SlowFeeds;
 use crate::session::resp::{NO_KEY, no_command_text};
+use crate::sleeping::Sleeping;
 use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
 use crate::stopping::Stopping;
 use crate::subscriptions::Subscriptions;
 use crate::threads::Threads;
+use crate::topic_watch::TopicWatch;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
 use crate::zmq_security::ZmqSecurity;
+
+pub(crate) use crate::live::{LiveObserver, write_value};
 
 /// Limits and switches of a hub. Every queue has its bound here.
 #[derive(Clone, Debug)]
@@ -201,6 +204,10 @@ pub struct Hub {
     pub(crate) pause: Pause,
     /// SHUTDOWN: whoever runs the hub is asked to stop it.
     pub stop_asked: AtomicBool,
+    /// `oom-score-adj`.
+    pub(crate) memory_score: MemoryScore,
+    /// DEBUG SLEEP.
+    pub(crate) sleeping: Sleeping,
     /// SHUTDOWN that waits for replicas.
     pub(crate) stopping: Stopping,
     /// Clients that were one too many.
@@ -254,15 +261,17 @@ pub struct Hub {
     pub(crate) slow_feeds: SlowFeeds,
     /// Sessions of publishers into the hub.
     pub(crate) publishers: Publishers,
-    /// Counts writes to live keys.
-    live_version: AtomicU64,
+    /// Whether somebody may want to hear of market topics and tags as of keys.
+    pub(crate) topic_watch: TopicWatch,
+    /// Live keys on their way to subscribers.
+    pub(crate) live: LiveNews,
     /// Numbers for sources, so that each has its own name as a writer.
     source_numbers: AtomicU64,
     mailboxes: Mailboxes<Mail>,
     /// Bytes of news in each lane's mailbox.
     mail_bytes: Vec<AtomicUsize>,
     /// Lanes whose mailbox was full: they owe their subscribers the newest values.
-    lagging: Vec<AtomicBool>,
+    pub(crate) lagging: Vec<AtomicBool>,
     /// Lanes that serve feed clients, one bit each.
     pub(crate) feed_lanes: AtomicU64,
     /// Lanes that have been told of news in the journal and have not looked yet.
@@ -278,6 +287,8 @@ pub enum Mail {
     FeedAdvanced,
     /// News were left out because the mailbox was full.
     Lagging,
+    /// Many live topics have changed at once.
+    Renewed,
     /// End a connection of that lane.
     Kill(ConnectionId),
     /// End one at once, whatever it has still to be sent.
@@ -339,6 +350,8 @@ pub enum Mail {
         /// The error that it gets, if it gets one.
         result: Result<(), String>,
     },
+    /// A script has ended, or has run for too long: connections that wait for it go on.
+    ScriptOver,
     /// Redis clients connect elsewhere from now on: to what was made, and to what stays.
     Listen {
         /// New ones.
@@ -406,6 +419,8 @@ impl Hub {
             command_errors: AtomicU64::new(0),
             watching_clients: AtomicU64::new(0),
             stop_asked: AtomicBool::new(false),
+            memory_score: MemoryScore::default(),
+            sleeping: Sleeping::default(),
             stopping: Stopping::default(),
             rejected_clients: AtomicU64::new(0),
             query_cut_off: AtomicU64::new(0),
@@ -435,7 +450,8 @@ impl Hub {
             broadcast: BroadcastCounters::default(),
             slow_feeds: SlowFeeds::default(),
             publishers: Publishers::default(),
-            live_version: AtomicU64::new(0),
+            topic_watch: TopicWatch::default(),
+            live: LiveNews::new(config.lanes),
             source_numbers: AtomicU64::new(1),
             mailboxes,
             mail_bytes: (0..config.lanes).map(|_| AtomicUsize::new(0)).collect(),
@@ -471,14 +487,13 @@ impl Hub {
         for lane in bits(lanes & lane_bits(self.config.lanes)) {
             let mailbox = &self.mailboxes[lane];
             if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
-                if !self.lagging[lane].swap(true, Ordering::AcqRel) {
-                    // It may have taken its last mail meanwhile, and sleep.
-                    mailbox.send(Mail::Lagging);
+                if self.set_lagging(lane) {
                     tracing::warn!(
                         lane,
                         "the lane is behind its mail: its topics are conflated"
                     );
                 }
+                self.live.keep_gone(lane, publication);
                 let lost = publication
                     .news()
                     .filter(|news| matches!(news.origin, Origin::Channel | Origin::Shard))
@@ -497,9 +512,7 @@ impl Hub {
     pub(crate) fn send_bounded(&self, lane: usize, bytes: usize, mail: Mail) {
         let mailbox = &self.mailboxes[lane];
         if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
-            if !self.lagging[lane].swap(true, Ordering::AcqRel) {
-                mailbox.send(Mail::Lagging);
-            }
+            self.set_lagging(lane);
             return;
         }
         self.mail_bytes[lane].fetch_add(bytes, Ordering::Relaxed);
@@ -522,12 +535,6 @@ impl Hub {
     /// `lane` has taken mail of so many bytes out of its mailbox.
     pub(crate) fn mail_taken(&self, lane: usize, bytes: usize) {
         self.mail_bytes[lane].fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether `lane` has missed mail since it last asked.
-    pub(crate) fn take_lagging(&self, lane: usize) -> bool {
-        self.lagging[lane].load(Ordering::Relaxed)
-            && self.lagging[lane].swap(false, Ordering::AcqRel)
     }
 
     /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
@@ -582,6 +589,9 @@ impl Hub {
     pub(crate) fn note_failure(&self, lane: usize, command: &'static Command, text: &str) {
         self.statistics.of(lane, command).failed();
         self.note_error(text);
+        if command.name == "restore" && text.starts_with("ERR Bad data format") {
+            crate::seldom::note_bad_payload();
+        }
     }
 
     /// Counts an error reply.
@@ -630,140 +640,10 @@ impl Hub {
         self.parameters.text("acl-pubsub-default") == "allchannels"
     }
 
-    /// Whether a name is a live key that has a value.
-    pub(crate) fn is_live(&self, name: &[u8]) -> bool {
-        !self.is_mounted(name) && self.keyspace.live_value(name, unix_ms(), &mut |_| ())
-    }
-
-    /// Appends a live key's value as it is published. Returns the version that it has reached at
-    /// least, or `None` if it has no value.
-    pub(crate) fn write_live_value(&self, name: &[u8], out: &mut Vec<u8>) -> Option<u64> {
-        let mut version = None;
-        self.keyspace.live_value(name, unix_ms(), &mut |value| {
-            write_value(value, out);
-            version = Some(self.live_version.load(Ordering::Acquire));
-        });
-        version
-    }
-
-    /// Names of the live keys that `wanted` accepts.
-    pub(crate) fn live_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Box<[u8]>>) {
-        let mut stored = |key: &[u8]| !self.is_mounted(key) && wanted(key);
-        self.keyspace
-            .for_each_live(unix_ms(), &mut stored, &mut |key, _| names.push(key.into()));
-    }
-
     /// A number that no other source has.
     pub(crate) fn next_source_number(&self) -> u64 {
         self.source_numbers.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-/// Publishes writes to live keys.
-///
-/// It runs while the key's shard is locked, and puts the news into the mailboxes there and then,
-/// the own lane's too: so every lane sees the values of a key in the order they were written.
-#[derive(Debug)]
-pub(crate) struct LiveObserver<'a>(pub(crate) &'a Hub);
-
-impl Observer for LiveObserver<'_> {
-    fn changed(&mut self, database: usize, key: &[u8], _: Event, value: Option<ValueRef<'_>>) {
-        let Some(value) = value.filter(|_| database == 0) else {
-            return;
-        };
-        let route = self.0.subscriptions.route(key);
-        if route.lanes == 0 {
-            return;
-        }
-        let mut publication = Publication::default();
-        // Under the key's lock: so versions of one key grow in the order of its writes.
-        let version = self.0.live_version.fetch_add(1, Ordering::AcqRel) + 1;
-        publication.push_with(key, Origin::Live, version, |out| {
-            write_value(value, out);
-        });
-        self.0.send_news(route.lanes, &Arc::new(publication));
-    }
-
-    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
-        crate::notifications::publish(self.0, database, key, event);
-    }
-
-    fn modified(&mut self, key: &[u8]) {
-        self.0.note_changed(key);
-    }
-
-    fn invalidated(&mut self, key: &[u8], trackers: &Trackers) {
-        self.0.invalidate(key, trackers);
-    }
-
-    fn flushed(&mut self) {
-        self.0.invalidate_everything();
-    }
-
-    fn reader(&mut self) -> Option<u64> {
-        self.0.tracking_reader()
-    }
-
-    fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
-        if self.0.attention.has(Attention::TRACKED) {
-            self.0.serve_for(waiter.map(|waiter| waiter.client.client));
-        }
-    }
-
-    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
-        let client = waiter.client;
-        self.0.mailboxes[client.lane].send(Mail::Served {
-            client: client.client,
-            reply,
-            failed: matches!(outcome, Outcome::Failed(_)),
-        });
-    }
-}
-
-/// A live key's value as it is published: a string as it is, a hash as a JSON object of its fields,
-/// a list or a set as a JSON array, a sorted set as one of pairs of member and score. False of a
-/// stream, which has no such form.
-pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
-    if let Some(text) = value.text() {
-        out.extend_from_slice(text.as_bytes());
-    } else if let Some(fields) = value.fields() {
-        out.push(b'{');
-        for (number, (field, value)) in fields.iter().enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            write_json_text(out, field);
-            out.push(b':');
-            write_json_text(out, value);
-        }
-        out.push(b'}');
-    } else if let Some(items) = value.items() {
-        out.push(b'[');
-        for (number, item) in items.iter().enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            write_json_text(out, item.as_bytes());
-        }
-        out.push(b']');
-    } else if let Some(scores) = value.scored() {
-        out.push(b'[');
-        for (number, (member, score)) in scores.iter().enumerate() {
-            out.extend_from_slice(if number > 0 { b",[" } else { b"[" });
-            write_json_text(out, member.as_bytes());
-            out.push(b',');
-            let score = DoubleText::new(score);
-            match score.as_bytes() {
-                text @ (b"inf" | b"-inf") => write_json_text(out, text),
-                text => out.extend_from_slice(text),
-            }
-            out.push(b']');
-        }
-        out.push(b']');
-    } else {
-        return false;
-    }
-    true
 }
 
 /// Wall-clock time, ns since the UNIX epoch.
@@ -781,11 +661,7 @@ pub(crate) const REPLY_PEAK_NS: u64 = 5_000_000_000;
 
 /// One bit for each of so many lanes.
 fn lane_bits(lanes: usize) -> u64 {
-    if lanes >= 64 {
-        u64::MAX
-    } else {
-        (1 << lanes) - 1
-    }
+    u64::MAX >> (64 - lanes.clamp(1, 64))
 }
 
 pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {

@@ -1,9 +1,10 @@
 //! From a feed's messages to last values, the hub's own feed, and news for subscribers: one pass.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use tidewire_feed::client::{Client, Gap, Sink};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::{Definition, LastValue, Login, Message, TradingState};
@@ -14,7 +15,9 @@ use tidewire_lastvalue::{
 use tracing::{debug, warn};
 
 use crate::board::write_json;
+use crate::gate::Refusals;
 use crate::hub::Hub;
+use crate::protection::Protection;
 use crate::publication::{Origin, Publication};
 use crate::publishers::ParkedPublisher;
 use crate::symbols::SymbolMap;
@@ -54,10 +57,15 @@ pub struct IngestCounters {
     pub lost: AtomicU64,
     /// ZeroMQ messages taken from PUSH peers.
     pub pushed: AtomicU64,
-    /// ZeroMQ messages left out: malformed, or under a live source's prefix.
+    /// ZeroMQ messages left out.
     pub push_rejected: AtomicU64,
+    /// Why they were.
+    pub refusals: Refusals,
     /// Feeds connected now, as source or publisher.
     pub sources: AtomicU64,
+    /// Numbers of the configured sources that answer now.
+    pub(crate) standing: Mutex<BTreeSet<usize>>,
+    pub(crate) protection: Protection,
 }
 
 /// Ingest of what one receive call brought: holds the journal for that long.

@@ -42,6 +42,8 @@ mod feed_lanes;
 
 mod frames;
 
+mod gate;
+
 mod hub;
 pub use hub::{Hub, HubConfig, Mail, unix_ns};
 
@@ -53,12 +55,19 @@ pub use inputs::{FeedLines, FeedSource, Input, InputError, Inputs, MoldInput, So
 mod ingest;
 pub use ingest::IngestCounters;
 
+mod json;
+
+mod lagging;
+
 mod listeners;
 
 mod listening;
 pub use listening::BindAddress;
 
+mod live;
+
 mod memory;
+mod memory_score;
 
 mod metrics;
 pub use metrics::metrics;
@@ -78,6 +87,9 @@ mod plant;
 pub use plant::tags::{Tag, TagBoard};
 pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantOptions, WriteRequest};
 
+mod protection;
+pub use protection::HTTP_DENIED;
+
 mod publication;
 pub use publication::{News, Origin, Publication};
 
@@ -89,16 +101,23 @@ pub use recording::{Recorder, RecordingCounters};
 mod redis_conf;
 pub use redis_conf::RedisConf;
 
+mod refusals;
+
 mod renames;
+mod renewal;
 
 mod replication;
 
 mod rates;
+mod rights;
 
 mod scripting;
 
+mod seldom;
+
 mod session;
 
+mod sleeping;
 mod slow_events;
 
 mod slowlog;
@@ -107,6 +126,9 @@ mod tracking;
 pub use tracking::{ClientTracking, Invalid};
 
 mod sessions;
+
+mod starting;
+pub use starting::Loaded;
 
 mod statistics;
 
@@ -118,10 +140,13 @@ pub use subscriptions::{Kind, Route, Subscriptions};
 mod symbols;
 
 mod threads;
+mod topic_watch;
 mod topics;
 pub use topics::TopicId;
 
 mod waiting;
+mod watchdog;
+pub use watchdog::watch_lanes;
 
 pub mod fuzzing;
 

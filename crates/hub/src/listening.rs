@@ -74,7 +74,11 @@ impl Hub {
             own.clone().filter_map(|one| one.endpoint().tcp()).collect();
         let handles: io::Result<Vec<_>> = own.map(Listener::handle).collect();
         *self.listening.handles.lock() = handles?.into_iter().flatten().collect();
-        if self.config.redis_conf.is_none()
+        let [bind, port] = ["bind", "port"].map(|name| self.parameters.text(name));
+        let said = BindAddress::of(&bind, port.parse().unwrap_or(0)).unwrap_or_default();
+        // The command line may have said something else than the redis.conf.
+        let is_elsewhere = said.iter().all(|place| !addresses.contains(&place.address));
+        if (self.config.redis_conf.is_none() || is_elsewhere)
             && let Some(first) = addresses.first()
         {
             let hosts: Vec<String> = addresses

@@ -14,13 +14,20 @@ pub(crate) fn used_bytes() -> u64 {
 
 /// Bytes of memory that the process holds, by the kernel's count.
 pub(crate) fn resident_bytes() -> u64 {
+    pages(1) * 4096
+}
+
+/// Bytes of addresses that the process has, by the kernel's count.
+pub(crate) fn virtual_bytes() -> u64 {
+    pages(0) * 4096
+}
+
+/// A figure of `/proc/self/statm`.
+fn pages(number: usize) -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse().ok())
-        .unwrap_or(0);
-    pages * 4096
+    let mut figures = statm.split(' ');
+    let figure = figures.nth(number).and_then(|pages| pages.parse().ok());
+    figure.unwrap_or(0)
 }
 
 /// What has been seen of [`used_bytes`].

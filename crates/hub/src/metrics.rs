@@ -2,12 +2,15 @@
 //! counters, and takes locks only that the lanes hold for moments.
 
 mod durability;
+mod market;
 mod plant;
+mod process;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::gate::Refusal;
 use crate::hub::{Hub, unix_ns};
 use crate::memory::{resident_bytes, used_bytes};
 use crate::statistics::CommandCounts;
@@ -16,6 +19,7 @@ use crate::statistics::CommandCounts;
 pub fn metrics(hub: &Hub) -> String {
     let mut page = Page::default();
     program(hub, &mut page);
+    process::process(hub, &mut page);
     lanes(hub, &mut page);
     threads(hub, &mut page);
     commands(hub, &mut page);
@@ -25,6 +29,7 @@ pub fn metrics(hub: &Hub) -> String {
     durability::replication(hub, &mut page);
     messages(hub, &mut page);
     feed(hub, &mut page);
+    market::market(hub, &mut page);
     plant::plant(hub, &mut page);
     page.0
 }
@@ -102,7 +107,7 @@ fn threads(hub: &Hub, page: &mut Page) {
     page.begin("thread_cpu_percent", "gauge", help);
     for share in &shares {
         let id = share.id.to_string();
-        let labels = [("name", &*share.name), ("thread", &*id)];
+        let labels = [("thread", &*share.name), ("tid", &*id)];
         page.value("thread_cpu_percent", &labels, share.percent);
     }
 }
@@ -152,6 +157,12 @@ fn lanes(hub: &Hub, page: &mut Page) {
         for (number, lane) in hub.lanes.iter().enumerate() {
             page.value(name, &[("lane", &number.to_string())], read(lane));
         }
+    }
+    let help = "For how long a lane's turn has lasted; 0 while it waits for events.";
+    page.begin("lane_turn_seconds", "gauge", help);
+    for lane in 0..hub.lanes.len() {
+        let seconds = hub.turn_ns(lane) as f64 / 1e9;
+        page.value("lane_turn_seconds", &[("lane", &lane.to_string())], seconds);
     }
 }
 
@@ -267,13 +278,13 @@ fn clients(hub: &Hub, page: &mut Page) {
 }
 
 fn keys(hub: &Hub, page: &mut Page) {
-    let databases = 0..tidewire_keyspace::DATABASES;
-    let counts: Vec<(String, usize, usize)> = databases
-        .map(|database| {
-            let keyspace = &hub.keyspace;
-            let keys = keyspace.keys(database);
-            (database.to_string(), keys, keyspace.expiring_keys(database))
-        })
+    let census = hub.keyspace.census();
+    let counts: Vec<(String, usize, usize)> = census
+        .keys
+        .iter()
+        .zip(census.expiring)
+        .enumerate()
+        .map(|(database, (&keys, expiring))| (database.to_string(), keys, expiring))
         .filter(|(database, keys, _)| *keys > 0 || database == "0")
         .collect();
     page.begin("keys", "gauge", "Keys by database.");
@@ -288,7 +299,7 @@ fn keys(hub: &Hub, page: &mut Page) {
     for (database, _, expiring) in &counts {
         page.value("expiring_keys", &[("database", database)], expiring);
     }
-    let totals = hub.keyspace.totals();
+    let totals = census.totals;
     page.begin(
         "reads_of_keys_total",
         "counter",
@@ -371,6 +382,20 @@ fn messages(hub: &Hub, page: &mut Page) {
             load(counter),
         );
     }
+    let help = "Messages of ZeroMQ pushers that were left out, by reason.";
+    page.begin("zeromq_rejected_total", "counter", help);
+    for refusal in Refusal::ALL {
+        let labels = [("reason", refusal.name())];
+        let count = ingest.refusals.count(refusal);
+        page.value("zeromq_rejected_total", &labels, count);
+    }
+    let help = "ZeroMQ pushers that wait until keys may be written.";
+    page.one(
+        "zeromq_parked_peers",
+        "gauge",
+        help,
+        ingest.refusals.parked(),
+    );
 }
 
 fn feed(hub: &Hub, page: &mut Page) {
@@ -440,12 +465,17 @@ const BUCKETS: u32 = 25;
 mod tests {
     use super::*;
     use crate::hub::HubConfig;
+    use crate::plant::PlantOptions;
     use std::collections::BTreeSet;
     use tidewire_keyspace::lookup;
     use tidewire_lane::Lanes;
 
     fn page() -> String {
-        let hub = Hub::new(HubConfig::default(), Lanes::mailboxes(1).unwrap());
+        page_of(HubConfig::default())
+    }
+
+    fn page_of(config: HubConfig) -> String {
+        let hub = Hub::new(config, Lanes::mailboxes(1).unwrap());
         let get = hub.statistics.of(0, lookup(b"get").unwrap());
         for ns in [900, 3_000, 40_000_000] {
             get.called();
@@ -491,21 +521,27 @@ mod tests {
     }
 
     #[test]
-    fn the_dashboard_names_only_metrics_that_there_are() {
+    fn dashboard_and_alerts_name_only_metrics_that_there_are() {
         let dashboard = include_str!("../../../ops/grafana/tidewire.json");
-        let page = page();
+        let alerts = include_str!("../../../ops/alerts.yml");
+        // Of a hub that has all there is to tell of.
+        let page = page_of(HubConfig {
+            plant: Some(PlantOptions::new("127.0.0.1:9".parse().unwrap())),
+            ..HubConfig::default()
+        });
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let names: BTreeSet<&str> = dashboard
-            .split(|c| !is_part(c))
-            .filter(|word| word.starts_with("tidewire_"))
-            .collect();
-        assert!(names.len() > 15, "{names:?}");
-        for name in names {
-            let there = |line: &str| {
-                line.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
-            };
-            assert!(page.lines().any(there), "there is no metric {name}");
+        let is_name = |word: &&str| word.starts_with("tidewire_") || word.starts_with("process_");
+        for (text, least) in [(dashboard, 15), (alerts, 10)] {
+            let words = text.split(|c| !is_part(c)).filter(is_name);
+            let names: BTreeSet<&str> = words.collect();
+            assert!(names.len() > least, "{names:?}");
+            for name in names {
+                let there = |line: &str| {
+                    line.strip_prefix(name)
+                        .is_some_and(|rest| rest.starts_with(['{', ' ']))
+                };
+                assert!(page.lines().any(there), "there is no metric {name}");
+            }
         }
     }
 }

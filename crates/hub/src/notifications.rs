@@ -8,21 +8,23 @@ use crate::decimal::write_unsigned;
 use crate::hub::Hub;
 use crate::publication::{Origin, Publication};
 
-/// Publishes `event` of `key`. The key's shard is locked meanwhile, so that all lanes hear of a
-/// key's events in the order in which they happened.
+/// Publishes `event` of `key`; whether there is a subscriber. A stored key's shard is locked
+/// meanwhile, so that all lanes hear of a key's events in the order in which they happened.
 #[cold]
-pub(crate) fn publish(hub: &Hub, database: usize, key: &[u8], event: Event) {
+pub(crate) fn publish(hub: &Hub, database: usize, key: &[u8], event: Event) -> bool {
     let classes = hub.keyspace.notifications();
     let event = event.name().as_bytes();
+    let mut is_heard = false;
     if classes.contains(EventClasses::KEYSPACE_CHANNELS) {
-        publish_one(hub, "__keyspace@", database, key, event);
+        is_heard |= publish_one(hub, "__keyspace@", database, key, event);
     }
     if classes.contains(EventClasses::KEYEVENT_CHANNELS) {
-        publish_one(hub, "__keyevent@", database, event, key);
+        is_heard |= publish_one(hub, "__keyevent@", database, event, key);
     }
+    is_heard
 }
 
-fn publish_one(hub: &Hub, prefix: &str, database: usize, about: &[u8], payload: &[u8]) {
+fn publish_one(hub: &Hub, prefix: &str, database: usize, about: &[u8], payload: &[u8]) -> bool {
     let mut channel = Vec::with_capacity(prefix.len() + about.len() + 5);
     channel.extend_from_slice(prefix.as_bytes());
     write_unsigned(&mut channel, database as u64);
@@ -34,4 +36,5 @@ fn publish_one(hub: &Hub, prefix: &str, database: usize, about: &[u8], payload: 
         // The own lane's share goes through its mailbox too: it must not overtake what is there.
         hub.send_news(route.lanes, &Arc::new(publication));
     }
+    route.lanes != 0
 }

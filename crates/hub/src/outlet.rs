@@ -25,6 +25,12 @@ pub(crate) struct Outlet {
     pub(crate) patterns: HashSet<Arc<[u8]>, RandomState>,
     /// Topics whose current value is owed.
     pub(crate) pending: Pending,
+    /// It is told which of its messages are current values.
+    pub(crate) marks_snapshots: bool,
+    /// It was owed more than is kept, and is to be cut off.
+    pub(crate) is_behind: bool,
+    /// It subscribes to prefixes, as ZeroMQ peers do.
+    pub(crate) has_prefixes: bool,
     /// The state of each topic whose current value was written, and when (monotonic ns): older
     /// news of it may still be on their way. Forgotten with the first newer news, or after a time.
     current: HashMap<(PendingTopic, How), (u64, u64), RandomState>,
@@ -55,6 +61,9 @@ impl Outlet {
             shard_channels: HashSet::default(),
             patterns: HashSet::default(),
             pending: Pending::default(),
+            marks_snapshots: false,
+            is_behind: false,
+            has_prefixes: false,
             current: HashMap::default(),
             over_limit: OverLimit::default(),
         }
@@ -128,7 +137,7 @@ impl Outlet {
     pub(crate) fn is_subscribed(&self, how: &How, topic: &PendingTopic, hub: &Hub) -> bool {
         match how {
             How::Channel => match topic {
-                PendingTopic::Live(name) => self.channels.contains(name),
+                PendingTopic::Live(name) => self.channels.contains(&**name),
                 PendingTopic::Topic(id) => {
                     let topic = hub.topic(*id);
                     topic.is_some_and(|topic| self.channels.contains(topic.channel()))
@@ -139,6 +148,19 @@ impl Outlet {
             How::Shard => false,
             How::Prefix => true,
         }
+    }
+
+    /// Owes a topic's current value, unless it is owed too much already.
+    pub(crate) fn owe(&mut self, owed: (PendingTopic, How)) {
+        match self.pending.is_full() && !self.pending.contains(&owed) {
+            true => self.is_behind = true,
+            false => self.pending.push(owed),
+        }
+    }
+
+    /// Whether news of live keys may concern it.
+    pub(crate) fn hears_live_keys(&self) -> bool {
+        self.has_prefixes || !self.channels.is_empty() || !self.patterns.is_empty()
     }
 
     /// Redis's `client-output-buffer-limit pubsub`.

@@ -4,17 +4,19 @@
 //! second time, as numbers; after every change all of them are told again to where they act. A
 //! parameter that acts nowhere is kept, checked and shown, so that tools can set it.
 
+mod kept;
 mod kinds;
 mod rewriting;
 mod table;
 
 pub(crate) use kinds::{OutputLimit, read_memory};
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{
-    EventClasses, EvictionOrder, EvictionRules, Keyspace, LazyFreeing, Usage, glob,
+    EventClasses, EvictionOrder, EvictionRules, FileVersion, Keyspace, LazyFreeing, Usage, glob,
 };
 
 use crate::eviction::{clients_bytes_max, rules_of, time_max_ns};
@@ -75,6 +77,10 @@ pub struct Parameters {
     pub(crate) times_all: AtomicBool,
     /// `tracking-table-max-keys`; the greatest number is none.
     pub(crate) tracked_keys_max: AtomicU64,
+    /// What `maxclients` can be: the system allows no more open files.
+    clients_possible: AtomicU64,
+    /// What is called with a new `loglevel`.
+    log_level: OnceLock<fn(&str)>,
 }
 
 /// A class of clients that `client-output-buffer-limit` tells apart.
@@ -163,6 +169,8 @@ impl Parameters {
             slow_from_ns: AtomicU64::new(u64::MAX),
             times_all: AtomicBool::default(),
             tracked_keys_max: AtomicU64::default(),
+            clients_possible: AtomicU64::new(u64::MAX),
+            log_level: OnceLock::new(),
         };
         parameters.apply(&parameters.values.lock());
         parameters
@@ -171,6 +179,9 @@ impl Parameters {
     /// Why a parameter cannot begin with a value.
     pub fn check(name: &str, value: &str) -> Result<(), String> {
         let (parameter, value) = Self::read(name, value)?;
+        if let Some(text) = kept::refusal(parameter.name, &value) {
+            return Err(text);
+        }
         match parameter.access {
             Access::Unavailable(text) if value != parameter.default.as_bytes() => {
                 Err(text.to_owned())
@@ -231,6 +242,11 @@ impl Parameters {
             Some(EvictionOrder::LeastFrequentlyUsed) => Usage::Frequency,
             _ => Usage::Untold,
         }
+    }
+
+    /// The version of files of all keys: `rdb-version`.
+    pub(crate) fn file_version(&self) -> FileVersion {
+        FileVersion::parse(&self.text("rdb-version")).unwrap_or_default()
     }
 
     /// The values of those that CONFIG SET names, with their names.
@@ -300,10 +316,41 @@ impl Parameters {
                 _ => changed[number] = value,
             }
         }
+        let possible = self.clients_possible.load(Ordering::Relaxed);
+        if numbers.contains(&number_of("maxclients").unwrap_or(usize::MAX))
+            && number_in(&changed, "maxclients") > possible
+        {
+            let reason = format!(
+                "The operating system is not able to handle the specified number of clients, try \
+                 with {possible}"
+            );
+            return Err(failed_text(b"maxclients", &reason));
+        }
+        let level_before = value_in(&values, "loglevel").to_vec();
         *values = changed;
         self.apply(&values);
         self.apply_to(keyspace, &values);
+        let level = value_in(&values, "loglevel");
+        if level != level_before
+            && let Some(follow) = self.log_level.get()
+        {
+            follow(&String::from_utf8_lossy(level));
+        }
         Ok(())
+    }
+
+    /// Bounds `maxclients` from now on.
+    pub(crate) fn limit_clients(&self, most: u64) {
+        self.clients_possible.store(most, Ordering::Relaxed);
+        if self.number("maxclients") > most {
+            self.note_started("maxclients", &most.to_string());
+            self.apply(&self.values.lock());
+        }
+    }
+
+    /// Calls `follow` with each new value of `loglevel`.
+    pub(crate) fn follow_log_level(&self, follow: fn(&str)) {
+        let _ = self.log_level.set(follow);
     }
 
     /// Tells the keyspace what concerns it.
@@ -489,19 +536,12 @@ fn given(config: &HubConfig) -> Vec<(&'static str, Vec<u8>)> {
         soft_seconds: config.pubsub_soft_seconds,
     };
     let directory = std::env::current_dir().unwrap_or_default();
-    // Without a redis.conf whoever opens a port to a network has said so on the command line.
-    let protects = if config.redis_conf.is_some() {
-        "yes"
-    } else {
-        "no"
-    };
     let bind = match config.redis_conf.is_some() {
         true => "* -::*",
         false => "127.0.0.1",
     };
     vec![
         ("bind", bind.into()),
-        ("protected-mode", protects.into()),
         ("client-output-buffer-limit", limits.text().into()),
         ("dir", directory.display().to_string().into()),
         ("io-threads", config.lanes.to_string().into()),

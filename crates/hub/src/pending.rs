@@ -1,6 +1,7 @@
 //! Topics whose current value a subscriber is owed: first values, and what it was too slow for.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -20,7 +21,7 @@ pub(crate) enum PendingTopic {
     /// A topic that a live source writes.
     Topic(TopicId),
     /// A live key by name.
-    Live(Box<[u8]>),
+    Live(Arc<[u8]>),
 }
 
 impl Pending {
@@ -34,6 +35,11 @@ impl Pending {
         let next = self.queue.pop_front()?;
         self.members.remove(&next);
         Some(next)
+    }
+
+    /// The topic that is next.
+    pub(crate) fn front(&self) -> Option<&PendingTopic> {
+        self.queue.front().map(|(topic, _)| topic)
     }
 
     pub(crate) fn contains(&self, owed: &(PendingTopic, How)) -> bool {

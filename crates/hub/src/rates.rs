@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::watchdog::Doing;
+
 /// Totals at a few moments.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
@@ -42,6 +44,8 @@ pub(crate) struct Turns {
     /// Of the turns whose upkeep was timed, all together.
     upkeep_ns: AtomicU64,
     commands_max: AtomicU64,
+    /// What the lane does now.
+    pub(crate) doing: Doing,
 }
 
 impl Turns {

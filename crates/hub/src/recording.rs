@@ -4,8 +4,7 @@
 //! and pays nothing for it. What falls out of the journal's window before it is written is counted,
 //! and stands in the file as a gap with a snapshot behind it.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +18,7 @@ use tidewire_feed::recording::{
 };
 use tidewire_feed::server::Board;
 use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
+use tidewire_files::{AppendFile, Disk, FileLock};
 use tracing::{info, warn};
 
 use crate::hub::{Hub, unix_ns};
@@ -55,12 +55,12 @@ impl Recorder {
     ///
     /// If the file cannot be written, or is something else than a recording.
     pub fn start(hub: &Arc<Hub>, path: &Path) -> io::Result<Self> {
+        let lock = FileLock::take(path)?;
         let file = open(path)?;
         let ended = Arc::new(AtomicBool::new(false));
         let writing = Writing {
             hub: hub.clone(),
             path: path.to_owned(),
-            length: file.metadata()?.len(),
             file,
             cursor: Cursor::at(1),
             block: Vec::new(),
@@ -72,7 +72,11 @@ impl Recorder {
         let _ = hub.recording.path.set(path.to_owned());
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || writing.run())?;
+            .spawn(move || {
+                let result = writing.run();
+                drop(lock);
+                result
+            })?;
         Ok(Self { thread, ended })
     }
 
@@ -92,9 +96,8 @@ impl Recorder {
 struct Writing {
     hub: Arc<Hub>,
     path: PathBuf,
-    file: File,
-    /// Bytes of whole blocks in the file.
-    length: u64,
+    /// Whole blocks, however a write has failed.
+    file: AppendFile,
     cursor: Cursor,
     /// Blocks on their way to the file.
     block: Vec<u8>,
@@ -105,7 +108,7 @@ struct Writing {
 
 impl Writing {
     fn run(mut self) -> io::Result<()> {
-        if self.length == 0 {
+        if self.file.length() == 0 {
             write_file_header(unix_ns(), &mut self.block);
         }
         let session = self.begin()?;
@@ -129,7 +132,7 @@ impl Writing {
                     &mut self.block,
                 );
                 self.write()?;
-                return self.file.sync_all();
+                return self.file.sync();
             }
             if self.is_dirty && self.synced.elapsed() >= SYNC_INTERVAL {
                 self.sync();
@@ -241,10 +244,9 @@ impl Writing {
     /// program: what the journal forgets meanwhile becomes a gap.
     fn write(&mut self) -> io::Result<()> {
         while !self.block.is_empty() {
-            match self.file.write_all(&self.block) {
+            match self.file.append(&self.block) {
                 Ok(()) => {
                     let bytes = self.block.len() as u64;
-                    self.length += bytes;
                     self.hub.recording.bytes.fetch_add(bytes, Ordering::Relaxed);
                     self.is_dirty = true;
                     self.block.clear();
@@ -264,9 +266,6 @@ impl Writing {
         if self.hub.recording.errors.fetch_add(1, Ordering::Relaxed) == 0 {
             warn!(%error, path = %self.path.display(), "cannot record: trying again every second");
         }
-        // Half a block may be there: it goes, so that the file stays whole.
-        let _ = self.file.set_len(self.length);
-        let _ = self.file.seek(SeekFrom::Start(self.length));
         let end = Instant::now() + RETRY_INTERVAL;
         while Instant::now() < end && !self.ended.load(Ordering::Acquire) {
             std::thread::sleep(LOOK_INTERVAL);
@@ -275,7 +274,7 @@ impl Writing {
     }
 
     fn sync(&mut self) {
-        if let Err(error) = self.file.sync_data() {
+        if let Err(error) = self.file.sync() {
             self.hub.recording.errors.fetch_add(1, Ordering::Relaxed);
             warn!(%error, path = %self.path.display(), "the recording may not be on the disk");
         }
@@ -284,12 +283,10 @@ impl Writing {
 }
 
 /// Opens a new file, or one that is a recording, at the end of its last whole block.
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true);
-    let mut file = options.open(path)?;
-    let valid = valid_length(&mut file)?;
-    let length = file.metadata()?.len();
+fn open(path: &Path) -> io::Result<AppendFile> {
+    let disk = Disk::default();
+    let mut file = disk.append(path)?;
+    let (valid, length) = (valid_length(disk.read(path)?)?, file.length());
     if length - valid > TORN_BYTES_MAX {
         let text = format!("damaged at byte {valid}, and much more follows: move it away");
         return Err(io::Error::other(text));
@@ -297,14 +294,14 @@ fn open(path: &Path) -> io::Result<File> {
     if length > valid {
         let path = path.display();
         info!(%path, bytes = length - valid, "cut off the torn end of a recording");
-        file.set_len(valid)?;
+        file.cut(valid);
+        file.mend()?;
     }
-    file.seek(SeekFrom::Start(valid))?;
     Ok(file)
 }
 
 /// Bytes of whole blocks from the beginning on; 0 for an empty file.
-fn valid_length(file: &mut File) -> io::Result<u64> {
+fn valid_length(mut file: impl Read) -> io::Result<u64> {
     let mut decoder = Decoder::new();
     let (mut input, mut is_over) = (Vec::new(), false);
     loop {
@@ -337,7 +334,7 @@ fn valid_length(file: &mut File) -> io::Result<u64> {
         }
         let used = input.len() - rest.len();
         input.drain(..used);
-        is_over = Read::by_ref(file)
+        is_over = Read::by_ref(&mut file)
             .take(READ_BYTES)
             .read_to_end(&mut input)?
             == 0;
@@ -419,8 +416,8 @@ mod tests {
         use BlockKind::{Begin, End, Stream};
         assert_eq!(read(&path), (vec![Begin, Stream, End], vec![1, 2, 3, 4]));
         let whole = std::fs::metadata(&path).unwrap().len();
-        let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
-        torn.write_all(b"TWBK\x02\0\0").unwrap();
+        let mut torn = Disk::default().append(&path).unwrap();
+        torn.append(b"TWBK\x02\0\0").unwrap();
         Recorder::start(&hub, &path).unwrap().finish().unwrap();
         let (kinds, sequences) = read(&path);
         assert_eq!(kinds, [Begin, Stream, End, Begin, Stream, End]);
@@ -439,7 +436,6 @@ mod tests {
             hub: hub.clone(),
             path: path.clone(),
             file: open(&path).unwrap(),
-            length: 0,
             cursor: Cursor::at(1),
             block: Vec::new(),
             synced: Instant::now(),

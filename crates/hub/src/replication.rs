@@ -6,15 +6,24 @@
 //! appends to the log wakes the lanes that have replicas, each once until it has looked.
 
 mod applying;
+mod failover;
+mod fence;
 mod file;
+mod history;
 mod lane;
 mod master;
+mod migrating;
 mod replica;
+mod transfer;
 mod waits;
 
+pub(crate) use failover::{Failover, FailoverOrder};
 use file::FileMaker;
+use history::History;
+pub(crate) use history::{StreamPosition, is_history_id, parse_offset};
 pub(crate) use lane::LaneReplicas;
 pub(crate) use master::{LinkState, Master, parse_port};
+pub(crate) use migrating::{Migration, MigrationSockets};
 pub(crate) use replica::{Phase, Replica, WantedOfFile};
 use waits::Wait;
 pub(crate) use waits::{NO_FILE, Wanted};
@@ -29,17 +38,22 @@ use tidewire_keyspace::{Audience, Log};
 use tidewire_lane::Mailboxes;
 
 use crate::hub::{Hub, Mail};
-use crate::parameters::{ClientClass, Guard, Parameters};
+use crate::parameters::{ClientClass, Parameters};
 
 /// The replicas of this server.
 #[derive(Debug)]
 pub(crate) struct Replication {
-    /// The name of the history that the stream's offsets belong to.
-    id: Mutex<String>,
+    /// What the stream's offsets belong to.
+    history: Mutex<History>,
     /// The server that this one follows, if it does.
     master: Mutex<Option<Arc<Master>>>,
-    /// Held by whoever changes keys as a master says.
+    /// Held by the thread that changes keys as a master says.
     applying: Mutex<()>,
+    /// Held while a command of the master is executed and passed on, and by each thread that needs
+    /// both to be the same.
+    stream: Mutex<()>,
+    pub(crate) failover: Failover,
+    pub(crate) migration: MigrationSockets,
     replicas: Mutex<Vec<Arc<Replica>>>,
     /// Those that CLIENT KILL has ended, until their lanes have ended the connections.
     leaving: Mutex<Vec<Arc<Replica>>>,
@@ -49,6 +63,8 @@ pub(crate) struct Replication {
     waiting: AtomicUsize,
     /// When the replicas were last sent a PING, ms since the UNIX epoch.
     pinged_ms: AtomicI64,
+    /// How often `repl-diskless-sync-max-replicas` waited for a file.
+    enough_came: AtomicU64,
     /// Since when nobody follows, ms since the UNIX epoch.
     alone_since_ms: AtomicI64,
     pub(crate) full_syncs: AtomicU64,
@@ -76,12 +92,22 @@ pub(crate) struct ReplicaStatus {
     pub(crate) lag_s: i64,
 }
 
+impl ReplicaStatus {
+    /// Whether it has said that it has everything before an offset.
+    pub(crate) fn has(&self, offset: u64) -> bool {
+        self.phase == Phase::Online && self.acked >= offset
+    }
+}
+
 impl Replication {
     pub(crate) fn new(lanes: usize) -> Self {
         Replication {
-            id: Mutex::new(new_id()),
+            history: Mutex::default(),
             master: Mutex::default(),
             applying: Mutex::default(),
+            stream: Mutex::default(),
+            failover: Failover::default(),
+            migration: MigrationSockets::default(),
             replicas: Mutex::default(),
             leaving: Mutex::default(),
             count: AtomicUsize::new(0),
@@ -92,6 +118,7 @@ impl Replication {
             waits: Mutex::default(),
             waiting: AtomicUsize::new(0),
             pinged_ms: AtomicI64::new(0),
+            enough_came: AtomicU64::new(0),
             alone_since_ms: AtomicI64::new(0),
             full_syncs: AtomicU64::new(0),
             partial_syncs: AtomicU64::new(0),
@@ -112,45 +139,9 @@ impl Replication {
         });
     }
 
-    /// The name of this server's history: 40 hexadecimal digits.
-    pub(crate) fn id(&self) -> String {
-        self.id.lock().clone()
-    }
-
-    /// Begins another history: what was told before cannot be gone on with.
-    pub(crate) fn change_id(&self) {
-        *self.id.lock() = new_id();
-    }
-
     /// The server that this one follows.
     pub(crate) fn master(&self) -> Option<Arc<Master>> {
         self.master.lock().clone()
-    }
-
-    /// REPLICAOF: from now on this server follows another one, or none. What is told to replicas
-    /// ends here; they come again. Locks no shard.
-    pub(crate) fn follow_master(&self, hub: &Hub, master: Option<Master>) {
-        let master = master.map(Arc::new);
-        let old = std::mem::replace(&mut *self.master.lock(), master.clone());
-        if let Some(old) = &old {
-            old.leave();
-        }
-        if master.is_none() && old.is_none() {
-            return;
-        }
-        hub.parameters.set_guard(Guard::Replica, master.is_some());
-        hub.keyspace.propagation().close(Audience::Replicas);
-        self.disconnect(hub);
-        self.change_id();
-        match master {
-            Some(master) => {
-                self.refuse_waits(hub);
-                // A key ends when the master says so.
-                hub.keyspace.pause_expiry(i64::MAX);
-                applying::start(hub, master);
-            }
-            None => hub.keyspace.pause_expiry(0),
-        }
     }
 
     /// Ends the connections of all replicas.
@@ -159,6 +150,16 @@ impl Replication {
             let client = &replica.client;
             hub.mailboxes()[client.lane].send(Mail::Kill(client.connection));
         }
+    }
+
+    /// The process ends: files of all keys that are on their way to replicas are given up.
+    pub(crate) fn give_up_files(&self) {
+        let replicas = self.replicas.lock();
+        let is_loading = |replica: &&Arc<Replica>| replica.phase() == Phase::Loading;
+        replicas
+            .iter()
+            .filter(is_loading)
+            .for_each(|one| one.leave());
     }
 
     pub(crate) fn add(&self, replica: Arc<Replica>, now_ms: i64) {
@@ -205,6 +206,19 @@ impl Replication {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Replicas whose file has not been begun.
+    pub(crate) fn count_waiting(&self) -> usize {
+        let replicas = self.replicas.lock();
+        let waiting = replicas.iter().filter(|one| one.phase() == Phase::Waiting);
+        waiting.count()
+    }
+
+    /// Whether a replica's file is being made.
+    pub(crate) fn makes_file(&self) -> bool {
+        let replicas = self.replicas.lock();
+        replicas.iter().any(|one| one.phase() == Phase::Loading)
+    }
+
     /// The replicas in the order in which they came, those that follow or are about to.
     pub(crate) fn statuses(&self, now_ms: i64) -> Vec<ReplicaStatus> {
         let replicas = self.replicas.lock();
@@ -236,11 +250,18 @@ impl Replication {
     /// What is due from time to time: PINGs, and the end of what nobody needs any more.
     pub(crate) fn sweep(&self, hub: &Hub, now_ms: i64) {
         let log = log_of(hub);
-        if self.count() == 0 {
+        // A replica passes its master's stream on, PINGs and all, and keeps it for as long as it is
+        // one.
+        let is_master = self.master().is_none();
+        if is_master && self.count() == 0 {
             return self.close_when_alone(hub, now_ms);
         }
         let period_ms = hub.parameters.number("repl-ping-replica-period") as i64 * 1_000;
-        if now_ms - self.pinged_ms.load(Ordering::Relaxed) >= period_ms {
+        let is_due = now_ms - self.pinged_ms.load(Ordering::Relaxed) >= period_ms;
+        // A replica that is to take over must come to the end.
+        let is_ending = hub.stop_asked.load(Ordering::Acquire);
+        // The file that is saved last tells where the stream ends.
+        if is_due && is_master && !is_ending && !self.failover.is_on() {
             self.pinged_ms.store(now_ms, Ordering::Relaxed);
             log.append_aside(&[b"PING"]);
         }
@@ -261,6 +282,11 @@ impl Replication {
         log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
     }
 
+    /// What can be gone on with is what `repl-backlog-size` says, and no more.
+    pub(crate) fn trim_backlog(&self, hub: &Hub) {
+        self.trim(log_of(hub), hub.parameters.number("repl-backlog-size"));
+    }
+
     /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
     pub(crate) fn stream_bytes(&self, hub: &Hub) -> u64 {
         let sum = |replicas: &Mutex<Vec<Arc<Replica>>>| -> u64 {
@@ -270,6 +296,17 @@ impl Replication {
         let out = sum(&self.replicas) + sum(&self.leaving);
         let bytes = log_of(hub).memory_bytes() + out;
         bytes.saturating_sub(hub.parameters.number("repl-backlog-size"))
+    }
+
+    /// CONFIG RESETSTAT.
+    pub(crate) fn reset_statistics(&self) {
+        for counter in [
+            &self.full_syncs,
+            &self.partial_syncs,
+            &self.partial_syncs_refused,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Whether lane 0 has to [`sweep`](Self::sweep).
@@ -286,9 +323,9 @@ impl Replication {
         }
         let backlog_bytes = hub.parameters.number("repl-backlog-size");
         log.trim(log.end().saturating_sub(backlog_bytes));
-        let kept_ms = hub.parameters.number("repl-backlog-ttl") as i64 * 1_000;
+        let kept_s = hub.parameters.number("repl-backlog-ttl") as i64;
         let alone_ms = now_ms - self.alone_since_ms.load(Ordering::Relaxed);
-        if kept_ms != 0 && alone_ms >= kept_ms {
+        if kept_s != 0 && alone_ms / 1_000 >= kept_s {
             hub.keyspace.propagation().close(Audience::Replicas);
             self.change_id();
         }

@@ -1,36 +1,44 @@
 //! Scripts as all lanes share them: which are known, and which one runs.
 //!
-//! A script holds every shard, so that only one runs at a time. While it runs, lanes that need
-//! shards wait for it here, not at a shard's lock, and for no longer than `busy-reply-threshold`:
-//! after that everybody is told that the server is busy.
+//! A script holds every shard, so that only one runs at a time. Before it locks them its lane takes
+//! the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked for
+//! `busy-reply-threshold` at most: after that every client is told that the server is busy.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use parking_lot::{Mutex, MutexGuard};
-use tidewire_keyspace::{Keyspace, WatchedKey};
+use parking_lot::Mutex;
+use tidewire_keyspace::WatchedKey;
+use tidewire_lane::monotonic_ns;
 use tidewire_resp::ArgumentList;
 use tidewire_script::{Libraries, ScriptFlags, Scripts, Sha1};
 
-use crate::hub::Hub;
+use crate::hub::{Hub, Mail, bits};
+use crate::rights::Rights;
+use crate::watchdog::Part;
 
 /// Scripts and functions, and the one that runs.
 #[derive(Debug, Default)]
 pub(crate) struct Scripting {
     pub(crate) scripts: Scripts,
     pub(crate) libraries: Libraries,
+    /// Which lanes may lock shards.
+    pub(crate) rights: Rights,
     /// One of the constants below.
     state: AtomicU8,
-    /// Held by the lane whose script runs.
-    turn: Mutex<()>,
+    /// When what runs has run for too long, monotonic ns. Its lane may be in one long call and not
+    /// notice.
+    busy_at_ns: AtomicU64,
+    /// It was begun as a function.
+    is_function: AtomicBool,
     /// It has written, and cannot be undone.
     is_dirty: AtomicBool,
     /// SCRIPT KILL has come.
     is_killed: AtomicBool,
     /// What runs, once it has run for too long.
     running: Mutex<Option<Running>>,
-    /// Keys that clients gave up watching while every shard was locked.
-    unwatched: Mutex<Vec<WatchedKey>>,
+    /// What each lane has put off because it had no right to lock shards.
+    put_off: Vec<PutOff>,
     /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
     bytes: Vec<[AtomicU64; 2]>,
     /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call any command.
@@ -48,9 +56,23 @@ pub(crate) struct Running {
 /// The right to run a script; it ends with this.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    scripting: &'a Scripting,
-    keyspace: &'a Keyspace,
-    guard: Option<MutexGuard<'a, ()>>,
+    hub: &'a Hub,
+    lane: usize,
+}
+
+/// What a lane does when it has its right again.
+#[derive(Debug)]
+pub(crate) enum Later {
+    /// These keys are watched no more.
+    Unwatch(Vec<WatchedKey>),
+    /// This client, which waited for a key, has left.
+    GiveUp(u64),
+}
+
+#[derive(Debug, Default)]
+struct PutOff {
+    is_some: AtomicBool,
+    list: Mutex<Vec<Later>>,
 }
 
 /// How a command names its script.
@@ -64,6 +86,8 @@ pub(crate) enum Form {
 impl Scripting {
     pub(crate) fn new(lanes: usize) -> Self {
         Scripting {
+            rights: Rights::new(lanes),
+            put_off: (0..lanes).map(|_| PutOff::default()).collect(),
             bytes: (0..lanes).map(|_| Default::default()).collect(),
             ..Scripting::default()
         }
@@ -92,47 +116,63 @@ impl Scripting {
         }
     }
 
-    /// Whether a script runs, on whatever lane.
+    /// The right to run a script on a lane that has its own right. `None` while another lane has
+    /// it, or does not let its own go in a moment: the client is to be parked.
+    pub(crate) fn begin<'a>(
+        &self,
+        hub: &'a Hub,
+        lane: usize,
+        is_function: bool,
+    ) -> Option<Turn<'a>> {
+        hub.turns[lane].doing.part(Part::ScriptBegins);
+        if !self.rights.take_all(lane) {
+            return None;
+        }
+        self.begin_one(hub, is_function);
+        Some(Turn { hub, lane })
+    }
+
+    /// A script begins: that of a turn, or one of several in a transaction. Each has its own time,
+    /// and can be killed unless it has written itself.
+    pub(crate) fn begin_one(&self, hub: &Hub, is_function: bool) {
+        if self.state.load(Ordering::Relaxed) != RUNNING {
+            *self.running.lock() = None;
+        }
+        self.is_dirty.store(false, Ordering::SeqCst);
+        self.is_killed.store(false, Ordering::SeqCst);
+        self.is_function.store(is_function, Ordering::Relaxed);
+        let busy_at_ns = match hub.parameters.number("busy-reply-threshold") {
+            0 => u64::MAX,
+            threshold_ms => monotonic_ns().saturating_add(threshold_ms.saturating_mul(1_000_000)),
+        };
+        self.busy_at_ns.store(busy_at_ns, Ordering::Relaxed);
+        self.state.store(RUNNING, Ordering::SeqCst);
+    }
+
+    /// Whether a script runs, on any lane.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.state.load(Ordering::Relaxed) != IDLE
     }
 
-    /// The right to run a script, when others have ended theirs; or why not.
-    pub(crate) fn begin<'a>(&'a self, keyspace: &'a Keyspace) -> Result<Turn<'a>, &'static str> {
-        let guard = loop {
-            match self.turn.try_lock_for(PATIENCE) {
-                Some(guard) => break guard,
-                None => self.busy_text().map_or(Ok(()), Err)?,
-            }
-        };
-        self.is_dirty.store(false, Ordering::Relaxed);
-        self.is_killed.store(false, Ordering::Relaxed);
-        self.state.store(RUNNING, Ordering::SeqCst);
-        Ok(Turn {
-            scripting: self,
-            keyspace,
-            guard: Some(guard),
-        })
-    }
-
-    /// Waits until no script runs. The text of the refusal if one runs for too long.
-    pub(crate) fn wait_for_end(&self) -> Result<(), &'static str> {
-        while self.is_running() {
-            self.busy_text().map_or(Ok(()), Err)?;
-            if self.turn.try_lock_for(PATIENCE).is_some() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// What everybody is told while a script has run for too long.
     pub(crate) fn busy_text(&self) -> Option<&'static str> {
-        match self.state.load(Ordering::Acquire) {
+        match self.state() {
             BUSY_SCRIPT => Some(BUSY_SCRIPT_TEXT),
             BUSY_FUNCTION => Some(BUSY_FUNCTION_TEXT),
             _ => None,
+        }
+    }
+
+    fn state(&self) -> u8 {
+        match self.state.load(Ordering::Acquire) {
+            RUNNING if monotonic_ns() >= self.busy_at_ns.load(Ordering::Relaxed) => {
+                match self.is_function.load(Ordering::Relaxed) {
+                    true => BUSY_FUNCTION,
+                    false => BUSY_SCRIPT,
+                }
+            }
+            state => state,
         }
     }
 
@@ -146,9 +186,25 @@ impl Scripting {
         self.state.store(state, Ordering::SeqCst);
     }
 
+    /// Whether a script runs of which [`running`](Self::running) does not tell: it is young, or its
+    /// lane has not noticed yet that it has run for too long.
+    pub(crate) fn is_unannounced(&self) -> bool {
+        self.is_running() && self.running.lock().is_none()
+    }
+
+    /// Whether a script runs that has not run for too long.
+    pub(crate) fn is_young(&self) -> bool {
+        self.state() == RUNNING
+    }
+
     /// The script writes.
     pub(crate) fn set_dirty(&self) {
         self.is_dirty.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the script that runs has written.
+    pub(crate) fn has_written(&self) -> bool {
+        self.is_dirty.load(Ordering::SeqCst)
     }
 
     /// Whether the script that runs is to end.
@@ -156,11 +212,10 @@ impl Scripting {
         self.is_killed.load(Ordering::SeqCst)
     }
 
-    /// SCRIPT KILL and FUNCTION KILL.
+    /// SCRIPT KILL and FUNCTION KILL. A script that has only begun is not seen: while one of
+    /// another lane runs, the command is parked until it ends or has run for too long.
     pub(crate) fn kill(&self, function: bool) -> Result<(), &'static str> {
-        // One that has only begun is let end, as where nobody can be heard meanwhile.
-        let _ = self.wait_for_end();
-        match self.state.load(Ordering::Acquire) {
+        match self.state() {
             IDLE | RUNNING => Err("NOTBUSY No scripts in execution right now."),
             _ if self.is_dirty.load(Ordering::SeqCst) => Err(UNKILLABLE),
             BUSY_SCRIPT if function => Err(BUSY_SCRIPT_TEXT),
@@ -177,9 +232,34 @@ impl Scripting {
         self.running.lock().clone()
     }
 
-    /// Takes keys that are watched no more; their shards are locked now.
-    pub(crate) fn unwatch_later(&self, watched: Vec<WatchedKey>) {
-        self.unwatched.lock().extend(watched);
+    /// Whether a script runs that has not written: the end of the process kills it. One that has
+    /// written may end by itself.
+    pub(crate) fn kill_to_stop(&self) -> bool {
+        let runs = self.state.load(Ordering::Acquire) != IDLE;
+        if runs && !self.is_dirty.load(Ordering::SeqCst) {
+            self.is_killed.store(true, Ordering::SeqCst);
+        }
+        runs
+    }
+
+    /// Leaves something for when a lane has its right again.
+    pub(crate) fn put_off(&self, lane: usize, later: Later) {
+        let put_off = &self.put_off[lane];
+        put_off.list.lock().push(later);
+        put_off.is_some.store(true, Ordering::Release);
+    }
+
+    /// Whether a lane has put something off.
+    #[inline]
+    pub(crate) fn has_put_off(&self, lane: usize) -> bool {
+        self.put_off[lane].is_some.load(Ordering::Relaxed)
+    }
+
+    /// Takes what a lane has put off; it has its right again.
+    fn take_put_off(&self, lane: usize) -> Vec<Later> {
+        let put_off = &self.put_off[lane];
+        put_off.is_some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *put_off.list.lock())
     }
 
     /// What a script says about itself, if it is known and says something.
@@ -198,18 +278,40 @@ pub(crate) fn has_deprecated(hub: &Hub) -> bool {
     hub.parameters.text("lua-enable-deprecated-api") == "yes"
 }
 
+impl Hub {
+    /// Does what a lane has put off. It has its right again.
+    #[cold]
+    pub(crate) fn do_put_off(&self, lane: usize) {
+        for later in self.scripting.take_put_off(lane) {
+            match later {
+                Later::Unwatch(watched) => {
+                    watched
+                        .into_iter()
+                        .for_each(|key| self.keyspace.unwatch(key));
+                }
+                Later::GiveUp(client) => self.waiting.forget(client, &self.keyspace),
+            }
+        }
+    }
+
+    /// Wakes lanes whose connections wait for the end of a script.
+    pub(crate) fn tell_script_over(&self, lanes: u64) {
+        for lane in bits(lanes) {
+            self.mailboxes()[lane].send(Mail::ScriptOver);
+        }
+    }
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let scripting = self.scripting;
+        let scripting = &self.hub.scripting;
         if scripting.busy_text().is_some() {
             *scripting.running.lock() = None;
         }
         scripting.state.store(IDLE, Ordering::SeqCst);
-        self.guard = None;
-        // Another script may run by now, on another lane: then this waits for its shards.
-        for watched in std::mem::take(&mut *scripting.unwatched.lock()) {
-            self.keyspace.unwatch(watched);
-        }
+        let waiting = scripting.rights.owe(self.lane);
+        scripting.rights.give_back(self.lane);
+        self.hub.tell_script_over(waiting);
     }
 }
 
@@ -217,9 +319,6 @@ const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
 const BUSY_SCRIPT: u8 = 2;
 const BUSY_FUNCTION: u8 = 3;
-
-/// How long to wait for a script's end before looking again.
-const PATIENCE: Duration = Duration::from_millis(2);
 
 const BUSY_SCRIPT_TEXT: &str = "BUSY Redis is busy running a script. You can only call SCRIPT \
                                 KILL or SHUTDOWN NOSAVE.";

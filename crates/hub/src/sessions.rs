@@ -7,6 +7,7 @@ use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Peer};
 use crate::application::port;
 use crate::fanout::Fanout;
 use crate::hub::{Hub, Mail};
+use crate::refusals::refuse;
 use crate::replication::LaneReplicas;
 use crate::session::Session;
 use crate::session::resp::{Pipeline, RespSession};
@@ -74,6 +75,18 @@ impl Sessions {
         id: ConnectionId,
         peer: &Peer,
     ) {
+        if hub.turn_away(context, id, port::RESP, peer) {
+            return;
+        }
+        let most = hub.parameters.clients_max.load(Ordering::Relaxed);
+        if hub.clients.len() as u64 >= most {
+            // It gets no session: it is told so, and ends.
+            let text = refuse(hub, port::RESP);
+            if let Some(out) = context.out(id) {
+                out.buffer().extend_from_slice(&text);
+            }
+            return context.close_after_flush(id, CloseReason::Requested);
+        }
         let local = match context.local_address(id) {
             Some(address) => address.to_string(),
             None => self.resp_address.clone(),
@@ -83,25 +96,6 @@ impl Sessions {
         let client = hub
             .clients
             .connect(lane, id, peer.to_string(), local, unix_ns, user);
-        let most = &hub.parameters.clients_max;
-        if hub.clients.len() as u64 > most.load(Ordering::Relaxed) {
-            let rejected = &hub.rejected_clients;
-            rejected.fetch_add(1, Ordering::Relaxed);
-            if let Some(out) = context.out(id) {
-                out.buffer()
-                    .extend_from_slice(b"-ERR max number of clients reached\r\n");
-            }
-            context.close_after_flush(id, CloseReason::Requested);
-        }
-        let protects = hub.parameters.protects.load(Ordering::Relaxed);
-        if protects && !client.is_local() && hub.access.default_needs_no_password() {
-            let rejected = &hub.rejected_clients;
-            rejected.fetch_add(1, Ordering::Relaxed);
-            if let Some(out) = context.out(id) {
-                out.buffer().extend_from_slice(PROTECTED);
-            }
-            context.close_after_flush(id, CloseReason::Requested);
-        }
         let session = RespSession::new(hub, id, client);
         self.insert(id, Session::Resp(Box::new(session)));
     }
@@ -140,6 +134,10 @@ impl Application for DuringCall<'_> {
         }
     }
 
+    fn refused(&mut self, port: u16) -> Vec<u8> {
+        refuse(self.hub, port)
+    }
+
     fn connected(&mut self, _: &mut Context<Mail>, _: ConnectionId, _: u16) {}
 
     fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
@@ -165,9 +163,3 @@ impl Application for DuringCall<'_> {
         None
     }
 }
-
-const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
-    enabled and no password is set for the default user. In this mode connections are only accepted \
-    from the loopback interface. If you want to connect from external computers, set a password \
-    for the default user (ACL SETUSER, requirepass), or turn protected mode off: CONFIG SET \
-    protected-mode no from the loopback interface, and in the configuration file.\r\n";

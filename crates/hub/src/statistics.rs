@@ -63,7 +63,8 @@ impl Statistics {
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
         };
         Self {
-            lanes: (0..lanes).map(lane).collect(),
+            // One more for what the link to the master executes.
+            lanes: (0..=lanes).map(lane).collect(),
             errors: Mutex::default(),
         }
     }
@@ -72,6 +73,11 @@ impl Statistics {
     #[inline]
     pub(crate) fn of(&self, lane: usize, command: &'static Command) -> &Slot {
         self.lanes[lane].slot(command)
+    }
+
+    /// Counters of a command that the master has sent; for the thread that follows it.
+    pub(crate) fn of_master(&self, command: &'static Command) -> &Slot {
+        self.lanes[self.lanes.len() - 1].slot(command)
     }
 
     /// Counts an error reply by its first word. Too many distinct ones are no errors that anybody

@@ -2,7 +2,7 @@
 //!
 //! While it waits for them nothing is changed any more, and SHUTDOWN ABORT takes it back.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -18,6 +18,10 @@ pub(crate) struct Stopping {
     has_signal: AtomicBool,
     /// What the signal asked for has come to nothing.
     is_signal_over: AtomicBool,
+    /// Until when the end waits for a script, ms since the UNIX epoch; 0: it does not.
+    script_deadline_ms: AtomicI64,
+    /// The same for the first base of the append-only file.
+    base_deadline_ms: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -102,14 +106,24 @@ impl Hub {
         true
     }
 
+    /// How long replicas are still waited for before the end; `None` where no end is under way.
+    pub(crate) fn stop_in_ms(&self, now_ms: i64) -> Option<i64> {
+        let pending = self.stopping.pending.lock();
+        pending.as_ref().map(|pending| pending.deadline_ms - now_ms)
+    }
+
     /// Whether replicas have what they lacked, or were waited for long enough: then the process
-    /// ends. To be called a few times a second.
-    pub(crate) fn follow_stop(&self) {
+    /// ends. To be called a few times a second; what is to be saved is saved only where the lane
+    /// `may_save`.
+    pub(crate) fn follow_stop(&self, may_save: bool) {
         if !self.stopping.is_pending.load(Ordering::Acquire) {
             return;
         }
         let mut pending = self.stopping.pending.lock();
-        let is_over = |one: &mut Pending| unix_ms() >= one.deadline_ms || !self.replicas_lag();
+        let is_over = |one: &mut Pending| {
+            (may_save || one.order.saves == Some(false))
+                && (unix_ms() >= one.deadline_ms || !self.replicas_lag())
+        };
         let Some(over) = pending.take_if(is_over) else {
             return;
         };
@@ -131,6 +145,10 @@ impl Hub {
             }
             return !is_over;
         }
+        if self.waits_for_script() {
+            stopping.has_signal.store(false, Ordering::Release);
+            return true;
+        }
         let words = self.parameters.text(match is_interrupt {
             true => "shutdown-on-sigint",
             false => "shutdown-on-sigterm",
@@ -144,17 +162,78 @@ impl Hub {
             is_forced: has("force"),
             is_immediate: has("now"),
         };
+        if self.waits_for_base(&order) {
+            stopping.has_signal.store(false, Ordering::Release);
+            return true;
+        }
         tracing::info!("User requested shutdown...");
         let goes_on = self.stop(order) != Stop::Failed;
         stopping.has_signal.store(goes_on, Ordering::Release);
         goes_on
     }
 
+    /// A signal comes while a script runs: one that has only read is killed, one that has written
+    /// may end within `shutdown-timeout`. After that the process ends without saving, for what a
+    /// script has done in part must not be kept.
+    fn waits_for_script(&self) -> bool {
+        let deadline_ms = &self.stopping.script_deadline_ms;
+        if !self.scripting.kill_to_stop() {
+            deadline_ms.store(0, Ordering::Release);
+            return false;
+        }
+        let timeout_ms = self.parameters.number("shutdown-timeout") as i64 * 1_000;
+        let (now_ms, first_ms) = (unix_ms(), deadline_ms.load(Ordering::Acquire));
+        if first_ms == 0 {
+            tracing::info!("waiting for a script to end before shutting down");
+            deadline_ms.store(now_ms + timeout_ms, Ordering::Release);
+        } else if now_ms >= first_ms && !self.stop_asked.load(Ordering::Acquire) {
+            match self.scripting.has_written() {
+                true => tracing::warn!(
+                    timeout_ms,
+                    "a script that has written does not end: exiting without saving"
+                ),
+                false => tracing::warn!(
+                    timeout_ms,
+                    "a script that was killed does not end: exiting without saving"
+                ),
+            }
+            self.durability.leave_unsaved();
+            self.stop_asked.store(true, Ordering::Release);
+        }
+        true
+    }
+
+    /// A signal comes while the first base of the append-only file is written, without which the
+    /// file keeps nothing: it may be completed within `shutdown-timeout`.
+    fn waits_for_base(&self, order: &StopOrder) -> bool {
+        let deadline_ms = &self.stopping.base_deadline_ms;
+        let is_due = self.durability.is_first_base_under_way();
+        if order.is_forced || order.is_immediate || !is_due {
+            deadline_ms.store(0, Ordering::Release);
+            return false;
+        }
+        let now_ms = unix_ms();
+        if deadline_ms.load(Ordering::Acquire) == 0 {
+            tracing::info!("waiting for the append-only file's base before shutting down");
+            let timeout_ms = self.parameters.number("shutdown-timeout") as i64 * 1_000;
+            deadline_ms.store(now_ms + timeout_ms, Ordering::Release);
+        }
+        let waits = now_ms < deadline_ms.load(Ordering::Acquire);
+        if !waits {
+            deadline_ms.store(0, Ordering::Release);
+        }
+        waits
+    }
+
     fn finish_stop(&self, order: StopOrder) -> Stop {
+        self.tell_replicas_at_end();
         let is_ready = self
             .durability
             .prepare_shutdown(self, order.saves, order.is_forced);
         if !is_ready && !order.is_forced {
+            tracing::warn!(
+                "Errors trying to shut down the server. Check the logs for more information."
+            );
             return Stop::Failed;
         }
         self.stop_asked.store(true, Ordering::Release);
@@ -186,6 +265,25 @@ impl Hub {
                 reply: format!("-{NOT_STOPPED}\r\n").into_bytes(),
                 failed: true,
             });
+        }
+    }
+
+    /// Says which replicas do not have everything when the server ends, and by how much.
+    fn tell_replicas_at_end(&self) {
+        let (end, statuses) = (log_of(self).changed(), self.replication.statuses(unix_ms()));
+        let lagging = statuses.iter().filter(|one| !one.has(end));
+        for one in lagging.clone() {
+            let (address, port, phase) = (&one.address, one.port, one.phase.name());
+            let (behind, lag_s) = (end.saturating_sub(one.acked), one.lag_s);
+            tracing::info!(
+                "Lagging replica {address}:{port} reported offset {behind} behind master, \
+                 lag={lag_s}, state={phase}."
+            );
+        }
+        let (all, lagging) = (statuses.len(), lagging.count());
+        if all > 0 {
+            let in_sync = all - lagging;
+            tracing::info!("{in_sync} of {all} replicas are in sync when shutting down.");
         }
     }
 

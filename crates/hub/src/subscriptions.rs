@@ -150,6 +150,12 @@ impl Subscriptions {
             .map_or(0, LaneCounts::total)
     }
 
+    /// Whether no lane has a subscriber to anything but shard channels.
+    pub(crate) fn is_empty(&self) -> bool {
+        let tables = self.tables.read();
+        tables.channels.is_empty() && tables.patterns.is_empty() && tables.prefix_counts.is_empty()
+    }
+
     /// Number of distinct patterns.
     pub fn pattern_count(&self) -> usize {
         self.tables.read().patterns.len()

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidewire_keyspace::Locked;
+
 use crate::board::{self, MARKET_PREFIX, Topic};
 use crate::hub::Hub;
 use crate::plant::tags::Tag;
@@ -116,6 +118,20 @@ impl Hub {
     /// Whether clients may not publish under this name because a live source does.
     pub(crate) fn is_mounted(&self, name: &[u8]) -> bool {
         name.starts_with(MARKET_PREFIX) || self.plant.is_some() && name.starts_with(PLANT_PREFIX)
+    }
+
+    /// Why clients may not publish plain messages under this name, if they may not: subscribers
+    /// would take one for the last value. `locked` is what the caller holds, if it holds shards.
+    pub(crate) fn publish_refusal(
+        &self,
+        name: &[u8],
+        locked: Option<&Locked<'_>>,
+    ) -> Option<&'static str> {
+        if self.is_mounted(name) {
+            return Some("READONLY this channel belongs to a live source");
+        }
+        let is_topic = self.keyspace.is_topic(name, locked);
+        is_topic.then_some("READONLY this channel carries the values of a live key: write the key")
     }
 
     /// Somebody subscribes to a name, or to all that begins so: what the plant can tell of it is

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{Keyspace, Trackers};
+use tidewire_keyspace::{Changer, Keyspace, Trackers};
 use tidewire_resp::{Protocol, Writer};
 
 use crate::attention::Attention;
@@ -193,6 +193,10 @@ impl Tracking {
             }
         }
         registry.tell(&hub.keyspace, &hub.attention);
+        drop(registry);
+        if options & BCAST != 0 {
+            hub.watch_topics();
+        }
     }
 
     /// CLIENT TRACKING OFF, or the client leaves.
@@ -223,6 +227,13 @@ impl Tracking {
     /// Clients that track.
     pub(crate) fn clients(&self) -> u64 {
         self.registry.lock().clients
+    }
+
+    /// Whether a client hears of all changes of keys that begin as this one.
+    pub(crate) fn hears_of(&self, key: &[u8]) -> bool {
+        let registry = self.registry.lock();
+        let prefixes = &mut registry.prefixes.keys();
+        prefixes.any(|prefix| key.starts_with(prefix))
     }
 
     /// Prefixes that clients hear of.
@@ -257,7 +268,7 @@ impl Hub {
     }
 
     /// A key that clients have read has changed. The key's shard is locked.
-    pub(crate) fn invalidate(&self, key: &[u8], trackers: &Trackers) {
+    pub(crate) fn invalidate(&self, key: &[u8], trackers: &Trackers, by: Changer) {
         let mut body = None;
         for &id in trackers.clients() {
             let Some(client) = self.clients.find(id) else {
@@ -268,7 +279,8 @@ impl Hub {
             }
             let is_current = GATHERED.with_borrow_mut(|gathered| {
                 let is_current = gathered.is_current(id);
-                if is_current && !client.tracking.has(NOLOOP) {
+                let is_own = by == Changer::Command && client.tracking.has(NOLOOP);
+                if is_current && !is_own {
                     gathered.own.push(Some(key.into()));
                 }
                 is_current
@@ -281,14 +293,16 @@ impl Hub {
     }
 
     /// A key has changed, and there are clients that hear of prefixes.
-    pub(crate) fn note_changed(&self, key: &[u8]) {
+    pub(crate) fn note_changed(&self, key: &[u8], by: Changer) {
         GATHERED.with_borrow_mut(|gathered| {
             if gathered.changed.len() >= CHANGED_MAX {
                 gathered.changed.clear();
                 gathered.all_changed = true;
             }
             if !gathered.all_changed {
-                let by = gathered.current.as_ref().map_or(0, |client| client.id);
+                let current = gathered.current.as_ref();
+                let by = current.filter(|_| by == Changer::Command);
+                let by = by.map_or(0, |client| client.id);
                 gathered.changed.insert(key.into(), by);
             }
         });

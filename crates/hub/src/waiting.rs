@@ -56,12 +56,35 @@ impl WaitingClients {
         removed.then_some(lane)
     }
 
+    /// A client that waits has left. Until [`forget`](Self::forget) it is served no more.
+    pub(crate) fn abandon(&self, client: u64) {
+        if let Some(waiter) = self.waiter(client) {
+            waiter.abandon();
+        }
+    }
+
+    /// A client has left.
+    pub(crate) fn forget(&self, client: u64, keyspace: &Keyspace) {
+        if self.claim(client, keyspace).is_none() {
+            self.remove(client);
+        }
+    }
+
     /// What a client waits with for a key, if it does.
     pub(crate) fn waiter(&self, client: u64) -> Option<Arc<Waiter>> {
         match self.by_client.lock().get(&client)? {
             (_, Block::Keys(waiter)) => Some(waiter.clone()),
             (_, Block::Time) => None,
         }
+    }
+
+    /// The clients that wait for a key.
+    pub(crate) fn waiting_for_keys(&self) -> Vec<u64> {
+        let by_client = self.by_client.lock();
+        let waits = by_client
+            .iter()
+            .filter(|(_, (_, block))| matches!(block, Block::Keys(_)));
+        waits.map(|(client, _)| *client).collect()
     }
 
     /// Whether a client waits.
@@ -138,6 +161,9 @@ pub(crate) struct LaneWaiting {
     deadlines: BTreeSet<(i64, u64)>,
     /// Those whose next command waits for the end of a pause.
     postponed: Vec<(u64, ConnectionId)>,
+    /// Connections whose input waits until the lane may lock shards, and whether they wait also
+    /// once a script has run for too long.
+    parked: Vec<(ConnectionId, bool)>,
 }
 
 impl LaneWaiting {
@@ -187,6 +213,33 @@ impl LaneWaiting {
     pub(crate) fn postpone(&mut self, client: u64, connection: ConnectionId, all: &WaitingClients) {
         self.postponed.push((client, connection));
         all.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection's input waits until the lane may lock shards. One that is not `patient` goes
+    /// on to be told when a script has run for too long.
+    pub(crate) fn park(&mut self, connection: ConnectionId, is_patient: bool) {
+        self.parked.push((connection, is_patient));
+    }
+
+    #[inline]
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Takes connections that were parked, in the order in which they came; some may have ended.
+    pub(crate) fn take_parked(&mut self) -> Vec<ConnectionId> {
+        let parked = std::mem::take(&mut self.parked);
+        parked
+            .into_iter()
+            .map(|(connection, _)| connection)
+            .collect()
+    }
+
+    /// Takes those that are not patient.
+    pub(crate) fn take_impatient(&mut self) -> Vec<ConnectionId> {
+        let parked = &mut self.parked;
+        let taken = parked.extract_if(.., |(_, is_patient)| !*is_patient);
+        taken.map(|(connection, _)| connection).collect()
     }
 
     pub(crate) fn has_postponed(&self) -> bool {

@@ -46,6 +46,9 @@ impl Decimal {
         {
             return Some(Decimal::NOT_FINITE);
         }
+        if let [b'0', b'x' | b'X', rest @ ..] = rest {
+            return Decimal::parse_hexadecimal(negative, rest);
+        }
         let mut digits = Wide::default();
         let (mut scale, mut seen, mut fraction) = (0i32, false, false);
         let mut exponent = 0;
@@ -87,6 +90,37 @@ impl Decimal {
             let (quotient, exact) = digits.divide(&divisor);
             Decimal::rounded(negative, &quotient, -(shift as i32), !exact)
         })
+    }
+
+    /// Reads what follows `0x`: C reads hexadecimal numbers where it reads decimal ones.
+    fn parse_hexadecimal(negative: bool, text: &[u8]) -> Option<Decimal> {
+        let mut digits = Wide::default();
+        let (mut scale, mut seen, mut fraction) = (0i32, false, false);
+        let mut exponent = 0;
+        for (at, &byte) in text.iter().enumerate() {
+            match byte {
+                b'.' if !fraction => fraction = true,
+                b'p' | b'P' if seen => {
+                    exponent = parse_exponent(&text[at + 1..])?;
+                    break;
+                }
+                _ => {
+                    seen = true;
+                    digits.multiply_add(16, char::from(byte).to_digit(16)?);
+                    scale -= 4 * i32::from(fraction);
+                }
+            }
+        }
+        seen.then_some(())?;
+        if digits.is_zero() {
+            return Some(Decimal {
+                negative,
+                ..Decimal::ZERO
+            });
+        }
+        let top = digits.bits() as i32 + scale + exponent;
+        let is_in_range = (BINARY_EXPONENT_MIN..=BINARY_EXPONENT_MAX + 64).contains(&top);
+        is_in_range.then(|| Decimal::rounded(negative, &digits, scale + exponent, false))
     }
 
     /// The sum, rounded to the nearest; `None` if it is not finite.
@@ -386,6 +420,8 @@ const TEXT_BYTES_MAX: usize = 5 * 1024;
 /// Decimal: beyond it a number is neither printed nor different from zero.
 const EXPONENT_MAX: i32 = 4_950;
 const BINARY_EXPONENT_MAX: i32 = 16_384 - 63;
+/// Less is nothing to a `long double`.
+const BINARY_EXPONENT_MIN: i32 = -16_445;
 
 #[cfg(test)]
 mod tests {
@@ -412,13 +448,40 @@ mod tests {
     }
 
     #[test]
+    fn hexadecimal_numbers_are_numbers_as_they_are_to_c() {
+        assert_eq!(sum("0x10", "0"), "16");
+        assert_eq!(sum("0X1P3", "1"), "9");
+        assert_eq!(sum("-0x.8p1", "5"), "4");
+        assert_eq!(sum("0xff.8", "0"), "255.5");
+        assert_eq!(sum("0x1p-2", "0"), "0.25");
+        assert_eq!(sum("+0xFFFFFFFFFFFFFFFF", "0"), "18446744073709551615");
+    }
+
+    #[test]
     fn what_is_no_number_is_refused() {
         for text in [
-            "", " 1", "1 ", "abc", "1e", ".", "-", "1.2.3", "0x10", "1e999999", "nan",
+            "",
+            " 1",
+            "1 ",
+            "abc",
+            "1e",
+            ".",
+            "-",
+            "1.2.3",
+            "1e999999",
+            "nan",
+            "0x",
+            "0x.",
+            "0xg",
+            "0x1p",
+            "0x1.2.3",
+            "0x1p99999",
+            "0x1p-99999",
+            "x10",
         ] {
             assert_eq!(Decimal::parse(text.as_bytes()), None, "{text}");
         }
-        for text in ["1.", ".5", "+3", "1E2", "-0"] {
+        for text in ["1.", ".5", "+3", "1E2", "-0", "0x0p99999"] {
             assert!(Decimal::parse(text.as_bytes()).is_some(), "{text}");
         }
     }

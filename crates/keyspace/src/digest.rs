@@ -54,7 +54,7 @@ impl Digest {
             for (member, score) in scored.iter() {
                 let mut own = Digest::default();
                 own.mix(member.as_bytes());
-                own.mix(tidewire_resp::number::DoubleText::new(score).as_bytes());
+                own.mix(tidewire_resp::number::DoubleText::shortest(score).as_bytes());
                 self.xor(&own.0);
             }
         } else if let Some(stream) = value.stream() {

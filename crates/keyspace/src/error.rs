@@ -71,6 +71,8 @@ errors! {
     HashNotInteger = "ERR hash value is not an integer",
     /// A hash field is not a number.
     HashNotFloat = "ERR hash value is not a float",
+    /// Keys are being loaded: nothing else may write.
+    Loading = "LOADING Redis is loading the dataset in memory",
     /// No key of this name.
     NoSuchKey = "ERR no such key",
     /// COPY and MOVE onto themselves.

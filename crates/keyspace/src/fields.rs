@@ -7,6 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
+use crate::commands::random_below;
+use crate::commands::sampling::Pool;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
 pub(crate) use crate::packed::DEADLINE_MS_MAX;
@@ -147,6 +149,31 @@ impl<'a> Fields<'a> {
             )),
             (_, None) => FieldsIterKind::Table(Box::new(std::iter::empty())),
         })
+    }
+
+    /// Any field with its value; `None` if there is none.
+    pub(crate) fn random(self, mut random: impl FnMut() -> u64) -> Option<(&'a [u8], &'a [u8])> {
+        match self.table() {
+            Some(table) if !self.has_due() => {
+                let entry = table.random(random)?;
+                Some((entry.key(), entry.bytes()))
+            }
+            _ => {
+                let count = self.len();
+                let at = (count > 0).then(|| random_below(random(), count))?;
+                self.iter().nth(at)
+            }
+        }
+    }
+
+    /// What fields are drawn from.
+    pub(crate) fn pool(self) -> Pool<'a, (&'a [u8], &'a [u8])> {
+        match self.table() {
+            Some(table) if !self.has_due() => {
+                Pool::Table(table, |entry| (entry.key(), entry.bytes()))
+            }
+            _ => Pool::Listed(self.iter().collect()),
+        }
     }
 
     /// Fields with values and deadlines, in the same order.

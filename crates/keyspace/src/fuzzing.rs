@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use tidewire_resp::{ArgumentList, Limits, Progress, Protocol, RequestParser, Writer};
 
+use crate::serial::Dialect;
 use crate::value::ValueRef;
 use crate::view::Key;
 use crate::{
@@ -81,13 +82,15 @@ pub fn fuzz_restore(data: &[u8]) {
     let limits = serial::Limits::of(&KEYSPACE);
     let bytes = &b"key"[..];
     let hash = hash::of(bytes);
-    let restore = |body: &[u8]| serial::restore(body, Key { bytes, hash }, limits);
-    let _ = serial::body(data);
-    if let Ok(entry) = restore(data) {
+    let key = Key { bytes, hash };
+    let _ = serial::body(data, false);
+    let made = [Dialect::Redis, Dialect::Valkey]
+        .map(|dialect| serial::restore((data, dialect), key, limits));
+    for entry in made.into_iter().flatten() {
         let value = ValueRef::new(&entry);
         let payload = serial::dump(value);
-        let body = serial::body(&payload).expect("the footer is our own");
-        let again = restore(body).expect("the value is our own");
+        let body = serial::body(&payload, false).expect("the footer is our own");
+        let again = serial::restore(body, key, limits).expect("the value is our own");
         assert_eq!(ValueRef::new(&again).value_type(), value.value_type());
     }
 }
@@ -115,6 +118,13 @@ pub fn fuzz_rdb_file(data: &[u8]) {
 
 /// Whether all of a file could be loaded.
 fn load_file(keyspace: &Keyspace, data: &[u8], chunk: usize) -> bool {
+    keyspace.set_loading(true);
+    let is_whole = load_records(keyspace, data, chunk);
+    keyspace.set_loading(false);
+    is_whole
+}
+
+fn load_records(keyspace: &Keyspace, data: &[u8], chunk: usize) -> bool {
     let mut reader = FileReader::new(true);
     let mut chunks = data.chunks(chunk);
     loop {

@@ -98,10 +98,7 @@ impl Interests {
     }
 
     fn interest(&mut self, key: &[u8]) -> &mut Interest {
-        if !self.keys.contains_key(key) {
-            self.keys.insert(key.into(), Interest::default());
-        }
-        self.keys.get_mut(key).expect("it was just put there")
+        self.keys.entry(key.into()).or_default()
     }
 
     fn forget_idle(&mut self, key: &[u8]) {

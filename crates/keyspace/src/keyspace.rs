@@ -15,7 +15,7 @@ use crate::hash;
 use crate::lock::Lock;
 use crate::locks::{Locked, SHARDS, ShardSet};
 use crate::mount::Mount;
-use crate::observer::{Event, Observer};
+use crate::observer::Observer;
 use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
 use crate::reclaim::Reclaimer;
@@ -24,8 +24,7 @@ use crate::shard::{DATABASES, Shard};
 use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
 use crate::tracked::TrackingTotals;
-use crate::value::{ValueRef, string_value};
-use crate::view::{Expiry, View};
+use crate::view::View;
 
 mod eviction;
 pub use eviction::{Evicted, EvictionOrder, EvictionRules, Evictor};
@@ -39,11 +38,23 @@ pub use prefetch::{ElementOf, KeyHash, WantedKey};
 mod direct;
 pub(crate) use direct::{Direct, DirectRead, DirectWrite};
 
+mod census;
+pub use census::Census;
+
 mod expiry;
 pub use expiry::ExpiredKeys;
 
+mod live;
+pub use live::LIVE_CHANNEL;
+mod topics;
+pub use topics::is_reserved;
+
 mod loading;
+pub(crate) use loading::LOADING;
 pub use loading::{LoadError, LoadOptions, Loaded};
+
+mod own_deadlines;
+use own_deadlines::OwnDeadlines;
 
 /// How a keyspace is set up.
 #[derive(Clone, Debug)]
@@ -111,23 +122,30 @@ pub struct Keyspace {
     earliest_ms: Padded<AtomicI64>,
     /// Whether what is due is removed before somebody asks for it.
     expires_actively: AtomicBool,
+    trusts_payloads: AtomicBool,
     /// Until then nothing expires: ms since the UNIX epoch.
     expiry_paused_until_ms: AtomicI64,
+    pub(crate) own_deadlines: OwnDeadlines,
     expired_fields: AtomicU64,
     evicted_keys: AtomicU64,
     pub(crate) reclaimer: Reclaimer,
     mounts: Vec<Arc<dyn Mount>>,
-    live_prefixes: Vec<Vec<u8>>,
+    /// Keys that were left out because a mount has their names.
+    mounted_left_out: AtomicU64,
+    /// A key has been made a topic whose name alone does not make it one.
+    pub(crate) has_named_topics: AtomicBool,
+    pub(crate) live_prefixes: Vec<Vec<u8>>,
     /// What keys of database 0 with this first byte may be: `MOUNTED`, `LIVE`, or neither.
     first_bytes: [u8; 256],
+    /// Loads under way.
+    loads: AtomicUsize,
+    /// Bits of [`EventClasses`], and [`LOADING`].
     notifications: AtomicU32,
     propagation: Propagation,
     pub(crate) is_in_snapshot: AtomicBool,
     /// What [`Keyspace::set_tracking`] asks for.
     pub(crate) tracking: AtomicU32,
     pub(crate) tracking_totals: TrackingTotals,
-    /// Keys are being loaded: nothing expires.
-    is_loading: AtomicBool,
     /// Times that all databases were emptied.
     pub(crate) flushes: AtomicU64,
     /// See [`Access`].
@@ -148,6 +166,7 @@ pub struct Keyspace {
     stream_node_bytes_max: AtomicUsize,
     stream_node_entries_max: AtomicUsize,
     pub(crate) string_bytes_max: usize,
+    last_census: census::Last,
 }
 
 /// What is freed in the background if it is large: the settings `lazyfree-lazy-*`.
@@ -204,19 +223,23 @@ impl Keyspace {
             next_ms: (0..SHARDS).map(|_| AtomicI64::new(i64::MAX)).collect(),
             earliest_ms: Padded(AtomicI64::new(i64::MAX)),
             expires_actively: AtomicBool::new(true),
+            trusts_payloads: AtomicBool::new(false),
             expiry_paused_until_ms: AtomicI64::new(0),
+            own_deadlines: OwnDeadlines::default(),
             expired_fields: AtomicU64::new(0),
             evicted_keys: AtomicU64::new(0),
             reclaimer: Reclaimer::new(),
             mounts: Vec::new(),
+            mounted_left_out: AtomicU64::new(0),
+            has_named_topics: AtomicBool::new(false),
             live_prefixes: options.live_prefixes,
             first_bytes: [0; 256],
+            loads: AtomicUsize::new(0),
             notifications: AtomicU32::new(0),
             propagation: Propagation::default(),
             is_in_snapshot: AtomicBool::new(false),
             tracking: AtomicU32::new(0),
             tracking_totals: TrackingTotals::default(),
-            is_loading: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
             access: AtomicU64::new(Access::new(false, 10, 1).0),
             shares_integers: AtomicBool::new(true),
@@ -235,6 +258,7 @@ impl Keyspace {
             stream_node_bytes_max: AtomicUsize::new(options.stream_node_bytes_max),
             stream_node_entries_max: AtomicUsize::new(options.stream_node_entries_max),
             string_bytes_max: options.string_bytes_max.min(STRING_BYTES_MAX),
+            last_census: census::Last::default(),
         };
         keyspace.set_hash_limits(
             options.hash_listpack_entries_max,
@@ -428,113 +452,12 @@ impl Keyspace {
         )
     }
 
-    /// Stores a payload that came by another protocol: SET of a key that is live from then on, if
-    /// `database` is 0. A value of another type is replaced, a deadline removed.
-    pub fn publish_value(
-        &self,
-        database: usize,
-        key: &[u8],
-        payload: &[u8],
-        now_ms: i64,
-        observer: &mut dyn Observer,
-    ) -> Result<(), CommandError> {
-        if database >= DATABASES {
-            return Err(CommandError::DatabaseOutOfRange);
-        }
-        if payload.len() > self.string_bytes_max || key.len() > self.string_bytes_max {
-            return Err(CommandError::StringTooLong);
-        }
-        let hash = hash::of(key);
-        let mut locked = Locked::one(self, shard_of(hash));
-        let mut view = View::new(self, &mut locked, database, now_ms, observer);
-        view.check_writable(key)?;
-        let key = view.key(key);
-        let place = view.set(key, string_value(payload), Expiry::Clear);
-        view.make_live(key, place);
-        view.changed(key, place, Event::Set);
-        view.propagate([&b"SET"[..], key.bytes, payload]);
-        self.release(locked, now_ms, observer);
-        Ok(())
-    }
-
-    /// Shows the value of a live topic of database 0, a mounted one included; false if there is
-    /// none. `show` runs under the shard's lock.
-    pub fn live_value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {
-        let mut locked = Locked::one(self, shard_of(hash::of(key)));
-        let mut observer = crate::observer::NullObserver;
-        let mut view = View::new(self, &mut locked, 0, now_ms, &mut observer);
-        let key = view.key(key);
-        match view.peek(key) {
-            Some((value, true)) => {
-                show(value);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Shows the value of a key of database 0, whatever it is; false if there is none. It is no
-    /// access, and changes nothing. `show` runs under the shard's lock.
-    pub fn value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {
-        let mut locked = Locked::one(self, shard_of(hash::of(key)));
-        let mut observer = crate::observer::NullObserver;
-        let mut view = View::new(self, &mut locked, 0, now_ms, &mut observer);
-        let key = view.key(key);
-        let value = view.peek(key);
-        if let Some((value, _)) = value {
-            show(value);
-        }
-        value.is_some()
-    }
-
-    /// Shows the value of every live topic of database 0 whose name `wanted` accepts, mounted
-    /// ones last. `show` runs under one shard's lock at a time.
-    pub fn for_each_live(
-        &self,
-        now_ms: i64,
-        wanted: &mut dyn FnMut(&[u8]) -> bool,
-        show: &mut dyn FnMut(&[u8], ValueRef<'_>),
-    ) {
-        for shard in &self.shards {
-            let shard = shard.lock();
-            for name in shard.live.iter().filter(|name| wanted(name)) {
-                let table = &shard.databases[0].table;
-                if let Some(place) = table.find(hash::of(name), name) {
-                    let entry = table.entry(place);
-                    if entry.deadline_ms().is_none_or(|deadline| deadline > now_ms) {
-                        show(name, ValueRef::at(entry, now_ms));
-                    }
-                }
-            }
-        }
-        let (mut name, mut scratch) = (Vec::new(), Vec::new());
-        for mount in &self.mounts {
-            for position in 0..mount.len() {
-                name.clear();
-                if mount.name(position, &mut name) && wanted(&name) {
-                    let read = |fields: &mut dyn FnMut(&[u8], &[u8])| mount.read(&name, fields);
-                    if let Some(entry) = crate::value::materialise(&name, &mut scratch, read) {
-                        show(&name, ValueRef::new(&entry));
-                    }
-                }
-            }
-        }
-    }
-
     /// What has been counted since the last [`reset_totals`](Self::reset_totals); walks the
     /// shards.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for shard in &self.shards {
-            let shard = shard.lock();
-            totals.hits += shard.hits;
-            totals.misses += shard.misses;
-            totals.expired_keys += shard.expired_keys;
-            totals.changes += shard.changes;
-            for interests in shard.interests.iter().flatten() {
-                totals.awaited_keys += interests.awaited(|_| true);
-                totals.awaited_keys_or_loss += interests.awaited(|waiter| waiter.wakes_on_loss);
-            }
+            totals.add(&shard.lock());
         }
         totals
     }
@@ -569,17 +492,6 @@ impl Keyspace {
             .iter()
             .find(|mount| key.starts_with(mount.prefix()))
             .map(|mount| &**mount)
-    }
-
-    /// Whether a new key of database 0 is a live topic by its name.
-    #[inline]
-    pub(crate) fn has_live_name(&self, key: &[u8]) -> bool {
-        key.first()
-            .is_some_and(|&first| self.first_bytes[usize::from(first)] & LIVE != 0)
-            && self
-                .live_prefixes
-                .iter()
-                .any(|prefix| key.starts_with(prefix))
     }
 
     /// Fields and value bytes up to which a hash stays packed.
@@ -671,11 +583,15 @@ impl Keyspace {
             tells: Tells::Request,
         };
         call.view.counts_reads = !command.writes_keys;
-        if command.writes_keys
-            && !self.mounts.is_empty()
-            && let Err(error) = check_writable(&call.view, command, arguments, hint)
-        {
-            return fail(call.reply, error);
+        if command.writes_keys {
+            if call.view.is_closed() {
+                return self.refuse(&mut call, CommandError::Loading);
+            }
+            if !self.mounts.is_empty()
+                && let Err(error) = check_writable(&call.view, command, arguments, hint)
+            {
+                return self.refuse(&mut call, error);
+            }
         }
         let ended = handler(&mut call);
         if call.view.tells_reads() {
@@ -689,7 +605,20 @@ impl Keyspace {
                 }
                 Outcome::Done
             }
-            Err(error) => fail(call.reply, error),
+            Err(error) => self.refuse(&mut call, error),
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, shard: &Shard) {
+        self.hits += shard.hits;
+        self.misses += shard.misses;
+        self.expired_keys += shard.expired_keys;
+        self.changes += shard.changes;
+        for interests in shard.interests.iter().flatten() {
+            self.awaited_keys += interests.awaited(|_| true);
+            self.awaited_keys_or_loss += interests.awaited(|waiter| waiter.wakes_on_loss);
         }
     }
 }

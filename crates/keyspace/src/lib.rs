@@ -40,16 +40,19 @@ pub use commands::{
 };
 
 mod keyspace;
-pub use keyspace::{ElementOf, Evicted, EvictionOrder, EvictionRules, Evictor, WantedKey};
+pub use keyspace::LIVE_CHANNEL;
 pub use keyspace::{
-    ExpiredKeys, KeyHash, Keyspace, LazyFreeing, LoadError, LoadOptions, Loaded, Options, Outcome,
-    Totals,
+    Census, ExpiredKeys, KeyHash, Keyspace, LazyFreeing, LoadError, LoadOptions, Loaded, Options,
+    Outcome, Totals, is_reserved,
 };
+pub use keyspace::{ElementOf, Evicted, EvictionOrder, EvictionRules, Evictor, WantedKey};
 
 #[allow(unsafe_code, reason = "it is told to a well-kept mutex as its lock")]
 mod lock;
 #[cfg(not(loom))]
 pub use lock::lock_waits;
+
+pub mod order;
 
 mod locks;
 pub use locks::{Locked, SHARDS, ShardSet, Suspended};
@@ -61,16 +64,16 @@ mod mount;
 pub use mount::{Bare, Mount};
 
 mod propagation;
-pub use propagation::{Audience, Log, Propagation, TooOld, Unit};
+pub use propagation::{Audience, Log, OFFSET_MAX, Propagation, TooOld, Unit, changes_told_here};
 
 mod observer;
-pub use observer::{Event, EventClasses, NullObserver, Observer};
+pub use observer::{Changer, Event, EventClasses, LiveNames, NullObserver, Observer};
 
 mod fields;
 pub use fields::{Fields, FieldsIter};
 
 mod value;
-pub use value::{Items, ItemsIter, Scores, ScoresIter, Text, ValueRef, ValueType};
+pub use value::{Items, ItemsIter, Scores, ScoresIter, StreamEntry, Text, ValueRef, ValueType};
 
 mod shard;
 pub use shard::DATABASES;
@@ -98,7 +101,10 @@ mod packed;
 mod quicklist;
 mod reclaim;
 mod serial;
-pub use serial::{FileError, FileReader, FileRecord, KeyRecord, dump_libraries, read_libraries};
+pub use serial::{
+    CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord, dump_libraries,
+    read_libraries,
+};
 
 mod set;
 mod snapshot;

@@ -8,6 +8,8 @@
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(not(loom))]
+use crate::order;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
@@ -39,20 +41,36 @@ unsafe impl RawMutex for RawLock {
 
     #[inline]
     fn lock(&self) {
+        order::before_wait(self.address());
         if !take(&self.0) {
             wait(&self.0);
         }
+        order::took(self.address());
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        take(&self.0)
+        let taken = take(&self.0);
+        if taken {
+            order::took(self.address());
+        }
+        taken
     }
 
     // SAFETY: who calls it holds the lock, as the trait demands; the store itself is safe.
     #[inline]
     unsafe fn unlock(&self) {
+        order::let_go(self.address());
         let_go(&self.0);
+    }
+}
+
+#[cfg(not(loom))]
+impl RawLock {
+    /// Shards stand in one slice: the order of their locks' addresses is the order of the shards.
+    #[inline(always)]
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 
@@ -93,7 +111,7 @@ fn wait(is_held: &AtomicBool) {
 }
 
 /// At first a command holds it; later its holder may have lost its processor; at last it is a
-/// script that runs long.
+/// script that runs long, for which lanes do not wait here, but threads beside them do.
 #[cfg(not(loom))]
 fn pause(attempt: u64) {
     match attempt {

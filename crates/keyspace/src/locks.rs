@@ -1,6 +1,6 @@
 //! Which shards a command holds.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -118,6 +118,8 @@ pub struct Locked<'k> {
 struct Left {
     /// Keys that were changed and that somebody waits for.
     ready: VecDeque<Ready>,
+    /// The hashes of these keys: most are new, and the queue can be long.
+    ready_hashes: HashSet<u64>,
     /// What takes a while to free.
     garbage: Vec<Garbage>,
 }
@@ -128,9 +130,7 @@ pub struct Suspended(VecDeque<Ready>);
 
 impl Suspended {
     pub(crate) fn resume(self, locked: &mut Locked<'_>) {
-        if !self.0.is_empty() {
-            locked.left().ready.extend(self.0);
-        }
+        self.0.into_iter().for_each(|ready| locked.add_ready(ready));
     }
 }
 
@@ -285,7 +285,7 @@ impl<'k> Locked<'k> {
     /// Notes a key that somebody waits for; once, however often it is changed.
     pub(crate) fn add_ready(&mut self, ready: Ready) {
         let left = self.left();
-        if !left.ready.contains(&ready) {
+        if left.ready_hashes.insert(ready.hash) || !left.ready.contains(&ready) {
             left.ready.push_back(ready);
         }
     }
@@ -298,7 +298,10 @@ impl<'k> Locked<'k> {
     }
 
     pub(crate) fn next_ready(&mut self) -> Option<Ready> {
-        self.left.as_mut()?.ready.pop_front()
+        let left = self.left.as_mut()?;
+        let ready = left.ready.pop_front()?;
+        left.ready_hashes.remove(&ready.hash);
+        Some(ready)
     }
 
     pub(crate) fn waiters(

@@ -31,6 +31,11 @@ pub trait Mount: Send + Sync + fmt::Debug {
         false
     }
 
+    /// A number that is another one after each change of a topic: what WATCH compares.
+    fn version(&self, key: &[u8]) -> u64 {
+        u64::from(self.contains(key))
+    }
+
     /// How many topics there are.
     fn len(&self) -> usize;
 

@@ -1,18 +1,36 @@
 //! Who hears of changes to keys.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+
+use foldhash::quality::RandomState;
 
 use crate::commands::waiting::Waiter;
 use crate::keyspace::Outcome;
 use crate::tracked::Trackers;
 use crate::value::ValueRef;
 
+/// Names of live topics.
+pub type LiveNames = HashSet<Box<[u8]>, RandomState>;
+
+/// Who has changed a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changer {
+    /// The command under way.
+    Command,
+    /// The server by itself: the key's time came, it made room, or it cannot keep track. A client
+    /// whose command only came across that does not know it.
+    Server,
+}
+
 /// Hears of every change to a live topic, in the order of the writes.
 ///
 /// It is called while the key's shard is locked: it takes note and returns, and never calls back.
 pub trait Observer {
-    /// `key` of `database` changed; `value` is what it holds now, `None` if it is gone.
+    /// `key` of `database` has another value; `value` is what it holds now, `None` if it is gone.
+    /// Changes of deadlines alone are not told, nor is a collection that has lost its last element:
+    /// its removal follows.
     fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>);
 
     /// Something of a class that [`Keyspace::set_notifications`] asks for happened to a key.
@@ -25,13 +43,20 @@ pub trait Observer {
     /// Any change of a key, if [`Keyspace::set_tracking`] asks for it.
     ///
     /// [`Keyspace::set_tracking`]: crate::Keyspace::set_tracking
-    fn modified(&mut self, key: &[u8]) {
-        let _ = key;
+    fn modified(&mut self, key: &[u8], by: Changer) {
+        let _ = (key, by);
     }
 
     /// Clients that had read a key must not use what they read any more.
-    fn invalidated(&mut self, key: &[u8], trackers: &Trackers) {
-        let _ = (key, trackers);
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers, by: Changer) {
+        let _ = (key, trackers, by);
+    }
+
+    /// Many live topics of database 0 changed at once, as FLUSHALL, SWAPDB and a new set of keys
+    /// change them. Each of these names has another value now, or none. `changed` is not called
+    /// for them.
+    fn renewed(&mut self, names: LiveNames) {
+        let _ = names;
     }
 
     /// All keys of a database are gone: nobody may use what he has read.
@@ -222,6 +247,8 @@ events! {
     Stream StreamTrim = "xtrim",
     /// XDEL, XDELEX, XACKDEL.
     Stream StreamDelete = "xdel",
+    /// The same of entries before the newest one, which stays.
+    Stream StreamDeleteOlder = "xdel",
     /// XSETID.
     Stream StreamSetId = "xsetid",
     /// XGROUP CREATE.
@@ -260,12 +287,37 @@ events! {
     New New = "new",
     /// A key was read that is not there.
     Miss Miss = "keymiss",
-    /// FLUSHDB, FLUSHALL; Redis has no event for it.
-    None Flush = "flushdb",
     /// PFCOUNT kept its estimate in the value; Redis has no event for it.
     None HyperLogLogCount = "pfcount",
-    /// SWAPDB; Redis has no event for it.
-    None Swap = "swapdb",
+}
+
+impl Event {
+    /// Who makes such a change.
+    pub(crate) fn changer(self) -> Changer {
+        match self {
+            Event::Expired | Event::HashExpired | Event::Evicted => Changer::Server,
+            _ => Changer::Command,
+        }
+    }
+
+    /// Whether what a live topic shows is the same as before: only a deadline has changed, or what
+    /// is known of readers. Of a stream only its newest entry is shown.
+    pub fn keeps_value(self) -> bool {
+        matches!(
+            self,
+            Event::Expire
+                | Event::Persist
+                | Event::HashExpire
+                | Event::HashPersist
+                | Event::StreamSetId
+                | Event::StreamDeleteOlder
+                | Event::GroupCreate
+                | Event::GroupSetId
+                | Event::GroupDestroy
+                | Event::GroupCreateConsumer
+                | Event::GroupDeleteConsumer
+        )
+    }
 }
 
 impl fmt::Display for Event {

@@ -11,10 +11,11 @@
 mod log;
 mod unit;
 
-pub use log::{Log, TooOld};
+pub use log::{Log, OFFSET_MAX, TooOld};
 pub(crate) use unit::Pending;
 pub use unit::Unit;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Who is told of changes, and of what.
@@ -62,8 +63,15 @@ impl Propagation {
     /// Opens a log. Commands that have begun may still not be in it: whoever needs the state that
     /// its beginning stands for locks every shard first.
     pub fn open(&self, audience: Audience) {
-        self.log(audience).open();
+        self.log(audience).open(false);
         self.wanted.0.fetch_or(bit(audience), Ordering::SeqCst);
+    }
+
+    /// Opens a log for the stream of another server, which [`Log::relay`] appends: what changes
+    /// here is not told there.
+    pub fn relay(&self, audience: Audience) {
+        self.wanted.0.fetch_and(!bit(audience), Ordering::SeqCst);
+        self.log(audience).open(true);
     }
 
     /// Closes a log, and drops what is in it. Its offset stays.
@@ -80,7 +88,7 @@ impl Propagation {
     }
 
     /// The command for a key that expires.
-    pub(crate) fn expiry_command(&self) -> &'static [u8] {
+    pub fn expiry_command(&self) -> &'static [u8] {
         removal(self.unlinks_expired.load(Ordering::Relaxed))
     }
 
@@ -94,6 +102,9 @@ impl Propagation {
         if unit.is_empty() {
             return;
         }
+        if unit.has_change_for_file() {
+            CHANGES.set(CHANGES.get() + 1);
+        }
         let wanted = self.wanted.0.load(Ordering::Relaxed);
         for audience in [Audience::File, Audience::Replicas] {
             if wanted & bit(audience) != 0 {
@@ -101,6 +112,19 @@ impl Propagation {
             }
         }
     }
+}
+
+thread_local! {
+    /// Changes that this thread has told, keys that expired left out.
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many changes for the append-only file this thread has told so far: what is equal before and
+/// behind a command shows that the command has changed nothing. Keys that it found expired do not
+/// count.
+#[inline]
+pub fn changes_told_here() -> u64 {
+    CHANGES.get()
 }
 
 fn removal(unlinks: bool) -> &'static [u8] {

@@ -1,10 +1,9 @@
 //! Sets: integers in order, a few members in one run of bytes, or a table.
 
-use std::collections::HashSet;
-
 use tidewire_resp::number::parse_integer;
 
-use crate::commands::{choose, random_below};
+use crate::commands::random_below;
+use crate::commands::sampling::Pool;
 use crate::elements::{self, Packed};
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
@@ -84,33 +83,11 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Shows `wanted` different members, or `-wanted` that may be the same, as many as there are
-    /// to be shown.
-    pub(crate) fn sample(
-        self,
-        wanted: i64,
-        mut random: impl FnMut() -> u64,
-        mut show: impl FnMut(&[u8]),
-    ) {
-        if let Members::Table(table) = self {
-            let few = usize::try_from(wanted).is_ok_and(|wanted| wanted < table.len() / 3);
-            let mut seen = HashSet::new();
-            if wanted < 0 || few {
-                let mut left = wanted.unsigned_abs();
-                while left > 0
-                    && let Some(entry) = table.random(&mut random)
-                {
-                    if wanted < 0 || seen.insert(entry.key().as_ptr()) {
-                        show(entry.key());
-                        left -= 1;
-                    }
-                }
-                return;
-            }
-        }
-        let members: Vec<_> = self.iter().collect();
-        for at in choose(members.len(), wanted, |count| random_below(random(), count)) {
-            show(members[at].as_bytes());
+    /// What members are drawn from.
+    pub(crate) fn pool(self) -> Pool<'a, Text<'a>> {
+        match self {
+            Members::Table(table) => Pool::Table(table, |entry| Text::bytes(entry.key())),
+            _ => Pool::Listed(self.iter().collect()),
         }
     }
 }
@@ -384,15 +361,17 @@ mod tests {
                 [(5, 5, 5), (40, 40, 40), (1000, model.len(), model.len())]
             {
                 let mut sample = Vec::new();
-                members.sample(wanted, &mut random, |member| sample.push(text(member)));
+                let show = |member: &Text<'_>| sample.push(text(member.as_bytes()));
+                members.pool().distinct(wanted, &mut random, show);
                 assert_eq!(sample.len(), shown);
                 assert_eq!(sample.iter().collect::<BTreeSet<_>>().len(), different);
             }
-            let mut repeated = 0;
-            members.sample(-500, &mut random, |member| {
-                repeated += usize::from(model.contains(&text(member)))
-            });
-            assert_eq!(repeated, 500);
+            let pool = members.pool();
+            for _ in 0..500 {
+                pool.one(&mut random, |member| {
+                    assert!(model.contains(&text(member.as_bytes())))
+                });
+            }
         }
     }
 }

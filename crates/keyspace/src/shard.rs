@@ -1,12 +1,9 @@
 //! One shard: a part of the keys of each database, its timers and its live names.
 
-use std::collections::HashSet;
-
-use foldhash::quality::RandomState;
-
 use crate::entry::{Entry, NewValue};
 use crate::fields;
 use crate::interest::Interests;
+use crate::observer::LiveNames;
 use crate::snapshot::Mark;
 use crate::table::{Place, Table};
 use crate::tracked::TrackedKeys;
@@ -31,7 +28,7 @@ pub(crate) struct Shard {
     pub(crate) misses: u64,
     pub(crate) databases: [Dictionary; DATABASES],
     /// Names of live topics in database 0, so that snapshots need not walk all keys.
-    pub(crate) live: HashSet<Box<[u8]>, RandomState>,
+    pub(crate) live: LiveNames,
     /// Keys of each database that somebody waits for or watches.
     pub(crate) interests: [Option<Box<Interests>>; DATABASES],
     /// Keys of any database that clients have in caches of their own.
@@ -46,7 +43,7 @@ impl Shard {
     pub(crate) fn new() -> Self {
         Shard {
             databases: [const { Dictionary::new() }; DATABASES],
-            live: HashSet::default(),
+            live: LiveNames::default(),
             is_observed: false,
             interests: [const { None }; DATABASES],
             mark: None,

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::locks::{SHARDS, ShardSet};
-use crate::serial::{FileWriter, UsageNotes};
+use crate::serial::{CannotHold, FileVersion, FileWriter, UsageNotes};
 use crate::shard::{DATABASES, Dictionary};
 use crate::table::{ORDER_END, Table};
 use crate::value::ValueRef;
@@ -32,6 +32,8 @@ use crate::view::Key;
 /// How a snapshot is written.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotOptions {
+    /// The version of the file.
+    pub version: FileVersion,
     /// Texts are compressed where that makes them shorter.
     pub compresses: bool,
     /// The end has a checksum.
@@ -73,6 +75,7 @@ pub struct Snapshot<'k> {
     written: u64,
     total: u64,
     has_ended: bool,
+    misfit: Option<CannotHold>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +124,7 @@ impl Keyspace {
         if self.is_in_snapshot.swap(true, Ordering::AcqRel) {
             return None;
         }
+        let version = options.version;
         let usage = UsageNotes {
             usage: options.usage,
             access: self.access(),
@@ -128,7 +132,9 @@ impl Keyspace {
         };
         let shared = Arc::new(Shared {
             old: Mutex::new(OldValues {
-                writer: FileWriter::new(options.compresses, false).telling(usage),
+                writer: FileWriter::new(options.compresses, false)
+                    .telling(usage)
+                    .with_live_prefixes(&self.live_prefixes),
                 bytes: Vec::new(),
                 count: 0,
             }),
@@ -137,7 +143,9 @@ impl Keyspace {
         let marks: Vec<_> = marks.collect();
         let mut snapshot = Snapshot {
             keyspace: self,
-            writer: FileWriter::new(options.compresses, options.checks).telling(usage),
+            writer: FileWriter::new(options.compresses, options.checks)
+                .telling(usage)
+                .with_live_prefixes(&self.live_prefixes),
             shared,
             header: Some(options),
             sizes: [None; DATABASES],
@@ -145,7 +153,9 @@ impl Keyspace {
             written: 0,
             total: 0,
             has_ended: false,
+            misfit: None,
         };
+        let mut timed_hashes = 0;
         let mut locked = self.lock(ShardSet::all());
         for (number, mark) in marks.into_iter().enumerate() {
             let shard = locked.shard(number);
@@ -155,9 +165,17 @@ impl Keyspace {
                     sizes.keys += dictionary.table.len();
                     sizes.expiring += dictionary.expiring();
                     snapshot.total += dictionary.table.len() as u64;
+                    timed_hashes += dictionary.timed_hashes();
                 }
             }
             shard.mark = Some(mark);
+        }
+        match version.settled(timed_hashes) {
+            Ok(version) => {
+                snapshot.writer.set_version(version);
+                snapshot.shared.old.lock().writer.set_version(version);
+            }
+            Err(misfit) => snapshot.misfit = Some(misfit),
         }
         let result = at_that_moment();
         drop(locked);
@@ -198,6 +216,19 @@ impl Snapshot<'_> {
             self.keyspace.is_in_snapshot.store(false, Ordering::Release);
         }
         !self.has_ended
+    }
+
+    /// Why the version that was asked for cannot hold what is there, if so: then it must not be
+    /// written.
+    pub fn misfit(&self) -> Option<CannotHold> {
+        self.misfit
+    }
+
+    /// Adds a field that tells something of the file, before the first [`step`](Self::step).
+    pub fn tell(&mut self, name: &str, value: String) {
+        if let Some(header) = &mut self.header {
+            header.aux.push((name.to_owned(), value));
+        }
     }
 
     /// Keys that have been written.
@@ -421,6 +452,9 @@ fn write_entry(writer: &FileWriter, out: &mut Vec<u8>, entry: &Entry) -> bool {
     let value = ValueRef::at(entry, i64::MIN);
     if value.fields().is_some_and(|fields| fields.is_empty()) {
         return false;
+    }
+    if entry.is_live() {
+        writer.live_mark(out, entry.key());
     }
     writer.attributes(out, entry.deadline_ms(), entry.access());
     writer.key(out, entry.key(), value);

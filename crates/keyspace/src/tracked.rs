@@ -12,7 +12,7 @@ use tidewire_resp::Arguments;
 use crate::commands::Command;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::locks::SHARDS;
-use crate::observer::Observer;
+use crate::observer::{Changer, Observer};
 use crate::shard::Shard;
 use crate::view::View;
 
@@ -147,7 +147,7 @@ impl Keyspace {
                     .as_mut()
                     .and_then(|tracked| tracked.take_any(&self.tracking_totals));
                 if let Some((name, trackers)) = taken {
-                    observer.invalidated(&name, &trackers);
+                    observer.invalidated(&name, &trackers, Changer::Server);
                     shard.tidy_tracked();
                 }
             }
@@ -219,7 +219,8 @@ impl View<'_, '_> {
             if self.keyspace.mount_of(self.database, key.bytes).is_some() {
                 // It changes all the time: who has read it must not keep it.
                 let trackers = Trackers::one(reader);
-                self.observer.invalidated(key.bytes, &trackers);
+                self.observer
+                    .invalidated(key.bytes, &trackers, Changer::Server);
             } else if self.locked.holds(shard_of(key.hash)) {
                 let shard = self.locked.shard(shard_of(key.hash));
                 let totals = &self.keyspace.tracking_totals;

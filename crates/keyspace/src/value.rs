@@ -5,14 +5,14 @@ use std::fmt;
 use tidewire_resp::Writer;
 
 use crate::entry::{Entry, Kind, NewValue};
-use crate::fields::{Fields, TimedTable};
+use crate::fields::{self, Fields, TimedTable};
 use crate::hash;
-use crate::list::List;
+use crate::list::{self, List};
 use crate::packed;
 use crate::quicklist::Quicklist;
-use crate::set::Members;
-use crate::sorted_set::{Scored, ScoredIter, SortedSet};
-use crate::stream::Stream;
+use crate::set::{self, Members};
+use crate::sorted_set::{self, Scored, ScoredIter, SortedSet};
+use crate::stream::{self, Stream};
 use crate::table::Table;
 
 /// A value too big for its entry.
@@ -245,6 +245,29 @@ impl<'a> ValueRef<'a> {
             .map(Items)
     }
 
+    /// Whether a collection has lost its last element and is about to be removed. A stream stays
+    /// without entries.
+    pub(crate) fn is_emptied(self) -> bool {
+        match self.value_type() {
+            ValueType::String | ValueType::Stream => false,
+            ValueType::Hash => fields::len(self.entry) == 0,
+            ValueType::Set => set::len(self.entry) == 0,
+            ValueType::List => list::len(self.entry) == 0,
+            ValueType::SortedSet => sorted_set::len(self.entry) == 0,
+        }
+    }
+
+    /// The newest entry of a stream; `None` of other types, and of a stream without entries.
+    pub fn newest_entry(self) -> Option<StreamEntry<'a>> {
+        let log = &self.stream()?.log;
+        log.get(log.newest_id()?).map(StreamEntry)
+    }
+
+    pub(crate) fn has_newest_entry(self) -> bool {
+        let newest_id = self.stream().and_then(|stream| stream.log.newest_id());
+        newest_id.is_some()
+    }
+
     pub(crate) fn list(self) -> Option<List<'a>> {
         List::of(self.entry)
     }
@@ -267,15 +290,40 @@ impl<'a> ValueRef<'a> {
     }
 }
 
+/// An entry of a stream.
+#[derive(Clone, Copy)]
+pub struct StreamEntry<'a>(stream::Entry<'a>);
+
+impl<'a> StreamEntry<'a> {
+    /// Its id, as XRANGE replies it.
+    pub fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Names and values in the order in which they were added; a name may occur again.
+    pub fn fields(&self) -> impl Iterator<Item = (Text<'a>, Text<'a>)> {
+        let text = |(name, value)| (Text::bytes(name), value);
+        self.0.fields().map(text)
+    }
+}
+
+impl fmt::Debug for StreamEntry<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ", self.id())?;
+        formatter.debug_list().entries(self.fields()).finish()
+    }
+}
+
 impl fmt::Debug for ValueRef<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.text(), self.fields(), self.items()) {
             (Some(text), ..) => text.fmt(formatter),
             (_, Some(fields), _) => fields.fmt(formatter),
             (.., Some(items)) => items.fmt(formatter),
-            _ => match self.scored() {
-                Some(scores) => scores.fmt(formatter),
-                None => formatter.write_str("?"),
+            _ => match (self.scored(), self.newest_entry()) {
+                (Some(scores), _) => scores.fmt(formatter),
+                (_, Some(entry)) => entry.fmt(formatter),
+                _ => formatter.write_str("?"),
             },
         }
     }

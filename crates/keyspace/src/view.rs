@@ -3,19 +3,14 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use tidewire_resp::Writer;
-
 use crate::access::Access;
-use crate::commands::random_from;
-use crate::commands::waiting::Ready;
 use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::fields::{self, Fields};
 use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::list::List;
-use crate::locks::{Locked, SHARDS, ShardSet};
-use crate::mount::Bare;
+use crate::locks::{Locked, ShardSet};
 use crate::observer::{Event, EventClasses, Observer};
 use crate::reclaim::Cause;
 use crate::set::Members;
@@ -24,9 +19,12 @@ use crate::sorted_set::Scored;
 use crate::stream::Stream;
 use crate::table::Place;
 use crate::tracked::CHANGES_TOLD;
-use crate::value::{Text, ValueRef, materialise};
+use crate::value::{Text, ValueRef};
 
 mod lifetime;
+mod telling;
+mod topics;
+pub(crate) mod touched;
 
 /// A key with its hash, computed once.
 #[derive(Clone, Copy)]
@@ -97,7 +95,7 @@ impl<'c, 'k> View<'c, 'k> {
             now_ms,
             clock_ms,
             observer,
-            notifications: keyspace.notifications(),
+            notifications: keyspace.notifications_and_loading(),
             tracking: keyspace.tracking.load(Ordering::Relaxed),
             is_counted: false,
             is_dirty: false,
@@ -202,6 +200,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// A value next to those of other keys: nothing that has expired is removed.
     pub(crate) fn value(&self, key: Key<'_>) -> Option<ValueRef<'_>> {
+        touched::note(key, false);
         let table = &self.locked.shard_ref(shard_of(key.hash)).databases[self.database].table;
         let entry = table.entry(table.find(key.hash, key.bytes)?);
         let deadline_ms = entry.deadline_ms();
@@ -443,7 +442,7 @@ impl<'c, 'k> View<'c, 'k> {
         self.dictionary(key)
             .set_deadline(place, key.hash, deadline_ms, now_ms);
         if let Some(deadline_ms) = deadline_ms {
-            self.keyspace.note_deadline(shard_of(key.hash), deadline_ms);
+            self.note_deadline(key, deadline_ms);
         }
     }
 
@@ -463,6 +462,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Takes an entry out and tells the observer.
     pub(crate) fn remove(&mut self, key: Key<'_>, place: Place, event: Event) -> Entry {
+        touched::note(key, event != Event::Expired);
         self.keep_old(key, place);
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
@@ -475,7 +475,7 @@ impl<'c, 'k> View<'c, 'k> {
         }
         self.notify(key, event);
         if observed {
-            self.touch(key);
+            self.touch(key, event.changer());
         }
         match event {
             Event::Expired => self.propagate_expired(key.bytes),
@@ -505,45 +505,6 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// To be called after every change to an entry's value or deadline. An ordinary key costs a
-    /// look at its flag.
-    #[inline]
-    pub(crate) fn changed(&mut self, key: Key<'_>, place: Place, event: Event) {
-        let database = self.database;
-        let shard = self.locked.shard(shard_of(key.hash));
-        shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
-        self.is_dirty |= event != Event::HashExpired;
-        let observed = shard.is_observed || self.tracking & CHANGES_TOLD != 0;
-        let entry = shard.databases[database].table.entry(place);
-        if entry.is_live() {
-            let value = Some(ValueRef::at(entry, self.now_ms));
-            self.observer.changed(database, key.bytes, event, value);
-        }
-        self.notify(key, event);
-        if observed {
-            self.touch(key);
-        }
-    }
-
-    /// Tells of an event of an ordinary key, if anybody wants to know of its class.
-    #[inline]
-    pub(crate) fn notify(&mut self, key: Key<'_>, event: Event) {
-        if self.notifications.intersects(event.class()) {
-            self.observer.notified(self.database, key.bytes, event);
-        }
-    }
-
-    /// To be called instead of [`changed`](Self::changed) where a value is what it was for those
-    /// who watch the key or wait for it: of a stream, how far it was read and by whom.
-    pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
-        let is_new = !std::mem::replace(&mut self.is_counted, true);
-        self.is_dirty = true;
-        self.locked.shard(shard_of(key.hash)).changes += u64::from(is_new);
-        if let Some(event) = event {
-            self.notify(key, event);
-        }
-    }
-
     /// Tells a command of this database, if anybody listens.
     #[inline]
     pub(crate) fn propagate<'a>(
@@ -555,75 +516,11 @@ impl<'c, 'k> View<'c, 'k> {
         }
     }
 
-    /// Tells that a field of a hash is gone because its time came.
-    pub(crate) fn propagate_field_gone(&mut self, key: Key<'_>, field: &[u8]) {
-        if self.keyspace.propagation().is_wanted() {
-            let unit = self.locked.pending.unit();
-            unit.push(self.database, [&b"HDEL"[..], key.bytes, field]);
-        }
-    }
-
-    /// Tells that a key is gone because its time came.
-    fn propagate_expired(&mut self, key: &[u8]) {
-        let name = self.keyspace.propagation().expiry_command();
-        self.propagate_gone(key, name);
-    }
-
-    /// Tells that a key is gone with a command of this name.
-    fn propagate_gone(&mut self, key: &[u8], name: &'static [u8]) {
-        // Not the flag of this view: a walk may have begun before anybody listened.
-        if self.keyspace.propagation().is_wanted() {
-            let unit = self.locked.pending.unit();
-            unit.push(self.database, [name, key]);
-        }
-    }
-
-    /// Lets those know who watch the key, wait for it, or have it in a cache.
-    #[cold]
-    fn touch(&mut self, key: Key<'_>) {
-        let database = self.database;
-        let shard = self.locked.shard(shard_of(key.hash));
-        let totals = &self.keyspace.tracking_totals;
-        if let Some(trackers) = shard.take_trackers(key.bytes, totals) {
-            self.observer.invalidated(key.bytes, &trackers);
-        }
-        if self.tracking & CHANGES_TOLD != 0 {
-            self.observer.modified(key.bytes);
-        }
-        let interests = shard.interests[database].as_mut();
-        if interests.is_some_and(|interests| interests.touch(key.bytes)) {
-            self.locked
-                .add_ready(Ready::new(database, key.hash, key.bytes));
-        }
-    }
-
-    /// Lets those know who look at keys of this database in a shard whose keys change all at once:
-    /// the ones that `there` accepts.
-    pub(crate) fn touch_all(&mut self, shard: usize, there: impl Fn(&Shard, Key<'_>) -> bool) {
-        let database = self.database;
-        let names = self.locked.visit(shard, |shard| {
-            let interests = shard.interests[database].as_ref();
-            let names = interests.map_or(Vec::new(), |interests| interests.names());
-            let key = |name: &[u8]| hash::of(name);
-            let mut touched = Vec::new();
-            for name in names {
-                let hash = key(&name);
-                if there(shard, Key { bytes: &name, hash })
-                    && let Some(interests) = &mut shard.interests[database]
-                    && interests.touch(&name)
-                {
-                    touched.push((hash, name));
-                }
-            }
-            touched
-        });
-        for (hash, name) in names {
-            self.locked.add_ready(Ready::new(database, hash, &name));
-        }
-    }
-
     /// Begins to watch a key; returns its version, and whether it is there.
     pub(crate) fn watch(&mut self, key: Key<'_>) -> (u64, bool) {
+        if let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) {
+            return (mount.version(key.bytes), mount.contains(key.bytes));
+        }
         // What has expired is gone before, not a change to come.
         let there = self.find(key).is_some();
         let database = self.database;
@@ -633,6 +530,9 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// The version of a key that is watched.
     pub(crate) fn version(&mut self, key: Key<'_>) -> u64 {
+        if let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) {
+            return mount.version(key.bytes);
+        }
         let database = self.database;
         let shard = self.locked.shard(shard_of(key.hash));
         let interests = shard.interests[database].as_ref();
@@ -648,15 +548,18 @@ impl<'c, 'k> View<'c, 'k> {
         shard.tidy_interests(database);
     }
 
-    /// Makes a key of database 0 a live topic.
-    pub(crate) fn make_live(&mut self, key: Key<'_>, place: Place) {
-        if self.database == 0 && !self.entry(key, place).is_live() {
+    /// Makes a key of database 0 a live topic; whether it was none.
+    pub(crate) fn make_live(&mut self, key: Key<'_>, place: Place) -> bool {
+        let is_new = self.database == 0 && !self.entry(key, place).is_live();
+        if is_new {
+            self.keyspace.note_topic(key.bytes);
             self.entry_mut(key, place).set_live(true);
             self.locked
                 .shard(shard_of(key.hash))
                 .live
                 .insert(key.bytes.into());
         }
+        is_new
     }
 
     /// The mount's error, if the key belongs to one.
@@ -685,57 +588,9 @@ impl<'c, 'k> View<'c, 'k> {
         self.locked.visit(shard, |shard| visit(shard, observer))
     }
 
-    /// Number of mounted topics in this database.
-    pub(crate) fn topics(&self) -> usize {
-        match self.database {
-            0 => self.keyspace.mounts().iter().map(|mount| mount.len()).sum(),
-            _ => 0,
-        }
-    }
-
-    /// The name of a mounted topic by its position among those of all mounts.
-    pub(crate) fn topic_name(&self, mut position: usize, out: &mut Vec<u8>) -> bool {
-        out.clear();
-        for mount in self.keyspace.mounts() {
-            let count = mount.len();
-            if position < count {
-                return mount.name(position, out);
-            }
-            position -= count;
-        }
-        false
-    }
-
-    /// The name of any key or topic, all shards being locked.
-    pub(crate) fn random_name(&mut self) -> Option<Vec<u8>> {
-        let mut counts = [0usize; SHARDS];
-        for (shard, count) in counts.iter_mut().enumerate() {
-            *count = self.visit(shard, |dictionary| dictionary.table.len());
-        }
-        let topics = self.topics();
-        let total = counts.iter().sum::<usize>() + topics;
-        let mut at = random_from(self.keyspace, total)?;
-        if at < topics {
-            let mut name = Vec::new();
-            return self.topic_name(at, &mut name).then_some(name);
-        }
-        at -= topics;
-        let shard = counts.iter().position(|&count| {
-            let here = at < count;
-            at = at.saturating_sub(count);
-            here
-        })?;
-        let keyspace = self.keyspace;
-        self.visit(shard, |dictionary| {
-            dictionary
-                .table
-                .random(|| keyspace.random())
-                .map(|entry| entry.key().to_vec())
-        })
-    }
-
     #[inline]
     fn dictionary(&mut self, key: Key<'_>) -> &mut Dictionary {
+        touched::note(key, false);
         &mut self.locked.shard(shard_of(key.hash)).databases[self.database]
     }
 
@@ -749,40 +604,11 @@ impl<'c, 'k> View<'c, 'k> {
 
     #[inline]
     fn after_insert(&mut self, key: Key<'_>, place: Place) {
+        debug_assert!(self.check_writable(key.bytes).is_ok(), "a mount's name");
         self.notify(key, Event::New);
         if self.database == 0 && self.keyspace.has_live_name(key.bytes) {
             self.make_live(key, place);
         }
-    }
-
-    #[cold]
-    fn read_topic(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
-        let mount = self.keyspace.mount_of(self.database, key)?;
-        self.topic = materialise(key, &mut self.scratch, |fields| mount.read(key, fields));
-        self.topic.as_ref().map(ValueRef::new)
-    }
-
-    #[cold]
-    pub(crate) fn read_topic_text(
-        &mut self,
-        key: Key<'_>,
-    ) -> Result<Option<Text<'_>>, CommandError> {
-        let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) else {
-            return Ok(None);
-        };
-        self.scratch.clear();
-        match mount.bare(key.bytes, &mut self.scratch) {
-            Bare::Missing => Ok(None),
-            Bare::Text => Ok(Some(Text::bytes(&self.scratch))),
-            Bare::Other => Err(CommandError::WrongType),
-        }
-    }
-
-    /// Replies with the elements of a mounted topic whose value is an array; false if it is none.
-    #[cold]
-    pub(crate) fn reply_elements(&self, key: Key<'_>, reply: &mut Writer<'_>) -> bool {
-        let mount = self.keyspace.mount_of(self.database, key.bytes);
-        mount.is_some_and(|mount| mount.reply_elements(key.bytes, reply))
     }
 }
 

@@ -1,5 +1,7 @@
 //! WATCH: whether a key has changed since, told by its version and not by its value.
 
+use std::hash::{Hash, Hasher};
+
 use crate::hash;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::locks::{Locked, ShardSet};
@@ -16,12 +18,22 @@ pub struct WatchedKey {
     was_there: bool,
 }
 
-impl WatchedKey {
-    /// Whether it is this key of this database.
-    pub fn is(&self, database: usize, key: &[u8]) -> bool {
-        self.database == database && *self.key == *key
+/// One is another if it is the same key of the same database.
+impl PartialEq for WatchedKey {
+    fn eq(&self, other: &Self) -> bool {
+        (self.database, &self.key) == (other.database, &other.key)
     }
+}
 
+impl Eq for WatchedKey {}
+
+impl Hash for WatchedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash ^ self.database as u64);
+    }
+}
+
+impl WatchedKey {
     /// Bytes that it takes, about.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.key.len()

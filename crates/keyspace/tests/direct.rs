@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{NOW_MS, Random, Server};
 use tidewire_keyspace::{
-    Audience, Event, EventClasses, Mount, Observer, ValueRef, debug_command, resolve,
+    Audience, Changer, Event, EventClasses, Mount, Observer, ValueRef, debug_command, resolve,
 };
 use tidewire_resp::{ArgumentList, Writer};
 
@@ -27,7 +27,7 @@ impl Observer for Heard {
         self.0.push(text);
     }
 
-    fn modified(&mut self, key: &[u8]) {
+    fn modified(&mut self, key: &[u8], _: Changer) {
         self.0.push(format!("modified {}", key.escape_ascii()));
     }
 }
@@ -129,7 +129,7 @@ impl Pair {
         let [direct, other] = self.servers.each_ref().map(|server| {
             let mut told = Vec::new();
             let log = server.keyspace.propagation().log(Audience::Replicas);
-            log.read(log.start(), usize::MAX, &mut told).expect("kept");
+            log.read(log.oldest(), usize::MAX, &mut told).expect("kept");
             let uses = KEYS.map(|key| server.line(&format!("OBJECT IDLETIME {key}")));
             (server.keyspace.totals(), digest(server), told, uses)
         });

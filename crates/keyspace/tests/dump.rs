@@ -293,3 +293,31 @@ fn a_payload_that_is_cut_or_damaged_makes_no_key() {
     assert_eq!(server.line("EXISTS to"), ":0\r\n");
     assert_eq!(restore(&payload), "+OK\r\n");
 }
+
+#[test]
+fn a_payload_whose_checksum_is_trusted_is_still_read_with_care() {
+    let server = Server::new();
+    server.line("RPUSH from a b c");
+    let payload = payload(&server.run(&["DUMP", "from"]));
+    let restore = |payload: &[u8]| {
+        let reply = server.run(&[b"RESTORE", &b"to"[..], b"0", payload, b"REPLACE"]);
+        String::from_utf8(reply).expect("text")
+    };
+    server.keyspace.set_payload_trust(true);
+    let end = payload.len();
+    for at in 0..end {
+        for bit in 0..8 {
+            let mut damaged = payload.clone();
+            damaged[at] ^= 1 << bit;
+            let reply = restore(&damaged);
+            let taken = ["+OK\r\n", "-ERR Bad data format\r\n"].contains(&reply.as_str());
+            let newer = (end - 10..end - 8).contains(&at);
+            assert!(taken || newer, "byte {at}, bit {bit}: {reply}");
+            assert!(at < end - 8 || reply == "+OK\r\n", "the checksum: {reply}");
+        }
+    }
+    server.keyspace.set_payload_trust(false);
+    let mut damaged = payload;
+    damaged[0] ^= 4;
+    assert!(restore(&damaged).contains("checksum"));
+}

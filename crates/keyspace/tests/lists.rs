@@ -119,8 +119,14 @@ fn a_queue_of_many_elements_keeps_their_order() {
     assert_eq!(server.line("LLEN done"), ":10000\r\n");
     assert_eq!(server.line("LRANGE queue 0 0"), "*1\r\n$9\r\njob:10000\r\n");
     assert_eq!(server.line("LRANGE done -1 -1"), "*1\r\n$8\r\njob:9999\r\n");
-    let reply = server.line("LPOS queue x RANK -9223372036854775808");
-    assert!(reply.starts_with("-ERR value is out of range, value must between"));
+    for line in [
+        "LPOS queue x RANK -9223372036854775808",
+        "LREM done -9223372036854775808 x",
+    ] {
+        let reply = server.line(line);
+        assert!(reply.starts_with("-ERR value is out of range, value must between"));
+    }
+    assert_eq!(server.line("LREM done -9223372036854775807 x"), ":0\r\n");
     server.line("LTRIM queue 1 0");
     assert_eq!(server.line("EXISTS queue"), ":0\r\n");
 }

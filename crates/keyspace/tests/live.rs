@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{NOW_MS, Server};
-use tidewire_keyspace::{CommandError, Event, Keyspace, Mount, NullObserver, Observer, ValueRef};
+use tidewire_keyspace::{
+    CommandError, Event, Keyspace, LiveNames, Mount, NullObserver, Observer, ValueRef,
+};
 use tidewire_resp::{Protocol, Value, decode};
 
 #[derive(Debug)]
@@ -214,6 +216,12 @@ impl Observer for Notes {
         self.0
             .push(format!("{database} {} {event} {value}", key.escape_ascii()));
     }
+
+    fn renewed(&mut self, names: LiveNames) {
+        let names = names.iter();
+        self.0
+            .extend(names.map(|name| format!("renewed {}", name.escape_ascii())));
+    }
 }
 
 fn notes(server: &Server, line: &str) -> Vec<String> {
@@ -238,7 +246,7 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
         ),
         ("HDEL live:h f", &["0 live:h hdel {\"g\": \"2\"}"]),
         ("HDEL live:h none", &[]),
-        ("HDEL live:h g", &["0 live:h hdel {}", "0 live:h del -"]),
+        ("HDEL live:h g", &["0 live:h del -"]),
         ("SADD live:s 2 1 2", &["0 live:s sadd [\"1\", \"2\"]"]),
         ("SADD live:s 2", &[]),
         (
@@ -255,8 +263,8 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
         ),
         ("SINTERSTORE live:u live:s live:t", &["0 live:u del -"]),
         ("SREM live:s x", &[]),
-        ("SREM live:s 1", &["0 live:s srem []", "0 live:s del -"]),
-        ("SPOP live:t", &["0 live:t spop [\"2\"]", "0 live:t del -"]),
+        ("SREM live:s 1", &["0 live:s del -"]),
+        ("SPOP live:t", &["0 live:t del -"]),
         (
             "RPUSH live:l a b c",
             &["0 live:l rpush [\"a\", \"b\", \"c\"]"],
@@ -273,11 +281,40 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
             "LMOVE live:l live:m RIGHT LEFT",
             &["0 live:m lpush [\"c\"]", "0 live:l rpop [\"d\"]"],
         ),
+        ("LMPOP 2 plain2 live:m RIGHT", &["0 live:m del -"]),
+        ("LTRIM live:l 1 0", &["0 live:l del -"]),
+        ("RPUSH live:l x y", &["0 live:l rpush [\"x\", \"y\"]"]),
         (
-            "LMPOP 2 plain2 live:m RIGHT",
-            &["0 live:m rpop []", "0 live:m del -"],
+            "LMOVE live:l live:l LEFT RIGHT",
+            &["0 live:l rpush [\"y\", \"x\"]"],
         ),
-        ("LTRIM live:l 1 0", &["0 live:l ltrim []", "0 live:l del -"]),
+        (
+            "HSETEX live:x EX 10 FIELDS 1 f v",
+            &["0 live:x hset {\"f\": \"v\"}"],
+        ),
+        ("HGETEX live:x PERSIST FIELDS 1 f", &[]),
+        ("HEXPIRE live:x 10 FIELDS 1 f", &[]),
+        ("HPERSIST live:x FIELDS 1 f", &[]),
+        ("HGETDEL live:x FIELDS 1 f", &["0 live:x del -"]),
+        (
+            "XADD live:r 1-1 f v",
+            &["0 live:r xadd 1-1 [(\"f\", \"v\")]"],
+        ),
+        (
+            "XADD live:r MAXLEN 1 2-1 g w",
+            &["0 live:r xadd 2-1 [(\"g\", \"w\")]"],
+        ),
+        (
+            "XADD live:r 3-1 h x",
+            &["0 live:r xadd 3-1 [(\"h\", \"x\")]"],
+        ),
+        ("XDEL live:r 2-1", &[]),
+        ("XSETID live:r 9-9", &[]),
+        ("XGROUP CREATE live:r readers 0", &[]),
+        ("XGROUP DESTROY live:r readers", &[]),
+        ("XTRIM live:r MAXLEN 0", &["0 live:r xtrim ?"]),
+        ("ZADD live:z 1 a", &["0 live:z zadd {\"a\": 1.0}"]),
+        ("ZPOPMIN live:z", &["0 live:z del -"]),
         ("MSET plain 1 live:b 2", &["0 live:b set \"2\""]),
         (
             "RENAME live:b live:c",
@@ -285,9 +322,10 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
         ),
         ("RENAME live:c plain", &["0 live:c rename_from -"]),
         ("COPY live:a live:d", &["0 live:d copy_to \"5x\""]),
-        ("EXPIRE live:d 100", &["0 live:d expire \"5x\""]),
-        ("PERSIST live:d", &["0 live:d persist \"5x\""]),
+        ("EXPIRE live:d 100", &[]),
         ("PERSIST live:d", &[]),
+        ("GETEX live:d EX 100", &[]),
+        ("GETEX live:d PERSIST", &[]),
         ("EXPIRE live:d -1", &["0 live:d del -"]),
         ("GETDEL live:a", &["0 live:a del -"]),
         ("DEL plain", &[]),
@@ -298,9 +336,13 @@ fn every_change_to_a_live_topic_is_told_with_its_value() {
     server.now_ms += 10_000;
     assert_eq!(notes(&server, "GET live:e"), ["0 live:e expired -"]);
     server.line("SET live:f 1");
-    assert_eq!(notes(&server, "SWAPDB 0 1"), ["0 live:f swapdb -"]);
-    assert_eq!(notes(&server, "SWAPDB 1 0"), ["0 live:f swapdb \"1\""]);
-    assert_eq!(notes(&server, "FLUSHALL"), ["0 live:f flushdb -"]);
+    let all = ["renewed live:f", "renewed live:l", "renewed live:r"];
+    for line in ["SWAPDB 0 1", "SWAPDB 1 0", "FLUSHALL"] {
+        let mut renewed = notes(&server, line);
+        renewed.sort();
+        assert_eq!(renewed, all, "{line}");
+    }
+    assert_eq!(notes(&server, "FLUSHALL"), [""; 0]);
     server.database = 2;
     assert_eq!(
         notes(&server, "SET live:a 1"),
@@ -324,12 +366,13 @@ fn a_published_name_stays_live_until_it_is_deleted() {
     publish(b"two", &mut told);
     assert_eq!(told.0, ["0 sensor set \"1\"", "0 sensor set \"two\""]);
     assert_eq!(notes(&server, "SET sensor 3"), ["0 sensor set \"3\""]);
-    let mut shown = Vec::new();
-    let mut show = |value: ValueRef<'_>| shown.push(format!("{value:?}"));
-    assert!(server.keyspace.live_value(b"sensor", NOW_MS, &mut show));
+    let state = |key: &[u8]| {
+        let show = |value: Option<ValueRef<'_>>| value.map(|value| format!("{value:?}"));
+        server.keyspace.live_state(key, NOW_MS, show)
+    };
+    assert_eq!(state(b"sensor").as_deref(), Some("\"3\""));
     server.line("SET plain x");
-    assert!(!server.keyspace.live_value(b"plain", NOW_MS, &mut show));
-    assert_eq!(shown, ["\"3\""]);
+    assert_eq!(state(b"plain"), None, "it is no live topic");
     assert_eq!(notes(&server, "DEL sensor"), ["0 sensor del -"]);
     assert_eq!(notes(&server, "SET sensor 4"), [""; 0]);
 }

@@ -43,6 +43,7 @@ fn load(keyspace: &Keyspace, file: &[u8], chunk: usize) -> usize {
         now_ms: NOW_MS,
         ..LoadOptions::default()
     };
+    keyspace.set_loading(true);
     loop {
         match reader.next_record().expect("our own file") {
             Some(FileRecord::Key(key)) => {
@@ -58,6 +59,7 @@ fn load(keyspace: &Keyspace, file: &[u8], chunk: usize) -> usize {
             },
         }
     }
+    keyspace.set_loading(false);
     assert_eq!(libraries, 1);
     keys
 }
@@ -150,7 +152,7 @@ fn a_snapshot_holds_what_was_there_when_it_began() {
             .expect("one");
         let mut again = Vec::new();
         while snapshot.step(&mut again) {}
-        copy.keyspace.clear();
+        copy.keyspace.clear(&mut NullObserver);
         load(&copy.keyspace, &again, 4096);
         assert_eq!(digest(&copy.keyspace), digest(&server.keyspace));
     }

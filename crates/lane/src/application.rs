@@ -20,6 +20,12 @@ pub trait Application: Sized {
         peer: &Peer,
     );
 
+    /// A connection on the listener that carries the tag `port` cannot be taken: there is no
+    /// descriptor left for it. Returns what its peer is told before the connection ends.
+    fn refused(&mut self, _port: u16) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// An outgoing connection made by [`Context::connect`] with the tag `port` stands.
     fn connected(&mut self, context: &mut Context<Self::Mail>, connection: ConnectionId, port: u16);
 

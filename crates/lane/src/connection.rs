@@ -74,8 +74,14 @@ pub(crate) struct Connection {
     pub(crate) connecting: bool,
     /// The application takes no input until the outbox has drained.
     pub(crate) paused: bool,
+    /// While it is paused, up to this many bytes of input are received and kept all the same.
+    pub(crate) ahead_bytes_max: usize,
     /// The application takes no input until it says so.
     pub(crate) held: bool,
+    /// And what it has sent is kept although it leaves.
+    pub(crate) set_aside: bool,
+    /// Epoll does not watch it: it is set aside, and has left.
+    pub(crate) unwatched: bool,
     /// The application wants to hear when the outbox has drained.
     pub(crate) wants_drained: bool,
     /// The kernel took less than all: wait until the socket is writable.
@@ -112,7 +118,10 @@ impl Connection {
             watched: EventFlags::empty(),
             connecting,
             paused: false,
+            ahead_bytes_max: 0,
             held: false,
+            set_aside: false,
+            unwatched: false,
             wants_drained: false,
             blocked: false,
             told_blocked: false,
@@ -129,14 +138,20 @@ impl Connection {
             wanted |= EventFlags::OUT;
         }
         if !self.connecting && self.closing == Closing::No {
-            if self.is_reading() {
+            if self.is_reading() || self.is_reading_ahead() {
                 wanted |= EventFlags::IN;
-            } else if self.held {
+            } else if self.held && !self.set_aside {
                 // It may wait for long: its peer's leaving is all there is to hear of.
                 wanted |= EventFlags::RDHUP;
             }
         }
         wanted
+    }
+
+    /// Whether input is received that the application takes later.
+    pub(crate) fn is_reading_ahead(&self) -> bool {
+        let is_paused = self.paused && !self.held && self.closing == Closing::No;
+        is_paused && self.input.len() < self.ahead_bytes_max
     }
 
     /// Whether the application takes input now.

@@ -42,6 +42,10 @@ pub struct Context<M> {
     pub(crate) drained: Vec<ConnectionId>,
     /// Connections that were held: what they have sent meanwhile waits to be given.
     pub(crate) released: Vec<ConnectionId>,
+    /// Connections of whose outboxes a part is held back.
+    pub(crate) holding: Vec<ConnectionId>,
+    /// All that would leave in this turn is held back until this number.
+    pub(crate) holds_turn: Option<u64>,
     pub(crate) spares: Vec<Vec<u8>>,
     pub(crate) now_ns: u64,
     pub(crate) unix_ns: u64,
@@ -49,7 +53,11 @@ pub struct Context<M> {
     /// Only the first lane listens; it deals the connections out to all.
     pub(crate) listeners: Vec<Listener>,
     pub(crate) next_lane: usize,
-    pub(crate) connections_max: usize,
+    /// Connections whose descriptor would be this one, or above it, are refused.
+    pub(crate) descriptors_max: u64,
+    /// Let go to accept and refuse a connection when no descriptor is left; only the first lane
+    /// has it.
+    pub(crate) spare: Option<OwnedFd>,
     /// The descriptor table was full: accept nothing before this time.
     pub(crate) accept_again_ns: Option<u64>,
     /// What came in a turn within a turn.
@@ -73,6 +81,9 @@ pub struct LaneCounters {
     pub busy_ns: AtomicU64,
     /// The longest turn, without its wait, ns.
     pub busy_ns_max: AtomicU64,
+    /// When the turn under way began, or last served others from within, monotonic ns; 0 while the
+    /// lane waits for events.
+    pub turn_began_ns: AtomicU64,
     /// Receive calls that brought bytes.
     pub reads: AtomicU64,
     /// Bytes received.
@@ -184,8 +195,15 @@ impl<M> Context<M> {
 
     /// Takes no more input from a peer until its outbox has drained.
     pub fn pause(&mut self, id: ConnectionId) {
+        self.pause_reading_ahead(id, 0);
+    }
+
+    /// As [`pause`](Self::pause), but up to `bytes_max` bytes of input are received meanwhile, for
+    /// a peer that writes all its requests before it reads a reply would wait without end.
+    pub fn pause_reading_ahead(&mut self, id: ConnectionId, bytes_max: usize) {
         if let Some(connection) = self.connection_mut(id) {
             connection.paused = true;
+            connection.ahead_bytes_max = bytes_max;
             connection.wants_drained = true;
         }
     }
@@ -199,15 +217,108 @@ impl<M> Context<M> {
         }
     }
 
-    /// Ends [`hold`](Self::hold). What was left of the input is given again in this turn or the
-    /// next.
+    /// As [`hold`](Self::hold), but the connection stays although the peer leaves: what it had
+    /// sent is read after [`release`](Self::release).
+    pub fn set_aside(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.held = true;
+            connection.set_aside = true;
+            self.update_watch(id);
+        }
+    }
+
+    /// Takes a connection out of epoll's sight, which would tell of its end again and again.
+    pub(crate) fn unwatch(&mut self, id: ConnectionId) {
+        let Self {
+            connections, epoll, ..
+        } = self;
+        let slot = connections.get_mut(id.index());
+        if let Some(connection) = slot.and_then(|slot| slot.connection.as_mut()) {
+            connection.unwatched = epoll::delete(epoll.as_fd(), &connection.socket).is_ok();
+        }
+    }
+
+    /// Ends [`hold`](Self::hold) and [`set_aside`](Self::set_aside). What was left of the input is
+    /// given again in this turn or the next.
     pub fn release(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id)
             && std::mem::take(&mut connection.held)
         {
+            connection.set_aside = false;
             self.released.push(id);
             self.update_watch(id);
         }
+    }
+
+    /// Holds back what is written to a peer until now, until [`let_leave`](Self::let_leave) with
+    /// this number or a greater one. What is written later does not overtake it.
+    pub fn hold_back(&mut self, id: ConnectionId, until: u64) {
+        self.hold_with(id, |outbox| outbox.hold(until));
+    }
+
+    /// The same as a part of [`hold_turn`](Self::hold_turn).
+    pub(crate) fn hold_back_with_turn(&mut self, id: ConnectionId, until: u64) {
+        self.hold_with(id, |outbox| outbox.hold_of_turn(until));
+    }
+
+    fn hold_with(&mut self, id: ConnectionId, hold: impl FnOnce(&mut Outbox)) {
+        let connection = self.connections.get_mut(id.index());
+        let connection = connection.filter(|slot| slot.generation == id.generation);
+        let Some(connection) = connection.and_then(|slot| slot.connection.as_mut()) else {
+            return;
+        };
+        let was_holding = connection.outbox.is_holding();
+        hold(&mut connection.outbox);
+        if !was_holding && connection.outbox.is_holding() {
+            self.holding.push(id);
+        }
+    }
+
+    /// Holds back all that would leave at the end of this turn, until
+    /// [`let_leave`](Self::let_leave) with this number, or
+    /// [`let_turns_leave`](Self::let_turns_leave).
+    pub fn hold_turn(&mut self, until: u64) {
+        self.holds_turn = Some(until);
+    }
+
+    /// Whether anything is held back.
+    pub fn is_holding(&self) -> bool {
+        !self.holding.is_empty()
+    }
+
+    /// Whether a part of what is written to a peer is held back.
+    pub fn holds_back(&self, id: ConnectionId) -> bool {
+        self.connection(id)
+            .is_some_and(|connection| connection.outbox.is_holding())
+    }
+
+    /// Lets leave what was held back until a number, or less.
+    pub fn let_leave(&mut self, until: u64) {
+        self.release_held(|outbox| outbox.release(until));
+    }
+
+    /// Lets leave what is held back only because its whole turn is: of a connection that
+    /// [`hold_back`](Self::hold_back) named, what it was named for stays, and what came behind it.
+    pub fn let_turns_leave(&mut self) {
+        self.release_held(Outbox::release_turns);
+    }
+
+    fn release_held(&mut self, release: impl Fn(&mut Outbox)) {
+        let mut holding = std::mem::take(&mut self.holding);
+        holding.retain(|&id| {
+            let Some(connection) = self.connection_mut(id) else {
+                return false;
+            };
+            release(&mut connection.outbox);
+            let is_dirty = connection.dirty || !connection.outbox.may_leave();
+            connection.dirty |= !is_dirty;
+            let still_holds = connection.outbox.is_holding();
+            if !is_dirty {
+                self.dirty.push(id);
+            }
+            still_holds
+        });
+        self.holding = holding;
     }
 
     /// Asks for [`crate::Application::drained`] when the outbox has drained.
@@ -370,11 +481,17 @@ impl<M> Context<M> {
             return;
         };
         let wanted = connection.wanted();
-        if wanted != connection.watched {
-            let data = EventData::new_u64(id.to_token());
-            if epoll::modify(epoll.as_fd(), &connection.socket, data, wanted).is_ok() {
-                connection.watched = wanted;
+        let data = EventData::new_u64(id.to_token());
+        if connection.unwatched {
+            if !connection.set_aside
+                && epoll::add(epoll.as_fd(), &connection.socket, data, wanted).is_ok()
+            {
+                (connection.unwatched, connection.watched) = (false, wanted);
             }
+        } else if wanted != connection.watched
+            && epoll::modify(epoll.as_fd(), &connection.socket, data, wanted).is_ok()
+        {
+            connection.watched = wanted;
         }
     }
 
@@ -398,6 +515,18 @@ impl<M> Context<M> {
         self.unix_ns = wall.tv_sec as u64 * 1_000_000_000 + wall.tv_nsec as u64;
     }
 
+    /// A connection that is to end at once ends when everything written has left, or in a few
+    /// seconds.
+    pub(crate) fn linger(&mut self, id: ConnectionId, reason: CloseReason) {
+        let deadline_ns = self.now_ns + CLOSE_LINGER_NS;
+        if let Some(connection) = self.connection_mut(id) {
+            connection.closing = Closing::Flushing {
+                reason,
+                deadline_ns,
+            };
+        }
+    }
+
     fn begin_close(&mut self, id: ConnectionId, closing: Closing) {
         let Some(connection) = self.connection_mut(id) else {
             return;
@@ -419,7 +548,8 @@ impl<M> Context<M> {
     }
 }
 
-pub(crate) fn monotonic_ns() -> u64 {
+/// Monotonic time, ns: the clock of [`Context::now_ns`].
+pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -46,6 +46,10 @@ impl<A: Application> Lane<A> {
             let token = EventData::new_u64(TOKEN_LISTENERS + number as u64);
             epoll::add(&epoll, &listener.socket, token, WATCH_READ)?;
         }
+        let spare = match lane {
+            0 => Some(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?),
+            _ => None,
+        };
         let mut context = Context {
             lane,
             mailboxes,
@@ -60,13 +64,16 @@ impl<A: Application> Lane<A> {
             closing: Vec::new(),
             drained: Vec::new(),
             released: Vec::new(),
+            holding: Vec::new(),
+            holds_turn: None,
             spares: Vec::new(),
             now_ns: 0,
             unix_ns: 0,
             counters,
             listeners,
             next_lane: 0,
-            connections_max: config.connections_max,
+            descriptors_max: config.descriptors_max,
+            spare,
             accept_again_ns: None,
             late_mail: Vec::new(),
             stopping: false,
@@ -89,6 +96,8 @@ impl<A: Application> Lane<A> {
             let events = self.wait(&mut space, deadline_ns);
             self.context.read_clock();
             let started_ns = self.context.now_ns;
+            let began_ns = &self.context.counters.turn_began_ns;
+            began_ns.store(started_ns, Ordering::Relaxed);
             let is_mailbox = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
             self.take_mail(events.iter().any(is_mailbox));
             self.tell_drained();
@@ -104,6 +113,7 @@ impl<A: Application> Lane<A> {
             }
             let counters = &self.context.counters;
             counters.turns.fetch_add(1, Ordering::Relaxed);
+            counters.turn_began_ns.store(0, Ordering::Relaxed);
             let busy_ns = monotonic_ns() - started_ns;
             counters.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
             if busy_ns > counters.busy_ns_max.load(Ordering::Relaxed) {
@@ -222,6 +232,11 @@ impl<A: Application> Lane<A> {
                 return false;
             };
             let reason = match connection.closing {
+                // Its last words are held back: it ends when they have left.
+                Closing::Now(CloseReason::Requested) if connection.outbox.is_holding() => {
+                    self.context.linger(id, CloseReason::Requested);
+                    return true;
+                }
                 Closing::Now(reason) => reason,
                 Closing::Flushing {
                     reason,

@@ -23,6 +23,11 @@ impl<A: Application> Traffic<'_, A> {
     pub(crate) fn flush(&mut self) {
         let mut leaving = std::mem::take(&mut self.context.dirty);
         self.take_deliveries(&mut leaving);
+        if let Some(until) = self.context.holds_turn.take() {
+            leaving
+                .iter()
+                .for_each(|&id| self.context.hold_back_with_turn(id, until));
+        }
         self.send(leaving);
     }
 
@@ -101,7 +106,7 @@ impl<A: Application> Traffic<'_, A> {
             self.application.buffered(self.context, id);
             return false;
         }
-        listed && !connection.connecting
+        listed && !connection.connecting && connection.outbox.may_leave()
     }
 
     fn send_one(&mut self, id: ConnectionId, count: &mut FlushCount) {
@@ -147,7 +152,9 @@ impl<A: Application> Traffic<'_, A> {
             return;
         };
         connection.blocked = flush == Flush::Blocked;
-        let drained = connection.wants_drained && connection.outbox.len() <= DRAINED_BYTES;
+        let drained = connection.wants_drained
+            && connection.outbox.len() <= DRAINED_BYTES
+            && !connection.outbox.is_holding();
         connection.wants_drained &= !drained;
         let tells = connection.blocked || connection.told_blocked;
         connection.told_blocked = connection.blocked;
@@ -157,7 +164,7 @@ impl<A: Application> Traffic<'_, A> {
                 self.context.recycle(spare);
             }
             Flush::Broken => self.context.close(id, CloseReason::Broken),
-            Flush::Blocked => {}
+            Flush::Blocked | Flush::Held => {}
         }
         if drained {
             self.context.drained.push(id);

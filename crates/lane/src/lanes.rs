@@ -18,8 +18,9 @@ use crate::mailbox::{Mailbox, Mailboxes};
 pub struct LaneConfig {
     /// The core of each lane by number; empty: the scheduler decides.
     pub cores: Vec<usize>,
-    /// Connections that a lane holds at most; further ones are closed at once.
-    pub connections_max: usize,
+    /// A connection whose descriptor would have this number, or a higher one, is refused: the
+    /// kernel gives the lowest that is free, so all those below are in use.
+    pub descriptors_max: u64,
     /// Name of the threads; the lane's number is appended.
     pub name: &'static str,
     /// Many sends may leave in one call, by io_uring, where that is found to be cheaper.
@@ -30,7 +31,7 @@ impl Default for LaneConfig {
     fn default() -> Self {
         Self {
             cores: Vec::new(),
-            connections_max: CONNECTIONS_MAX,
+            descriptors_max: u64::MAX,
             name: "lane",
             io_uring: true,
         }
@@ -156,6 +157,3 @@ fn run<A: Application>(
         mailboxes.iter().for_each(Mailbox::stop);
     }
 }
-
-/// Default number of connections a lane holds.
-const CONNECTIONS_MAX: usize = 10_000;

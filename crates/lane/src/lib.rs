@@ -22,9 +22,19 @@ mod traffic;
 
 pub use application::{Application, CloseReason};
 pub use connection::{ConnectionId, Peer};
-pub use context::{Context, LaneCounters};
+pub use context::{Context, LaneCounters, monotonic_ns};
 pub use endpoint::{Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from};
 pub use event_loop::Lane;
 pub use lanes::{LaneConfig, Lanes};
 pub use mailbox::{Mailbox, Mailboxes};
 pub use outbox::Outbox;
+
+/// Whether the kernel permits io_uring to this process.
+pub fn has_io_uring() -> bool {
+    ring::Ring::is_possible()
+}
+
+/// Whether waits are exact to the nanosecond, as far as the lanes have found.
+pub fn waits_exactly() -> bool {
+    tidewire_readiness::is_exact()
+}

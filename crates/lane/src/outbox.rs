@@ -22,6 +22,21 @@ pub struct Outbox {
     tail: Vec<u8>,
     /// How much of the oldest part (of `tail` when none is sealed) has left already.
     sent: usize,
+    /// What must not leave yet, oldest first; nothing, for most.
+    held: VecDeque<Held>,
+    /// Bytes in front of that which may leave, as far as is known.
+    free: usize,
+}
+
+/// Bytes that wait for something outside of the lane.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// What they wait for: a number that grows.
+    until: u64,
+    /// Bytes of the queue until the end of them.
+    bytes: usize,
+    /// Nothing of the peer's own waits: all of a turn was held back.
+    of_turn: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +52,8 @@ pub(crate) enum Flush {
     Empty,
     /// The kernel takes no more now.
     Blocked,
+    /// What is left waits for something outside of the lane.
+    Held,
     /// The peer is gone.
     Broken,
 }
@@ -88,12 +105,80 @@ impl Outbox {
         self.len() == 0
     }
 
+    /// Holds back all that is not held yet, until [`release`](Self::release) with this number or a
+    /// greater one. Numbers must not fall.
+    pub(crate) fn hold(&mut self, until: u64) {
+        self.hold_as(until, false);
+    }
+
+    /// The same, because all of a turn is held back: it ends with
+    /// [`release_turns`](Self::release_turns) too.
+    pub(crate) fn hold_of_turn(&mut self, until: u64) {
+        self.hold_as(until, true);
+    }
+
+    fn hold_as(&mut self, until: u64, of_turn: bool) {
+        let before = self.held.back().map_or(self.free, |held| held.bytes);
+        let bytes = self.len();
+        debug_assert!(before <= bytes, "more is held than there is");
+        if before < bytes {
+            self.held.push_back(Held {
+                until,
+                bytes,
+                of_turn,
+            });
+        }
+    }
+
+    /// Lets leave what was held back until a number, or less.
+    pub(crate) fn release(&mut self, until: u64) {
+        while let Some(held) = self.held.pop_front_if(|held| held.until <= until) {
+            self.free = held.bytes;
+        }
+    }
+
+    /// Lets leave what was held back with its turn, as far as nothing of the peer's own is before
+    /// it.
+    pub(crate) fn release_turns(&mut self) {
+        let mut kept: VecDeque<Held> = VecDeque::new();
+        for held in self.held.drain(..) {
+            match (held.of_turn, kept.back_mut()) {
+                (false, _) => kept.push_back(held),
+                (true, Some(own)) => own.bytes = held.bytes,
+                (true, None) => self.free = held.bytes,
+            }
+        }
+        self.held = kept;
+    }
+
+    /// Whether anything is held back.
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether a send makes sense: something may leave, or there is nothing at all.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.held.is_empty() || self.free > 0
+    }
+
+    /// Bytes that may leave now.
+    #[inline]
+    pub(crate) fn sendable(&self) -> usize {
+        match self.held.is_empty() {
+            true => self.len(),
+            false => self.free,
+        }
+    }
+
     /// Sends as much as the kernel takes.
     pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>, counter: &mut FlushCount) -> Flush {
         loop {
             if self.is_empty() {
                 self.reset();
                 return Flush::Empty;
+            }
+            if self.sendable() == 0 {
+                return Flush::Held;
             }
             let sent = self.send_once(socket);
             if let Some(end) = self.note_sent(sent, counter) {
@@ -102,9 +187,10 @@ impl Outbox {
         }
     }
 
-    /// All that has not left, if it stands in one piece.
+    /// All that may leave now, if it stands in one piece.
     pub(crate) fn piece(&self) -> Option<&[u8]> {
-        (self.sealed.is_empty() && !self.is_empty()).then(|| &self.tail[self.sent..])
+        let sendable = self.sendable();
+        (self.sealed.is_empty() && sendable > 0).then(|| &self.tail[self.sent..][..sendable])
     }
 
     /// What a call to send everything came to; `None` if there may be more to send.
@@ -117,7 +203,7 @@ impl Outbox {
             Ok(sent) => {
                 counter.writes += 1;
                 counter.bytes += sent as u64;
-                let wanted = self.len();
+                let wanted = self.sendable();
                 self.advance(sent);
                 // A short write means that the socket's buffer is full: asking again would only
                 // cost the call that says so.
@@ -144,8 +230,10 @@ impl Outbox {
     }
 
     fn send_once(&self, socket: BorrowedFd<'_>) -> rustix::io::Result<usize> {
+        let mut left = self.sendable();
         if self.sealed.is_empty() {
-            return rustix::net::send(socket, &self.tail[self.sent..], SendFlags::NOSIGNAL);
+            let bytes = &self.tail[self.sent..][..left];
+            return rustix::net::send(socket, bytes, SendFlags::NOSIGNAL);
         }
         let mut slices = [IoSlice::new(&[]); PARTS_A_CALL];
         let mut count = 0;
@@ -155,12 +243,14 @@ impl Outbox {
             .map(Part::bytes)
             .chain([self.tail.as_slice()]);
         for (slice, bytes) in slices.iter_mut().zip(parts) {
-            *slice = IoSlice::new(if count == 0 {
-                &bytes[self.sent..]
-            } else {
-                bytes
-            });
+            let bytes = &bytes[if count == 0 { self.sent } else { 0 }..];
+            let bytes = &bytes[..bytes.len().min(left)];
+            *slice = IoSlice::new(bytes);
+            left -= bytes.len();
             count += 1;
+            if left == 0 {
+                break;
+            }
         }
         rustix::net::sendmsg(
             socket,
@@ -172,6 +262,10 @@ impl Outbox {
 
     fn advance(&mut self, sent: usize) {
         self.sent += sent;
+        self.free = self.free.saturating_sub(sent);
+        for held in &mut self.held {
+            held.bytes -= sent;
+        }
         while let Some(part) = self.sealed.front() {
             let length = part.bytes().len();
             if self.sent < length {
@@ -199,8 +293,9 @@ impl Outbox {
     }
 
     fn reset(&mut self) {
+        debug_assert!(self.held.is_empty(), "what is held is there");
         self.tail.clear();
-        self.sent = 0;
+        (self.sent, self.free) = (0, 0);
     }
 }
 
@@ -279,6 +374,60 @@ mod tests {
         drop(ours);
         theirs.read_to_end(&mut received).unwrap();
         assert!(received == sent);
+    }
+
+    #[test]
+    fn what_is_held_leaves_when_it_is_released_and_nothing_behind_it() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let mut outbox = Outbox::default();
+        let mut left = |outbox: &mut Outbox| {
+            let flush = outbox.flush(ours.as_fd(), &mut FlushCount::default());
+            let mut received = Vec::new();
+            let _ = theirs.read_to_end(&mut received);
+            (flush, received)
+        };
+        outbox.buffer().extend_from_slice(b"one ");
+        outbox.hold(10);
+        assert_eq!(left(&mut outbox), (Flush::Held, vec![]));
+        let body: Arc<[u8]> = vec![b'x'; SHARE_BYTES_MIN].into();
+        outbox.push_shared(&body);
+        outbox.hold(20);
+        outbox.hold(30);
+        outbox.buffer().extend_from_slice(b"three");
+        assert!(outbox.piece().is_none());
+        outbox.release(9);
+        assert_eq!(left(&mut outbox), (Flush::Held, vec![]));
+        outbox.release(10);
+        assert_eq!(left(&mut outbox), (Flush::Held, b"one ".to_vec()));
+        // Released and held again in one turn: what was released leaves.
+        outbox.release(25);
+        outbox.hold(40);
+        assert_eq!(left(&mut outbox), (Flush::Held, body.to_vec()));
+        assert!(outbox.is_holding() && outbox.len() == 5);
+        outbox.release(40);
+        assert_eq!(outbox.piece(), Some(&b"three"[..]));
+        assert_eq!(left(&mut outbox), (Flush::Empty, b"three".to_vec()));
+        assert!(!outbox.is_holding() && outbox.is_empty());
+    }
+
+    #[test]
+    fn what_was_held_with_its_turn_leaves_unless_an_own_change_is_before_it() {
+        let mut outbox = Outbox::default();
+        outbox.buffer().extend_from_slice(b"read ");
+        outbox.hold_of_turn(10);
+        outbox.buffer().extend_from_slice(b"changed ");
+        outbox.hold(20);
+        outbox.buffer().extend_from_slice(b"read");
+        outbox.hold_of_turn(30);
+        assert_eq!(outbox.sendable(), 0);
+        outbox.release_turns();
+        assert_eq!(outbox.piece(), Some(&b"read "[..]));
+        outbox.release(19);
+        assert_eq!(outbox.piece(), Some(&b"read "[..]));
+        outbox.release(20);
+        assert_eq!(outbox.piece(), Some(&b"read changed read"[..]));
+        assert!(!outbox.is_holding());
     }
 
     #[test]

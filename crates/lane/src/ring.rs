@@ -37,6 +37,11 @@ impl Ring {
         })
     }
 
+    /// Whether the kernel permits a ring.
+    pub(crate) fn is_possible() -> bool {
+        Self::new().is_ok()
+    }
+
     /// Sends to each socket what the kernel takes of its bytes now, to the first [`BATCH_MAX`], and
     /// puts into `outcomes` what became of each. `None` keeps a place there and sends nothing.
     ///

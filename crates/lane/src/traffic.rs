@@ -1,19 +1,19 @@
 //! What comes and goes on a lane's sockets: in a turn, and in a turn within a turn.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::epoll::{Event, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketAddrAny, SocketFlags, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, sockopt};
 use tidewire_readiness as readiness;
 use tracing::{debug, warn};
 
 use crate::application::{Application, CloseReason};
 use crate::connection::{Connection, ConnectionId, Peer};
-use crate::context::Context;
+use crate::context::{Context, monotonic_ns};
 use crate::mailbox::Envelope;
 
 /// A lane's sockets with the application that they are read for.
@@ -43,7 +43,10 @@ impl<A: Application> Traffic<'_, A> {
             return;
         }
         let reading = connection.is_reading();
+        let ahead = connection.is_reading_ahead() && flags.contains(EventFlags::IN);
         let left = connection.held && flags.contains(EventFlags::RDHUP);
+        let left_aside =
+            connection.set_aside && flags.intersects(EventFlags::HUP | EventFlags::ERR);
         if flags.contains(EventFlags::OUT) && connection.blocked {
             connection.blocked = false;
             if !connection.dirty {
@@ -53,6 +56,11 @@ impl<A: Application> Traffic<'_, A> {
         }
         if reading && flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             self.read(id);
+        } else if ahead && !flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            self.read_ahead(id);
+        } else if left_aside {
+            // It has left, and what it sent before is still to be read.
+            self.context.unwatch(id);
         } else if left {
             self.context.close(id, CloseReason::PeerClosed);
         } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
@@ -74,6 +82,7 @@ impl<A: Application> Traffic<'_, A> {
                     self.deal(socket, address, port);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::MFILE | Errno::NFILE) if self.refuse_one(number) => {}
                 // Nobody has come, or it was stopped and is taken out soon.
                 Err(Errno::AGAIN | Errno::INVAL) => return,
                 Err(error) => {
@@ -87,7 +96,42 @@ impl<A: Application> Traffic<'_, A> {
         }
     }
 
+    /// Lets the spare descriptor go to refuse a connection that none was left for; whether that
+    /// was possible.
+    #[cold]
+    fn refuse_one(&mut self, number: usize) -> bool {
+        let Some(listener) = self.context.listeners.get(number) else {
+            return false;
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let had_spare = self.context.spare.take().is_some();
+        let accepted = rustix::net::acceptfrom_with(&listener.socket, flags);
+        let port = listener.port;
+        let is_refused = accepted.is_ok();
+        if let Ok((socket, _)) = accepted {
+            self.refuse(socket, port);
+        }
+        self.context.spare = rustix::io::fcntl_dupfd_cloexec(&self.context.epoll, 0).ok();
+        is_refused && had_spare
+    }
+
+    /// Tells a peer that there is no room for it, and ends the connection.
+    #[cold]
+    fn refuse(&mut self, socket: OwnedFd, port: u16) {
+        let text = self.application.refused(port);
+        debug!(port, "refused: no descriptor is left");
+        // A socket that was just made takes a line; a peer that has gone already needs none.
+        let _ = rustix::net::send(&socket, &text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let _ = rustix::net::shutdown(&socket, Shutdown::Write);
+        // Unread input would have the kernel reset the connection, and the text lost.
+        let mut rest = [0; 1024];
+        let _ = rustix::net::recv(&socket, &mut rest[..], RecvFlags::DONTWAIT);
+    }
+
     fn deal(&mut self, socket: OwnedFd, address: Option<SocketAddrAny>, port: u16) {
+        if socket.as_raw_fd() as u64 >= self.context.descriptors_max {
+            return self.refuse(socket, port);
+        }
         let lanes = self.context.mailboxes.len();
         let peer = match address.and_then(|address| address.try_into().ok()) {
             Some(address) => {
@@ -106,11 +150,6 @@ impl<A: Application> Traffic<'_, A> {
     }
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd, port: u16, peer: &Peer) {
-        let open = self.context.connections.len() - self.context.free.len();
-        if open >= self.context.connections_max {
-            debug!(%peer, "refused: the lane has its maximum of connections");
-            return;
-        }
         match self.context.insert(Connection::new(socket, port, false)) {
             Ok(id) => self.application.accepted(self.context, id, port, peer),
             Err(error) => warn!(%peer, %error, "cannot watch a connection"),
@@ -161,6 +200,30 @@ impl<A: Application> Traffic<'_, A> {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.context.close(id, CloseReason::Broken),
         }
+    }
+
+    /// One receive call for a connection that is paused.
+    fn read_ahead(&mut self, id: ConnectionId) {
+        let Some(connection) = self.context.connection_mut(id) else {
+            return;
+        };
+        make_room(&mut connection.input, 0);
+        let spare = rustix::buffer::spare_capacity(&mut connection.input);
+        let received = rustix::net::recv(connection.socket.as_fd(), spare, RecvFlags::empty());
+        match received.map(|read| read.0) {
+            // It sends no more. That is found again once it is not paused any more.
+            Ok(0) => connection.ahead_bytes_max = 0,
+            Ok(count) => {
+                let counters = &self.context.counters;
+                counters.reads.fetch_add(1, Ordering::Relaxed);
+                let bytes = &counters.read_bytes;
+                bytes.fetch_add(count as u64, Ordering::Relaxed);
+                self.application.buffered(self.context, id);
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => return self.context.close(id, CloseReason::Broken),
+        }
+        self.context.update_watch(id);
     }
 
     /// Gives the application its input: `fresh` bytes of the scratch buffer, or the kept input.
@@ -225,6 +288,8 @@ impl<M: Send + 'static> Context<M> {
         application: &mut A,
         wanted: impl Fn(&A, ConnectionId) -> bool,
     ) -> bool {
+        let began_ns = &self.counters.turn_began_ns;
+        began_ns.store(monotonic_ns(), Ordering::Relaxed);
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         let events = readiness::look(&self.epoll, &mut space).unwrap_or_default();
         let mut scratch = vec![0; if events.is_empty() { 0 } else { READ_BYTES }];

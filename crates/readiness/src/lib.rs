@@ -56,6 +56,11 @@ pub fn look(epoll: impl AsFd, space: &mut [MaybeUninit<Event>]) -> Result<&[Even
     wait(epoll, space, Some(&at_once))
 }
 
+/// Whether waits are exact to the nanosecond, as far as calls of [`wait`] have found.
+pub fn is_exact() -> bool {
+    !IS_OLD_KERNEL.load(Ordering::Relaxed)
+}
+
 /// Set once, by the first call that finds it so.
 static IS_OLD_KERNEL: AtomicBool = AtomicBool::new(false);
 

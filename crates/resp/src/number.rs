@@ -34,10 +34,18 @@ impl DoubleText {
     /// Prints `value` as Redis 8 does: the shortest digits that read back to the same double,
     /// `inf`, `-inf`, `nan`, whole numbers without a point, exponents as in `1e+20` and `1.5e-7`.
     pub fn new(value: f64) -> Self {
-        let mut text = DoubleText {
-            bytes: [0; DOUBLE_BYTES_MAX],
-            length: 0,
-        };
+        if value.abs() <= WHOLE_MAX && value.trunc() == value && value != 0.0 {
+            let mut text = DoubleText::empty();
+            text.append(itoa::Buffer::new().format(value as i64).as_bytes());
+            return text;
+        }
+        DoubleText::shortest(value)
+    }
+
+    /// Prints `value` by the shortest digits in any case, so that 100000000 is `1e+8`: as Redis
+    /// does in what nobody reads.
+    pub fn shortest(value: f64) -> Self {
+        let mut text = DoubleText::empty();
         if value.is_nan() {
             text.append(b"nan");
         } else if value.is_infinite() {
@@ -48,12 +56,17 @@ impl DoubleText {
             } else {
                 b"0"
             });
-        } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
-            text.append(itoa::Buffer::new().format(value as i64).as_bytes());
         } else {
             text.append_shortest(value);
         }
         text
+    }
+
+    fn empty() -> Self {
+        DoubleText {
+            bytes: [0; DOUBLE_BYTES_MAX],
+            length: 0,
+        }
     }
 
     /// The text.

@@ -184,6 +184,17 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Bytes of the buffer so far, to [`cut_back`](Self::cut_back) to.
+    #[inline]
+    pub fn position(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back what was written since the buffer was at this position.
+    pub fn cut_back(&mut self, position: usize) {
+        self.out.truncate(position);
+    }
+
     /// An array whose length [`finish`](Self::finish) gives, after its elements.
     #[inline]
     pub fn array_later(&mut self) -> Mark {

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use mlua::chunk::ChunkMode;
-use mlua::debug::{Debug, DebugEvent};
-use mlua::{Function, HookTriggers, LightUserData, Lua, MultiValue, Result, Table, Value, VmState};
+use mlua::{Function, LightUserData, Lua, MultiValue, Result, Table, Value};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 
 use crate::convert::{Names, to_arguments, to_table};
 use crate::host::{Failure, Host};
 use crate::libraries::{FunctionInfo, LibrarySet};
 use crate::redis::{TO_FILE, TO_REPLICAS, number_of, raise};
-use crate::sandbox::{Sandbox, failure_of, is_script};
+use crate::sandbox::{Sandbox, failure_of};
 use crate::scripts::Script;
 use crate::sha1::Sha1;
+use crate::watch::{self, LOOK_IN, Token};
 
 /// A Lua state with its scripts; it belongs to one thread.
 pub struct Engine {
@@ -75,7 +75,8 @@ impl Engine {
             arguments: ArgumentList::new(),
             reply: Vec::new(),
         };
-        engine.watch(WATCH)?;
+        let sandbox = &engine.sandbox;
+        watch::begin(&sandbox.lua, &sandbox.shared, &sandbox.redis)?;
         Ok(engine)
     }
 
@@ -186,7 +187,7 @@ impl Engine {
         shared.load_deadline.set(None);
         let registered = shared.registered.take().unwrap_or_default();
         if shared.is_killed.take() {
-            self.watch(WATCH).map_err(|error| failure_of(&error))?;
+            watch::resume(&self.sandbox.lua).map_err(|error| failure_of(&error))?;
         }
         let text = match ending {
             Ok((true, _)) => String::new(),
@@ -324,7 +325,7 @@ impl Engine {
             run()
         });
         if self.sandbox.shared.is_killed.take() {
-            self.watch(WATCH)?;
+            watch::resume(&self.sandbox.lua)?;
         }
         ending
     }
@@ -369,36 +370,6 @@ impl Engine {
             }
         }
     }
-
-    /// Lets the host look in every so many instructions.
-    fn watch(&self, triggers: HookTriggers) -> Result<()> {
-        let shared = self.sandbox.shared.clone();
-        let redis = self.sandbox.redis.clone();
-        self.sandbox
-            .lua
-            .set_global_hook(triggers, move |lua, place| {
-                let mut text = KILLED;
-                if let Some(deadline) = shared.load_deadline.get() {
-                    if Instant::now() < deadline {
-                        return Ok(VmState::Continue);
-                    }
-                    text = LOAD_TIMEOUT;
-                    shared.is_killed.set(true);
-                } else if !shared.is_killed.get() {
-                    let call: Value = redis.raw_get("call")?;
-                    let Value::Function(call) = call else {
-                        return Ok(VmState::Continue);
-                    };
-                    // Outside of a run nobody is there to end it.
-                    if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
-                        return Ok(VmState::Continue);
-                    }
-                    shared.is_killed.set(true);
-                }
-                end_at_each_line(lua, text)?;
-                end(place, text)
-            })
-    }
 }
 
 impl fmt::Debug for Engine {
@@ -407,26 +378,6 @@ impl fmt::Debug for Engine {
             .debug_struct("Engine")
             .field("scripts", &self.compiled.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// From now on a script is ended at each of its lines, so that no `pcall` keeps it alive.
-fn end_at_each_line(lua: &Lua, text: &'static str) -> Result<()> {
-    lua.set_global_hook(HookTriggers::EVERY_LINE, move |lua, place| {
-        if place.event() == DebugEvent::Count {
-            // Another coroutine, which still counts its instructions.
-            end_at_each_line(lua, text)?;
-        }
-        end(place, text)
-    })
-}
-
-/// Ends a script where it is, unless that is in what runs it and would tell how it ended.
-fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
-    let source = place.source().source;
-    match source.is_some_and(|source| is_script(&source)) {
-        true => Err(raise(text)),
-        false => Ok(VmState::Continue),
     }
 }
 
@@ -552,24 +503,10 @@ impl Hash for Body {
     }
 }
 
-/// First arguments that no script has: what else `redis.call` is asked.
-const LOOK_IN: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
+/// What else `redis.call` is asked, by its first argument.
 pub(crate) const MAY_RUN: Token = Token(LightUserData(std::ptr::without_provenance_mut(2)));
 pub(crate) const SET_REPLICATION: Token = Token(LightUserData(std::ptr::without_provenance_mut(3)));
 
-#[derive(Clone, Copy)]
-pub(crate) struct Token(pub(crate) LightUserData);
-
-impl mlua::IntoLua for Token {
-    fn into_lua(self, _: &Lua) -> Result<Value> {
-        Ok(Value::LightUserData(self.0))
-    }
-}
-
-/// Instructions between two looks: about half a millisecond.
-const WATCH: HookTriggers = HookTriggers::new().every_nth_instruction(100_000);
-const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
-const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 /// Libraries that may be loaded beside those that there are.
 const LOADED_SPARE: usize = 16;
 const RUNS_A_COLLECTION: u32 = 50;

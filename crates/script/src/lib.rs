@@ -30,3 +30,4 @@ mod library;
 mod redis;
 mod register;
 mod sandbox;
+mod watch;

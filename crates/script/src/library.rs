@@ -3,11 +3,14 @@
 pub(crate) mod bit;
 pub(crate) mod cjson;
 pub(crate) mod cmsgpack;
+pub(crate) mod pattern;
+pub(crate) mod strings;
 pub(crate) mod structs;
 
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 
 use crate::redis::number_of;
+use crate::sandbox::is_script;
 
 /// All libraries by name.
 pub(crate) fn libraries(lua: &Lua) -> Result<Table> {
@@ -19,9 +22,20 @@ pub(crate) fn libraries(lua: &Lua) -> Result<Table> {
     Ok(table)
 }
 
-/// An error with the place of the call before it, as the library's own errors have it.
+/// An error with the place of the call before it, as the library's own errors have it. What stands
+/// between that call and us in our own Lua code is none.
 pub(crate) fn fail(lua: &Lua, text: impl AsRef<str>) -> mlua::Error {
-    let place = lua.inspect_stack(1, |frame| {
+    let is_ours = |level| {
+        lua.inspect_stack(level, |frame| {
+            let source = frame.source().source;
+            source.is_some_and(|source| !is_script(&source))
+        })
+    };
+    let mut level = 1;
+    while is_ours(level) == Some(true) {
+        level += 1;
+    }
+    let place = lua.inspect_stack(level, |frame| {
         let source = frame.source();
         let line = frame.current_line()?;
         Some(format!("{}:{line}: ", source.short_src?))

@@ -11,6 +11,7 @@ use crate::library;
 use crate::register;
 use crate::sandbox::Shared;
 use crate::sha1::Sha1;
+use crate::watch::spend;
 
 /// Adds the functions to the table that `sandbox.lua` takes.
 pub(crate) fn register(
@@ -99,6 +100,7 @@ fn register_replies(lua: &Lua, redis: &Table, shared: &Rc<Shared>) -> Result<()>
         }
         let text = lua.coerce_string(values[0].clone())?;
         let text = text.map(|text| text.as_bytes().to_vec());
+        spend(lua, text.as_ref().map_or(0, Vec::len))?;
         Ok(Sha1::of(&text.unwrap_or_default()).hex())
     })?;
     redis.raw_set("sha1hex", sha1hex)

@@ -13,7 +13,10 @@ local rawget, rawset, next, pairs = rawget, rawset, next, pairs
 local pcall, xpcall, loadstring = pcall, xpcall, loadstring
 local string, table, coroutine = string, table, coroutine
 local byte, concat, match = string.byte, table.concat, string.match
+local gsub = string.gsub
 local tonumber, unpack = tonumber, unpack
+local library = native.library
+local tick, spend, MANY = library.tick, library.spend, library.MANY
 
 -- The real table of each protected one, and the metatable that scripts see of it.
 local real, shown = native.protected, {}
@@ -39,6 +42,10 @@ local function check_table(name, number, count, value)
 end
 
 local function plain(problem)
+  if type(problem) == 'string' then
+    -- The line is ours, not the script's.
+    return (gsub(problem, '^redis%-library:%d+: ', ''))
+  end
   if type(problem) == 'userdata' then
     problem = native.as_value(problem)
   end
@@ -61,7 +68,7 @@ end
 local seen = {
   _VERSION = _VERSION,
   assert = assert,
-  collectgarbage = collectgarbage,
+  collectgarbage = library.collectgarbage,
   error = error,
   gcinfo = gcinfo,
   ipairs = ipairs,
@@ -105,6 +112,9 @@ end
 function seen.next(...)
   local value, key = ...
   check_table('next', 1, select('#', ...), value)
+  if key == nil then
+    tick()
+  end
   return next(real[value] or value, key)
 end
 
@@ -113,6 +123,7 @@ local visible_next = seen.next
 function seen.pairs(...)
   local value = ...
   check_table('pairs', 1, select('#', ...), value)
+  tick()
   if real[value] then
     return visible_next, value, nil
   end
@@ -151,14 +162,19 @@ function seen.unpack(...)
   return unpack(...)
 end
 
+-- More bytes would keep the compiler, which nothing ends, busy for longer than half a second. The
+-- level of a long bracket in it fits the integer that the compiler counts it in.
+local TEXT_MAX = 16 * 1024 * 1024
+
 -- Only text is compiled: there is no way to say which bytes are sound code. The name is kept in
 -- sight until the compiler is done, which keeps it in a place that the collector does not look at.
 local function compile(text, name)
   if byte(text) == 27 then
     return nil, 'precompiled code is not accepted'
-  elseif #text > 0x3FFFFFFF then
+  elseif #text > TEXT_MAX then
     return nil, 'the text is too long'
   end
+  spend(#text * 20)
   local anchor = match(name or text, '^[^%z]*')
   local compiled, problem = loadstring(text, anchor)
   return compiled, problem, anchor
@@ -200,18 +216,29 @@ function seen.load(reader, name)
   return nil, problem
 end
 
+for name, action in pairs(library.string) do
+  string[name] = action
+end
+string.gfind = string.gmatch
+
 local tables = {}
 for name, action in pairs(table) do
-  tables[name] = action
+  tables[name] = library.table[name] or action
 end
 
+-- With so many arguments, elements behind the one that is named are moved.
+local moves = { insert = 3, remove = 2 }
+
 for _, name in pairs({ 'insert', 'remove', 'sort', 'setn' }) do
-  local action = table[name]
+  local action, moved = tables[name], moves[name] or 255
   tables[name] = function(...)
     local value = ...
-    check_table(name, 1, select('#', ...), value)
+    local count = select('#', ...)
+    check_table(name, 1, count, value)
     if real[value] then
       error(READONLY, 0)
+    elseif count >= moved and #value > MANY then
+      spend(#value * 5)
     end
     return action(...)
   end
@@ -219,7 +246,7 @@ end
 
 local coroutines = {}
 for name, action in pairs(coroutine) do
-  coroutines[name] = action
+  coroutines[name] = library.coroutine[name] or action
 end
 
 local function resumed(ok, ...)

@@ -82,6 +82,9 @@ impl Sandbox {
         native.raw_set("protected", protected)?;
         native.raw_set("libraries", library::libraries(&lua)?)?;
         native.raw_set("has_deprecated", has_deprecated)?;
+        let strings = library::strings::library(&lua)?;
+        let chunk = lua.load(LIBRARY).set_name(LIBRARY_NAME);
+        native.raw_set("library", chunk.call::<Table>(strings)?)?;
         let chunk = lua.load(SOURCE).set_name("=redis");
         let (seen, globals, redis, run, run_function, set_loading) = chunk.call(native)?;
         lua.set_globals(seen)?;
@@ -180,7 +183,9 @@ fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
         return Ok(problem);
     };
     let text = text.to_string_lossy();
-    let rest = text.strip_prefix("redis:").and_then(|rest| {
+    let own = text.strip_prefix("redis:");
+    let own = own.or_else(|| text.strip_prefix("redis-library:"));
+    let rest = own.and_then(|rest| {
         let (line, rest) = rest.split_once(": ")?;
         let is_line = line.bytes().all(|byte| byte.is_ascii_digit());
         is_line.then_some(rest)
@@ -198,4 +203,11 @@ pub(crate) fn is_script(source: &str) -> bool {
     !source.starts_with("=redis") && !source.starts_with("=(tail")
 }
 
+/// Whether a script may be ended there: in its own code, and in functions that it calls.
+pub(crate) fn may_end(source: &str) -> bool {
+    source == LIBRARY_NAME || is_script(source)
+}
+
 const SOURCE: &str = include_str!("sandbox.lua");
+const LIBRARY: &str = include_str!("library.lua");
+const LIBRARY_NAME: &str = "=redis-library";

@@ -351,6 +351,107 @@ fn a_script_that_is_killed_ends_whatever_it_does() {
 }
 
 #[test]
+fn a_script_that_is_killed_inside_of_the_library_ends() {
+    let scripts = [
+        "return string.gsub(('a'):rep(200000), 'a*a*a*b', 'x')",
+        "return string.find(('a'):rep(200000), '.-.-.-.-b')",
+        "return string.match(('a'):rep(200000), '(a*)(a*)(a*)%1%2%3b')",
+        "for word in string.gmatch(('a'):rep(200000), 'a+a+a+b') do end",
+        "return string.gsub(('a'):rep(200000), 'a*a*a*b', function() end)",
+        "return string.gsub(('a'):rep(200000), 'a*a*a*b', {})",
+        "return string.find(('('):rep(2000000), '%b()%b()')",
+        "return string.find(('a'):rep(2000000), ('a'):rep(1000000) .. 'b', 1, true)",
+        "return string.find(('a'):rep(20000), '[' .. ('b'):rep(1000000) .. ']')",
+        "while true do pcall(string.find, ('a'):rep(200000), '.-.-.-.-b') end",
+        "while true do string.rep('a', 1e8) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.concat(t) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i % 7 end while true do table.sort(t) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 0) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.remove(t, 1) end",
+        "local t = {} for i = 1, 1e6 do t['k' .. i] = i end while true do table.maxn(t) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do collectgarbage() end",
+        "local s = ('x'):rep(1e8) while true do local t = s .. 'a' end",
+        "local s = ('x'):rep(1e8) while true do s:upper() s:reverse() s:byte(5) s:sub(2) end",
+        "local s = ('x'):rep(1e8) while true do string.format('%s %q', s, 'a') end",
+        "local s = '[' .. ('1,'):rep(1e6) .. '1]' while true do cjson.decode(s) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do cjson.encode(t) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do cmsgpack.pack(t) end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end
+         local s = cmsgpack.pack(t) while true do cmsgpack.unpack(s) end",
+        "local s, f = ('x'):rep(1e6), ('b'):rep(1e6) while true do pcall(struct.unpack, f, s) end",
+        "local f = ('x'):rep(1e8) while true do struct.pack(f) end",
+        "local s = ('x = 1 '):rep(1e6) while true do loadstring(s) end",
+        "local s = ('x'):rep(1e8) while true do redis.sha1hex(s) end",
+        "local function deep(level)
+           for i = 1, 1e9 do coroutine.wrap(level == 0 and function() end or deep)(level - 1) end
+         end
+         deep(4)",
+    ];
+    let mut runner = Runner::new();
+    for body in scripts {
+        runner.store.looks = Some(3);
+        let got = runner.run(body);
+        assert!(
+            got.contains("Script killed by user with SCRIPT KILL..."),
+            "{body}: {got}"
+        );
+        runner.store.looks = None;
+        assert_eq!(runner.run("return 1"), ":1 ");
+    }
+}
+
+#[test]
+fn a_text_that_would_be_too_long_is_refused_before_it_is_made() {
+    let mut runner = Runner::new();
+    for body in [
+        "return string.rep('a', 1e9)",
+        "return string.rep('ab', 2^31 - 1)",
+        "return string.gsub(('a'):rep(1000000), 'a', ('b'):rep(1000))",
+    ] {
+        let got = runner.run(body);
+        assert!(got.contains("resulting string too large"), "{body}: {got}");
+    }
+    for body in [
+        "return string.rep('', 2^31 - 1) == ''",
+        "return string.rep('x', -5) == '' and string.rep('x', 2^40) == ''",
+        "return #string.rep('ab', 30000) == 60000 and string.rep(12, 2) == '1212'",
+        "return string.rep('ab', 2.9) == 'abab'",
+    ] {
+        assert_eq!(runner.run(body), ":1 ", "{body}");
+    }
+}
+
+#[test]
+fn long_calls_of_the_library_return_what_short_ones_do() {
+    let mut runner = Runner::new();
+    for body in [
+        "local t = {} for i = 1, 50001 do t[i] = i end
+         local s, count = table.concat(t, ','), 0
+         for number in s:gmatch('%d+') do
+           count = count + 1 if tonumber(number) ~= count then return number end
+         end
+         return count == 50001 and table.concat(t, ',', 5, 7) == '5,6,7'",
+        "local t = {} for i = 1, 50001 do t[i] = (i * 7919) % 50021 end
+         table.sort(t)
+         for i = 2, #t do if t[i - 1] > t[i] then return i end end return true",
+        "local t = {} for i = 1, 50001 do t[i] = i end t[40000] = {}
+         local ok, text = pcall(table.concat, t)
+         return not ok and text:find('invalid value %(table%) at index 40000') ~= nil",
+        "local t = {} for i = 1, 5000 do t[i] = i end t[4000] = {}
+         local ok, text = pcall(table.sort, t)
+         return not ok and text:find('attempt to compare') ~= nil and not text:find('redis')",
+        "return ('abc'):gsub('%w', '%0%0') == 'aabbcc' and ('abc'):gsub('b', {b = 1}) == 'a1c'",
+        "return ('hello world'):gsub('o', function() return nil end) == 'hello world'",
+        "local ok, text = pcall(string.gsub, 'x', 'x', function() return {} end)
+         return not ok and text:find('invalid replacement value %(a table%)') ~= nil",
+        "local ok, problem = pcall(string.gsub, 'x', 'x', function() error({err = 'own'}) end)
+         return not ok and problem == 'own'",
+    ] {
+        assert_eq!(runner.run(body), ":1 ", "{body}");
+    }
+}
+
+#[test]
 fn random_numbers_depend_on_the_seed_alone() {
     let body = "math.randomseed(ARGV[1])
         local t = {} for i = 1, 5 do t[i] = math.random(1, 100) end return table.concat(t, ' ')";

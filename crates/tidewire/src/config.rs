@@ -11,8 +11,8 @@ use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
 use tidewire_hub::{FeedSource, Input, InputError};
 use tidewire_lane::Endpoint;
 
-use crate::failure::Failure;
-use crate::options::{FeedSlow, IoUring, ServeOptions, ZmqMechanism};
+use crate::failure::{Failure, plain};
+use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqMechanism};
 use crate::plant::{self, PlantTable};
 
 /// What the hub runs with.
@@ -64,6 +64,7 @@ struct File {
     databento: Option<String>,
     databento_key: Option<String>,
     admin: Option<String>,
+    protected_mode: Option<YesNo>,
     source: Vec<String>,
     record: Option<PathBuf>,
     mold: Vec<String>,
@@ -73,6 +74,7 @@ struct File {
     io_uring: Option<IoUring>,
     live_prefix: Option<Vec<String>>,
     dir: Option<String>,
+    supervised: Option<String>,
     mx: PlantTable,
     limits: Limits,
     parameters: BTreeMap<String, String>,
@@ -127,6 +129,11 @@ impl Config {
                 "--databento: --databento-key is missing: the key that clients must know",
             ));
         }
+        if databento.is_none() && databento_key.is_some() {
+            return Err(Failure::usage(
+                "--databento-key needs --databento ADDR: where the clients that know it connect",
+            ));
+        }
         let mut source = options.source.clone();
         if source.is_empty() {
             source = file
@@ -156,8 +163,12 @@ impl Config {
         let pin = options.pin || file.pin.unwrap_or(false);
         let conf = options.redis_conf.as_deref();
         let conf = RedisConf::read(conf, &options.directives).map_err(Failure::usage)?;
-        let resp_places = resp_places(&conf)?;
+        let mut resp_places = resp_places(&conf)?;
         let says_place = conf.path.is_some() || !resp_places.is_empty();
+        if options.resp.is_some() {
+            // It wins over `port` and `bind`; the Unix socket is a place of its own.
+            resp_places.retain(|place| matches!(place, RespPlace::Socket(_)));
+        }
         let mut hub = HubConfig {
             redis_conf: conf.path,
             users: conf.users,
@@ -185,6 +196,12 @@ impl Config {
                 .collect();
         } else if let Some(prefixes) = &file.live_prefix {
             hub.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
+        }
+        if hub.live_prefixes.iter().any(|prefix| prefix.is_empty()) {
+            return Err(Failure::usage(
+                "--live-prefix '': every key would be a topic; name a prefix, or leave the option \
+                 out for live:",
+            ));
         }
         file.limits.apply(&mut hub);
         hub.parameters = conf.parameters;
@@ -303,8 +320,18 @@ fn parameters(
         }
         pairs.push(("--dir", "dir".to_owned(), dir));
     }
+    let protected_mode = |switch: YesNo| ("protected-mode".to_owned(), switch.text().to_owned());
+    if let Some((name, value)) = file.protected_mode.map(protected_mode) {
+        pairs.push((place, name, value));
+    }
     for (name, value) in &file.parameters {
         pairs.push((place, name.clone(), value.clone()));
+    }
+    if let Some(mode) = options.supervised.clone().or(file.supervised.clone()) {
+        pairs.push(("--supervised", "supervised".to_owned(), mode));
+    }
+    if let Some((name, value)) = options.protected_mode.map(protected_mode) {
+        pairs.push(("--protected-mode", name, value));
     }
     for text in &options.parameter {
         let (name, value) = text
@@ -369,7 +396,7 @@ fn read_file(path: &Path) -> Result<File, Failure> {
     toml::from_str(&text).map_err(|error| {
         let newlines = |end: usize| text[..end].bytes().filter(|&byte| byte == b'\n').count();
         let line = 1 + error.span().map_or(0, |span| newlines(span.start));
-        let message = error.message().lines().collect::<Vec<_>>().join(" ");
+        let message = plain(&error.message().lines().collect::<Vec<_>>().join(" "));
         Failure::usage(format!("{place}, line {line}: {message}"))
     })
 }

@@ -14,6 +14,7 @@ use tidewire_lane::{Endpoint, Listener};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::options::DemoOptions;
+use crate::output;
 use crate::replay;
 use crate::server::{Addresses, Listeners, POLL_INTERVAL, Server};
 use crate::simulate::{Simulation, exchange_hub};
@@ -43,8 +44,10 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     let server = Server::start(&config, listeners)?;
     let feed = feed.start(options, &server, &stop)?;
     let end = options.duration.map(|duration| Instant::now() + duration);
-    let over =
-        || stop.is_asked() || feed.has_failed() || end.is_some_and(|end| Instant::now() >= end);
+    let over = || {
+        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        stop.is_asked() || feed.has_failed() || is_time || output::is_gone()
+    };
     let mut watcher = Watcher::new();
     if tui {
         screen::show(&server, &mut watcher, &lines, &over)?;
@@ -91,7 +94,7 @@ impl Feed {
         let listener = Listener::bind(&endpoint, tidewire_hub::port::FEED)
             .map_err(|error| Failure::running(format!("{error} (hub at {})", addresses.feed)))?;
         let hub = exchange_hub(&options.market)?;
-        let simulation = Simulation::start(&options.market, hub, listener, true)?;
+        let simulation = Simulation::start(&options.market, None, hub, listener, true)?;
         config.hub.sources.extend(simulation.source());
         Ok(Feed::Simulated(simulation))
     }
@@ -204,7 +207,7 @@ fn show_lines(
             let busiest = view
                 .rows
                 .first()
-                .map(|row| row.cells().join(" "))
+                .map(|row| row.texts().join(" "))
                 .unwrap_or_default();
             println!("{} · {busiest}", view.figures());
         }
@@ -241,5 +244,5 @@ fn summary(view: &View, published: Option<u64>) -> String {
 }
 
 /// How long the last messages may take from the exchange to the hub.
-const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(2);
+const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(20);
 const LINE_INTERVAL: Duration = Duration::from_secs(1);

@@ -53,7 +53,7 @@ struct GenerateOptions {
     messages: u64,
     /// Securities.
     #[arg(long, value_name = "N", default_value_t = 100,
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = crate::units::whole::<u16>(1, 65_535))]
     symbols: u16,
     /// Most resting orders a side of a security.
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -128,7 +128,8 @@ fn generate(options: &GenerateOptions) -> Result<(), Failure> {
         depth: options.depth,
         seed: options.seed,
     };
-    let day = Generator::new(config).map_err(|error| Failure::usage(error.to_string()))?;
+    let day = Generator::new(config)
+        .map_err(|error| Failure::usage(format!("--messages {}: {error}", options.messages)))?;
     let place = options.file.display();
     let failed = |error: std::io::Error| Failure::usage(format!("cannot write {place}: {error}"));
     let file = File::create(&options.file).map_err(failed)?;

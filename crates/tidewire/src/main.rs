@@ -1,29 +1,39 @@
 //! The `tidewire` program: a real-time data hub, and what belongs to it.
 
+#[macro_use]
+mod output;
+
 mod admin;
 mod bench;
+mod columns;
 mod config;
 mod curve_keys;
 mod decode;
 mod demo;
+mod descriptors;
+mod directory;
 mod failure;
 mod itch;
+mod keys;
+mod log;
+mod notify;
 mod options;
 mod plant;
+mod process;
 mod replay;
+mod serve;
 mod server;
 mod simulate;
+mod startup;
 mod stop;
 mod table;
 mod units;
 mod watch;
 
-use std::io::IsTerminal;
-
-use clap::Parser;
 use tidewire_counting_allocator::OnDemand;
 
 use crate::failure::Failure;
+use crate::log::{LogOptions, LogPlan};
 use crate::options::{Command, Options};
 
 /// Small replies and entries are made and dropped all the time; mimalloc serves them without a
@@ -34,7 +44,9 @@ static ALLOCATOR: OnDemand<tidewire_memory::Allocator> = OnDemand(tidewire_memor
 fn main() {
     let result = match bench::zmq_child() {
         Some(result) => result,
-        None => Options::try_parse().map_err(Failure::from).and_then(run),
+        None => Options::from_command_line()
+            .map_err(Failure::from)
+            .and_then(run),
     };
     if let Err(failure) = result {
         failure.exit();
@@ -42,9 +54,22 @@ fn main() {
 }
 
 fn run(options: Options) -> Result<(), Failure> {
-    start_log(&options.log)?;
+    // These have something to end in order when nobody reads their output any more.
+    if let Command::Serve(_) | Command::Simulate(_) | Command::Demo(_) | Command::Bench(_) =
+        options.command
+    {
+        output::end_in_order();
+    }
+    let logging = LogOptions {
+        filter: options.log,
+        format: options.log_format,
+    };
+    // What a hub logs, and where, stands in its configuration too.
+    if !matches!(options.command, Command::Serve(_)) {
+        log::start(LogPlan::new(&logging, "warn"))?;
+    }
     match options.command {
-        Command::Serve(options) => server::run(&options),
+        Command::Serve(options) => serve::run(&options, &logging),
         Command::Simulate(options) => simulate::run(&options),
         Command::Decode(options) => decode::run(&options),
         Command::CurveKeys => curve_keys::run(),
@@ -54,17 +79,4 @@ fn run(options: Options) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(&options),
         Command::Bench(options) => bench::run(&options),
     }
-}
-
-/// Logs go to the standard error, so that output can be piped.
-fn start_log(filter: &str) -> Result<(), Failure> {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).map_err(|_| {
-        Failure::usage(format!("'{filter}' is no log filter (--log, TIDEWIRE_LOG)"))
-    })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
-    Ok(())
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
@@ -16,8 +16,9 @@ use tidewire_mx::plant::tags::TAGS_MAX;
 
 use crate::bench::{Mix, Rival};
 use crate::itch::ItchOptions;
+use crate::log::LogFormat;
 use crate::plant::PlantArguments;
-use crate::units::{parse_count, parse_duration};
+use crate::units::{parse_count, parse_duration, whole};
 use crate::watch::SortColumn;
 
 /// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
@@ -31,12 +32,50 @@ use crate::watch::SortColumn;
     max_term_width = 100
 )]
 pub(crate) struct Options {
-    /// What to log, as `LEVEL` or `MODULE=LEVEL,...`.
-    #[arg(long, global = true, default_value = "warn", env = "TIDEWIRE_LOG")]
-    pub(crate) log: String,
+    /// What to log, as `LEVEL` or `MODULE=LEVEL,...` [default: info for serve, warn otherwise].
+    #[arg(long, global = true, value_name = "FILTER", env = "TIDEWIRE_LOG")]
+    pub(crate) log: Option<String>,
+    /// The form of the log's lines.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORM",
+        default_value = "text",
+        env = "TIDEWIRE_LOG_FORMAT"
+    )]
+    pub(crate) log_format: LogFormat,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Options {
+    /// Reads the command line of this process.
+    pub(crate) fn from_command_line() -> Result<Self, clap::Error> {
+        Self::read(std::env::args_os())
+    }
+
+    /// Reads words, the program's name first. A number below zero is a value, and refused as one
+    /// where it is out of range, not an option that there is not.
+    pub(crate) fn read<W>(words: impl IntoIterator<Item = W>) -> Result<Self, clap::Error>
+    where
+        W: Into<std::ffi::OsString> + Clone,
+    {
+        let command = with_negative_numbers(Self::command());
+        Self::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|option| {
+        let is_value = option.get_long().is_some() && option.get_action().takes_values();
+        match is_value {
+            true => option.allow_negative_numbers(true),
+            false => option,
+        }
+    });
+    command.mut_subcommands(with_negative_numbers)
 }
 
 /// What the program does.
@@ -116,6 +155,14 @@ pub(crate) struct ServeOptions {
     /// Metrics for Prometheus over HTTP, at /metrics [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_ADMIN")]
     pub(crate) admin: Option<Endpoint>,
+    /// Whether ports without credentials refuse connections from other machines [default: yes].
+    #[arg(
+        long,
+        value_name = "YES|NO",
+        value_enum,
+        env = "TIDEWIRE_PROTECTED_MODE"
+    )]
+    pub(crate) protected_mode: Option<YesNo>,
     /// Send the native feed in datagrams as well: GROUP:PORT, a second line behind a +, and
     /// @INTERFACE for multicast [default: none].
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_FEED_UDP")]
@@ -151,7 +198,7 @@ pub(crate) struct ServeOptions {
     pub(crate) soup: Vec<SoupInput>,
     /// Event loops, 1 to 64 [default: one a core].
     #[arg(long, value_name = "N", env = "TIDEWIRE_LANES",
-          value_parser = clap::value_parser!(u16).range(1..=64))]
+          value_parser = whole::<u16>(1, 64))]
     pub(crate) lanes: Option<u16>,
     /// Pin each event loop to a core.
     #[arg(long, env = "TIDEWIRE_PIN")]
@@ -172,6 +219,10 @@ pub(crate) struct ServeOptions {
     /// then "3600 1 300 100 60 10000" unless it is given.
     #[arg(long, value_name = "DIR", env = "TIDEWIRE_DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Tell systemd when the hub is ready, as the parameter `supervised`: systemd, auto or no
+    /// [default: no].
+    #[arg(long, value_name = "MODE", env = "TIDEWIRE_SUPERVISED")]
+    pub(crate) supervised: Option<String>,
     /// A parameter as Redis's CONFIG SET has it, such as maxclients=100 or
     /// enable-debug-command=yes; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -180,6 +231,24 @@ pub(crate) struct ServeOptions {
     /// --save 60 1.
     #[arg(last = true, value_name = "DIRECTIVE", allow_hyphen_values = true)]
     pub(crate) directives: Vec<String>,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum YesNo {
+    Yes,
+    No,
+}
+
+impl YesNo {
+    /// As parameters have it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            YesNo::Yes => "yes",
+            YesNo::No => "no",
+        }
+    }
 }
 
 /// Whether io_uring may be used.
@@ -244,7 +313,8 @@ pub(crate) struct SimulateOptions {
     #[command(flatten)]
     pub(crate) market: MarketOptions,
     /// Faults in what clients are sent, such as gaps=1%,fragment=5%,duplicate=0.5%,reorder=1%,
-    /// corrupt=0.1%,stall=0.01%,disconnect=0.001%.
+    /// corrupt=0.1%,stall=0.01%,disconnect=0.001%. Without % a share is a number from 0 to 1:
+    /// gaps=1 is 100 %.
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<FaultPlan>,
     /// Writes the stream to a file, as the native packets that a client would get.
@@ -253,6 +323,9 @@ pub(crate) struct SimulateOptions {
     /// End after so long.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+    /// End after so many messages: the same seed gives the same ones on any machine.
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) messages: Option<u64>,
 }
 
 /// What else can be simulated.
@@ -272,7 +345,7 @@ pub(crate) struct SimulateMxOptions {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_tags)]
     pub(crate) tags: u64,
     /// Same seed and same requests, same plant.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) seed: u64,
     /// Between Advise and the first change, as on the platform.
     #[arg(long, value_name = "FROM-TO", default_value = "3s-8s", value_parser = parse_span)]
@@ -370,7 +443,7 @@ pub(crate) struct MarketOptions {
     #[arg(long, value_name = "N|FILE", default_value = "100")]
     pub(crate) symbols: String,
     /// Same seed, same ticks.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) seed: u64,
     /// Where prices tend to.
     #[arg(long, value_enum, default_value_t = MarketChoice::Neutral)]
@@ -465,7 +538,8 @@ pub(crate) struct WatchOptions {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub(crate) patience: Duration,
     /// Rows that --once and --json print at most.
-    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 20,
+          value_parser = whole::<usize>(0, u64::MAX))]
     pub(crate) rows: usize,
     /// What to sort by.
     #[arg(long, value_name = "COLUMN", value_enum, default_value = "updates")]
@@ -533,7 +607,7 @@ pub(crate) struct BenchOptions {
     pub(crate) seconds: f64,
     /// Measurements of each server, in turn with the others.
     #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+          value_parser = whole::<usize>(1, 1_000))]
     pub(crate) pairs: usize,
     /// Requests a second of the open loops of `resp`, separated by commas.
     #[arg(long, value_name = "R,...", default_value = "1k,10k,100k", value_delimiter = ',',
@@ -541,22 +615,22 @@ pub(crate) struct BenchOptions {
     pub(crate) rate: Vec<u64>,
     /// Bytes of the values of `resp`, 3 to 65536; of long ones there are fewer keys.
     #[arg(long, value_name = "N", default_value_t = 16,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(3..=65_536))]
+          value_parser = whole::<usize>(3, 65_536))]
     pub(crate) value_bytes: usize,
     /// GET and SET in random order in place of each alone, such as get:80,set:20.
     #[arg(long, value_name = "MIX")]
     pub(crate) mix: Option<Mix>,
     /// Connections of the closed loops of `resp`, 1 to 1000, separated by commas.
     #[arg(long, value_name = "N,...", value_delimiter = ',',
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000))]
+          value_parser = whole::<usize>(1, 1_000))]
     pub(crate) connections: Vec<usize>,
     /// Requests at once of each connection of `resp`, 1 to 256, separated by commas.
     #[arg(long, value_name = "N,...", value_delimiter = ',',
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
+          value_parser = whole::<usize>(1, 256))]
     pub(crate) pipeline: Vec<usize>,
     /// Threads of the closed loops of `resp` and `types`, which share the connections.
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+          value_parser = whole::<usize>(1, 64))]
     pub(crate) load_threads: usize,
     /// Messages over each link of `loss`.
     #[arg(long, value_name = "N", default_value = "6M", value_parser = parse_count)]
@@ -580,7 +654,8 @@ pub(crate) struct BenchOptions {
         long,
         value_name = "N,...",
         default_value = "64,256,1024,65536,262144",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = whole::<usize>(0, 1 << 30)
     )]
     pub(crate) zmq_sizes: Vec<usize>,
     /// Our own `libzmq.so.5`, to measure it in place of the Rust library.

@@ -67,7 +67,7 @@ pub(crate) fn options(
         (None, Some(text)) => text
             .parse()
             .map_err(|error| Failure::usage(format!("{place}: mx.address = '{text}': {error}")))?,
-        (None, None) => return Ok(None),
+        (None, None) => return needs_plant(given, file, place).map(|()| None),
     };
     if endpoint.tcp().is_none() {
         let text = format!("--mx {endpoint}: a plant is reached over TCP: HOST:PORT is expected");
@@ -115,6 +115,26 @@ pub(crate) fn options(
     }
     options.tags = names(given, file, place)?;
     Ok(Some(options))
+}
+
+/// Refuses options of a plant where there is none.
+fn needs_plant(given: &PlantArguments, file: &PlantTable, place: &str) -> Result<(), Failure> {
+    let options = [
+        ("--mx-tag", !given.mx_tag.is_empty()),
+        ("--mx-tags", given.mx_tags.is_some()),
+        ("--mx-uncertain-after", given.mx_uncertain_after.is_some()),
+        ("--mx-bad-after", given.mx_bad_after.is_some()),
+        ("--mx-write-timeout", given.mx_write_timeout.is_some()),
+    ];
+    if let Some((name, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::usage(format!("{name} needs --mx ADDR, the plant")));
+    }
+    match !file.tag.is_empty() || file.tags.is_some() {
+        true => Err(Failure::usage(format!(
+            "{place}: mx.tag and mx.tags need mx.address, the plant"
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn names(given: &PlantArguments, file: &PlantTable, place: &str) -> Result<Vec<String>, Failure> {
@@ -214,6 +234,16 @@ mod tests {
     fn mistakes_are_named() {
         let file = PlantTable::default();
         assert!(error(&arguments("ipc:///tmp/x"), &file).contains("over TCP"));
+        let given = PlantArguments {
+            mx_tag: vec!["A.B".to_owned()],
+            ..PlantArguments::default()
+        };
+        assert!(error(&given, &file).contains("--mx-tag needs --mx"));
+        let tags = PlantTable {
+            tag: vec!["A.B".to_owned()],
+            ..PlantTable::default()
+        };
+        assert!(error(&PlantArguments::default(), &tags).contains("need mx.address"));
         let given = PlantArguments {
             mx_uncertain_after: Some(Duration::from_secs(200)),
             ..arguments("127.0.0.1:2")

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_feed::book::{Books, BooksConfig, Tick, Unused};
-use tidewire_feed::dbn::{Reader, RecordRef};
+use tidewire_feed::dbn::{ReadError, Reader, RecordRef};
 use tidewire_feed::wire::{Definition, Message, Name};
 use tidewire_lane::Endpoint;
 
@@ -164,9 +164,17 @@ impl Pace {
 
 fn open(file: &Path) -> Result<Reader<File>, Failure> {
     let place = file.display();
+    if file.is_dir() {
+        return Err(Failure::usage(format!("{place}: is a folder; name a file")));
+    }
     let input = File::open(file)
         .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
-    Reader::open(input).map_err(|error| Failure::usage(format!("{place}: {error}")))
+    Reader::open(input).map_err(|error| match error {
+        ReadError::UnknownContainer => Failure::usage(format!(
+            "{place}: no recording, and no file of DBN or ITCH, nor a capture of a network"
+        )),
+        error => Failure::usage(format!("{place}: {error}")),
+    })
 }
 
 fn describe(file: &Path, books: &Books, link: &Link, rounds: u64, end: Acknowledgement) -> String {

@@ -1,55 +1,24 @@
-//! `serve`: the hub's listeners and lanes.
+//! A hub: its listeners and its lanes.
 
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidewire_hub::Inputs;
 use tidewire_hub::LinesOut;
-use tidewire_hub::{Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port};
+use tidewire_hub::{
+    Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port, watch_lanes,
+};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tidewire_memory::HugePages;
-use tracing::info;
 
 use crate::admin::Admin;
 use crate::config::{Config, RespPlace};
+use crate::descriptors;
+use crate::directory::last_value;
 use crate::failure::Failure;
-use crate::options::ServeOptions;
-use crate::stop::Stop;
-
-/// Runs a hub until it is told to stop.
-pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
-    let stop = Stop::on_signals()?;
-    let mut config = Config::new(options)?;
-    // Named from where the program was started, whatever `dir` says.
-    config.record = config.record.map(absolute);
-    if let Some(directory) = &config.directory {
-        std::env::set_current_dir(directory)
-            .map_err(|error| Failure::usage(format!("dir '{}': {error}", directory.display())))?;
-    }
-    let server = Server::start(&config, Listeners::bind(&config)?)?;
-    info!(resp = %server.addresses.resp, feed = %server.addresses.feed, "serving");
-    let mut pages = None;
-    while !server.hub.stop_asked.load(Ordering::Acquire) {
-        // While keys are loaded nobody waits for a page to be cleared.
-        if !server.hub.durability.is_loading()
-            && let Some(pages) = pages.get_or_insert_with(HugePages::later)
-        {
-            pages.tick();
-        }
-        if stop.is_asked() && !server.hub.stop_by_signal(stop.is_interrupt()) {
-            stop.forget();
-        } else if server.hub.stop_asked.load(Ordering::Acquire) {
-            break;
-        }
-        std::thread::sleep(POLL_INTERVAL);
-        server.check()?;
-    }
-    server.finish()?;
-    info!("Tidewire is now ready to exit, bye bye...");
-    Ok(())
-}
 
 /// Sockets that listen.
 #[derive(Debug)]
@@ -103,7 +72,10 @@ impl Listeners {
         }
         for place in &config.resp_places {
             let made = match place {
-                RespPlace::Socket(endpoint) => bind(endpoint, port::RESP, "unixsocket").map(Some),
+                RespPlace::Socket(endpoint) => {
+                    let made = bind(endpoint, port::RESP, "unixsocket");
+                    made.and_then(|made| restrict(endpoint, &config.hub).map(|()| Some(made)))
+                }
                 RespPlace::Bind(address) => address
                     .listen()
                     .map_err(|error| Failure::usage(format!("bind: {error}"))),
@@ -129,6 +101,21 @@ impl Listeners {
         })
     }
 
+    /// Every place, by the option that names it.
+    fn places(&self) -> Vec<(&'static str, String)> {
+        let one = |name, listener: &Listener| (name, listener.endpoint().to_string());
+        let mut places: Vec<_> = self.resp.iter().map(|each| one("resp", each)).collect();
+        places.extend([
+            one("zmq-pub", &self.zmq_pub),
+            one("zmq-pull", &self.zmq_pull),
+            one("zmq-router", &self.zmq_router),
+            one("feed", &self.feed),
+        ]);
+        places.extend(self.databento.iter().map(|each| one("databento", each)));
+        places.extend(self.admin.iter().map(|admin| ("admin", admin.address())));
+        places
+    }
+
     pub(crate) fn addresses(&self) -> Addresses {
         Addresses {
             resp: self.resp[0].endpoint().clone(),
@@ -140,11 +127,24 @@ impl Listeners {
     }
 }
 
+/// Gives a Unix socket the permissions of `unixsocketperm`, if there are any.
+fn restrict(endpoint: &Endpoint, config: &HubConfig) -> Result<(), Failure> {
+    let mode =
+        last_value(config, "unixsocketperm").and_then(|text| u32::from_str_radix(text, 8).ok());
+    let (Some(mode @ 1..), Endpoint::Ipc(path)) = (mode, endpoint) else {
+        return Ok(());
+    };
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(|error| Failure::usage(format!("unixsocketperm: {}: {error}", path.display())))
+}
+
 /// A running hub.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) hub: Arc<Hub>,
     pub(crate) addresses: Addresses,
+    /// Every place that it listens at, by the option that names it.
+    pub(crate) places: Vec<(&'static str, String)>,
     lanes: Lanes<Mail>,
     recorder: Option<Recorder>,
     inputs: Inputs,
@@ -154,6 +154,7 @@ impl Server {
     /// Opens what is beside the listeners, then starts the lanes.
     pub(crate) fn start(config: &Config, listeners: Listeners) -> Result<Self, Failure> {
         let addresses = listeners.addresses();
+        let places = listeners.places();
         let resp = addresses.resp.clone();
         let Listeners {
             resp: a,
@@ -190,6 +191,7 @@ impl Server {
         Ok(Self {
             hub,
             addresses,
+            places,
             lanes,
             recorder,
             inputs,
@@ -242,11 +244,6 @@ impl Server {
     }
 }
 
-/// A path that means the same from every folder.
-fn absolute(path: PathBuf) -> PathBuf {
-    std::path::absolute(&path).unwrap_or(path)
-}
-
 /// Cores that the inputs are pinned to: those that no lane is pinned to.
 fn input_cores(config: &Config) -> Vec<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -279,7 +276,15 @@ fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failu
     }
     hub.load_users().map_err(Failure::usage)?;
     hub.listens(listeners).map_err(cannot_start)?;
-    Durability::load_in_background(&hub).map_err(cannot_start)?;
+    hub.warn_of_open_ports(listeners);
+    hub.take_configured_part().map_err(Failure::usage)?;
+    Durability::load_in_background(&hub).map_err(|error| match error.kind() {
+        // Another server has the directory: that can be set right.
+        std::io::ErrorKind::ResourceBusy => Failure::usage(error.to_string()),
+        _ => cannot_start(error),
+    })?;
+    watch_lanes(&hub).map_err(cannot_start)?;
+    hub.follow_configured_master();
     Ok(hub)
 }
 
@@ -296,9 +301,7 @@ fn start_lanes(
         LinesOut::of(hub).map_err(|error| Failure::usage(format!("--feed-udp: {error}")))?;
     let lane_config = LaneConfig {
         cores,
-        // Room beyond the Redis clients: one too many is told so, and feeds and ZeroMQ peers get
-        // in.
-        connections_max: hub.config.clients_max + CONNECTIONS_RESERVED,
+        descriptors_max: descriptors::for_connections(),
         name,
         io_uring: hub.config.io_uring,
     };
@@ -320,7 +323,5 @@ fn cannot_start(error: std::io::Error) -> Failure {
     Failure::running(format!("cannot start: {error}"))
 }
 
-/// Connections of a lane beyond the limit of Redis clients.
-const CONNECTIONS_RESERVED: usize = 1_024;
 /// How often the main thread looks for signals.
 pub(crate) const POLL_INTERVAL: Duration = HugePages::INTERVAL;

@@ -21,6 +21,7 @@ use tidewire_lane::{Endpoint, Lanes, Listener};
 
 use crate::failure::Failure;
 use crate::options::{MarketChoice, MarketOptions, SimulateCommand, SimulateOptions};
+use crate::output;
 use crate::server::{POLL_INTERVAL, start_hub};
 use crate::stop::Stop;
 use crate::units::grouped;
@@ -39,7 +40,12 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
         feed_lines: options.feed_udp.clone(),
         ..exchange_hub(&options.market)?
     };
-    let simulated = Simulation::start(&options.market, config, listener, false)?;
+    let simulated = Simulation::start(&options.market, options.messages, config, listener, false)?;
+    let recorder = options
+        .record
+        .as_deref()
+        .map(|path| Recorder::start(&simulated.hub, path))
+        .transpose()?;
     println!(
         "exchange: {} messages/s of {} symbols, seed {}, on {}",
         grouped(options.market.rate),
@@ -47,13 +53,15 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
         options.market.seed,
         simulated.endpoint
     );
-    let recorder = options
-        .record
-        .as_deref()
-        .map(|path| Recorder::start(&simulated.hub, path))
-        .transpose()?;
     let end = options.duration.map(|duration| Instant::now() + duration);
-    while !stop.is_asked() && end.is_none_or(|end| Instant::now() < end) {
+    let is_over = || {
+        let is_time = end.is_some_and(|end| Instant::now() >= end);
+        let is_all = options
+            .messages
+            .is_some_and(|most| simulated.published() >= most);
+        stop.is_asked() || is_time || is_all || output::is_gone()
+    };
+    while !is_over() {
         std::thread::sleep(POLL_INTERVAL);
         simulated.check()?;
     }
@@ -82,9 +90,11 @@ pub(crate) struct Simulation {
 }
 
 impl Simulation {
-    /// Starts an exchange; a `paused` one trades after [`Simulation::begin`].
+    /// Starts an exchange; a `paused` one trades after [`Simulation::begin`]. It ends by itself
+    /// after `messages_max`.
     pub(crate) fn start(
         market: &MarketOptions,
+        messages_max: Option<u64>,
         config: HubConfig,
         listener: Listener,
         paused: bool,
@@ -101,7 +111,7 @@ impl Simulation {
                 ..SimulationConfig::default()
             },
             rate: NonZeroU64::new(market.rate).unwrap_or(NonZeroU64::MIN),
-            messages_max: None,
+            messages_max,
             paused,
             quantum_ns: QUANTUM_NS,
         };
@@ -140,7 +150,7 @@ impl Simulation {
             .map_err(|error| Failure::running(error.to_string()))?;
         let mut config = exchange_hub(&market)?;
         configure(&mut config);
-        Self::start(&market, config, listener, paused)
+        Self::start(&market, None, config, listener, paused)
     }
 
     /// Where a hub reads it.

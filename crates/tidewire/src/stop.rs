@@ -1,9 +1,10 @@
-//! SIGINT and SIGTERM.
+//! SIGINT, SIGTERM and SIGHUP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 
@@ -45,7 +46,7 @@ impl Stop {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// The signal has come to nothing: the next one is the first again.
+    /// The signal has been answered and the program goes on: another one does not end it at once.
     pub(crate) fn forget(&self) {
         self.interrupt.store(false, Ordering::Relaxed);
         self.signal.store(false, Ordering::Relaxed);
@@ -66,6 +67,101 @@ impl Stop {
     }
 }
 
+/// SIGHUP: whether files are to be opened anew.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reload(Arc<AtomicBool>);
+
+impl Reload {
+    /// Listens for the signal from now on; it does not end the program any more.
+    pub(crate) fn on_signal() -> Result<Self, Failure> {
+        let reload = Self::default();
+        signal_hook::flag::register(SIGHUP, reload.0.clone()).map_err(cannot_handle)?;
+        Ok(reload)
+    }
+
+    /// Whether the signal has come since the last call.
+    pub(crate) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// What becomes of signals that ask for the end: the first is answered by saving and waiting, and
+/// may be refused; the second ends the program in any case.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    is_under_way: bool,
+    /// Until when the next signal is the second.
+    armed_until: Option<Armed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Armed {
+    /// What had to be saved could not be.
+    Always,
+    /// Nothing came of a wait for replicas, or it was taken back.
+    Until(Instant),
+}
+
+/// What to do about a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Ask the hub to end, as its parameters say.
+    Ask,
+    /// End, saved or not.
+    End,
+}
+
+impl Ending {
+    /// A signal has come, or is being answered.
+    pub(crate) fn answer(&self, now: Instant) -> Answer {
+        match self.armed_until {
+            Some(Armed::Always) => Answer::End,
+            Some(Armed::Until(end)) if now < end => Answer::End,
+            _ => Answer::Ask,
+        }
+    }
+
+    /// The hub was asked; whether it is ending.
+    pub(crate) fn asked(&mut self, is_ending: bool, now: Instant) {
+        let was_under_way = std::mem::replace(&mut self.is_under_way, is_ending);
+        if !is_ending {
+            self.armed_until = Some(match was_under_way {
+                true => Armed::Until(now + ARMED_FOR),
+                false => Armed::Always,
+            });
+        }
+    }
+}
+
+/// How long another signal counts as the second one, after an end that was taken back or that
+/// waited for replicas without result.
+const ARMED_FOR: Duration = Duration::from_secs(60);
+
 fn cannot_handle(error: std::io::Error) -> Failure {
     Failure::running(format!("cannot handle signals: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_signal_ends_what_the_first_could_not() {
+        let now = Instant::now();
+        let mut ending = Ending::default();
+        assert_eq!(ending.answer(now), Answer::Ask);
+        ending.asked(false, now);
+        assert_eq!(ending.answer(now + 10 * ARMED_FOR), Answer::End);
+    }
+
+    #[test]
+    fn an_end_that_was_taken_back_is_not_held_against_a_later_signal() {
+        let now = Instant::now();
+        let mut ending = Ending::default();
+        ending.asked(true, now);
+        assert_eq!(ending.answer(now), Answer::Ask);
+        ending.asked(false, now);
+        assert_eq!(ending.answer(now), Answer::End);
+        assert_eq!(ending.answer(now + ARMED_FOR), Answer::Ask);
+    }
 }

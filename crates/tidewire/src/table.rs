@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tidewire_hub::Hub;
 use tidewire_lastvalue::{FLAG_STALE, MarketValue};
 
+use crate::columns::Figure;
 use crate::units::{grouped, latency, price};
 
 /// One look at a hub.
@@ -119,14 +120,23 @@ impl View {
     }
 }
 
-/// Titles of the columns.
-pub(crate) const COLUMNS: [&str; 7] = [
-    "symbol", "bid", "ask", "last", "volume", "change %", "updates",
+/// The columns: title, least width, and how soon each gives way where there is little room.
+pub(crate) const COLUMNS: [(&str, usize, u8); 7] = [
+    ("symbol", 12, 0),
+    ("bid", 11, 2),
+    ("ask", 11, 2),
+    ("last", 11, 0),
+    ("volume", 11, 3),
+    ("change %", 8, 1),
+    ("updates", 9, 4),
 ];
 
+/// The column of the change, which has a colour.
+pub(crate) const CHANGE_COLUMN: usize = 5;
+
 impl Row {
-    /// The columns' texts.
-    pub(crate) fn cells(&self) -> [String; 7] {
+    /// The columns' figures.
+    pub(crate) fn figures(&self) -> [Figure; 7] {
         let value = &self.value;
         let change = value.change_ppm().map_or_else(
             || "-".to_owned(),
@@ -138,14 +148,19 @@ impl Row {
             ""
         };
         [
-            format!("{}{stale}", self.symbol),
-            price(value.bid),
-            price(value.ask),
-            price(value.last),
-            grouped(value.volume),
-            change,
-            grouped(value.updates),
+            Figure::text(format!("{}{stale}", self.symbol)),
+            Figure::text(price(value.bid)),
+            Figure::text(price(value.ask)),
+            Figure::text(price(value.last)),
+            Figure::count(value.volume),
+            Figure::text(change),
+            Figure::count(value.updates),
         ]
+    }
+
+    /// The columns' texts, whole.
+    pub(crate) fn texts(&self) -> [String; 7] {
+        self.figures().map(|figure| figure.text)
     }
 }
 

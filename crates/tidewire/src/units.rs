@@ -20,7 +20,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => number * 3_600.0,
         _ => return Err(format!("unknown unit '{unit}' (ms, s, m, h are known)")),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|_| "out of range".to_owned())
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "a duration of less than 500 billion years is expected".to_owned())
 }
 
 /// Reads `100000`, `100k`, `2.5M`.
@@ -35,9 +36,29 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
         .map_err(|_| "a number such as 100k is expected".to_owned())?;
     let count = number * factor;
     if !(1.0..=1e12).contains(&count) {
-        return Err("out of range".to_owned());
+        return Err("a number from 1 to 1e12 is expected, such as 100k or 2.5M".to_owned());
     }
     Ok(count as u64)
+}
+
+/// Reads a whole number within bounds.
+pub(crate) fn whole<N>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static
+where
+    N: TryFrom<u64> + 'static,
+{
+    move |text| {
+        let number = text.parse::<u64>().ok();
+        let within = number.filter(|number| (least..=most).contains(number));
+        within
+            .and_then(|number| N::try_from(number).ok())
+            .ok_or_else(|| match most {
+                u64::MAX => format!("a whole number from {least} on is expected"),
+                _ => format!("a whole number from {least} to {most} is expected"),
+            })
+    }
 }
 
 /// `1,234,567`.
@@ -51,6 +72,19 @@ pub(crate) fn grouped(count: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// `999`, `12.3k`, `768.8M`, `1.2G`: a count in up to six letters.
+pub(crate) fn compact(count: u64) -> String {
+    let (scale, letter) = match count {
+        0..1_000 => return count.to_string(),
+        1_000..999_950 => (1e3, 'k'),
+        999_950..999_950_000 => (1e6, 'M'),
+        999_950_000..999_950_000_000 => (1e9, 'G'),
+        999_950_000_000..999_950_000_000_000 => (1e12, 'T'),
+        _ => (1e15, 'P'),
+    };
+    format!("{:.1}{letter}", count as f64 / scale)
 }
 
 /// `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
@@ -100,6 +134,11 @@ mod tests {
     fn figures_are_written_for_people() {
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(grouped(123), "123");
+        assert_eq!(compact(999), "999");
+        assert_eq!(compact(999_949), "999.9k");
+        assert_eq!(compact(999_950), "1.0M");
+        assert_eq!(compact(768_812_400), "768.8M");
+        assert_eq!(compact(u64::MAX), "18446.7P");
         assert_eq!(latency(12_345), "12.3 µs");
         assert_eq!(price(2_456_750_000_000), "2456.75");
         assert_eq!(

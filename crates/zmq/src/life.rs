@@ -337,19 +337,16 @@ impl State {
         let mut routing_id = Vec::new();
         if let Some(known) = machine.peer() {
             routing_id = known.routing_id.clone();
-            for (name, value) in known.metadata.properties() {
-                if let Ok(value) = std::str::from_utf8(value) {
-                    properties.list.push((name.into(), value.into()));
-                }
-            }
         }
         if !peer_address.is_empty() {
-            properties
-                .list
-                .push(("Peer-Address".into(), peer_address.into()));
+            let address = ("Peer-Address".into(), peer_address.into());
+            properties.list.push(address);
         }
         if let Some(inquiry) = peer.zap.take() {
             properties.list.extend(inquiry.into_properties());
+        }
+        if let Some(known) = machine.peer() {
+            properties.add_announced(known.metadata.properties());
         }
         let properties = Arc::new(properties);
         link.properties = Some(Arc::clone(&properties));

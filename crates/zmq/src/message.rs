@@ -32,7 +32,8 @@ enum Body {
 /// What a received message tells beyond its bytes: libzmq's `zmq_msg_gets`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Properties {
-    /// Name and value, in the order in which they became known.
+    /// Name and value; of two with one name the first counts: the address, then what ZAP says, then
+    /// what the peer says of itself.
     pub(crate) list: Vec<(Box<str>, Box<str>)>,
     /// The values as C has them, once they were asked for.
     pub(crate) texts: OnceLock<Vec<CString>>,
@@ -41,6 +42,28 @@ pub(crate) struct Properties {
     /// The group of a RADIO/DISH message.
     pub(crate) group: Option<CString>,
 }
+
+impl Properties {
+    /// Adds what a peer says of itself, but what is known better, or only others may say.
+    pub(crate) fn add_announced<'a>(
+        &mut self,
+        announced: impl Iterator<Item = (&'a str, &'a [u8])>,
+    ) {
+        for (name, value) in announced {
+            let is_same = |known: &str| known.eq_ignore_ascii_case(name);
+            let is_taken = self.list.iter().any(|(known, _)| is_same(known));
+            if !is_taken
+                && !NOT_ANNOUNCED.into_iter().any(is_same)
+                && let Ok(value) = std::str::from_utf8(value)
+            {
+                self.list.push((name.into(), value.into()));
+            }
+        }
+    }
+}
+
+/// Properties that a peer cannot give itself.
+const NOT_ANNOUNCED: [&str; 2] = ["User-Id", "Peer-Address"];
 
 impl Message {
     /// The longest name of a group, in bytes: `ZMQ_GROUP_MAX_LENGTH`.
@@ -347,7 +370,35 @@ const _: () = assert!(size_of::<Message>() <= 56);
 
 #[cfg(test)]
 mod tests {
-    use super::Message;
+    use super::{Message, Properties};
+
+    #[test]
+    fn a_peer_does_not_say_who_it_is_where_others_know_it() {
+        let mut properties = Properties::default();
+        let known = [("Peer-Address", "10.0.0.1"), ("Identity", "by ZAP")];
+        let known = known.map(|(name, value)| (name.into(), value.into()));
+        properties.list.extend(known);
+        let announced: [(&str, &[u8]); 5] = [
+            ("User-Id", b"admin"),
+            ("PEER-ADDRESS", b"6.6.6.6"),
+            ("Identity", b"forged"),
+            ("Socket-Type", b"DEALER"),
+            ("Socket-Type", b"ROUTER"),
+        ];
+        properties.add_announced(announced.into_iter());
+        let list = properties
+            .list
+            .iter()
+            .map(|(name, value)| (&**name, &**value));
+        assert_eq!(
+            list.collect::<Vec<_>>(),
+            [
+                ("Peer-Address", "10.0.0.1"),
+                ("Identity", "by ZAP"),
+                ("Socket-Type", "DEALER")
+            ]
+        );
+    }
 
     #[test]
     fn bodies_of_every_size_come_back() {

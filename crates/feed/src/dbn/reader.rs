@@ -41,7 +41,7 @@ pub enum ReadError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// Neither DBN nor zstd nor DBZ.
-    #[error("neither DBN nor zstd nor DBZ")]
+    #[error("no file of DBN, packed with zstd or not")]
     UnknownContainer,
 }
 

@@ -27,12 +27,20 @@ pub struct Symbols {
 
 /// What is wrong with a list of symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("line {line}: {fault}")]
+#[error("{}{fault}", place(*line))]
 pub struct SymbolsError {
     /// Line of the text, from 1; 0 for the whole.
     pub line: usize,
     /// What is wrong there.
     pub fault: SymbolsFault,
+}
+
+/// The beginning of a message about a line; about the whole text it has none.
+fn place(line: usize) -> String {
+    match line {
+        0 => String::new(),
+        line => format!("line {line}: "),
+    }
 }
 
 /// What is wrong in a line.
@@ -61,7 +69,7 @@ pub enum SymbolsFault {
     #[error("the volatility must be a number from 0 to 10 (0.25 is 25 % a year)")]
     Volatility,
     /// No symbol at all.
-    #[error("no symbols")]
+    #[error("no symbols: a line name,price,volatility is expected for each")]
     Empty,
     /// More than [`Symbols::COUNT_MAX`].
     #[error("more than {} symbols", Symbols::COUNT_MAX)]

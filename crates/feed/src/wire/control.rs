@@ -273,6 +273,8 @@ impl RefusalReason {
     pub const TOO_SLOW: RefusalReason = RefusalReason(8);
     /// The sequence asked for does not exist yet.
     pub const FUTURE_SEQUENCE: RefusalReason = RefusalReason(9);
+    /// Peers from other machines are not let in.
+    pub const DENIED: RefusalReason = RefusalReason(10);
 }
 
 /// A refusal with its reason: 96 bytes.

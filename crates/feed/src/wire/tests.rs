@@ -326,3 +326,22 @@ proptest! {
         prop_assert!(!matches!(decode_packet(&bytes), Ok(Some(_))));
     }
 }
+
+/// A reader of a stream waits for nothing behind a packet, however long it is.
+#[test]
+fn a_packet_of_any_length_is_there_with_its_last_byte() {
+    for count in [1, 40, 1_500] {
+        let mut bytes = Vec::new();
+        let mut writer = PacketWriter::new(&mut bytes, 1, Flags::NONE, 1, PACKET_LENGTH_MAX);
+        for _ in 0..count {
+            writer.push(&Message::Trade(trade()));
+        }
+        writer.finish();
+        for length in 0..bytes.len() {
+            let early = decode_packet(&bytes[..length]);
+            assert!(matches!(early, Ok(None)), "{length}");
+        }
+        let (packet, taken) = decode_packet(&bytes).unwrap().unwrap();
+        assert_eq!((packet.messages().count(), taken), (count, bytes.len()));
+    }
+}

@@ -1,9 +1,10 @@
 //! Users in a file: `aclfile`, and the `user` lines of a redis.conf.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
+
+use tidewire_files::Disk;
 
 use super::selector::has_blanks;
 use super::{AccessControl, ModifierError, Rules, join_selectors};
@@ -86,17 +87,8 @@ pub(crate) fn check_user(words: &[Vec<u8>], all_channels: bool) -> Result<(), St
 
 /// Writes a file beside the old one, and puts it into its place once it is on disk.
 pub(crate) fn replace_file(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".tmp-{}", std::process::id()));
-    let fresh = Path::new(&name);
-    let written = File::create(fresh)
-        .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(fresh, path));
-    if written.is_err() {
-        // What is left of it may not even be there.
-        let _ = fs::remove_file(fresh);
-    }
-    written
+    crate::durability::remove_stale_of(path);
+    Disk::default().replace(path, text)
 }
 
 /// What is wrong with a line.

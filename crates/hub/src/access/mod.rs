@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_keyspace::Command;
+use tidewire_keyspace::commands::sort_patterns;
 use tidewire_resp::Arguments;
 
 use selector::has_blanks;
@@ -141,29 +142,12 @@ impl Rules {
         command: &'static Command,
         arguments: Arguments<'_>,
     ) -> Option<&'static str> {
-        let mut options = arguments.tail(2).iter();
-        let mut wish = None;
-        while let Some(option) = options.next() {
-            match option.to_ascii_lowercase().as_slice() {
-                b"by" => {
-                    let pattern = options.next()?;
-                    if pattern.contains(&b'*') {
-                        wish = wish.or(Some(SORT_BY));
-                    }
-                }
-                b"get" => {
-                    options.next()?;
-                    wish = wish.or(Some(SORT_GET));
-                }
-                b"store" => {
-                    options.next()?;
-                }
-                b"limit" => {
-                    options.nth(1)?;
-                }
-                _ => {}
-            }
-        }
+        let patterns = sort_patterns(arguments);
+        let wish = match patterns {
+            _ if patterns.by => Some(SORT_BY),
+            _ if patterns.get => Some(SORT_GET),
+            _ => None,
+        };
         wish.filter(|_| !self.check_reading_every_key(command, arguments))
     }
 

@@ -1,24 +1,26 @@
-//! The append-only file: one thread writes what the keyspace tells to the last increment, and waits
-//! for the disk, so that no lane does.
+//! The append-only file: what the keyspace tells is written to the last increment, before any
+//! client is replied to.
 //!
-//! With `appendfsync always` a lane sends the replies of its turn only when all that was told
-//! until then is on the disk: it waits for the thread, and all lanes that wait share one fsync.
+//! A lane writes at the end of its turn what has been told until then, in one call, and its replies
+//! leave behind that. It waits for nothing: if another thread is writing, or the disk is slow or
+//! takes nothing, the replies are held back, the lane goes on, and a thread writes
+//! ([`writing`](super::writing)), tells the lanes, and waits for the disk where the policy says so.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tidewire_durability::Manifest;
-use tidewire_keyspace::{Audience, Log};
+use tidewire_durability::{LogFolder, LogWriter, Manifest, Source};
+use tidewire_files::AppendFile;
+use tidewire_keyspace::{Audience, Log, changes_told_here};
 use tracing::{error, warn};
 
+use super::files::log_folder;
 use super::{Durability, LOG_FAILED};
-use crate::hub::{Hub, unix_ms};
+use crate::hub::{Hub, Mail, unix_ms};
 
 /// The append-only file, on or off.
 #[derive(Debug, Default)]
@@ -30,27 +32,42 @@ pub(crate) struct AppendOnly {
     policy: AtomicU8,
     /// `aof-timestamp-enabled`: the time is noted between commands.
     stamps: AtomicBool,
-    /// The thread runs.
+    /// The time that was noted last, seconds since the UNIX epoch.
+    stamped_s: AtomicI64,
+    /// There is a file to write to.
     is_writing: AtomicBool,
     /// Ended for as long as a master's file of all keys is loaded.
     is_suspended: AtomicBool,
     /// Switched on, and the first base is still to be written: nothing is kept yet.
     is_beginning: AtomicBool,
+    /// Held for one write, and never while the disk is waited for. No shard is locked under it.
+    pub(super) writer: Mutex<Option<LogWriter>>,
     /// Offsets in the log: what is written to the file, and what is on the disk.
     written: AtomicU64,
-    synced: AtomicU64,
+    pub(super) synced: AtomicU64,
     /// The disk is waited for until here at once, whatever the policy.
-    wanted: AtomicU64,
-    /// The thread sleeps for long and wants to be woken.
-    is_idle: AtomicBool,
-    orders: Mutex<Orders>,
+    pub(super) wanted: AtomicU64,
+    /// There is a switch among the orders.
+    pub(super) switch_ordered: AtomicBool,
+    /// The disk is slow: lanes leave writing to the thread.
+    pub(super) is_slow: AtomicBool,
+    /// Lanes that hold replies back, a bit each.
+    holding: AtomicU64,
+    /// The thread sleeps, and for long: a change that is told wakes it.
+    pub(super) is_asleep: AtomicBool,
+    pub(super) is_idle: AtomicBool,
+    pub(super) orders: Mutex<Orders>,
     /// To the thread: there is something to do.
-    news: Condvar,
+    pub(super) news: Condvar,
     /// From the thread: something was done.
     done: Condvar,
     pub(super) files: Mutex<Files>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     has_failed: AtomicBool,
+    /// New bases that were put in place.
+    pub(super) bases: AtomicU64,
+    /// An fsync has failed for what is kept nowhere else: a new base is due.
+    pub(super) in_doubt: AtomicBool,
     /// Bytes of the base and of all increments; and when the base was written.
     pub(super) bytes: AtomicU64,
     pub(super) base_bytes: AtomicU64,
@@ -70,15 +87,17 @@ pub(super) struct Rewrites {
 
 /// What the thread is told.
 #[derive(Debug, Default)]
-struct Orders {
-    /// From this offset on it writes to another file.
-    switch: Option<(u64, File)>,
-    closing: bool,
+pub(super) struct Orders {
+    /// From this offset on another file is written to.
+    pub(super) switch: Option<(u64, AppendFile)>,
+    pub(super) closing: bool,
 }
 
 /// The files that there are.
 #[derive(Debug, Default)]
 pub(super) struct Files {
+    /// Where they are, once they were begun.
+    pub(super) folder: Option<LogFolder>,
     pub(super) manifest: Manifest,
     /// The manifest on the disk leads to all keys.
     pub(super) is_complete: bool,
@@ -94,6 +113,16 @@ impl Default for Rewrites {
             last_try_s: AtomicI64::new(0),
         }
     }
+}
+
+/// Replies that a lane must not send yet, and until which offset of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Nothing,
+    /// Those of clients that have changed something in this turn.
+    Writers(u64),
+    /// All of this turn: others may have read what is not written.
+    Everything(u64),
 }
 
 impl AppendOnly {
@@ -115,8 +144,9 @@ impl AppendOnly {
         self.is_beginning.load(Ordering::Acquire)
     }
 
-    pub(super) fn is_writing(&self) -> bool {
-        self.is_writing.load(Ordering::Acquire)
+    #[inline]
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing.load(Ordering::Relaxed)
     }
 
     /// Waits until changes are written, or what is to begin that `is_coming` no more.
@@ -126,9 +156,32 @@ impl AppendOnly {
         }
     }
 
+    /// Whether its files are in another directory than new ones would be.
+    pub(super) fn is_elsewhere(&self, hub: &Hub) -> bool {
+        let files = self.files.lock();
+        let here = log_folder(hub);
+        files
+            .folder
+            .as_ref()
+            .is_some_and(|folder| folder.path() != here.path())
+    }
+
     /// Whether writing or waiting for the disk has failed, and not gone well since.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the first of files that were begun anew is being written, or about to be.
+    pub(super) fn is_first_base_under_way(&self) -> bool {
+        let has_failed = self.rewrites.has_failed.load(Ordering::Relaxed);
+        self.is_on() && self.is_beginning() && !has_failed
+    }
+
+    /// Whether what is changed may be lost: it cannot be written, or the base that it builds on,
+    /// the first of files that were begun anew, could not.
+    pub(crate) fn is_failing(&self) -> bool {
+        let lacks_base = self.is_on() && self.is_beginning();
+        self.has_failed() || lacks_base && self.rewrites.has_failed.load(Ordering::Relaxed)
     }
 
     pub(super) fn follow_policy(&self, hub: &Hub) {
@@ -140,28 +193,167 @@ impl AppendOnly {
         self.policy.store(policy, Ordering::Release);
         let stamps = super::is_yes(hub, "aof-timestamp-enabled");
         self.stamps.store(stamps, Ordering::Release);
+        // What clients wait for may be promised now.
+        self.tell_lanes(hub);
     }
 
-    /// To be called before a turn's replies are sent: waits until what they tell of is as durable
-    /// as was promised. One load while there is no append-only file.
+    pub(super) fn is_always(&self) -> bool {
+        self.policy.load(Ordering::Acquire) == ALWAYS
+    }
+
+    pub(super) fn is_never(&self) -> bool {
+        self.policy.load(Ordering::Acquire) == NEVER
+    }
+
+    /// Changes that this lane has told, to see whether a client has changed something; 0 while
+    /// nothing is written. Where the log ends would not show it: other lanes write there too.
     #[inline]
-    pub(crate) fn before_replies(&self, hub: &Hub) {
-        if self.is_writing.load(Ordering::Relaxed) {
-            self.wait_for_disk(hub);
+    pub(crate) fn told_here(&self) -> u64 {
+        match self.is_writing() {
+            true => changes_told_here(),
+            false => 0,
         }
     }
 
-    #[cold]
-    fn wait_for_disk(&self, hub: &Hub) {
-        let end = log_of(hub).end();
-        let is_always = self.policy.load(Ordering::Acquire) == ALWAYS;
-        let is_behind = || match is_always {
-            true => self.synced.load(Ordering::Acquire) < end,
-            false => end.saturating_sub(self.written.load(Ordering::Acquire)) > UNWRITTEN_BYTES_MAX,
-        };
-        if is_behind() {
-            self.wait_while(is_behind);
+    /// At the end of a lane's turn: writes what was told until now, unless that would have to be
+    /// waited for. `holds`: the lane holds back replies of an earlier turn. Returns until where
+    /// replies may leave, and which of this turn must not.
+    pub(crate) fn settle(&self, hub: &Hub, lane: usize, holds: bool) -> (u64, Hold) {
+        let is_behind = self.written.load(Ordering::Acquire) < log_of(hub).end();
+        if is_behind && !self.is_stuck() {
+            self.write_on_lane(hub);
         }
+        let (durable, hold) = self.look(hub);
+        if hold == Hold::Nothing && !holds {
+            return (durable, hold);
+        }
+        self.wake();
+        self.holding.fetch_or(1 << lane, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        // Anything that is done from here on wakes the lane.
+        self.look(hub)
+    }
+
+    fn look(&self, hub: &Hub) -> (u64, Hold) {
+        let end = log_of(hub).end();
+        let written = self.written.load(Ordering::SeqCst);
+        let durable = match self.is_always() {
+            true => self.synced.load(Ordering::SeqCst),
+            false => written,
+        };
+        let hold = match durable {
+            durable if durable >= end => Hold::Nothing,
+            _ if written >= end || self.is_stuck() => Hold::Writers(end),
+            _ => Hold::Everything(end),
+        };
+        (durable, hold)
+    }
+
+    /// Whether the disk takes nothing, or slowly.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.has_failed() || self.is_slow.load(Ordering::Relaxed)
+    }
+
+    /// Writes, unless another thread is at it. Who is at it looks again behind it.
+    fn write_on_lane(&self, hub: &Hub) {
+        let log = log_of(hub);
+        // Before the look at the lock, as its holder looks at the log behind letting it go: one of
+        // the two sees the other.
+        fence(Ordering::SeqCst);
+        while let Some(mut writer) = self.writer.try_lock() {
+            let Some(writer_of_log) = writer.as_mut() else {
+                return;
+            };
+            let started = Instant::now();
+            let written = self.write_out(hub, writer_of_log);
+            drop(writer);
+            self.tell_lanes(hub);
+            match written {
+                Ok(false) => {}
+                // The thread goes on to the next file.
+                Ok(true) => return,
+                Err(error) => return self.note_failure(hub, &error),
+            }
+            if started.elapsed() > SLOW_WRITE {
+                return self.is_slow.store(true, Ordering::Release);
+            }
+            fence(Ordering::SeqCst);
+            if log.end() <= self.written.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Writes all that is told, or until where another file begins: true if that is reached.
+    pub(super) fn write_out(&self, hub: &Hub, writer: &mut LogWriter) -> io::Result<bool> {
+        let log = log_of(hub);
+        writer.set_keeping(!self.is_never());
+        // First the end: what lies behind a switch was told after it was ordered.
+        let end = log.end();
+        let switch_at = match self.switch_ordered.load(Ordering::Acquire) {
+            true => self.orders.lock().switch.as_ref().map(|(at, _)| *at),
+            false => None,
+        };
+        let until = switch_at.map_or(end, |at| at.min(end));
+        if writer.at() < until {
+            let bytes = writer.write(&Told(log), until, self.stamp().as_bytes())?;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.written.store(until, Ordering::SeqCst);
+            log.trim(until);
+        }
+        Ok(switch_at == Some(writer.at()))
+    }
+
+    /// Goes on to the other file. What the one before has is on the disk: were it torn there, and
+    /// the other one not, nothing could be loaded.
+    pub(super) fn go_on(&self, writer: &mut LogWriter) {
+        if let Some((at, file)) = self.orders.lock().switch.take() {
+            debug_assert_eq!(at, writer.at(), "the file before is whole");
+            self.switch_ordered.store(false, Ordering::Release);
+            writer.switch(file);
+            self.stamped_s.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The time, if it is to be noted.
+    fn stamp(&self) -> String {
+        if !self.stamps.load(Ordering::Acquire) {
+            return String::new();
+        }
+        let now_s = unix_ms() / 1_000;
+        match self.stamped_s.swap(now_s, Ordering::Relaxed) {
+            before if before == now_s => String::new(),
+            _ => format!("#TS:{now_s}\r\n"),
+        }
+    }
+
+    /// Wakes the lanes that hold replies back: something was written, or is on the disk.
+    pub(super) fn tell_lanes(&self, hub: &Hub) {
+        fence(Ordering::SeqCst);
+        if self.holding.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let lanes = self.holding.swap(0, Ordering::SeqCst);
+        for (lane, mailbox) in hub.mailboxes().iter().enumerate() {
+            if lanes & 1 << lane != 0 {
+                mailbox.send(Mail::ReplicasAdvanced);
+            }
+        }
+    }
+
+    /// Wakes the thread.
+    pub(super) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_asleep.load(Ordering::Relaxed) && self.is_asleep.swap(false, Ordering::SeqCst) {
+            // It sleeps, or has looked under the lock and is about to.
+            drop(self.orders.lock());
+            self.news.notify_one();
+        }
+    }
+
+    /// Whether so much waits to be written that no more is to be taken in.
+    pub(crate) fn is_choked(&self, hub: &Hub) -> bool {
+        self.is_writing() && self.unwritten_bytes(hub) > UNWRITTEN_BYTES_MAX
     }
 
     /// Whether what lies before an offset of the log is on the disk.
@@ -174,12 +366,8 @@ impl AppendOnly {
     pub(crate) fn sync_now(&self, hub: &Hub) {
         let end = log_of(hub).end();
         self.wanted.fetch_max(end, Ordering::AcqRel);
-        self.wait_while(|| self.synced.load(Ordering::Acquire) < end);
-    }
-
-    fn wait_while(&self, goes_on: impl Fn() -> bool) {
         let mut orders = self.orders.lock();
-        while goes_on() && self.is_writing() {
+        while self.synced.load(Ordering::Acquire) < end && self.is_writing() {
             self.news.notify_one();
             self.done.wait_for(&mut orders, LOOK_AGAIN);
         }
@@ -188,6 +376,17 @@ impl AppendOnly {
     /// Bytes that are told and not written.
     pub(crate) fn unwritten_bytes(&self, hub: &Hub) -> u64 {
         let end = log_of(hub).end();
+        end.saturating_sub(self.written.load(Ordering::Acquire))
+    }
+
+    /// The same as they are when `stop` has ended it, if it was on.
+    pub(super) fn unwritten_bytes_at_end(&self, hub: &Hub, stop: impl FnOnce()) -> u64 {
+        if !self.is_writing() {
+            stop();
+            return 0;
+        }
+        let end = log_of(hub).end();
+        stop();
         end.saturating_sub(self.written.load(Ordering::Acquire))
     }
 
@@ -211,58 +410,98 @@ impl AppendOnly {
         }
     }
 
-    /// From an offset of the log on another file is written. Shards may be locked.
-    pub(super) fn switch(&self, at: u64, file: File) {
+    /// From an offset of the log on another file is written to. Shards may be locked.
+    pub(super) fn switch(&self, at: u64, file: AppendFile) {
         self.orders.lock().switch = Some((at, file));
-        self.news.notify_one();
+        self.switch_ordered.store(true, Ordering::Release);
+        self.wake();
     }
 
-    /// Starts the thread, which writes to a file from an offset of the log on. Shards may be
+    /// Begins to write to a file from an offset of the log on, and starts the thread. Shards may be
     /// locked.
-    pub(super) fn start(&self, hub: &Arc<Hub>, file: File, at: u64) -> io::Result<()> {
+    pub(super) fn start(&self, hub: &Arc<Hub>, file: AppendFile, at: u64) -> io::Result<()> {
         for offset in [&self.written, &self.synced] {
             offset.store(at, Ordering::Release);
         }
         *self.orders.lock() = Orders::default();
+        self.switch_ordered.store(false, Ordering::Release);
+        self.is_slow.store(false, Ordering::Release);
+        self.in_doubt.store(false, Ordering::Release);
+        *self.writer.lock() = Some(LogWriter::new(file, at));
         self.is_writing.store(true, Ordering::Release);
         let waking = Arc::downgrade(hub);
         log_of(hub).set_waker(move || {
             if let Some(hub) = waking.upgrade() {
-                let log = &hub.durability.log;
-                if log.is_idle.load(Ordering::Relaxed) && log.is_idle.swap(false, Ordering::AcqRel)
-                {
-                    log.news.notify_one();
-                }
+                hub.durability.log.wake_lightly();
             }
         });
-        let writer = LogWriter {
-            hub: hub.clone(),
-            length: file.metadata()?.len(),
-            file,
-            at,
-            synced_at: Instant::now(),
-            busy_at: Instant::now(),
-            stamped_s: 0,
-            buffer: Vec::new(),
-        };
-        let thread = std::thread::Builder::new().name("append-only".to_owned());
-        let spawned = thread.spawn(move || writer.run());
+        let spawned = super::writing::start(hub);
         if spawned.is_err() {
             self.is_writing.store(false, Ordering::Release);
+            *self.writer.lock() = None;
         }
-        *self.writer.lock() = Some(spawned?);
+        *self.thread.lock() = Some(spawned?);
         Ok(())
     }
 
-    /// Lets the thread write and sync all that it was told, and end.
-    pub(super) fn stop(&self) {
+    /// Somebody has told a change, who may be no lane: the thread is to look before long.
+    fn wake_lightly(&self) {
+        if self.is_idle.load(Ordering::Relaxed) && self.is_idle.swap(false, Ordering::AcqRel) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Lets the thread write and sync all that was told, and end.
+    pub(super) fn stop(&self, hub: &Hub) {
         self.orders.lock().closing = true;
         self.news.notify_one();
-        if let Some(writer) = self.writer.lock().take() {
-            let _ = writer.join();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
         }
         self.is_writing.store(false, Ordering::Release);
+        *self.writer.lock() = None;
+        self.has_failed.store(false, Ordering::Release);
         self.done.notify_all();
+        self.tell_lanes(hub);
+    }
+
+    /// Something is on the disk: those who wait for that look.
+    pub(super) fn note_synced(&self, hub: &Hub) {
+        // With the lock, so that nobody looks just before and waits just after.
+        drop(self.orders.lock());
+        self.done.notify_all();
+        self.tell_lanes(hub);
+        hub.replication.serve_waits(hub);
+    }
+
+    /// The disk does not take it: writes are refused, and the thread tries again until it does.
+    /// What was not written stays in memory, and who waits for it is not replied to.
+    pub(super) fn note_failure(&self, hub: &Hub, error: &io::Error) {
+        if !self.has_failed.swap(true, Ordering::AcqRel) {
+            error!(%error, "the append-only file cannot be written: trying again, writes are refused");
+        }
+        hub.durability.set_hindrance(LOG_FAILED, true);
+        // Those who have changed nothing need not wait until it does.
+        self.tell_lanes(hub);
+        self.wake();
+    }
+
+    pub(super) fn note_success(&self, hub: &Hub) {
+        if self.has_failed.swap(false, Ordering::AcqRel) {
+            hub.durability.set_hindrance(LOG_FAILED, false);
+            warn!("the append-only file can be written again");
+        }
+    }
+}
+
+/// The log, as something to write.
+struct Told<'a>(&'a Log);
+
+impl Source for Told<'_> {
+    fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64> {
+        self.0
+            .read(from, bytes_max, out)
+            .map_err(|gone| gone.oldest)
     }
 }
 
@@ -277,175 +516,6 @@ pub(crate) struct LogNumbers {
     pub(crate) rewrite_took_s: i64,
 }
 
-/// The thread that writes.
-struct LogWriter {
-    hub: Arc<Hub>,
-    file: File,
-    /// Bytes of the file.
-    length: u64,
-    /// The offset in the log that is written next.
-    at: u64,
-    synced_at: Instant,
-    /// When there was last something to write.
-    busy_at: Instant,
-    /// The time that was noted last, seconds since the UNIX epoch.
-    stamped_s: i64,
-    buffer: Vec<u8>,
-}
-
-impl LogWriter {
-    fn run(mut self) {
-        let hub = self.hub.clone();
-        let (own, log) = (&hub.durability.log, log_of(&hub));
-        loop {
-            let (closing, switch_at) = {
-                let orders = own.orders.lock();
-                (orders.closing, orders.switch.as_ref().map(|(at, _)| *at))
-            };
-            let end = log.end();
-            let until = switch_at.map_or(end, |at| at.min(end));
-            if self.at < until && own.stamps.load(Ordering::Acquire) {
-                self.stamp(closing);
-            }
-            while self.at < until {
-                self.copy(log, until, closing);
-            }
-            if switch_at == Some(self.at) {
-                self.sync(closing);
-                let next = own.orders.lock().switch.take();
-                if let Some((_, file)) = next {
-                    self.file = file;
-                    (self.length, self.stamped_s) = (0, 0);
-                }
-                continue;
-            }
-            if self.is_sync_due(own) || closing {
-                self.sync(closing);
-            }
-            own.done.notify_all();
-            if closing && self.at == log.end() {
-                return;
-            }
-            self.rest(own, log);
-        }
-    }
-
-    /// Waits for something to do.
-    fn rest(&mut self, own: &AppendOnly, log: &Log) {
-        let mut orders = own.orders.lock();
-        let is_unsynced = own.synced.load(Ordering::Acquire) < self.at;
-        let is_busy = self.busy_at.elapsed() < BUSY || is_unsynced;
-        own.is_idle.store(!is_busy, Ordering::SeqCst);
-        let waits = log.end() == self.at && orders.switch.is_none() && !orders.closing;
-        if waits && !self.is_sync_due(own) {
-            let nap = if is_busy { NAP } else { LONG_NAP };
-            own.news.wait_for(&mut orders, nap);
-        }
-        own.is_idle.store(false, Ordering::SeqCst);
-    }
-
-    fn is_sync_due(&self, own: &AppendOnly) -> bool {
-        let synced = own.synced.load(Ordering::Acquire);
-        let by_policy = match own.policy.load(Ordering::Acquire) {
-            ALWAYS => true,
-            NEVER => false,
-            _ => self.synced_at.elapsed() >= SYNC_EACH,
-        };
-        synced < self.at && (by_policy || synced < own.wanted.load(Ordering::Acquire))
-    }
-
-    /// Writes what the log has, at most up to an offset.
-    fn copy(&mut self, log: &Log, until: u64, closing: bool) {
-        self.buffer.clear();
-        let bytes_max = COPY_BYTES.min((until - self.at) as usize);
-        let next = match log.read(self.at, bytes_max, &mut self.buffer) {
-            Ok(next) => next,
-            Err(gone) => {
-                // Nobody else trims this log.
-                error!(%gone, "commands are missing in the append-only file");
-                self.at = gone.oldest;
-                return;
-            }
-        };
-        self.write(closing);
-        let own = &self.hub.durability.log;
-        self.at = next;
-        self.busy_at = Instant::now();
-        own.written.store(next, Ordering::Release);
-        self.note_success();
-        log.trim(next);
-    }
-
-    /// Notes the time, between two commands.
-    fn stamp(&mut self, closing: bool) {
-        let now_s = unix_ms() / 1_000;
-        if now_s != self.stamped_s {
-            self.stamped_s = now_s;
-            self.buffer.clear();
-            self.buffer
-                .extend_from_slice(format!("#TS:{now_s}\r\n").as_bytes());
-            self.write(closing);
-        }
-    }
-
-    /// Writes the buffer to the file.
-    fn write(&mut self, closing: bool) {
-        while let Err(error) = self.file.write_all(&self.buffer) {
-            // What was written of it must not stay: it will be written again.
-            if let Err(error) = self.file.set_len(self.length) {
-                warn!(%error, "the append-only file may have half a command");
-            }
-            if !self.note_failure(&error) || closing {
-                break;
-            }
-        }
-        self.length += self.buffer.len() as u64;
-        let bytes = &self.hub.durability.log.bytes;
-        bytes.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
-    }
-
-    /// Waits for the disk.
-    fn sync(&mut self, closing: bool) {
-        let own = &self.hub.durability.log;
-        while let Err(error) = self.file.sync_data() {
-            if !self.note_failure(&error) || closing {
-                return;
-            }
-        }
-        self.synced_at = Instant::now();
-        own.synced.store(self.at, Ordering::Release);
-        // With the lock, so that nobody looks just before and waits just after.
-        drop(own.orders.lock());
-        own.done.notify_all();
-        self.hub.replication.serve_waits(&self.hub);
-    }
-
-    /// The disk does not take it: writes are refused, and it is tried again a little later.
-    fn note_failure(&self, error: &io::Error) -> bool {
-        let own = &self.hub.durability.log;
-        if !own.has_failed.swap(true, Ordering::AcqRel) {
-            error!(%error, "the append-only file cannot be written");
-        }
-        if own.policy.load(Ordering::Acquire) == ALWAYS {
-            // Clients wait for what can neither be promised nor taken back.
-            error!("appendfsync is 'always': the server ends");
-            std::process::exit(1);
-        }
-        self.hub.durability.set_hindrance(LOG_FAILED, true);
-        std::thread::sleep(RETRY);
-        true
-    }
-
-    fn note_success(&self) {
-        let durability = &self.hub.durability;
-        if durability.log.has_failed.load(Ordering::Relaxed) {
-            durability.log.has_failed.store(false, Ordering::Release);
-            durability.set_hindrance(LOG_FAILED, false);
-            warn!("the append-only file can be written again");
-        }
-    }
-}
-
 impl Durability {
     /// Ends the append-only file; what it has stays.
     pub(super) fn stop_log(&self, hub: &Hub) {
@@ -456,7 +526,7 @@ impl Durability {
         hub.replication.refuse_file_waits(hub);
         self.cancel(super::Job::Rewrite);
         if self.log.is_writing() {
-            self.log.stop();
+            self.log.stop(hub);
             hub.keyspace.propagation().close(Audience::File);
         }
         self.set_hindrance(LOG_FAILED, false);
@@ -495,28 +565,13 @@ pub(super) fn log_of(hub: &Hub) -> &Log {
     hub.keyspace.propagation().log(Audience::File)
 }
 
-/// Opens a file of the append-only file to go on with it.
-pub(super) fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
-}
-
-/// The folder with the files, and the beginning of their names.
-pub(super) fn folder(hub: &Hub) -> (PathBuf, String) {
-    let folder = super::directory(hub).join(hub.parameters.text("appenddirname"));
-    (folder, hub.parameters.text("appendfilename"))
-}
-
 const EACH_SECOND: u8 = 0;
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 2;
 
-/// Lanes wait for the thread above so many bytes.
+/// Above so many bytes that are told and not written, no more is taken from who brings them.
 const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;
-const COPY_BYTES: usize = 256 << 10;
-const SYNC_EACH: Duration = Duration::from_secs(1);
+/// A disk that takes longer for one write is slow.
+const SLOW_WRITE: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// For so long after something was written the thread looks by itself, and no lane wakes it.
-const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(2);
-const LONG_NAP: Duration = Duration::from_millis(200);
-const RETRY: Duration = Duration::from_secs(1);

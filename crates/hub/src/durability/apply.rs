@@ -1,10 +1,11 @@
 //! Commands of a log, executed without a client.
 
-use tidewire_keyspace::{NullObserver, Run, SessionCommand, read_libraries, resolve};
+use tidewire_keyspace::{LIVE_CHANNEL, NullObserver, Run, SessionCommand, read_libraries, resolve};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
 use crate::hub::{Hub, unix_ms};
+use crate::replication::{StreamPosition, is_history_id, parse_offset};
 use crate::scripting::has_deprecated;
 
 /// Executes commands as they stand in a log: nobody is replied to, told, or asked.
@@ -15,6 +16,42 @@ pub(super) struct Applier<'h> {
     queued: Option<Vec<ArgumentList>>,
     engine: Option<Engine>,
     reply: Vec<u8>,
+    /// What the file tells of the stream of changes, if that is to go on there.
+    pub(super) told: Option<ToldPosition>,
+}
+
+/// Where the stream of changes was when a file was written, as far as it has told.
+#[derive(Debug, Default)]
+pub(super) struct ToldPosition {
+    id: Option<String>,
+    offset: Option<u64>,
+    database: Option<usize>,
+}
+
+impl ToldPosition {
+    pub(super) fn note(&mut self, name: &[u8], value: &[u8]) {
+        let number = || parse_integer(value).and_then(|number| u64::try_from(number).ok());
+        match name {
+            b"repl-id" if is_history_id(value) => {
+                self.id = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            b"repl-offset" => self.offset = parse_offset(value),
+            b"repl-stream-db" => {
+                let database = number().and_then(|number| usize::try_from(number).ok());
+                self.database = database.filter(|&one| one < tidewire_keyspace::DATABASES);
+            }
+            _ => {}
+        }
+    }
+
+    /// All of it, or nothing.
+    pub(super) fn whole(self) -> Option<StreamPosition> {
+        Some(StreamPosition {
+            id: self.id?,
+            offset: self.offset?,
+            database: self.database?,
+        })
+    }
 }
 
 impl<'h> Applier<'h> {
@@ -25,6 +62,7 @@ impl<'h> Applier<'h> {
             queued: None,
             engine: None,
             reply: Vec::new(),
+            told: None,
         }
     }
 
@@ -130,6 +168,13 @@ impl<'h> Applier<'h> {
                 };
                 let codes = read_libraries(&arguments[2])?;
                 libraries.restore(self.engine()?, &codes, policy)
+            }
+            Name::Publish if arguments.get(1) == Some(LIVE_CHANNEL) => {
+                let key = arguments.get(2).unwrap_or_default();
+                self.hub
+                    .keyspace
+                    .mark_live(key, unix_ms(), &mut NullObserver);
+                Ok(())
             }
             Name::Ping | Name::Publish | Name::Spublish => Ok(()),
             _ => Err(format!(

@@ -1,82 +1,59 @@
-//! Files that are whole or not there: written under another name, made durable, then renamed.
+//! Where this hub's files are, and whose directory it is.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
-use tidewire_keyspace::SnapshotOptions;
+use tidewire_durability::LogFolder;
+use tidewire_files::{DirectoryLock, Disk, remove_stale};
+use tidewire_keyspace::{FileVersion, SnapshotOptions};
 
-use super::is_yes;
+use super::{Durability, directory, is_yes};
 use crate::hub::{Hub, unix_ms};
 use crate::session::resp::REDIS_VERSION;
 
-/// A file in the making; removed unless it is finished.
-#[derive(Debug)]
-pub(super) struct NewFile {
-    file: File,
-    path: PathBuf,
-    target: PathBuf,
-    unsynced: usize,
-    written: u64,
-    syncs_often: bool,
-}
-
-impl NewFile {
-    /// Begins a file that will replace `target`; `name` says what it is called until then.
-    pub(super) fn create(target: &Path, name: &str, syncs_often: bool) -> io::Result<Self> {
-        let path = target.with_file_name(name);
-        let file = File::create(&path)?;
-        Ok(NewFile {
-            file,
-            path,
-            target: target.to_path_buf(),
-            unsynced: 0,
-            written: 0,
-            syncs_often,
-        })
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.written += bytes.len() as u64;
-        self.unsynced += bytes.len();
-        if self.syncs_often && self.unsynced >= SYNC_BYTES {
-            // So that the disk works all the time, not all at once at the end.
-            self.file.sync_data()?;
-            self.unsynced = 0;
+impl Durability {
+    /// Takes the directory `dir` for this process, unless it has it: no other server is to write
+    /// there. Removes what processes that have ended left half done.
+    pub(super) fn own_directory(&self, hub: &Hub) -> io::Result<()> {
+        let path = directory(hub);
+        let path = path.canonicalize().unwrap_or(path);
+        let mut lock = self.lock.lock();
+        if lock.as_ref().is_some_and(|lock| lock.directory() == path) {
+            return Ok(());
+        }
+        *lock = Some(DirectoryLock::take(&path)?);
+        drop(lock);
+        let disk = Disk::default();
+        let folder = log_folder(hub);
+        let stale = remove_stale(&disk, &path, None) + remove_stale(&disk, folder.path(), None);
+        if stale > 0 {
+            tracing::info!(stale, "removed unfinished files of servers that have ended");
         }
         Ok(())
     }
 
-    /// Makes it durable and puts it in its place; returns its length.
-    pub(super) fn finish(self) -> io::Result<u64> {
-        self.file.sync_all()?;
-        fs::rename(&self.path, &self.target)?;
-        sync_directory(&self.target)?;
-        Ok(self.written)
+    /// Whether this process has taken a directory.
+    pub(super) fn owns_directory(&self) -> bool {
+        self.lock.lock().is_some()
     }
 }
 
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // Renamed, it is not there under this name.
-        let _ = fs::remove_file(&self.path);
+/// Removes what processes that have ended left of writing one file.
+pub(crate) fn remove_stale_of(path: &Path) {
+    let label = path.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(folder) = path.parent() {
+        remove_stale(&Disk::default(), folder, Some(&label));
     }
 }
 
-/// Replaces a small file.
-pub(super) fn replace(target: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let mut file = NewFile::create(target, name, false)?;
-    file.write(bytes)?;
-    file.finish().map(|_| ())
-}
-
-/// Makes the names in a file's folder durable.
-pub(super) fn sync_directory(file: &Path) -> io::Result<()> {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-        _ => Ok(()),
-    }
+/// The folder with the append-only file.
+pub(super) fn log_folder(hub: &Hub) -> LogFolder {
+    let folder = directory(hub).join(hub.parameters.text("appenddirname"));
+    LogFolder::new(
+        Disk::default(),
+        folder,
+        hub.parameters.text("appendfilename"),
+    )
 }
 
 /// How a snapshot of this hub is written.
@@ -90,6 +67,11 @@ pub(super) fn snapshot_options(hub: &Hub, is_base: bool) -> SnapshotOptions {
         ("aof-base", u8::from(is_base).to_string()),
     ];
     SnapshotOptions {
+        version: match is_base {
+            // No other server reads the append-only file, so its base holds every kind of value.
+            true => FileVersion::Fitting,
+            false => hub.parameters.file_version(),
+        },
         compresses: is_yes(hub, "rdbcompression"),
         checks: is_yes(hub, "rdbchecksum"),
         aux: aux.map(|(name, value)| (name.to_owned(), value)).to_vec(),
@@ -101,6 +83,3 @@ pub(super) fn snapshot_options(hub: &Hub, is_base: bool) -> SnapshotOptions {
         now_ms: unix_ms(),
     }
 }
-
-/// After so many bytes the disk is waited for.
-const SYNC_BYTES: usize = 32 << 20;

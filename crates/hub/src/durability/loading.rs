@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidewire_durability::{CommandReader, LogError, Next};
-use tidewire_keyspace::{FileReader, FileRecord, KeyRecord, LoadOptions, Loaded};
+use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOptions, Loaded, Unit};
 use tracing::{info, warn};
 
-use super::apply::Applier;
+use super::apply::{Applier, ToldPosition};
 use super::{Durability, LOADING, is_yes, save_points, snapshot_path};
-use crate::hub::{Hub, unix_ms};
+use crate::hub::{Hub, LiveObserver, unix_ms};
 
 /// How far loading has come, and what the last one found.
 #[derive(Debug, Default)]
@@ -24,6 +24,11 @@ pub(crate) struct LoadProgress {
     pub(crate) loaded_bytes: AtomicU64,
     pub(crate) keys_loaded: AtomicU64,
     pub(crate) keys_expired: AtomicU64,
+    /// Keys when the load at the start had ended. Counted then: to count them takes locks that a
+    /// script may hold later.
+    pub(crate) keys: AtomicU64,
+    /// How long the load at the start took, µs.
+    pub(crate) took_us: AtomicU64,
     /// Why the load at the start failed.
     failure: Mutex<Option<String>>,
 }
@@ -59,13 +64,19 @@ impl Durability {
         if !Self::is_asked_for(hub) {
             return Ok(());
         }
+        own.own_directory(hub)?;
         own.set_loading(hub, true);
         let hub = hub.clone();
         let thread = std::thread::Builder::new().name("loading".to_owned());
         thread.spawn(move || {
             let own = &hub.durability;
+            let began = Instant::now();
             match own.load_saved(&hub) {
                 Ok(()) => {
+                    let took_us = began.elapsed().as_micros() as u64;
+                    own.loading.took_us.store(took_us, Ordering::Relaxed);
+                    let keys = (0..DATABASES).map(|one| hub.keyspace.keys(one) as u64);
+                    own.loading.keys.store(keys.sum(), Ordering::Relaxed);
                     own.set_loading(&hub, false);
                     // They may have been changed meanwhile.
                     let _ = own.follow_parameters(&hub);
@@ -87,12 +98,14 @@ impl Durability {
         } else {
             let path = snapshot_path(hub);
             if path.exists() {
+                // What has expired on a master goes when that says so.
+                let drops_expired = hub.replication.master().is_none();
                 let options = LoadOptions {
-                    drops_expired: true,
+                    drops_expired,
                     replaces: false,
                     now_ms: unix_ms(),
                 };
-                self.load_snapshot(hub, &path, options)?;
+                self.load_snapshot(hub, &path, options, true)?;
             }
         }
         self.saving.set_saved(hub.keyspace.totals().changes);
@@ -114,8 +127,16 @@ impl Durability {
                 counter.store(0, Ordering::Relaxed);
             }
         }
+        // The gate closes first and opens last: what passes it meets an open keyspace, but for what
+        // is on its way just now, which the keyspace refuses.
+        if on {
+            self.set_hindrance(LOADING, true);
+        }
         hub.keyspace.set_loading(on);
-        self.set_hindrance(LOADING, on);
+        if !on {
+            self.set_hindrance(LOADING, false);
+            hub.owe_all_values();
+        }
     }
 
     /// DEBUG RELOAD: saves, removes and loads all keys, as far as is said. The text of the
@@ -137,10 +158,10 @@ impl Durability {
         };
         self.set_loading(hub, true);
         if flushes {
-            hub.keyspace.clear();
+            hub.keyspace.clear(&mut LiveObserver(hub));
             hub.scripting.libraries.flush();
         }
-        let loaded = self.load_snapshot(hub, &snapshot_path(hub), options);
+        let loaded = self.load_snapshot(hub, &snapshot_path(hub), options, false);
         self.set_loading(hub, false);
         self.saving.set_saved(hub.keyspace.totals().changes);
         loaded.map_err(|text| {
@@ -149,12 +170,14 @@ impl Durability {
         })
     }
 
-    /// Loads a file of keys.
+    /// Loads a file of keys; if it is all that there is, the stream of changes goes on where the
+    /// file says that it was.
     pub(super) fn load_snapshot(
         &self,
         hub: &Hub,
         path: &Path,
         options: LoadOptions,
+        is_all: bool,
     ) -> Result<(), String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         let file = File::open(path).map_err(failed)?;
@@ -163,6 +186,7 @@ impl Durability {
             .total_bytes
             .fetch_add(length, Ordering::Relaxed);
         let mut applier = Applier::new(hub);
+        applier.told = is_all.then(ToldPosition::default);
         let ending = self.load_file(hub, file, &mut applier, options, false);
         match ending.map_err(|text| format!("{}: {text}", path.display()))? {
             (Ending::Whole, _) => Ok(()),
@@ -234,13 +258,26 @@ impl Durability {
         loop {
             match reader.next_record().map_err(|error| error.to_string())? {
                 Some(FileRecord::Key(record)) => {
+                    if let Some(position) = applier.told.take().and_then(ToldPosition::whole) {
+                        hub.replication.restore(hub, position);
+                    }
                     counts[load_key(hub, &record, options)?] += 1;
                     load_slowly(hub);
+                }
+                Some(FileRecord::Aux { name, value }) => {
+                    if let Some(told) = &mut applier.told {
+                        told.note(&name, &value);
+                    }
                 }
                 Some(FileRecord::Library(code)) => {
                     applier.load_library(&code, options.replaces)?;
                 }
-                Some(FileRecord::End) => break,
+                Some(FileRecord::End) => {
+                    if let Some(position) = applier.told.take().and_then(ToldPosition::whole) {
+                        hub.replication.restore(hub, position);
+                    }
+                    break;
+                }
                 Some(_) => {}
                 None => match source(&self.loading)?.as_slice() {
                     [] => reader.finish(),
@@ -273,7 +310,7 @@ impl Durability {
 }
 
 /// `key-load-delay`: tests want to see a load in the middle.
-fn load_slowly(hub: &Hub) {
+pub(crate) fn load_slowly(hub: &Hub) {
     let delay_us = hub.parameters.loads_slowly.load(Ordering::Relaxed);
     if delay_us > 0 {
         std::thread::sleep(Duration::from_micros(delay_us));
@@ -283,7 +320,17 @@ fn load_slowly(hub: &Hub) {
 fn load_key(hub: &Hub, record: &KeyRecord<'_>, options: LoadOptions) -> Result<usize, String> {
     match hub.keyspace.load(record, options) {
         Ok(Loaded::Kept) => Ok(0),
-        Ok(Loaded::Expired) => Ok(1),
+        Ok(Loaded::Expired) => {
+            // Replicas that go on where they were have it still.
+            let propagation = hub.keyspace.propagation();
+            if propagation.is_wanted() {
+                let words = [propagation.expiry_command(), &record.key];
+                let mut unit = Unit::default();
+                unit.push(record.database, words);
+                propagation.append(&unit);
+            }
+            Ok(1)
+        }
         Ok(Loaded::Empty) => Ok(2),
         Ok(Loaded::Mounted) => Ok(3),
         Err(error) => {

@@ -11,16 +11,22 @@ mod loading;
 mod rewriting;
 mod saving;
 mod tick;
+mod writing;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use append_only::AppendOnly;
+pub(crate) use append_only::Hold;
+pub(crate) use files::remove_stale_of;
 use loading::LoadProgress;
+pub(crate) use loading::load_slowly;
+use parking_lot::Mutex;
 use saving::Saving;
-pub(crate) use saving::{Job, Requested};
+pub(crate) use saving::{Job, Requested, dawdle};
 use tidewire_durability::SavePoints;
+use tidewire_files::DirectoryLock;
 
 use crate::hub::Hub;
 
@@ -34,6 +40,10 @@ pub struct Durability {
     exit: AtomicU8,
     /// The last FLUSHALL after which a file was written.
     flushes_seen: AtomicU64,
+    /// The process is about to end: no job begins any more.
+    is_ending: AtomicBool,
+    /// The directory is this process's.
+    lock: Mutex<Option<DirectoryLock>>,
     pub(crate) loading: LoadProgress,
     pub(crate) saving: Saving,
     pub(crate) log: AppendOnly,
@@ -56,16 +66,21 @@ impl Durability {
         self.hindrances.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether the process is about to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
     /// Whether the keys are being loaded.
     pub fn is_loading(&self) -> bool {
         self.hindrances.load(Ordering::Acquire) & LOADING != 0
     }
 
-    /// Why a command that writes is refused, if it is.
-    pub(crate) fn write_refusal(&self) -> Option<&'static str> {
+    /// Which file could not be written, if that refuses writes.
+    pub(crate) fn disk_failure(&self) -> Option<Disk> {
         match self.hindrances.load(Ordering::Acquire) {
-            bits if bits & SNAPSHOT_FAILED != 0 => Some(MISCONFIGURED),
-            bits if bits & LOG_FAILED != 0 => Some(LOG_ERROR),
+            bits if bits & SNAPSHOT_FAILED != 0 => Some(Disk::Snapshot),
+            bits if bits & LOG_FAILED != 0 => Some(Disk::Log),
             _ => None,
         }
     }
@@ -78,12 +93,29 @@ impl Durability {
     }
 }
 
+/// A file that could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disk {
+    Snapshot,
+    Log,
+}
+
+impl Disk {
+    /// The error of a write that is refused because of it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Disk::Snapshot => MISCONFIGURED,
+            Disk::Log => LOG_ERROR,
+        }
+    }
+}
+
 /// Where files are: the parameter `dir`.
 fn directory(hub: &Hub) -> PathBuf {
     PathBuf::from(hub.parameters.text("dir"))
 }
 
-fn snapshot_path(hub: &Hub) -> PathBuf {
+pub(crate) fn snapshot_path(hub: &Hub) -> PathBuf {
     directory(hub).join(hub.parameters.text("dbfilename"))
 }
 

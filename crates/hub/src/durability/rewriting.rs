@@ -7,22 +7,23 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tidewire_durability::{LogFile, Manifest};
-use tidewire_keyspace::{Audience, LoadOptions};
+use tidewire_durability::{LogFile, LogFolder, Manifest};
+use tidewire_files::Disk;
+use tidewire_keyspace::{Audience, LoadOptions, order};
 use tracing::{info, warn};
 
-use super::append_only::{folder, log_of, open_to_append};
+use super::append_only::log_of;
 use super::apply::Applier;
+use super::files::log_folder;
 use super::loading::Ending;
 use super::saving::write_keys;
-use super::{Durability, Job, Requested, directory, files, is_yes};
-use crate::hub::{Hub, unix_ms};
+use super::{Durability, Job, Requested, directory, is_yes};
+use crate::hub::{Hub, LiveObserver, unix_ms};
 
 impl Durability {
     /// BGREWRITEAOF on its thread.
@@ -50,27 +51,29 @@ impl Durability {
     }
 
     fn rewrite_now(&self, hub: &Arc<Hub>, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
-        let (folder, prefix) = folder(hub);
-        fs::create_dir_all(&folder)?;
+        self.own_directory(hub)?;
         let is_on = self.log.is_on();
-        let (mut manifest, is_complete) = {
+        let (folder, mut manifest, is_complete) = {
             let files = self.log.files.lock();
-            (files.manifest.clone(), files.is_complete)
+            let folder = files.folder.clone().filter(|_| is_on);
+            (folder, files.manifest.clone(), files.is_complete)
         };
-        if !is_on && !is_complete {
-            manifest = read_manifest(hub)?.unwrap_or_default();
+        let folder = folder.unwrap_or_else(|| log_folder(hub));
+        folder.make()?;
+        if !is_on {
+            manifest = folder.read_manifest()?.unwrap_or_default();
         }
         let increment = Mutex::new(None);
         if is_on {
-            let name = manifest.add_increment(&prefix);
-            *increment.lock() = Some(File::create(folder.join(&name))?);
+            *increment.lock() = Some(folder.add_increment(&mut manifest)?);
             if is_complete {
-                write_manifest(&folder, &prefix, &manifest)?;
+                folder.write_manifest(&manifest)?;
             }
-            self.log.files.lock().manifest = manifest.clone();
+            let mut files = self.log.files.lock();
+            files.manifest = manifest.clone();
+            files.folder = Some(folder.clone());
         }
-        let base = manifest.next_base(&prefix);
-        let name = format!("temp-rewriteaof-bg-{}.aof", std::process::id());
+        let base = folder.next_base(&manifest);
         let failure = Mutex::new(None);
         let at_that_moment = || {
             let Some(file) = increment.lock().take() else {
@@ -83,39 +86,36 @@ impl Durability {
             let at = log_of(hub).begin();
             *failure.lock() = self.log.start(hub, file, at).err();
         };
-        let path = folder.join(&base.name);
-        let bytes = write_keys(hub, &path, &name, true, at_that_moment, is_given_up)?;
+        let path = folder.path_of(&base);
+        let bytes = write_keys(hub, &path, true, at_that_moment, is_given_up)?;
         if let Some(error) = failure.into_inner() {
             return Err(error);
         }
-        manifest.replace_base(base);
         if !is_on {
             let stale = std::mem::take(&mut manifest.increments);
             manifest.history.extend(stale);
         }
-        self.finish_rewrite(&folder, &prefix, manifest, bytes)
+        self.finish_rewrite(&folder, manifest, base, bytes)
     }
 
     fn finish_rewrite(
         &self,
-        folder: &Path,
-        prefix: &str,
+        folder: &LogFolder,
         mut manifest: Manifest,
+        base: LogFile,
         base_bytes: u64,
     ) -> io::Result<()> {
-        write_manifest(folder, prefix, &manifest)?;
-        let history = std::mem::take(&mut manifest.history);
-        for file in &history {
-            let _ = fs::remove_file(folder.join(&file.name));
-        }
-        write_manifest(folder, prefix, &manifest)?;
+        folder.replace_base(&mut manifest, base)?;
         let last = manifest.increments.last();
-        let last = last.and_then(|file| fs::metadata(folder.join(&file.name)).ok());
+        let last = last.and_then(|file| fs::metadata(folder.path_of(file)).ok());
         let bytes = base_bytes + last.map_or(0, |metadata| metadata.len());
         let mut files = self.log.files.lock();
         files.manifest = manifest;
         files.is_complete = true;
         drop(files);
+        // What was in doubt is in the base.
+        self.log.bases.fetch_add(1, Ordering::AcqRel);
+        self.log.wake();
         self.log.bytes.store(bytes, Ordering::Relaxed);
         self.log.base_bytes.store(bytes, Ordering::Relaxed);
         let rewrites = &self.log.rewrites;
@@ -127,10 +127,14 @@ impl Durability {
 
     /// `appendonly yes` at run time: a base is written in the background, of what is there now.
     pub(super) fn begin_log(&self, hub: &Hub) -> io::Result<()> {
+        self.own_directory(hub)?;
+        let folder = log_folder(hub);
+        folder.make()?;
+        let manifest = folder.read_manifest()?.unwrap_or_default();
         self.log.set_beginning(true);
-        fs::create_dir_all(folder(hub).0)?;
         *self.log.files.lock() = super::append_only::Files {
-            manifest: read_manifest(hub)?.unwrap_or_default(),
+            manifest,
+            folder: Some(folder),
             is_complete: false,
         };
         // The tick must not find it on and nothing begun: what it begins would be one too many.
@@ -159,7 +163,7 @@ impl Durability {
         if since_s < RETRY_S << failures.min(8) && failures > 0 {
             return false;
         }
-        if !self.log.files.lock().is_complete {
+        if !self.log.files.lock().is_complete || self.log.in_doubt.load(Ordering::Acquire) {
             return true;
         }
         let percentage = hub.parameters.number("auto-aof-rewrite-percentage");
@@ -175,18 +179,21 @@ impl Durability {
 
     /// Gives up a job, and waits until it has ended.
     pub(super) fn cancel(&self, job: Job) {
-        let saving = &self.saving;
-        saving.jobs.lock().scheduled.retain(|&other| other != job);
-        let is_running = || {
-            let jobs = saving.jobs.lock();
-            let is_running = jobs.running.is_some_and(|(running, _)| running == job);
-            // With the lock, so that it is this job that hears it, and not the next one.
-            saving.is_cancelled.fetch_or(is_running, Ordering::AcqRel);
-            is_running
-        };
-        while is_running() {
+        order::assert_no_shard("a job in the background is waited for");
+        while self.ask_to_cancel(job) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
+    }
+
+    /// Asks a job to be given up; whether it has not ended yet.
+    pub(super) fn ask_to_cancel(&self, job: Job) -> bool {
+        let saving = &self.saving;
+        let mut jobs = saving.jobs.lock();
+        jobs.scheduled.retain(|&other| other != job);
+        let is_running = jobs.running.is_some_and(|(running, _)| running == job);
+        // With the lock, so that it is this job that hears it, and not the next one.
+        saving.is_cancelled.fetch_or(is_running, Ordering::AcqRel);
+        is_running
     }
 
     /// Loads the append-only file, if there is one, and goes on with it.
@@ -195,30 +202,23 @@ impl Durability {
             .hub()
             .filter(|own| std::ptr::eq(&**own, hub))
             .ok_or("no hub")?;
-        let (folder, prefix) = folder(hub);
-        let failed = |error: io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(failed)?;
+        let folder = log_folder(hub);
+        let failed = |error: io::Error| format!("{}: {error}", folder.path().display());
+        folder.make().map_err(failed)?;
         self.adopt_old_file(hub).map_err(failed)?;
-        let found = read_manifest(hub).map_err(failed)?;
+        let found = folder.read_manifest().map_err(failed)?;
         self.log.set_on(true);
         let Some(mut manifest) = found else {
-            return self.rewrite_now(hub, &|| false).map_err(failed);
+            return self.rewrite_now(hub, &|| self.is_ending()).map_err(failed);
         };
         self.load_log(hub, &manifest)?;
-        if manifest.increments.is_empty() {
-            manifest.add_increment(&prefix);
-            write_manifest(&folder, &prefix, &manifest).map_err(failed)?;
-        }
-        let bytes = bytes_of(&folder, &manifest);
+        let file = folder.open_last(&mut manifest).map_err(failed)?;
+        let bytes = folder.bytes_of(&manifest);
         self.log.bytes.store(bytes, Ordering::Relaxed);
         self.log.base_bytes.store(bytes, Ordering::Relaxed);
-        let last = manifest
-            .increments
-            .last()
-            .map(|file| folder.join(&file.name));
-        let file = open_to_append(&last.unwrap_or_default()).map_err(failed)?;
         *self.log.files.lock() = super::append_only::Files {
             manifest,
+            folder: Some(folder.clone()),
             is_complete: true,
         };
         hub.keyspace.propagation().open(Audience::File);
@@ -236,10 +236,12 @@ impl Durability {
             self.log.sync_now(hub);
             hub.keyspace.propagation().close(Audience::File);
         }
-        let loaded = read_manifest(hub).map_err(|error| error.to_string());
+        let folder = self.log.files.lock().folder.clone();
+        let folder = folder.unwrap_or_else(|| log_folder(hub));
+        let loaded = folder.read_manifest().map_err(|error| error.to_string());
         let loaded = loaded.and_then(|manifest| {
             let manifest = manifest.ok_or("there is no append-only file")?;
-            hub.keyspace.clear();
+            hub.keyspace.clear(&mut LiveObserver(hub));
             hub.scripting.libraries.flush();
             self.load_log(hub, &manifest)
         });
@@ -255,8 +257,9 @@ impl Durability {
     }
 
     fn load_log(&self, hub: &Hub, manifest: &Manifest) -> Result<(), String> {
-        let folder = folder(hub).0;
-        let total = bytes_of(&folder, manifest);
+        let folder = self.log.files.lock().folder.clone();
+        let folder = folder.unwrap_or_else(|| log_folder(hub));
+        let total = folder.bytes_of(manifest);
         self.loading.total_bytes.store(total, Ordering::Relaxed);
         let options = LoadOptions {
             drops_expired: false,
@@ -264,10 +267,13 @@ impl Durability {
             now_ms: unix_ms(),
         };
         let list: Vec<&LogFile> = manifest.base.iter().chain(&manifest.increments).collect();
-        let last = list.len().saturating_sub(1);
+        let has_more =
+            |file: &&LogFile| fs::metadata(folder.path_of(file)).is_ok_and(|it| it.len() > 0);
+        // An increment that was begun and not written to may follow one with a torn end.
+        let last = list.iter().rposition(has_more).unwrap_or(0);
         let mut applier = Applier::new(hub);
         for (number, listed) in list.into_iter().enumerate() {
-            let path = folder.join(&listed.name);
+            let path = folder.path_of(listed);
             let place = path.display();
             let file =
                 File::open(&path).map_err(|error| format!("{place} cannot be read: {error}"))?;
@@ -285,8 +291,12 @@ impl Durability {
                      whole."
                 ));
             }
-            let file = open_to_append(&path).and_then(|file| file.set_len(good));
-            file.map_err(|error| format!("{place}: {error}"))?;
+            let cut = Disk::default().append(&path).and_then(|mut file| {
+                file.cut(good);
+                file.mend()?;
+                file.sync()
+            });
+            cut.map_err(|error| format!("{place}: {error}"))?;
             warn!(%place, good, "the file ended in the middle of a command, which was cut off");
         }
         info!(bytes = total, "the append-only file is loaded");
@@ -295,59 +305,32 @@ impl Durability {
 
     /// Before Redis 7 there was one file and no manifest: it becomes the base.
     fn adopt_old_file(&self, hub: &Hub) -> io::Result<()> {
-        let (folder, prefix) = folder(hub);
-        let old = directory(hub).join(&prefix);
+        let folder = log_folder(hub);
+        let prefix = folder.prefix();
+        let old = directory(hub).join(prefix);
         if !old.is_file() {
             return Ok(());
         }
         let adopted = Manifest {
             base: Some(LogFile {
-                name: prefix.clone(),
+                name: prefix.to_owned(),
                 sequence: 1,
             }),
             ..Manifest::default()
         };
-        match read_manifest(hub)? {
-            None => write_manifest(&folder, &prefix, &adopted)?,
+        let new = folder.path().join(prefix);
+        match folder.read_manifest()? {
+            None => folder.write_manifest(&adopted)?,
             // It was begun before, and did not come to its end.
-            Some(found) if found == adopted && !folder.join(&prefix).exists() => {}
+            Some(found) if found == adopted && !new.exists() => {}
             Some(_) => return Ok(()),
         }
-        fs::rename(&old, folder.join(&prefix))?;
-        files::sync_directory(&folder.join(&prefix))?;
+        let disk = Disk::default();
+        disk.rename(&old, &new)?;
+        disk.sync_folder_of(&new)?;
         info!(file = %old.display(), "an append-only file without manifest is taken over");
         Ok(())
     }
-}
-
-fn manifest_path(folder: &Path, prefix: &str) -> PathBuf {
-    folder.join(format!("{prefix}.manifest"))
-}
-
-/// The manifest on the disk, if there is one.
-fn read_manifest(hub: &Hub) -> io::Result<Option<Manifest>> {
-    let (folder, prefix) = folder(hub);
-    let path = manifest_path(&folder, &prefix);
-    match fs::read(&path) {
-        Ok(bytes) => {
-            let broken = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-            Manifest::parse(&bytes).map(Some).map_err(broken)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn write_manifest(folder: &Path, prefix: &str, manifest: &Manifest) -> io::Result<()> {
-    let name = format!("temp-{prefix}.manifest");
-    let text = manifest.text();
-    files::replace(&manifest_path(folder, prefix), &name, text.as_bytes())
-}
-
-fn bytes_of(folder: &Path, manifest: &Manifest) -> u64 {
-    let listed = manifest.base.iter().chain(&manifest.increments);
-    let bytes = |file: &LogFile| fs::metadata(folder.join(&file.name)).map(|found| found.len());
-    listed.filter_map(|file| bytes(file).ok()).sum()
 }
 
 const RETRY_S: i64 = 5;

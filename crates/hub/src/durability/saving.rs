@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tidewire_files::Disk;
 use tracing::{info, warn};
 
-use super::files::{NewFile, snapshot_options};
+use super::files::snapshot_options;
 use super::{Durability, SNAPSHOT_FAILED, is_yes, save_points, snapshot_path};
 use crate::hub::{Hub, unix_ms};
+use crate::replication::StreamPosition;
 
 /// What is done in the background, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,11 @@ impl Saving {
 
     /// Changes that no snapshot has.
     pub(crate) fn unsaved_changes(&self, hub: &Hub) -> u64 {
-        let changes = hub.keyspace.totals().changes;
+        self.unsaved_of(hub.keyspace.totals().changes)
+    }
+
+    /// The same of changes that have been counted.
+    pub(crate) fn unsaved_of(&self, changes: u64) -> u64 {
         changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
     }
 
@@ -125,17 +131,28 @@ impl Saving {
 
 impl Durability {
     /// SAVE: the caller waits. The text of the refusal if it failed.
+    ///
+    /// A lane calls this: it waits for no other snapshot, which may take minutes.
     pub(crate) fn save(&self, hub: &Hub) -> Result<(), &'static str> {
-        if self.saving.running_s(Job::Snapshot) >= 0 {
-            return Err("ERR Background save already in progress");
-        }
-        match self.write_snapshot(hub, &|| false) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                warn!(%error, "the snapshot could not be saved");
-                Err("ERR")
+        {
+            let mut jobs = self.saving.jobs.lock();
+            match jobs.running {
+                Some((Job::Snapshot, _)) => return Err(SAVING),
+                Some((Job::Rewrite, _)) => return Err(REWRITING),
+                None if hub.keyspace.is_in_snapshot() => return Err(SAVING),
+                None if self.is_ending() => return Err("ERR"),
+                None => jobs.running = Some((Job::Snapshot, Instant::now())),
             }
         }
+        let result = self.write_snapshot(hub, &|| self.is_ending());
+        self.end_job();
+        told(result)
+    }
+
+    /// The last snapshot of the process: what else was being written has been given up.
+    pub(super) fn save_at_end(&self, hub: &Hub) -> Result<(), &'static str> {
+        debug_assert!(self.is_ending(), "others may write a snapshot");
+        told(self.write_snapshot(hub, &|| false))
     }
 
     /// Begins a job in the background, or schedules it where another one is done and `schedules`
@@ -149,6 +166,7 @@ impl Durability {
     pub(super) fn request_and(&self, job: Job, schedules: bool, other: impl FnOnce()) -> Requested {
         let mut jobs = self.saving.jobs.lock();
         match jobs.running {
+            _ if self.is_ending() => return Requested::Other,
             Some((running, _)) if running == job => return Requested::Running,
             Some(_) if !schedules => return Requested::Other,
             Some(_) => {
@@ -181,19 +199,11 @@ impl Durability {
                     Job::Snapshot => own.save_in_background(&hub, flushes),
                     Job::Rewrite => own.rewrite(&hub),
                 }
-                let is_complete = own.log.files.lock().is_complete;
-                let mut jobs = own.saving.jobs.lock();
-                jobs.running = None;
-                own.saving.is_cancelled.store(false, Ordering::Release);
-                if job == Job::Rewrite && is_complete {
+                if job == Job::Rewrite && own.log.files.lock().is_complete {
                     own.log.set_beginning(false);
                 }
-                let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
-                drop(jobs);
+                own.end_job();
                 hub.replication.serve_waits(&hub);
-                if let Some(next) = next {
-                    let _ = own.request(next, true);
-                }
             });
         if let Err(error) = spawned {
             warn!(%error, "there is no thread for the background");
@@ -201,25 +211,59 @@ impl Durability {
         }
     }
 
-    fn save_in_background(&self, hub: &Hub, flushes: u64) {
+    /// The job that ran has ended: the next one that waits for it begins.
+    fn end_job(&self) {
+        let mut jobs = self.saving.jobs.lock();
+        jobs.running = None;
+        self.saving.is_cancelled.store(false, Ordering::Release);
+        let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
+        drop(jobs);
+        if let Some(next) = next {
+            let _ = self.request(next, true);
+        }
+    }
+
+    /// FLUSHALL where there are save points: a snapshot of what is there now follows, after the
+    /// one that is being made if need be.
+    pub(super) fn save_after_flush(&self, hub: &Hub) {
+        if self.save(hub).is_ok() || self.is_ending() {
+            return;
+        }
+        let mut jobs = self.saving.jobs.lock();
+        if jobs.running.is_some() {
+            // Also if a snapshot runs: it may have looked for the last time.
+            if !jobs.scheduled.contains(&Job::Snapshot) {
+                jobs.scheduled.push(Job::Snapshot);
+            }
+            return;
+        }
+        drop(jobs);
+        let _ = self.request(Job::Snapshot, true);
+    }
+
+    fn save_in_background(&self, hub: &Hub, mut flushes: u64) {
         let saving = &self.saving;
         saving
             .last_try_s
             .store(unix_ms() / 1_000, Ordering::Relaxed);
         let started = Instant::now();
-        let is_given_up =
-            || saving.is_cancelled.load(Ordering::Acquire) || hub.keyspace.flushes() != flushes;
-        let result = self.write_snapshot(hub, &is_given_up);
+        let is_cancelled = || saving.is_cancelled.load(Ordering::Acquire);
+        let result = loop {
+            let is_given_up = || is_cancelled() || hub.keyspace.flushes() != flushes;
+            let result = self.write_snapshot(hub, &is_given_up);
+            let now = hub.keyspace.flushes();
+            if now == flushes || is_cancelled() || save_points(hub).is_empty() {
+                break result;
+            }
+            // What was removed meanwhile must not come back: it is made anew.
+            flushes = now;
+        };
         let took_s = started.elapsed().as_secs() as i64;
         saving.last_took_s.store(took_s, Ordering::Relaxed);
         match result {
             Ok(()) => info!(seconds = took_s, "the snapshot is saved"),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 info!("the snapshot was given up");
-                if hub.keyspace.flushes() != flushes && !save_points(hub).is_empty() {
-                    // What was saved last must not come back.
-                    let _ = self.write_snapshot(hub, &|| false);
-                }
             }
             Err(error) => {
                 warn!(%error, "the snapshot could not be saved");
@@ -241,8 +285,8 @@ impl Durability {
     fn write_snapshot(&self, hub: &Hub, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
         let path = snapshot_path(hub);
         let changes = hub.keyspace.totals().changes;
-        let name = format!("temp-{}.rdb", std::process::id());
-        write_keys(hub, &path, &name, false, || (), is_given_up)?;
+        self.own_directory(hub)?;
+        write_keys(hub, &path, false, || (), is_given_up)?;
         let saving = &self.saving;
         saving.set_saved(changes);
         saving
@@ -264,8 +308,17 @@ impl Durability {
         let since = |time_s: &AtomicI64| (now_s - time_s.load(Ordering::Relaxed)).max(0) as u64;
         let may_retry = !self.saving.has_failed() || since(&self.saving.last_try_s) > RETRY_S;
         let changes = self.saving.unsaved_changes(hub);
-        may_retry && points.is_due(since(&self.saving.last_save_s), changes)
+        // One that failed is tried again, however little has changed: writes may be refused.
+        let is_due = || points.is_due(since(&self.saving.last_save_s), changes);
+        may_retry && (self.saving.has_failed() || is_due())
     }
+}
+
+fn told(result: io::Result<()>) -> Result<(), &'static str> {
+    result.map_err(|error| {
+        warn!(%error, "the snapshot could not be saved");
+        "ERR"
+    })
 }
 
 /// Writes all keys, as they are when `at_that_moment` runs, to a file that replaces `path`; returns
@@ -273,21 +326,39 @@ impl Durability {
 pub(super) fn write_keys(
     hub: &Hub,
     path: &Path,
-    name: &str,
     is_base: bool,
     at_that_moment: impl Fn(),
     is_given_up: &dyn Fn() -> bool,
 ) -> io::Result<u64> {
-    let mut file = NewFile::create(path, name, is_yes(hub, "rdb-save-incremental-fsync"))?;
+    let (label, kind) = match is_base {
+        true => ("rewriteaof-bg", "aof"),
+        false => ("", "rdb"),
+    };
+    let file = Disk::default().whole(path, label, kind)?;
+    let mut file = file.syncing_often(is_yes(hub, "rdb-save-incremental-fsync"));
     // Another snapshot may be made, for a replica or the append-only file.
     let mut snapshot = loop {
         let options = snapshot_options(hub, is_base);
-        match hub.keyspace.begin_snapshot(options, &at_that_moment) {
-            Some((snapshot, ())) => break snapshot,
+        let stream = hub.replication.hold_stream();
+        let begun = hub.keyspace.begin_snapshot(options, || {
+            at_that_moment();
+            hub.replication.position(hub)
+        });
+        drop(stream);
+        match begun {
+            Some((mut snapshot, position)) => {
+                let position = position.filter(|_| !is_base);
+                let fields = position.iter().flat_map(StreamPosition::fields);
+                fields.for_each(|(name, value)| snapshot.tell(name, value));
+                break snapshot;
+            }
             None if is_given_up() => return Err(io::ErrorKind::Interrupted.into()),
             None => std::thread::sleep(TURN),
         }
     };
+    if let Some(misfit) = snapshot.misfit() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, misfit));
+    }
     let [written, total] = &hub.durability.saving.progress;
     total.store(snapshot.total(), Ordering::Relaxed);
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
@@ -315,8 +386,12 @@ pub(super) fn write_keys(
 }
 
 /// `rdb-key-save-delay`: tests want to see a snapshot in the middle.
-fn dawdle(hub: &Hub, keys: u64, is_given_up: &dyn Fn() -> bool) {
-    let delay_us = || hub.parameters.number("rdb-key-save-delay");
+pub(crate) fn dawdle(hub: &Hub, keys: u64, is_given_up: &dyn Fn() -> bool) {
+    let is_ending = || hub.durability.is_ending();
+    let delay_us = || match is_ending() {
+        true => 0,
+        false => hub.parameters.number("rdb-key-save-delay"),
+    };
     let asked_us = delay_us();
     if asked_us == 0 || keys == 0 {
         return;
@@ -327,6 +402,9 @@ fn dawdle(hub: &Hub, keys: u64, is_given_up: &dyn Fn() -> bool) {
     }
 }
 
+const SAVING: &str = "ERR Background save already in progress";
+const REWRITING: &str = "ERR Background append only file rewriting already in progress: try again \
+                         later, or use BGSAVE SCHEDULE";
 const CHUNK_BYTES: usize = 1 << 20;
 const TURN: Duration = Duration::from_millis(10);
 /// How long to wait after a failure before a save point is tried again.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use tidewire_keyspace::order;
 use tracing::warn;
 
 use super::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING, save_points};
@@ -13,35 +14,34 @@ impl Durability {
         self.log.is_on() || hub.parameters.saves_by_itself.load(Ordering::Relaxed)
     }
 
-    /// To be called before a turn's replies are sent: what they tell of is as durable then as was
-    /// promised. Two loads where nothing is.
+    /// To be called before a turn's replies are sent. After FLUSHALL the file of all keys is
+    /// written anew where there are save points: what was removed must not come back with the next
+    /// start. One load where there are none.
     #[inline]
-    pub(crate) fn before_replies(&self, hub: &Hub) {
-        if hub.parameters.saves_by_itself.load(Ordering::Relaxed) {
+    pub(crate) fn before_replies(&self, hub: &Hub, lane: usize) {
+        let saves = &hub.parameters.saves_by_itself;
+        // A save needs shards: while a script runs elsewhere it waits for another turn.
+        if saves.load(Ordering::Relaxed) && hub.scripting.rights.has(lane) {
             self.follow_flushes(hub);
         }
-        self.log.before_replies(hub);
     }
 
-    /// After FLUSHALL the file of all keys is written anew where there are save points: what was
-    /// removed must not come back with the next start.
     fn follow_flushes(&self, hub: &Hub) {
         let flushes = hub.keyspace.flushes();
         let is_known = self.flushes_seen.load(Ordering::Relaxed) == flushes;
-        if is_known || self.flushes_seen.swap(flushes, Ordering::AcqRel) == flushes {
+        // Half of the keys of a file must not be saved in the place of what was there.
+        if is_known
+            || hub.is_filling()
+            || self.flushes_seen.swap(flushes, Ordering::AcqRel) == flushes
+        {
             return;
         }
-        // A snapshot that is being made is given up and begun again by itself; another job is let
-        // end first.
-        let is_busy = self.saving.jobs.lock().running.is_some() || hub.keyspace.is_in_snapshot();
-        if is_busy || self.save(hub).is_err() {
-            let _ = self.request(Job::Snapshot, true);
-        }
+        self.save_after_flush(hub);
     }
 
     /// To be called ten times a second or so: begins what is due.
     pub(crate) fn tick(&self, hub: &Hub) {
-        if self.is_loading() {
+        if hub.is_filling() {
             return;
         }
         if self.is_save_due(hub) {
@@ -54,15 +54,25 @@ impl Durability {
 
     /// The parameters have changed. The text of the refusal if one cannot be followed.
     pub(crate) fn follow_parameters(&self, hub: &Hub) -> Result<(), String> {
+        if self.owns_directory() {
+            self.own_directory(hub).map_err(|error| {
+                format!("ERR CONFIG SET failed (possibly related to argument 'dir') - {error}")
+            })?;
+        }
         self.log.follow_policy(hub);
         self.look_at_failure(hub);
         self.flushes_seen
             .store(hub.keyspace.flushes(), Ordering::Release);
+        order::assert_no_shard("the append-only file is begun or ended");
         let _turning = self.log.turning.lock();
         if self.is_loading() || self.is_log_suspended() {
             return Ok(());
         }
         let is_wanted = hub.parameters.text("appendonly") == "yes";
+        if is_wanted && self.log.is_on() && self.log.is_elsewhere(hub) {
+            // Its files stay where they were, whole; in the new directory it begins with a base.
+            self.stop_log(hub);
+        }
         if is_wanted == self.log.is_on() {
             return Ok(());
         }
@@ -93,30 +103,62 @@ impl Durability {
                 }
             }
         }
-        let saves = saves.unwrap_or_else(|| !save_points(hub).is_empty()) && !self.is_loading();
+        let saves = saves.unwrap_or_else(|| !save_points(hub).is_empty()) && !hub.is_filling();
         let exit = if saves { SAVED } else { WITHOUT_SAVING };
         self.exit.store(exit, Ordering::Release);
-        self.cancel(Job::Snapshot);
-        let is_saved = !saves || self.save(hub).is_ok();
+        // Nothing that takes long is waited for: what is being written is given up.
+        self.is_ending.store(true, Ordering::Release);
+        if saves && hub.keyspace.is_in_snapshot() {
+            hub.replication.give_up_files();
+        }
+        for job in [Job::Rewrite, Job::Snapshot] {
+            match saves {
+                true => self.cancel(job),
+                // Its thread may wait for shards that a script holds: it is not waited for.
+                false => drop(self.ask_to_cancel(job)),
+            }
+        }
+        let is_saved = !saves || self.save_at_end(hub).is_ok();
         match is_forced {
             _ if is_saved => {}
             true => warn!("Error trying to save the DB. Exit anyway."),
             false => {
                 warn!("Error trying to save the DB, can't exit.");
                 self.exit.store(BY_SIGNAL, Ordering::Release);
+                self.is_ending.store(false, Ordering::Release);
             }
         }
         is_saved
     }
 
+    /// Whether the append-only file keeps nothing yet, and soon will.
+    pub(crate) fn is_first_base_under_way(&self) -> bool {
+        self.log.is_first_base_under_way()
+    }
+
+    /// The process ends without a snapshot.
+    pub(crate) fn leave_unsaved(&self) {
+        self.exit.store(WITHOUT_SAVING, Ordering::Release);
+    }
+
     /// The last thing that is done, when no lane runs any more: what is in memory is made durable
     /// as the parameters or SHUTDOWN say. The text tells why it could not be.
     pub fn finish(&self, hub: &Hub) -> Result<(), String> {
+        self.is_ending.store(true, Ordering::Release);
+        if let Some(master) = hub.replication.master() {
+            master.arriving.give_up();
+        }
         self.cancel(Job::Rewrite);
         self.cancel(Job::Snapshot);
         let _turning = self.log.turning.lock();
-        self.stop_log(hub);
-        if self.is_loading() {
+        let unwritten = self.log.unwritten_bytes_at_end(hub, || self.stop_log(hub));
+        if unwritten > 0 {
+            return Err(format!(
+                "the disk does not take {unwritten} bytes of changes: they are not in the \
+                 append-only file; see the log"
+            ));
+        }
+        if hub.is_filling() {
             return Ok(());
         }
         let saves = match self.exit.load(Ordering::Acquire) {
@@ -127,7 +169,7 @@ impl Durability {
         };
         match saves {
             true => self
-                .save(hub)
+                .save_at_end(hub)
                 .map_err(|_| "the snapshot could not be saved; see the log".to_owned()),
             false => Ok(()),
         }

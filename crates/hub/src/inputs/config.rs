@@ -72,7 +72,7 @@ pub enum InputError {
     #[error("no address")]
     NoAddress,
     /// An address that is none.
-    #[error("'{0}' is no address ({1})")]
+    #[error("'{0}' is no address: {1}")]
     BadAddress(String, String),
     /// A name that is not known.
     #[error("'{0}' is not known; {1} are")]
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(mold("B=1.2.3.4:5"), "no address");
         assert_eq!(
             mold("A=1.2.3.4"),
-            "'1.2.3.4' is no address (no port (HOST:PORT is expected))"
+            "'1.2.3.4' is no address: no port (HOST:PORT is expected)"
         );
         assert!(mold("1.2.3.4:5,C=1.2.3.4:5").starts_with("'C' is not known; A, B,"));
         assert_eq!(

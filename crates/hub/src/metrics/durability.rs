@@ -16,13 +16,13 @@ pub(super) fn durability(hub: &Hub, page: &mut Page) {
     let is_saved = u8::from(!saving.has_failed());
     page.one("snapshot_ok", "gauge", help, is_saved);
     let help = "Changes of keys that no snapshot has.";
-    let changes = saving.unsaved_changes(hub);
+    let changes = saving.unsaved_of(hub.keyspace.census().totals.changes);
     page.one("snapshot_missing_changes", "gauge", help, changes);
     let help = "Whether there is an append-only file.";
     let is_on = u8::from(log.is_on());
     page.one("append_only_enabled", "gauge", help, is_on);
     let help = "Whether it can be written: 0 if that failed.";
-    let is_written = u8::from(!log.has_failed());
+    let is_written = u8::from(!log.is_failing());
     page.one("append_only_ok", "gauge", help, is_written);
     let help = "Bytes of its files.";
     let bytes = if log.is_on() { log.numbers().bytes } else { 0 };

@@ -54,7 +54,13 @@ fn lines(parameter: &Parameter, value: &[u8], starting: &[u8]) -> Vec<Line> {
         is_default: is_default && parameter.name != "dir",
     };
     match parameter.kind {
-        Kind::Text if parameter.name == "bind" && !text.is_empty() => vec![line(value)],
+        // Without a line it would be the default: every address.
+        Kind::Text if parameter.name == "bind" && text.is_empty() => vec![line(b"\"\"")],
+        Kind::Text if parameter.name == "bind" => vec![line(value)],
+        Kind::Text if parameter.name == "replicaof" => match text.is_empty() {
+            true => Vec::new(),
+            false => vec![line(value)],
+        },
         // What is not set has no line; Redis has it so as well.
         Kind::Text if text.is_empty() && starting.is_empty() => Vec::new(),
         Kind::Text | Kind::Events => vec![line(&quoted(value))],

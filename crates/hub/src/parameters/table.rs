@@ -1,5 +1,5 @@
-//! All parameters of Redis's open-source core, and this server's own: `live-prefixes` and
-//! `maxmemory-counts-resident`.
+//! All parameters of Redis's open-source core, and this server's own: `live-prefixes`,
+//! `maxmemory-counts-resident` and `rdb-version`.
 
 use super::kinds::Kind;
 
@@ -205,6 +205,7 @@ pub(super) static TABLE: &[Parameter] = &[
     switch("rdb-del-sync-files", "no"),
     number("rdb-key-save-delay", INT_MIN, INT_MAX, "0").hidden(),
     switch("rdb-save-incremental-fsync", "yes"),
+    choice("rdb-version", &["auto", "10", "11", "12", "80"], "auto"),
     switch("rdbchecksum", "yes").fixed(),
     switch("rdbcompression", "yes"),
     memory("repl-backlog-size", 1, LONG_MAX, "1048576"),
@@ -216,7 +217,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "disabled",
     ),
     switch("repl-diskless-sync", "yes"),
-    number("repl-diskless-sync-delay", 0, INT_MAX, "5"),
+    number("repl-diskless-sync-delay", 0, INT_MAX, "0"),
     number("repl-diskless-sync-max-replicas", 0, INT_MAX, "0"),
     number("repl-ping-replica-period", 1, INT_MAX, "10").alias("repl-ping-slave-period"),
     switch("repl-rdb-channel", "yes").hidden(),
@@ -257,7 +258,7 @@ pub(super) static TABLE: &[Parameter] = &[
     switch("stop-writes-on-bgsave-error", "yes"),
     memory("stream-node-max-bytes", 0, LONG_MAX, "4096"),
     number("stream-node-max-entries", 0, LONG_MAX, "100"),
-    choice("supervised", &["upstart", "systemd", "auto", "no"], "no").fixed(),
+    choice("supervised", &["systemd", "auto", "no"], "no").fixed(),
     switch("syslog-enabled", "no").fixed(),
     choice(
         "syslog-facility",

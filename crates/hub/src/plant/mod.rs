@@ -187,6 +187,11 @@ impl Mount for Plant {
         true
     }
 
+    fn version(&self, key: &[u8]) -> u64 {
+        let tag = self.board.find_channel(key);
+        tag.map_or(0, |tag| tag.state().updates + 1)
+    }
+
     fn bare(&self, key: &[u8], out: &mut Vec<u8>) -> Bare {
         let Some(tag) = self.board.find_channel(key) else {
             self.want_channel(key);

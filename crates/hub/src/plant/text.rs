@@ -9,8 +9,8 @@ use tidewire_mx::value::{Element, Elements, Text, Value};
 use tidewire_resp::Writer;
 
 use super::tags::{Tag, value_of};
-use crate::board::write_json_text;
 use crate::decimal::write_unsigned;
+use crate::json::write_json_text;
 
 /// Bad: the first change has not come yet.
 pub(crate) const QUALITY_WAITING: u16 = 32;

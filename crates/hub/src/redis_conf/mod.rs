@@ -43,7 +43,7 @@ impl RedisConf {
             let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
             conf.path = Some(whole);
         }
-        conf.read_text(&lines_of(options), "the command line", 0)?;
+        conf.read_text(&lines_of(options), COMMAND_LINE, 0)?;
         if path.is_some() {
             conf.complete()?;
         }
@@ -66,7 +66,10 @@ impl RedisConf {
             }
             let failed = |reason: String| {
                 let line = String::from_utf8_lossy(line);
-                format!("{place}, at line {number}: '{line}': {reason}")
+                match place == COMMAND_LINE {
+                    true => format!("{place}: '{line}': {}", plain(&reason)),
+                    false => format!("{place}, at line {number}: '{line}': {reason}"),
+                }
             };
             let words = split(line).ok_or("Unbalanced quotes in configuration line");
             let words = words.map_err(|reason| failed(reason.to_owned()))?;
@@ -238,6 +241,14 @@ impl RedisConf {
     }
 }
 
+/// A reason in other words than Redis's, which are about arguments of CONFIG SET.
+fn plain(reason: &str) -> String {
+    reason.replace(
+        "argument couldn't be parsed into an integer",
+        "a whole number is expected",
+    )
+}
+
 /// The options of a command line as lines of a file. A word that begins with `--` is the name of
 /// a directive, unless it stands where a value is expected.
 fn lines_of(options: &[String]) -> Vec<u8> {
@@ -263,6 +274,8 @@ fn lines_of(options: &[String]) -> Vec<u8> {
     text
 }
 
+/// The place of directives that no file has.
+const COMMAND_LINE: &str = "the command line";
 /// Given when the server starts, so that what refuses their change does not matter.
 const STARTING: &[&str] = &["port", "bind"];
 /// Of versions long gone; Redis accepts and ignores them as well.

@@ -1,8 +1,12 @@
 //! What a master sends, executed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use tidewire_keyspace::{Command, Outcome, Run, ShardSet, resolve};
+use tidewire_keyspace::{
+    Command, CommandError, LIVE_CHANNEL, Locked, Outcome, Run, ShardSet, resolve,
+};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{
     ArgumentList, Arguments, Limits, Progress, Protocol, ProtocolError, RequestParser, Writer,
@@ -10,44 +14,60 @@ use tidewire_resp::{
 use tidewire_script::{Engine, Purpose};
 use tracing::warn;
 
-use crate::hub::{Hub, LiveObserver, unix_ms};
+use super::{Master, log_of};
+use crate::gate::LogLimit;
+use crate::hub::{Hub, LiveObserver, unix_ms, unix_ns};
 use crate::publication::Origin;
 use crate::scripting::has_deprecated;
 
 /// Executes a stream of commands.
 pub(super) struct Applier<'a> {
     hub: &'a Hub,
+    master: &'a Master,
     parser: RequestParser,
     database: usize,
     /// What has come since MULTI.
     queued: Option<Vec<ArgumentList>>,
+    /// The bytes of that: they are passed on with the end of the transaction.
+    held: Vec<u8>,
     engine: Option<Engine>,
     reply: Vec<u8>,
+    /// Keys that the master has told to be live topics, to be marked once no shard is locked.
+    made_live: Vec<Box<[u8]>>,
     /// The master wants to know how far we are.
     pub(super) is_asked: bool,
+    /// What may come with every command is logged now and then.
+    refusals: LogLimit,
 }
 
 impl<'a> Applier<'a> {
-    pub(super) fn new(hub: &'a Hub) -> Self {
+    pub(super) fn new(hub: &'a Hub, master: &'a Master) -> Self {
         Applier {
             hub,
+            master,
             parser: RequestParser::new(Limits::default()),
             database: 0,
             queued: None,
+            held: Vec::new(),
             engine: None,
             reply: Vec::new(),
+            made_live: Vec::new(),
             is_asked: false,
+            refusals: LogLimit::default(),
         }
     }
 
-    /// Another stream begins.
-    pub(super) fn restart(&mut self) {
+    /// Another connection brings the stream, which has selected a database. What was not executed
+    /// of a transaction comes again.
+    pub(super) fn restart(&mut self, database: usize) {
         self.parser = RequestParser::new(Limits::default());
-        self.database = 0;
+        self.database = database;
         self.queued = None;
+        self.held.clear();
     }
 
-    /// Executes the commands that are whole; returns how many bytes they are.
+    /// Executes the commands that are whole, and passes them on; returns how many bytes they are.
+    /// A transaction counts as one. Ends early when the master is followed no more.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         let mut parser = RequestParser::new(Limits::default());
@@ -56,7 +76,13 @@ impl<'a> Applier<'a> {
             let rest = &input[taken..];
             match parser.parse(rest)? {
                 Progress::Complete { consumed } => {
+                    // The keys and the stream's end go on together.
+                    let _stream = self.hub.replication.hold_stream();
+                    if self.master.is_over() {
+                        break;
+                    }
                     self.one(parser.arguments(rest));
+                    self.pass_on(&rest[..consumed]);
                     taken += consumed;
                 }
                 _ => break,
@@ -64,6 +90,19 @@ impl<'a> Applier<'a> {
         }
         // What is not whole is looked at again from its first byte.
         Ok(taken)
+    }
+
+    fn pass_on(&mut self, bytes: &[u8]) {
+        let log = log_of(self.hub);
+        if self.queued.is_some() || !self.held.is_empty() {
+            self.held.extend_from_slice(bytes);
+            if self.queued.is_none() {
+                log.relay(&self.held, self.database);
+                self.held.clear();
+            }
+        } else {
+            log.relay(bytes, self.database);
+        }
     }
 
     /// FUNCTION LOAD, or a library of the file of all keys.
@@ -85,6 +124,8 @@ impl<'a> Applier<'a> {
         if name.eq_ignore_ascii_case(b"EXEC") {
             let queued = self.queued.take().unwrap_or_default();
             self.transaction(&queued);
+        } else if name.eq_ignore_ascii_case(b"DISCARD") && self.queued.is_some() {
+            self.queued = None;
         } else if let Some(queued) = &mut self.queued {
             queued.push(ArgumentList::from(arguments));
         } else if name.eq_ignore_ascii_case(b"MULTI") {
@@ -92,6 +133,7 @@ impl<'a> Applier<'a> {
         } else if let Some(command) = self.data_command(arguments) {
             let mut observer = LiveObserver(self.hub);
             self.reply.clear();
+            let began = Instant::now();
             let outcome = self.hub.keyspace.execute_told(
                 command,
                 arguments,
@@ -100,9 +142,18 @@ impl<'a> Applier<'a> {
                 &mut Writer::new(&mut self.reply, Protocol::Resp2),
                 &mut observer,
             );
-            note(command, &outcome);
+            self.note(command, &outcome, began);
         } else {
-            self.other(arguments);
+            self.other(arguments, None);
+        }
+        self.mark_live();
+    }
+
+    /// Marks the keys that are live topics because the master says so. No shard is locked.
+    fn mark_live(&mut self) {
+        for key in self.made_live.drain(..) {
+            let observer = &mut LiveObserver(self.hub);
+            self.hub.keyspace.mark_live(&key, unix_ms(), observer);
         }
     }
 
@@ -111,8 +162,12 @@ impl<'a> Applier<'a> {
         let keyspace = &self.hub.keyspace;
         let mut shards = ShardSet::empty();
         for one in queued {
-            if let Some(command) = self.data_command(one.as_arguments()) {
-                shards.union(&keyspace.shards_of_queued(command, one.as_arguments()));
+            let arguments = one.as_arguments();
+            if let Some(command) = self.data_command(arguments) {
+                shards.union(&keyspace.shards_of_queued(command, arguments));
+            } else if let Some(name) = arguments.get(1) {
+                // Of a channel: whether it is a live key's is looked up there.
+                shards.union(&keyspace.shard_of_name(name));
             }
         }
         let now_ms = unix_ms();
@@ -121,10 +176,11 @@ impl<'a> Applier<'a> {
         for one in queued {
             let arguments = one.as_arguments();
             let Some(command) = self.data_command(arguments) else {
-                self.other(arguments);
+                self.other(arguments, Some(&locked));
                 continue;
             };
             self.reply.clear();
+            let began = Instant::now();
             let outcome = keyspace.run_locked(
                 &mut locked,
                 command,
@@ -134,7 +190,7 @@ impl<'a> Applier<'a> {
                 &mut Writer::new(&mut self.reply, Protocol::Resp2),
                 &mut LiveObserver(self.hub),
             );
-            note(command, &outcome);
+            self.note(command, &outcome, began);
         }
         keyspace.release(locked, now_ms, &mut LiveObserver(self.hub));
     }
@@ -145,7 +201,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Commands that are no changes of keys.
-    fn other(&mut self, arguments: Arguments<'_>) {
+    fn other(&mut self, arguments: Arguments<'_>, locked: Option<&Locked<'_>>) {
         let word = |at: usize| {
             let word = arguments.get(at).unwrap_or_default();
             word.to_ascii_uppercase()
@@ -162,8 +218,8 @@ impl<'a> Applier<'a> {
                 }
             }
             (b"REPLCONF", _) => self.is_asked |= word(1) == b"GETACK",
-            (b"PUBLISH", 3) => self.publish(arguments, Origin::Channel),
-            (b"SPUBLISH", 3) => self.publish(arguments, Origin::Shard),
+            (b"PUBLISH", 3) => self.publish(arguments, Origin::Channel, locked),
+            (b"SPUBLISH", 3) => self.publish(arguments, Origin::Shard, locked),
             (b"FUNCTION", _) => self.function(&word(1), arguments),
             _ => warn!(
                 command = %String::from_utf8_lossy(&word(0)),
@@ -172,8 +228,20 @@ impl<'a> Applier<'a> {
         }
     }
 
-    fn publish(&self, arguments: Arguments<'_>, origin: Origin) {
+    fn publish(&mut self, arguments: Arguments<'_>, origin: Origin, locked: Option<&Locked<'_>>) {
         let (name, payload) = (&arguments[1], &arguments[2]);
+        if name == LIVE_CHANNEL {
+            return self.made_live.push(payload.into());
+        }
+        if origin == Origin::Channel
+            && let Some(text) = self.hub.publish_refusal(name, locked)
+        {
+            if self.refusals.permits(unix_ns()) {
+                let channel = name.escape_ascii();
+                warn!(%channel, "a message of the master is left out: {text}");
+            }
+            return;
+        }
         self.hub.publish(0, name, payload, origin, false);
     }
 
@@ -202,6 +270,23 @@ impl<'a> Applier<'a> {
         }
     }
 
+    /// Counts a command for INFO commandstats, and logs one that fails.
+    fn note(&self, command: &'static Command, outcome: &Outcome, began: Instant) {
+        let slot = self.hub.statistics.of_master(command);
+        slot.called();
+        let tracks = self.hub.parameters.latency_tracking.load(Ordering::Relaxed);
+        slot.took(began.elapsed().as_nanos() as u64, tracks);
+        if let Outcome::Failed(error) = outcome {
+            slot.failed();
+            let is_mounted = matches!(**error, CommandError::Mounted(_));
+            if is_mounted && !self.refusals.permits(unix_ns()) {
+                return;
+            }
+            let command = command.full_name;
+            warn!(command, %error, "a command of the master fails here");
+        }
+    }
+
     fn functions(&mut self) -> Result<&mut Engine, String> {
         // One that was made before all libraries went may have what is not there any more.
         let engine = Engine::new(Purpose::Functions, has_deprecated(self.hub));
@@ -209,15 +294,8 @@ impl<'a> Applier<'a> {
     }
 }
 
-fn note(command: &Command, outcome: &Outcome) {
-    if let Outcome::Failed(error) = outcome {
-        let command = command.full_name;
-        warn!(command, %error, "a command of the master fails here");
-    }
-}
-
 /// The hub as the thread that follows a master has it.
-pub(super) fn start(hub: &Hub, master: Arc<super::Master>) {
+pub(super) fn start(hub: &Hub, master: Arc<Master>) {
     if let Some(hub) = hub.own.upgrade() {
         master.follow(hub);
     }

@@ -1,12 +1,14 @@
 //! The file of all keys that a replica begins with.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use tidewire_keyspace::{Audience, Keyspace, Options, SnapshotOptions};
 use tracing::{info, warn};
 
 use super::{Replica, log_of, new_id};
+use crate::durability::dawdle;
 use crate::hub::{Hub, Mail, unix_ms};
 
 /// Makes a replica's file on a thread of its own.
@@ -33,13 +35,18 @@ impl FileMaker {
             .without_keys
             .then(|| Keyspace::new(Options::default()));
         let keyspace = none.as_ref().unwrap_or(&hub.keyspace);
-        let (mut snapshot, offset) = loop {
-            if replica.has_left() {
+        self.wait_for_others();
+        let (mut snapshot, position) = loop {
+            if replica.has_left() || hub.durability.is_ending() {
                 return;
             }
             let libraries = hub.scripting.libraries.current();
             let codes = libraries.libraries().map(|one| one.code.to_vec());
             let options = SnapshotOptions {
+                version: replica
+                    .wanted
+                    .version
+                    .unwrap_or(hub.parameters.file_version()),
                 compresses: true,
                 checks: true,
                 aux: Vec::new(),
@@ -50,24 +57,37 @@ impl FileMaker {
                 usage: hub.parameters.told_usage(),
                 now_ms: unix_ms(),
             };
+            // On a replica the master's stream stands still meanwhile.
+            let stream = hub.replication.hold_stream();
             let begun = keyspace.begin_snapshot(options, || {
                 let propagation = hub.keyspace.propagation();
-                if !log_of(hub).is_open() {
+                if !log_of(hub).is_open() && hub.replication.master().is_none() {
                     propagation.open(Audience::Replicas);
                 }
                 let offset = log_of(hub).begin();
                 replica.begin_at(offset);
                 let now = hub.scripting.libraries.current();
-                Arc::ptr_eq(&now, &libraries).then_some(offset)
+                let position = hub.replication.position(hub);
+                Arc::ptr_eq(&now, &libraries).then_some(position)
             });
+            drop(stream);
             match begun {
-                Some((snapshot, Some(offset))) => break (snapshot, offset),
+                Some((snapshot, Some(Some(position)))) => break (snapshot, position),
+                // The master's own keys are on their way.
+                Some((_, Some(None))) => return self.give_up("this replica has lost its master"),
                 // Another one is being made, or a library has come in between.
                 _ => std::thread::sleep(RETRY_AFTER),
             }
         };
+        if let Some(misfit) = snapshot.misfit() {
+            return self.give_up(&misfit.to_string());
+        }
+        for (name, value) in position.fields() {
+            snapshot.tell(name, value);
+        }
+        let offset = position.offset;
         if replica.acknowledges {
-            let id = hub.replication.id();
+            let id = position.id;
             self.send(format!("+FULLRESYNC {id} {offset}\r\n").into_bytes());
         }
         if replica.wanted.takes_mark {
@@ -77,7 +97,9 @@ impl FileMaker {
             while goes_on {
                 let mut part = Vec::with_capacity(PART_BYTES);
                 while goes_on && part.len() < PART_BYTES {
+                    let before = snapshot.written();
                     goes_on = snapshot.step(&mut part);
+                    dawdle(hub, snapshot.written() - before, &|| replica.has_left());
                 }
                 if !self.send(part) {
                     return;
@@ -87,11 +109,53 @@ impl FileMaker {
         } else {
             // Its length comes first.
             let mut file = Vec::new();
-            while snapshot.step(&mut file) && !replica.has_left() {}
+            let mut goes_on = true;
+            while goes_on && !replica.has_left() {
+                let before = snapshot.written();
+                goes_on = snapshot.step(&mut file);
+                dawdle(hub, snapshot.written() - before, &|| replica.has_left());
+            }
             self.send(format!("${}\r\n", file.len()).into_bytes());
             self.finish(file);
         }
         info!(address = %replica.client.address, offset, "a replica has its file");
+    }
+
+    /// Waits for `repl-diskless-sync-delay`, or until `repl-diskless-sync-max-replicas` wait.
+    fn wait_for_others(&self) {
+        let (hub, replica) = (&self.hub, &self.replica);
+        let begin = Instant::now();
+        let number = |name| hub.parameters.number(name);
+        let enough_before = hub.replication.enough_came.load(Ordering::Acquire);
+        let mut told = None;
+        while hub.parameters.is_on("repl-diskless-sync")
+            && begin.elapsed().as_secs() < number("repl-diskless-sync-delay")
+            && !replica.has_left()
+            && !hub.durability.is_ending()
+        {
+            let enough = number("repl-diskless-sync-max-replicas") as usize;
+            if enough > 0 && hub.replication.count_waiting() >= enough {
+                // The others need not find it out: some may have begun by then.
+                hub.replication.enough_came.fetch_add(1, Ordering::AcqRel);
+            }
+            if hub.replication.enough_came.load(Ordering::Acquire) != enough_before {
+                return;
+            }
+            // An empty line says that this server is there.
+            if told.replace(begin.elapsed().as_secs()) != Some(begin.elapsed().as_secs()) {
+                replica.push(b"\n".to_vec(), false);
+                self.tell();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// The replica gets no file: it may come again.
+    fn give_up(&self, reason: &str) {
+        warn!(address = %self.replica.client.address, reason, "a replica gets no file");
+        self.replica
+            .refuse(format!("-ERR Can't sync: {reason}\r\n").into_bytes());
+        self.tell();
     }
 
     fn send(&self, part: Vec<u8>) -> bool {
@@ -114,5 +178,7 @@ impl FileMaker {
 
 /// How long to wait until the snapshot that is being made may have ended.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
+/// How often to look whether a file may be begun.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bytes of a file that are handed to the lane at once.
 const PART_BYTES: usize = 256 << 10;

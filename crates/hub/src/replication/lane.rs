@@ -22,6 +22,13 @@ struct Served {
     replica: Arc<Replica>,
     has_begun: bool,
     over_limit: OverLimit,
+    /// Bytes of its file that its connection was given, and that have left as far as was seen last.
+    given: u64,
+    left: i64,
+    /// When more of them had left than before, ms since the UNIX epoch.
+    moved_ms: i64,
+    /// All of its file has left.
+    has_file: bool,
 }
 
 impl LaneReplicas {
@@ -39,6 +46,7 @@ impl LaneReplicas {
         now_ms: i64,
     ) {
         hub.replication.add(replica.clone(), now_ms);
+        let has_file = replica.phase() == Phase::Online;
         let serving = &hub.replication.lanes.serving;
         serving.fetch_or(1 << lane, Ordering::AcqRel);
         self.replicas.push(Served {
@@ -46,6 +54,10 @@ impl LaneReplicas {
             replica,
             has_begun: false,
             over_limit: OverLimit::default(),
+            given: 0,
+            left: 0,
+            moved_ms: now_ms,
+            has_file,
         });
     }
 
@@ -103,16 +115,17 @@ impl LaneReplicas {
             let behind = match replica.needed_from() {
                 Some(from) => end.saturating_sub(from) as usize,
                 None => 0,
-            } + context.out_bytes(served.connection);
+            };
+            let out_bytes = context.out_bytes(served.connection);
+            let behind = behind + out_bytes;
             let too_slow = served
                 .over_limit
                 .is_exceeded(limit, behind, context.now_ns());
-            let is_silent = replica.phase() == Phase::Online
-                && replica.acknowledges
-                && replica.silent_ms(now_ms) > silent_ms_max;
+            let is_silent = served.silent_ms(out_bytes as u64, now_ms) > silent_ms_max;
             if too_slow || is_silent {
+                let replica = &served.replica;
                 let address = &replica.client.address;
-                warn!(%address, behind, too_slow, "a replica is cut off");
+                warn!(%address, behind, too_slow, is_silent, "a replica is cut off");
                 if too_slow {
                     hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
                 }
@@ -132,6 +145,28 @@ impl Served {
         self.send(hub, context);
         let out_bytes = context.out_memory_bytes(self.connection);
         self.replica.set_out_bytes(out_bytes as u64);
+    }
+
+    /// For how long it has neither taken more of its file nor, once it is given all of that, been
+    /// heard of.
+    fn silent_ms(&mut self, out_bytes: u64, now_ms: i64) -> i64 {
+        let phase = self.replica.phase();
+        let is_given = matches!(phase, Phase::Loaded | Phase::Online);
+        if !self.has_file {
+            let left = self.given as i64 - out_bytes as i64;
+            // While there is nothing to send, it is waited for here.
+            if left != self.left || out_bytes == 0 {
+                (self.left, self.moved_ms) = (left, now_ms);
+            }
+            let is_out = out_bytes <= STREAM_BYTES_MAX as u64;
+            self.has_file = is_given && is_out && !self.replica.ends_then();
+        }
+        let silent_ms = now_ms.saturating_sub(self.moved_ms);
+        match self.replica.acknowledges {
+            true if is_given => silent_ms.min(self.replica.silent_ms(now_ms)),
+            false if self.has_file => 0,
+            _ => silent_ms,
+        }
     }
 
     fn send(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
@@ -162,24 +197,25 @@ impl Served {
     }
 
     /// Sends a part of the file; false if there is none for now.
-    fn send_file(&self, context: &mut Context<Mail>) -> bool {
+    fn send_file(&mut self, context: &mut Context<Mail>) -> bool {
         let (part, is_last) = self.replica.take_part();
         let is_sent = part.is_some();
         if let Some(part) = part
             && let Some(out) = context.out(self.connection)
         {
             out.buffer().extend_from_slice(&part);
+            self.given += part.len() as u64;
         }
         if is_last {
             let now_ms = (context.unix_ns() / 1_000_000) as i64;
             self.replica.heard_of(now_ms);
             let wanted = &self.replica.wanted;
             self.replica
-                .set_phase(match wanted.takes_mark || wanted.is_all {
+                .set_phase(match wanted.takes_mark || self.replica.ends_then() {
                     true => Phase::Loaded,
                     false => Phase::Online,
                 });
-            if wanted.is_all {
+            if self.replica.ends_then() {
                 context.close_after_flush(self.connection, CloseReason::Requested);
             }
         }

@@ -1,21 +1,27 @@
 //! This server as a replica: it follows another one's stream on a thread of its own.
 //!
 //! The thread connects, asks to go on where it was or for everything, and executes what comes as
-//! any lane would. While there is a master, clients may only read.
+//! any lane would. Byte for byte it is passed on to the replicas of this server, so that they share
+//! the master's history. While there is a master, clients may only read.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions};
+use parking_lot::{Mutex, MutexGuard};
+use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions, Loaded};
 use tidewire_resp::number::parse_integer;
 use tracing::{info, warn};
 
 use super::applying::Applier;
-use crate::hub::{Hub, unix_ms};
+use super::fence::Fence;
+use super::transfer::{Arriving, Transfer};
+use super::{StreamPosition, is_history_id, log_of, parse_offset};
+use crate::durability::load_slowly;
+use crate::hub::{Hub, LiveObserver, unix_ms};
+use crate::seldom::Repeated;
 
 /// The server that this one follows, and how that goes.
 #[derive(Debug)]
@@ -23,13 +29,16 @@ pub(crate) struct Master {
     pub(crate) host: String,
     pub(crate) port: u16,
     state: AtomicU8,
-    /// Offset behind the last byte that was executed.
-    offset: AtomicU64,
     /// When it was last heard of, ms since the UNIX epoch.
     heard_ms: AtomicI64,
+    /// It is a replica of ours that is to take over.
+    is_successor: bool,
     is_over: AtomicBool,
     /// The keys that were here are gone, and not all of its own have come.
     is_replacing: AtomicBool,
+    /// Bytes of its stream that are here and not executed yet: CLIENT PAUSE holds them.
+    unexecuted: AtomicU64,
+    pub(crate) arriving: Arriving,
     /// To end a read that waits.
     socket: Mutex<Option<TcpStream>>,
 }
@@ -38,9 +47,11 @@ pub(crate) struct Master {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Connecting = 0,
+    /// The master hears who comes, and has not said yet how to go on.
+    Handshake = 1,
     /// The file of all keys is on its way.
-    Loading = 1,
-    Connected = 2,
+    Loading = 2,
+    Connected = 3,
 }
 
 impl LinkState {
@@ -48,6 +59,7 @@ impl LinkState {
     pub(crate) fn name(self) -> &'static str {
         match self {
             LinkState::Connecting => "connect",
+            LinkState::Handshake => "handshake",
             LinkState::Loading => "sync",
             LinkState::Connected => "connected",
         }
@@ -55,15 +67,17 @@ impl LinkState {
 }
 
 impl Master {
-    pub(crate) fn new(host: String, port: u16) -> Self {
+    pub(crate) fn new(host: String, port: u16, is_successor: bool) -> Self {
         Master {
             host,
             port,
             state: AtomicU8::new(LinkState::Connecting as u8),
-            offset: AtomicU64::new(0),
             heard_ms: AtomicI64::new(unix_ms()),
+            is_successor,
             is_over: AtomicBool::new(false),
             is_replacing: AtomicBool::new(false),
+            unexecuted: AtomicU64::new(0),
+            arriving: Arriving::default(),
             socket: Mutex::default(),
         }
     }
@@ -71,7 +85,8 @@ impl Master {
     pub(crate) fn state(&self) -> LinkState {
         match self.state.load(Ordering::Acquire) {
             0 => LinkState::Connecting,
-            1 => LinkState::Loading,
+            1 => LinkState::Handshake,
+            2 => LinkState::Loading,
             _ => LinkState::Connected,
         }
     }
@@ -81,8 +96,14 @@ impl Master {
         self.is_replacing.load(Ordering::Acquire)
     }
 
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset.load(Ordering::Acquire)
+    /// Bytes of its stream that are here and not executed yet.
+    pub(crate) fn unexecuted_bytes(&self) -> u64 {
+        self.unexecuted.load(Ordering::Relaxed)
+    }
+
+    /// As the parameter `replicaof` has it.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.host, self.port)
     }
 
     /// Since it was last heard of, seconds.
@@ -118,17 +139,26 @@ impl Master {
             let mut link = Link {
                 master: &self,
                 hub: &hub,
-                history: None,
-                applier: Applier::new(&hub),
+                applier: Applier::new(&hub, &self),
                 buffer: Vec::new(),
                 on_disk: 0,
                 unsynced: None,
             };
+            let mut lost = Repeated::default();
+            self.wait_for_start(&hub);
             while !self.is_over() {
-                if let Err(error) = link.run()
+                hub.sleep_along();
+                let result = link.run();
+                if self.state() == LinkState::Connected {
+                    lost.works();
+                }
+                if let Err(error) = result
                     && !self.is_over()
+                    && let Some((times, lasts)) = lost.failed(Instant::now())
                 {
-                    warn!(host = %self.host, port = self.port, %error, "the master is lost");
+                    let seconds = lasts.as_secs();
+                    let (host, port) = (&self.host, self.port);
+                    warn!(%host, port, %error, times, seconds, "the master is lost");
                 }
                 self.set_state(LinkState::Connecting);
                 if !self.is_over() {
@@ -146,7 +176,23 @@ impl Master {
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// Waits until the keys are loaded, and until what lanes have begun as a master's is done; from
+    /// then on the stream is the new master's.
+    fn wait_for_start(&self, hub: &Hub) {
+        while hub.durability.is_loading() && !self.is_over() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        if Fence::new(hub).wait(hub, || self.is_over()) {
+            // Those whose commands were under way when this server was demoted.
+            hub.replication.unblock_clients(hub);
+            let _stream = hub.replication.hold_stream();
+            if !self.is_over() && log_of(hub).is_open() {
+                hub.keyspace.propagation().relay(Audience::Replicas);
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
@@ -159,8 +205,6 @@ impl Master {
 struct Link<'a> {
     master: &'a Master,
     hub: &'a Hub,
-    /// The name of the history that was followed, to go on with it.
-    history: Option<String>,
     applier: Applier<'a>,
     /// What has come and was not read.
     buffer: Vec<u8>,
@@ -173,44 +217,92 @@ struct Link<'a> {
 impl Link<'_> {
     fn run(&mut self) -> io::Result<()> {
         let mut socket = self.connect()?;
+        self.master.set_state(LinkState::Handshake);
         self.greet(&mut socket)?;
-        let (history, next) = match &self.history {
-            Some(history) => (history.clone(), self.master.offset() as i64 + 1),
-            None => ("?".to_owned(), -1),
-        };
-        let request = ["PSYNC", &history, &next.to_string()];
-        let answer = self.ask(&mut socket, &request)?;
-        let words: Vec<&str> = answer.split(' ').collect();
         // The link to the master before may still be at its last commands.
         let hub = self.hub;
         let _applying = hub.replication.applying.lock();
         if self.master.is_over() {
             return Err(io::ErrorKind::Interrupted.into());
         }
+        let has_stream = log_of(hub).is_open();
+        let answer = self.ask_for_stream(&mut socket)?;
+        let words: Vec<&str> = answer.split(' ').collect();
+        if words.get(1).is_some_and(|id| !is_history_id(id.as_bytes())) {
+            return Err(unexpected(&answer));
+        }
         match words.as_slice() {
+            // Of what it would go on, there is nothing here.
+            ["+CONTINUE", ..] if !has_stream => return Err(unexpected(&answer)),
             ["+CONTINUE"] => {}
-            ["+CONTINUE", history] => self.history = Some((*history).to_owned()),
-            ["+FULLRESYNC", history, offset] => {
-                let offset = offset.parse().map_err(|_| unexpected(&answer))?;
-                self.history = None;
-                (self.on_disk, self.unsynced) = (0, None);
-                self.master.set_state(LinkState::Loading);
-                // What is loaded is not told to the append-only file: it begins anew with it.
-                self.hub.durability.suspend_log(self.hub);
-                let loaded = self.load(&mut socket);
-                self.master.is_replacing.store(false, Ordering::Release);
-                loaded?;
-                self.hub.durability.resume_log(self.hub);
-                self.history = Some((*history).to_owned());
-                self.master.offset.store(offset, Ordering::Release);
-                self.applier.restart();
+            ["+CONTINUE", id] if *id != hub.replication.id() => {
+                hub.replication.rename_history(hub, (*id).to_owned());
+                // Those that follow this server must hear of the name.
+                hub.replication.disconnect(hub);
+            }
+            ["+CONTINUE", _] => {}
+            ["+FULLRESYNC", id, offset] => {
+                let offset = parse_offset(offset.as_bytes()).ok_or_else(|| unexpected(&answer))?;
+                self.take_everything(&mut socket, id, offset)?;
             }
             _ => return Err(unexpected(&answer)),
         }
+        // A full sync that came to nothing may have ended the append-only file.
+        hub.durability.resume_log(hub);
+        self.applier.restart(log_of(hub).database().unwrap_or(0));
         info!(host = %self.master.host, port = self.master.port, "the master is followed");
         self.master.set_state(LinkState::Connected);
         self.acknowledge(&mut socket)?;
         self.follow_stream(&mut socket)
+    }
+
+    /// Asks to go on where the stream is here; for everything if there is none.
+    fn ask_for_stream(&mut self, socket: &mut TcpStream) -> io::Result<String> {
+        let (hub, replication) = (self.hub, &self.hub.replication);
+        let (id, next) = match log_of(hub).is_open() {
+            true => (replication.id(), log_of(hub).end() as i64 + 1),
+            false => ("?".to_owned(), -1),
+        };
+        let next = next.to_string();
+        let is_told = self.master.is_successor && replication.failover.is_under_way();
+        if !is_told {
+            return self.ask(socket, &["PSYNC", &id, &next]);
+        }
+        let answer = self.ask(socket, &["PSYNC", &id, &next, "FAILOVER"])?;
+        let accepts = answer.starts_with("+CONTINUE") || answer.starts_with("+FULLRESYNC");
+        let result = match accepts {
+            true => Ok(()),
+            false => Err("Failover target rejected psync request"),
+        };
+        replication.end_failover(hub, result);
+        match accepts {
+            true => Ok(answer),
+            false => Err(unexpected(&answer)),
+        }
+    }
+
+    /// A full sync: all keys in the place of those that are here, and the stream behind them.
+    fn take_everything(&mut self, socket: &mut TcpStream, id: &str, offset: u64) -> io::Result<()> {
+        let hub = self.hub;
+        self.master.arriving.announce();
+        self.master.set_state(LinkState::Loading);
+        let file = self.receive(socket)?;
+        (self.on_disk, self.unsynced) = (0, None);
+        let database = self.load(socket, file)?;
+        let stream = hub.replication.hold_stream();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let id = id.to_owned();
+        let position = StreamPosition {
+            id,
+            offset,
+            database,
+        };
+        hub.replication.adopt(hub, position);
+        drop(stream);
+        hub.durability.resume_log(hub);
+        Ok(())
     }
 
     fn connect(&mut self) -> io::Result<TcpStream> {
@@ -249,48 +341,112 @@ impl Link<'_> {
             }
         }
         self.ask(socket, &["PING"])?;
-        let port = parameters.number("port").to_string();
+        let port = match parameters.number("replica-announce-port") {
+            0 => parameters.number("port"),
+            announced => announced,
+        };
+        let port = port.to_string();
         let answer = self.ask(socket, &["REPLCONF", "listening-port", &port])?;
         expect_ok(&answer)?;
+        let announced = parameters.text("replica-announce-ip");
+        if !announced.is_empty() {
+            // A master that does not know it refuses it, and shows the address that it sees.
+            let _ = self.ask(socket, &["REPLCONF", "ip-address", &announced])?;
+        }
         let request = ["REPLCONF", "capa", "eof", "capa", "psync2"];
-        expect_ok(&self.ask(socket, &request)?)
-    }
-
-    /// Takes the file of all keys in the place of those that are here.
-    fn load(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let head = self.line(socket)?;
-        let size = head.strip_prefix('$').ok_or_else(|| unexpected(&head))?;
-        let mark = size.strip_prefix("EOF:").map(str::to_owned);
-        self.hub.replication.disconnect(self.hub);
-        self.master.is_replacing.store(true, Ordering::Release);
-        self.hub.keyspace.clear();
-        self.hub.scripting.libraries.flush();
-        let mut reader = FileReader::new(true);
-        let mut keys = 0u64;
-        loop {
-            reader.push(&self.buffer);
-            self.buffer.clear();
-            if self.read_records(&mut reader, &mut keys)? {
-                break;
-            }
-            self.fill(socket)?;
-        }
-        self.buffer = reader.rest().to_vec();
-        if let Some(mark) = mark {
-            while self.buffer.len() < mark.len() {
-                self.fill(socket)?;
-            }
-            if !self.buffer.starts_with(mark.as_bytes()) {
-                return Err(unexpected("the end of the file"));
-            }
-            self.buffer.drain(..mark.len());
-        }
-        info!(keys, "the master's keys are loaded");
+        expect_ok(&self.ask(socket, &request)?)?;
+        self.ask(socket, &["REPLCONF", "version", VALKEY_VERSION])?;
         Ok(())
     }
 
+    /// Takes the file of all keys, with which nothing is wrong as far as can be seen before it is
+    /// loaded. All that is here stays meanwhile, and is served.
+    fn receive(&mut self, socket: &mut TcpStream) -> io::Result<Box<dyn Read + Send>> {
+        let head = self.line(socket)?;
+        let transfer = Transfer::begin(self.hub, self.master, &head)?;
+        let mut transfer = transfer.ok_or_else(|| unexpected(&head))?;
+        while !transfer.take(&mut self.buffer)? {
+            self.fill(socket)?;
+        }
+        transfer.finish()
+    }
+
+    /// Puts the keys of a file in the place of those that are here; returns the database that the
+    /// stream behind it begins in.
+    fn load(&mut self, socket: &mut TcpStream, file: Box<dyn Read + Send>) -> io::Result<usize> {
+        let stream = self.hub.replication.hold_stream();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // The gate closes before the keyspace, and opens behind it.
+        self.master.is_replacing.store(true, Ordering::Release);
+        drop(stream);
+        // What is loaded is not told to the append-only file: it begins anew with it.
+        self.hub.durability.suspend_log(self.hub);
+        self.hub.replication.disconnect(self.hub);
+        self.hub.keyspace.propagation().close(Audience::Replicas);
+        self.hub.keyspace.set_loading(true);
+        let replaced = self.replace_all(socket, file);
+        if replaced.is_err() {
+            let _stream = self.hub.replication.hold_stream();
+            if !self.master.is_over() {
+                // A part of the keys is worth nothing: nobody must take it for all of them.
+                self.hub.keyspace.clear(&mut LiveObserver(self.hub));
+                self.hub.scripting.libraries.flush();
+            }
+        }
+        self.hub.keyspace.set_loading(false);
+        self.master.is_replacing.store(false, Ordering::Release);
+        self.hub.owe_all_values();
+        replaced
+    }
+
+    fn replace_all(
+        &mut self,
+        socket: &mut TcpStream,
+        mut file: Box<dyn Read + Send>,
+    ) -> io::Result<usize> {
+        info!("MASTER <-> REPLICA sync: Loading DB in memory");
+        self.hub.keyspace.clear(&mut LiveObserver(self.hub));
+        self.hub.scripting.libraries.flush();
+        let mut reader = FileReader::new(true);
+        let left_out = self.hub.keyspace.mounted_left_out();
+        let (mut keys, mut database) = (0u64, 0);
+        let mut part = vec![0; READ_BYTES];
+        let mut told = Instant::now();
+        while !self.read_records(&mut reader, &mut keys, &mut database)? {
+            match file.read(&mut part)? {
+                0 => reader.finish(),
+                count => reader.push(&part[..count]),
+            }
+            // An empty line says that this server is there: it acknowledges nothing meanwhile.
+            if told.elapsed() >= ACKNOWLEDGE_EVERY {
+                told = Instant::now();
+                let _ = socket.write_all(b"\n");
+            }
+        }
+        info!(keys, "the master's keys are loaded");
+        let left_out = self.hub.keyspace.mounted_left_out() - left_out;
+        if left_out > 0 {
+            warn!(
+                left_out,
+                "keys of the master are left out: a live source has their names"
+            );
+        }
+        Ok(database)
+    }
+
     /// Takes what there is of the file; true at its end.
-    fn read_records(&mut self, reader: &mut FileReader, keys: &mut u64) -> io::Result<bool> {
+    fn read_records(
+        &mut self,
+        reader: &mut FileReader,
+        keys: &mut u64,
+        database: &mut usize,
+    ) -> io::Result<bool> {
+        let mut stream = self.hub.replication.hold_stream();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let options = LoadOptions {
             drops_expired: false,
             replaces: true,
@@ -304,10 +460,17 @@ impl Link<'_> {
             match record {
                 FileRecord::Key(record) => {
                     let loaded = self.hub.keyspace.load(&record, options);
-                    loaded.map_err(|error| broken(error.to_string()))?;
-                    *keys += 1;
+                    let loaded = loaded.map_err(|error| broken(error.to_string()))?;
+                    *keys += u64::from(loaded == Loaded::Kept);
+                    if self.hub.parameters.loads_slowly.load(Ordering::Relaxed) > 0 {
+                        MutexGuard::unlocked(&mut stream, || load_slowly(self.hub));
+                    }
                 }
                 FileRecord::Library(code) => self.applier.load_library(&code, true),
+                FileRecord::Aux { name, value } if *name == *b"repl-stream-db" => {
+                    let number = parse_integer(&value).and_then(|one| usize::try_from(one).ok());
+                    *database = number.unwrap_or(0);
+                }
                 FileRecord::End => return Ok(true),
                 _ => {}
             }
@@ -317,29 +480,43 @@ impl Link<'_> {
 
     /// Executes what comes, and says how far it has come.
     fn follow_stream(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let silent_s_max = self.hub.parameters.number("repl-timeout") as i64;
+        self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
         let mut acknowledged_ms = unix_ms();
         loop {
-            let taken = self.applier.take(&self.buffer);
-            let taken = taken.map_err(|error| unexpected(&error.to_string()))?;
-            self.buffer.drain(..taken);
-            let offset = self.master.offset() + taken as u64;
-            self.master.offset.store(offset, Ordering::Release);
             let now_ms = unix_ms();
+            let is_paused = self.hub.pause.until_ms(now_ms).is_some();
+            if !is_paused {
+                let taken = self.applier.take(&self.buffer);
+                let taken = taken.map_err(|error| unexpected(&error.to_string()))?;
+                self.buffer.drain(..taken);
+            }
+            let unexecuted = self.buffer.len();
+            let counter = &self.master.unexecuted;
+            counter.store(unexecuted as u64, Ordering::Relaxed);
             let is_asked = std::mem::take(&mut self.applier.is_asked);
             if is_asked || now_ms - acknowledged_ms >= ACKNOWLEDGE_EVERY.as_millis() as i64 {
                 acknowledged_ms = now_ms;
                 self.acknowledge(socket)?;
             }
-            if self.master.silent_s() > silent_s_max {
-                return Err(io::ErrorKind::TimedOut.into());
+            self.check_silence()?;
+            if is_paused && unexecuted > 0 {
+                // The pause may end while nothing comes.
+                std::thread::sleep(LOOK_EVERY);
+                if unexecuted > PAUSED_BYTES_MAX {
+                    self.master.heard_ms.store(now_ms, Ordering::Relaxed);
+                    continue;
+                }
+                socket.set_read_timeout(Some(LOOK_EVERY))?;
+                self.fill_or_wait(socket)?;
+                socket.set_read_timeout(Some(ACKNOWLEDGE_EVERY))?;
+                continue;
             }
             self.fill_or_wait(socket)?;
         }
     }
 
     fn acknowledge(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let (log, offset) = (&self.hub.durability.log, self.master.offset());
+        let (log, offset) = (&self.hub.durability.log, log_of(self.hub).end());
         let text = offset.to_string();
         if !log.is_on() {
             return socket.write_all(&request(&["REPLCONF", "ACK", &text]));
@@ -386,18 +563,38 @@ impl Link<'_> {
 
     /// Reads more, and waits for it as long as `repl-timeout` allows.
     fn fill(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let silent_s_max = self.hub.parameters.number("repl-timeout") as i64;
         self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
         while !self.fill_or_wait(socket)? {
-            if self.master.silent_s() > silent_s_max {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
+            self.check_silence()?;
         }
         Ok(())
     }
 
+    /// An error if the master was not heard of for `repl-timeout`, which may change any time.
+    fn check_silence(&self) -> io::Result<()> {
+        let silent_s_max = self.hub.parameters.number("repl-timeout") as i64;
+        match self.master.silent_s() > silent_s_max {
+            true => Err(self.timed_out()),
+            false => Ok(()),
+        }
+    }
+
+    /// The master was not heard of for `repl-timeout`.
+    fn timed_out(&self) -> io::Error {
+        let text = match self.master.state() {
+            LinkState::Loading => {
+                "Timeout receiving bulk data from MASTER... If the problem persists try to set \
+                 the 'repl-timeout' parameter to a larger value"
+            }
+            LinkState::Connected => "MASTER timeout: no data nor PING received...",
+            _ => "Timeout connecting to the MASTER...",
+        };
+        io::Error::new(io::ErrorKind::TimedOut, text)
+    }
+
     /// Reads more; false if nothing has come for a while.
     fn fill_or_wait(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+        self.hub.sleep_along();
         let start = self.buffer.len();
         self.buffer.resize(start + READ_BYTES, 0);
         let read = socket.read(&mut self.buffer[start..]);
@@ -428,6 +625,7 @@ fn expect_ok(answer: &str) -> io::Result<()> {
 }
 
 fn unexpected(text: &str) -> io::Error {
+    let text: String = text.chars().take(UNEXPECTED_CHARACTERS_MAX).collect();
     io::Error::new(io::ErrorKind::InvalidData, format!("it said: {text}"))
 }
 
@@ -446,8 +644,16 @@ pub(crate) fn parse_port(text: &[u8]) -> Option<u16> {
 
 /// How often the master is told how far we are.
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// The version of Valkey that this server announces: the first that reads TTLs of fields.
+/// A Redis does not ask, and refuses to hear it.
+const VALKEY_VERSION: &str = "9.0.0";
 const READ_BYTES: usize = 64 << 10;
+/// While CLIENT PAUSE holds the master's changes no more than this is read ahead.
+const PAUSED_BYTES_MAX: usize = 256 << 20;
+/// Of an answer that is not understood, no more is shown.
+const UNEXPECTED_CHARACTERS_MAX: usize = 200;
 /// The longest answer to a request of ours.
 const LINE_BYTES_MAX: usize = 64 << 10;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
+use tidewire_keyspace::FileVersion;
 
 use super::ReplicaStatus;
 use crate::clients::Client;
@@ -31,6 +32,8 @@ pub(crate) struct Replica {
     /// There is room for more of the file.
     room: Condvar,
     has_left: AtomicBool,
+    /// It gets an error in the place of a file.
+    is_refused: AtomicBool,
     /// See [`out_bytes`](Self::out_bytes); of its connection.
     out_bytes: AtomicU64,
 }
@@ -44,6 +47,8 @@ pub(crate) struct WantedOfFile {
     pub(crate) is_all: bool,
     pub(crate) without_keys: bool,
     pub(crate) without_libraries: bool,
+    /// In this version, as the replica has said which server it is.
+    pub(crate) version: Option<FileVersion>,
 }
 
 /// What a replica is doing.
@@ -91,6 +96,7 @@ impl Replica {
             file: Mutex::default(),
             room: Condvar::new(),
             has_left: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
             out_bytes: AtomicU64::new(0),
         }
     }
@@ -171,7 +177,7 @@ impl Replica {
     pub(crate) fn status(&self, now_ms: i64) -> ReplicaStatus {
         let phase = self.phase();
         let lag_ms = match phase {
-            Phase::Online => self.silent_ms(now_ms),
+            Phase::Loaded | Phase::Online => self.silent_ms(now_ms),
             _ => 0,
         };
         ReplicaStatus {
@@ -197,6 +203,18 @@ impl Replica {
     /// All of its file is there.
     pub(crate) fn finish(&self) {
         self.file.lock().is_whole = true;
+    }
+
+    /// There is no file for it, but an error, with which the connection ends.
+    pub(crate) fn refuse(&self, error: Vec<u8>) {
+        self.push(error, false);
+        self.is_refused.store(true, Ordering::Release);
+        self.finish();
+    }
+
+    /// Whether nothing follows what it gets now.
+    pub(crate) fn ends_then(&self) -> bool {
+        self.wanted.is_all || self.is_refused.load(Ordering::Acquire)
     }
 
     /// What comes next of its file, and whether that is the end of it.
@@ -225,8 +243,8 @@ impl Phase {
     /// As INFO has it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Phase::Waiting => "wait_bgsave",
-            Phase::Loading => "send_bulk",
+            // It is sent while it is made: Redis shows that as the wait for a snapshot.
+            Phase::Waiting | Phase::Loading => "wait_bgsave",
             Phase::Loaded | Phase::Online => "online",
         }
     }

@@ -125,6 +125,20 @@ impl Replication {
         self.end(hub, |_| Some((refusal.clone(), true)));
     }
 
+    /// This server follows another one now: a client that waits for a key would take from it what
+    /// the master has not given away.
+    pub(super) fn unblock_clients(&self, hub: &Hub) {
+        for client in hub.waiting.waiting_for_keys() {
+            if let Some(lane) = hub.waiting.claim(client, &hub.keyspace) {
+                hub.mailboxes()[lane].send(Mail::Served {
+                    client,
+                    reply: format!("-{DEMOTED}\r\n").into_bytes(),
+                    failed: true,
+                });
+            }
+        }
+    }
+
     /// Ends the waits for which there is a reply, an error or not.
     fn end(&self, hub: &Hub, reply: impl Fn(&Wanted) -> Option<(Vec<u8>, bool)>) {
         let mut served = Vec::new();

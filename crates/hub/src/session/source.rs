@@ -1,6 +1,7 @@
 //! Native feeds that the hub itself reads, over one connection or two.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidewire_feed::client::{BackOff, Client, ClientConfig, Connector, Side, Step};
 use tidewire_feed::wire::ClientName;
@@ -13,6 +14,7 @@ use crate::hub::{Hub, Mail};
 use crate::ingest::Ingest;
 use crate::inputs::FeedSource;
 use crate::publication::Publication;
+use crate::seldom::Repeated;
 
 /// A native feed that the hub reads, over all its connections.
 #[derive(Debug)]
@@ -23,11 +25,16 @@ pub(crate) struct Source {
     ingest: Ingest,
     /// One a side.
     inputs: Vec<Input>,
+    /// The server answers on one side at least.
+    is_standing: bool,
+    hub: Arc<Hub>,
 }
 
 #[derive(Debug)]
 struct Input {
     connector: Connector,
+    /// It cannot be connected to.
+    unreachable: Repeated,
     connection: Option<ConnectionId>,
 }
 
@@ -44,6 +51,7 @@ impl Source {
         let seed = crate::hub::unix_ns() ^ writer << 1;
         let input = |side| Input {
             connector: Connector::new(side, BackOff::default(), seed ^ side as u64),
+            unreachable: Repeated::default(),
             connection: None,
         };
         let sides = if source.b.is_some() { 2 } else { 1 };
@@ -51,8 +59,10 @@ impl Source {
             number,
             source,
             client,
-            ingest: Ingest::new(hub, writer as u32),
+            ingest: Ingest::new(hub.clone(), writer as u32),
             inputs: Side::ALL.into_iter().take(sides).map(input).collect(),
+            is_standing: false,
+            hub,
         }
     }
 
@@ -72,9 +82,10 @@ impl Source {
     pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
         let now_ns = context.now_ns();
         if let Some(index) = self.index(id) {
-            let connector = &mut self.inputs[index].connector;
-            info!(source = %self.source, side = ?connector.side(), "connected");
-            connector.connected(&mut self.client, now_ns);
+            let input = &mut self.inputs[index];
+            info!(source = %self.source, side = ?input.connector.side(), "connected");
+            input.unreachable.works();
+            input.connector.connected(&mut self.client, now_ns);
             self.flush(context);
         }
     }
@@ -95,7 +106,12 @@ impl Source {
         let news = batch.finish();
         self.flush(context);
         match result {
-            Ok(consumed) => (consumed, news),
+            Ok(consumed) => {
+                if !self.is_standing && self.client.session() != 0 {
+                    self.set_standing(true);
+                }
+                (consumed, news)
+            }
             Err(error) => {
                 warn!(source = %self.source, %error, "reconnecting");
                 context.close(id, CloseReason::Requested);
@@ -119,12 +135,28 @@ impl Source {
         let stood = input.connector.ended(&mut self.client, context.now_ns());
         if stood && reason != CloseReason::Stopping {
             warn!(source = %self.source, ?reason, "disconnected");
+        } else if reason != CloseReason::Stopping
+            && let Some((times, lasts)) = input.unreachable.failed(Instant::now())
+        {
+            let (side, seconds) = (input.connector.side(), lasts.as_secs());
+            warn!(source = %self.source, ?side, times, seconds, "cannot connect");
         }
         // While the other input stands, nothing is missing.
         if !stood || self.inputs.iter().any(|i| i.connector.is_standing()) {
             return nothing;
         }
+        self.set_standing(false);
         self.ingest.lose(context.unix_ns())
+    }
+
+    /// Notes whether the server answers, for those who ask whether the hub is ready.
+    fn set_standing(&mut self, on: bool) {
+        self.is_standing = on;
+        let mut standing = self.hub.ingest.standing.lock();
+        match on {
+            true => standing.insert(self.number),
+            false => standing.remove(&self.number),
+        };
     }
 
     /// Connects if it is time, and does what the protocol's deadlines ask for.
@@ -134,6 +166,7 @@ impl Source {
             let Input {
                 connector,
                 connection,
+                ..
             } = &self.inputs[index];
             match (connector.step(&self.client, now_ns), *connection) {
                 (Step::Connect, None) => self.connect(context, index),
@@ -171,6 +204,7 @@ impl Source {
         let Input {
             connector,
             connection,
+            ..
         } = &mut self.inputs[index];
         let address = match connector.side() {
             Side::A => self.source.a,

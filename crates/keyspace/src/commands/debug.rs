@@ -185,18 +185,26 @@ fn object(call: &mut Call<'_, '_, '_>) -> Result {
     let now_ms = call.view.now_ms;
     call.view.touches = false;
     let key = call.key(2);
-    // One whose time has come is shown as well while it is there.
-    let entry = call.view.peek_stored(key).ok_or(CommandError::NoSuchKey)?;
-    let value = ValueRef::at(entry, now_ms);
+    let just_used = call.view.access().initial(call.view.clock_ms);
+    let is_mounted = call.view.check_writable(key.bytes).is_err();
+    let (value, used) = if is_mounted {
+        // A topic of a live source is used all the time, and its hash is made for this call.
+        let value = call.view.read(key).ok_or(CommandError::NoSuchKey)?;
+        (value, just_used)
+    } else {
+        // One whose time has come is shown as well while it is there.
+        let entry = call.view.peek_stored(key).ok_or(CommandError::NoSuchKey)?;
+        (ValueRef::at(entry, now_ms), entry.access())
+    };
     let mut text = format!(
         "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
-        entry.key().as_ptr(),
+        value.entry().key().as_ptr(),
         value.encoding(),
         serial::dump(value)
             .len()
             .saturating_sub(FOOTER_AND_TYPE_BYTES),
-        entry.access(),
-        access::idle_s(entry.access(), now_ms),
+        used,
+        access::idle_s(used, now_ms),
     );
     if let Some(List::Quick(list)) = value.list() {
         let chunks = list.chunks();

@@ -30,12 +30,10 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     }
     let deadline_ms = deadline_ms(call, options.absolute)?;
     let limits = serial::Limits::of(call.view.keyspace);
-    let entry = serial::body(call.argument(3))
+    let payload = call.argument(3);
+    let entry = serial::body(payload, call.view.keyspace.trusts_payloads())
         .and_then(|body| serial::restore(body, key, limits))
-        .map_err(|error| match error {
-            SerialError::Footer => WRONG_FOOTER,
-            SerialError::Format | SerialError::Empty => BAD_FORMAT,
-        })?;
+        .map_err(|error| refusal(error, key, payload))?;
     let now_ms = call.view.now_ms;
     let is_due = deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
     if is_due && !call.view.keyspace.is_loading() {
@@ -57,6 +55,19 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// What the client is told. A payload with a right checksum whose content is damaged was made on
+/// purpose, or by a broken server: the log has it too.
+fn refusal(error: SerialError, key: Key<'_>, payload: &[u8]) -> CommandError {
+    if error == SerialError::Footer {
+        return WRONG_FOOTER;
+    }
+    let form = serial::form_name(payload);
+    let key = String::from_utf8_lossy(key.bytes);
+    let size_bytes = payload.len();
+    tracing::warn!(%key, size_bytes, "RESTORE refused: {form} integrity check failed");
+    BAD_FORMAT
 }
 
 /// Where the key ends, if the second argument is not 0.

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use tidewire_resp::{ArgumentList, Arguments, Writer};
+use tidewire_resp::{ArgumentList, Writer};
 
 use super::Call;
 use super::options::is;
@@ -179,12 +179,6 @@ pub(super) fn geosearchstore(call: &mut Call<'_, '_, '_>) -> Result {
     search(call, Command::SearchStore)
 }
 
-/// Whether GEORADIUS may be asked to store more than once: the last time counts, wherever it is.
-pub(super) fn names_several_results(arguments: Arguments<'_>) -> bool {
-    let stores = |word: &&[u8]| is(word, "store") || is(word, "storedist");
-    arguments.tail(5).iter().filter(stores).count() > 1
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     Radius { stores: bool },
@@ -281,6 +275,8 @@ fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
         result.insert(found.member.as_bytes(), score);
     }
     let to = call.key(store_at);
+    // Of several names the last one counts, wherever it stands.
+    call.view.check_writable(to.bytes)?;
     let count = result.len();
     if count == 0 {
         call.view.delete(to, Event::Delete);
@@ -388,7 +384,9 @@ impl Query {
         {
             return Err(CommandError::Syntax);
         }
-        self.store_at = Some(at + 1);
+        // Not this place but where the last of them is: the one that locks and rules look at.
+        let mut keys = call.command.keys[1..].iter();
+        self.store_at = keys.find_map(|spec| spec.positions(call.arguments).next());
         self.stores_distances = distances;
         Ok(2)
     }

@@ -338,9 +338,8 @@ impl Done {
             self.set.then_some(Event::HashSet),
             changed,
         ];
-        for event in events.into_iter().flatten() {
-            call.view.changed(key, place, event);
-        }
+        let events = events.into_iter().flatten();
+        call.view.changed_at_once(key, place, events);
         if !self.set && self.updated == 0 {
             // What expired, and what was removed, has been told field by field.
             call.tell_no_request();

@@ -4,7 +4,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 use super::options::is;
-use super::{Call, random_from};
+use super::{Call, sampling};
 use crate::decimal::Decimal;
 use crate::error::CommandError;
 use crate::fields::{self, Fields, Found};
@@ -193,11 +193,7 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Result {
         remove_all_due(call, key)?;
         let keyspace = call.view.keyspace;
         let fields = call.view.read_fields(key)?;
-        let at = fields.and_then(|fields| random_from(keyspace, fields.len()));
-        match fields
-            .zip(at)
-            .and_then(|(fields, at)| fields.iter().nth(at))
-        {
+        match fields.and_then(|fields| fields.random(|| keyspace.random())) {
             Some((field, _)) => call.reply.bulk(field),
             None => call.reply.null(),
         }
@@ -231,45 +227,29 @@ fn reply_random(
         call.reply.array(0);
         return Ok(());
     };
-    let pairs: Vec<_> = fields.iter().collect();
-    let chosen = choose(pairs.len(), wanted, |count| {
-        random_from(keyspace, count).unwrap_or(0)
-    });
-    let resp3 = call.reply.protocol() == Protocol::Resp3;
-    call.reply
-        .array(chosen.len() * if with_values && !resp3 { 2 } else { 1 });
-    for at in chosen {
-        if with_values && resp3 {
-            call.reply.array(2);
+    let is_pair = with_values && call.reply.protocol() == Protocol::Resp3;
+    let elements = if with_values && !is_pair { 2 } else { 1 };
+    let write = |reply: &mut Writer<'_>, (field, value): &(&[u8], &[u8])| {
+        if is_pair {
+            reply.array(2);
         }
-        call.reply.bulk(pairs[at].0);
+        reply.bulk(field);
         if with_values {
-            call.reply.bulk(pairs[at].1);
+            reply.bulk(value);
         }
-    }
-    Ok(())
-}
-
-/// Positions below `count`: at most `wanted` different ones, or exactly `-wanted` of any.
-pub(crate) fn choose(
-    count: usize,
-    wanted: i64,
-    mut random: impl FnMut(usize) -> usize,
-) -> Vec<usize> {
-    if wanted < 0 {
-        let wanted = wanted.unsigned_abs().min(RANDOM_COUNT_MAX) as usize;
-        return (0..wanted).map(|_| random(count)).collect();
-    }
-    let wanted = usize::try_from(wanted).unwrap_or(count).min(count);
-    let mut positions: Vec<usize> = (0..count).collect();
-    if wanted < count {
-        for at in 0..wanted {
-            let other = at + random(count - at);
-            positions.swap(at, other);
+    };
+    let (random, pool) = (|| keyspace.random(), fields.pool());
+    let reply = &mut *call.reply;
+    match usize::try_from(wanted) {
+        Ok(wanted) => {
+            reply.array(wanted.min(fields.len()) * elements);
+            pool.distinct(wanted, random, |pair| write(reply, pair));
+            Ok(())
         }
-        positions.truncate(wanted);
+        Err(_) => sampling::reply_repeated(reply, wanted.unsigned_abs(), elements, |reply| {
+            pool.one(random, |pair| write(reply, pair));
+        }),
     }
-    positions
 }
 
 fn reply_list(
@@ -393,6 +373,3 @@ fn store_field(
     call.view.changed(key, place, event);
     Ok(())
 }
-
-/// More repeated fields or members than this in one reply would be an attack on memory.
-pub(super) const RANDOM_COUNT_MAX: u64 = 1 << 24;

@@ -68,8 +68,10 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Result {
             let argument = call.argument(4);
             let kind = call.argument(3);
             if is(kind, "pattern") {
+                // Names are in lower case here, and in any case where they are typed.
+                let pattern = argument.to_ascii_lowercase();
                 Box::new(move |command| {
-                    crate::glob::matches(argument, command.full_name.as_bytes())
+                    crate::glob::matches(&pattern, command.full_name.as_bytes())
                 })
             } else if is(kind, "aclcat") {
                 Box::new(move |command| categories(command).any(|name| is(argument, name)))
@@ -183,23 +185,6 @@ fn keys_of(
     Ok(positions.collect())
 }
 
-/// MIGRATE's one key, or those behind KEYS where the one is empty.
-pub(super) fn keys_of_migrate(request: Arguments<'_>) -> Vec<(usize, &'static str)> {
-    const FLAGS: &str = "RW access delete";
-    let mut at = 6;
-    while let Some(option) = request.get(at) {
-        at += 1 + match option {
-            _ if is(option, "auth") => 1,
-            _ if is(option, "auth2") => 2,
-            _ if !is(option, "keys") => 0,
-            // The command itself refuses both ways at once.
-            _ if request.get(3).is_some_and(|key| !key.is_empty()) => return Vec::new(),
-            _ => return (at + 1..request.len()).map(|at| (at, FLAGS)).collect(),
-        };
-    }
-    vec![(3, FLAGS)]
-}
-
 /// What a command does to the keys of a specification: with these arguments, if they matter.
 pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>) -> &'static str {
     let has = |from: usize, words: &[&str]| {
@@ -207,6 +192,7 @@ pub(super) fn flags_of(command: &Command, spec: &KeySpec, request: Arguments<'_>
         options.any(|option| words.iter().any(|word| is(option, word)))
     };
     match (spec.flags.ends_with("variable_flags"), command.name) {
+        (false, "migrate") => "RW access delete",
         (false, _) => spec.flags,
         (true, "set") if !has(3, &["get"]) => "OW update",
         (true, "bitfield") if !has(2, &["set", "incrby"]) => "RO access",

@@ -11,7 +11,6 @@ use crate::locks::SHARDS;
 use crate::observer::{Event, Observer};
 use crate::reclaim::Cause;
 use crate::shard::{DATABASES, Dictionary, Shard};
-use crate::value::ValueRef;
 use crate::view::Key;
 
 type Result = std::result::Result<(), CommandError>;
@@ -109,6 +108,9 @@ pub(super) fn renamenx(call: &mut Call<'_, '_, '_>) -> Result {
 }
 
 pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
+    if call.view.is_closed() {
+        return Err(CommandError::Loading);
+    }
     let home = call.view.database;
     let (mut target, mut replace) = (home, false);
     let mut at = 3;
@@ -196,6 +198,12 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
     let first = number(call.argument(1), CommandError::InvalidFirstDatabase)?;
     let second = number(call.argument(2), CommandError::InvalidSecondDatabase)?;
     let (first, second) = (database_of(first)?, database_of(second)?);
+    if call.view.is_closed() {
+        return Err(CommandError::Loading);
+    }
+    if first != second && first.min(second) == 0 {
+        keep_mounts_out(call, first + second)?;
+    }
     call.view.is_dirty = true;
     if first != second {
         let keyspace = call.view.keyspace;
@@ -215,6 +223,38 @@ pub(super) fn swapdb(call: &mut Call<'_, '_, '_>) -> Result {
         call.view.forget_reads();
     }
     call.reply.ok();
+    Ok(())
+}
+
+/// Before another database becomes database 0: it may hold no key whose name belongs to a live
+/// source there. A client is refused; what is told is executed without such keys.
+fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
+    let keyspace = call.view.keyspace;
+    if keyspace.mounts().is_empty() {
+        return Ok(());
+    }
+    if !call.view.locked.keeps_due {
+        let found = keyspace.mounted_names(call.view.locked, other, 1);
+        return match found.first() {
+            Some(name) => Err(CommandError::RefusedWith(
+                format!(
+                    "READONLY database {other} holds '{}', a name that belongs to a live source in \
+                     database 0: remove such keys first",
+                    name.escape_ascii()
+                )
+                .into(),
+            )),
+            None => Ok(()),
+        };
+    }
+    let names = keyspace.mounted_names(call.view.locked, other, usize::MAX);
+    let home = std::mem::replace(&mut call.view.database, other);
+    for name in &names {
+        let key = call.view.key(name);
+        call.view.delete(key, Event::Delete);
+    }
+    call.view.database = home;
+    keyspace.note_left_out(names.len() as u64);
     Ok(())
 }
 
@@ -353,6 +393,9 @@ fn number(argument: &[u8], not_a_number: CommandError) -> std::result::Result<i3
 }
 
 fn check_flush_options(call: &Call<'_, '_, '_>) -> Result {
+    if call.view.is_closed() {
+        return Err(CommandError::Loading);
+    }
     match call.arguments.get(1) {
         None => Ok(()),
         Some(option)
@@ -378,9 +421,7 @@ fn flush(call: &mut Call<'_, '_, '_>, databases: std::ops::Range<usize>) {
         let emptied = call.view.visit_shard(shard, |shard, observer| {
             shard.changes += shard.databases[database].table.len() as u64;
             if database == 0 {
-                for name in std::mem::take(&mut shard.live) {
-                    observer.changed(0, &name, Event::Flush, None);
-                }
+                observer.renewed(std::mem::take(&mut shard.live));
             }
             let emptied = std::mem::replace(&mut shard.databases[database], Dictionary::new());
             match &mut shard.mark {
@@ -422,9 +463,7 @@ fn relive(
     has_live_name: impl Fn(&[u8]) -> bool,
     observer: &mut dyn Observer,
 ) {
-    for name in std::mem::take(&mut shard.live) {
-        observer.changed(0, &name, Event::Swap, None);
-    }
+    let mut renewed = std::mem::take(&mut shard.live);
     shard.databases[other]
         .table
         .iter_mut()
@@ -433,7 +472,8 @@ fn relive(
         if has_live_name(entry.key()) {
             entry.set_live(true);
             shard.live.insert(entry.key().into());
-            observer.changed(0, entry.key(), Event::Swap, Some(ValueRef::new(entry)));
+            renewed.insert(entry.key().into());
         }
     }
+    observer.renewed(renewed);
 }

@@ -143,6 +143,9 @@ pub(super) fn linsert(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn lrem(call: &mut Call<'_, '_, '_>) -> Result {
     let count = call.integer(2)?;
+    if count == i64::MIN {
+        return Err(CommandError::CountOutOfRange);
+    }
     let key = call.key(1);
     let element = call.argument(3);
     let mut removed = 0;
@@ -464,15 +467,17 @@ pub(super) fn move_element(
     let entry = call.view.entry_mut(to, target);
     list::expect(entry, moved.len(), 1, limits);
     list::push(entry, to_front, &moved, limits);
-    call.view.changed(to, target, pushed(to_front));
     if same {
-        let event = if from_front {
+        let popped = if from_front {
             Event::ListPopFirst
         } else {
             Event::ListPopLast
         };
-        after_removal(call, from, source, event);
+        list::settle(call.view.entry_mut(from, source), true, limits);
+        let events = [pushed(to_front), popped];
+        call.view.changed_at_once(from, source, events);
     } else {
+        call.view.changed(to, target, pushed(to_front));
         remove_at_end(call, from, source, from_front, 1);
     }
     if call.is_told() && call.command.may_wait {

@@ -2,9 +2,12 @@
 
 mod bits;
 mod blocking_lists;
+#[cfg(test)]
+mod checked_keys;
 mod debug;
 mod dump;
 mod expiry;
+mod finding;
 mod geo;
 mod hash_expiry;
 mod hashes;
@@ -13,6 +16,7 @@ mod introspection;
 mod keys;
 mod lists;
 mod options;
+pub(crate) mod sampling;
 mod scan;
 mod sets;
 mod sort;
@@ -25,7 +29,7 @@ mod tips;
 pub(crate) mod waiting;
 
 pub use debug::debug_command;
-pub(crate) use hashes::choose;
+pub use finding::{SortPatterns, sort_patterns};
 pub use introspection::CATEGORIES;
 
 use std::fmt;
@@ -114,7 +118,7 @@ pub enum Locks {
 
 /// Where some of a command's keys are: every `step`th argument from `first` to `last`, or as many
 /// as an argument before them says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
     /// Number of the first key's argument.
     pub first: u16,
@@ -125,55 +129,53 @@ pub struct KeySpec {
     pub step: u16,
     /// Number of the argument that says how many keys there are; 0 if `last` tells where they end.
     pub count_at: u16,
-    /// The word that the keys follow, in upper case, looked for from `first` on; empty if they
-    /// stand at `first` itself.
+    /// The word that the keys follow, in upper case, as COMMAND tells it: looked for from `first`
+    /// on. Empty if they stand at `first` itself.
     pub keyword: &'static str,
     /// Only the first half of the arguments are keys; as many of another kind follow.
     pub half: bool,
-    /// COMMAND does not tell where they are: the last of several keywords counts, and without one
-    /// only the command itself finds them.
+    /// COMMAND does not tell where they are.
     pub untold: bool,
+    /// Finds keys that options name: the command itself takes its keys from here, so that
+    /// locks, access control and execution cannot disagree about them. `None` where the numbers
+    /// above say it all, or where only the values of keys tell further keys.
+    pub found_by: Option<Finder>,
     /// What is done to them, as COMMAND replies it, separated by blanks.
     pub flags: &'static str,
 }
+
+/// Returns the positions of the keys among a command's arguments; empty if there is none.
+pub type Finder = fn(Arguments<'_>) -> Range<usize>;
 
 impl KeySpec {
     /// Whether it always stands for one key, at [`first`](Self::first).
     #[inline]
     pub fn is_one_key(&self) -> bool {
-        self.last == 0
-            && self.count_at == 0
-            && self.keyword.is_empty()
-            && !self.half
-            && !self.untold
+        self.last == 0 && self.count_at == 0 && self.found_by.is_none() && !self.untold
     }
 
     /// Positions of the keys among these arguments, which may be too few: then a key that is
     /// missing, or whose number is not told, has no position.
     #[inline]
     pub fn positions(&self, arguments: Arguments<'_>) -> impl Iterator<Item = usize> + use<> {
-        let mut first = usize::from(self.first);
+        let first = usize::from(self.first);
         let count = arguments.len();
-        if !self.keyword.is_empty() {
-            let is_word = |at: &usize| arguments[*at].eq_ignore_ascii_case(self.keyword.as_bytes());
-            let word = match self.untold {
-                true => (first..count).rfind(is_word),
-                false => (first..count).find(is_word),
-            };
-            first = word.map_or(count, |at| at + 1);
-        } else if self.untold {
-            first = count;
-        }
-        let end = match usize::try_from(self.last) {
-            _ if self.half => first + count.saturating_sub(first) / 2,
+        let range = match usize::try_from(self.last) {
+            _ if self.untold || self.found_by.is_some() => self.found(arguments),
             _ if self.count_at != 0 => {
                 let keys = self.key_count(arguments).unwrap_or(0);
-                first.saturating_add(keys.saturating_mul(usize::from(self.step)))
+                first..first.saturating_add(keys.saturating_mul(usize::from(self.step)))
             }
-            Ok(last) => first + last + 1,
-            Err(_) => (count + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
+            Ok(last) => first..first + last + 1,
+            Err(_) => first..(count + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
         };
-        (first..end.min(count)).step_by(usize::from(self.step))
+        (range.start..range.end.min(count)).step_by(usize::from(self.step))
+    }
+
+    /// The positions of keys that options name.
+    #[inline(never)]
+    fn found(&self, arguments: Arguments<'_>) -> Range<usize> {
+        self.found_by.map_or(0..0, |find| find(arguments))
     }
 
     /// How many keys the argument at `count_at` says that there are, if it makes sense.
@@ -347,6 +349,7 @@ pub enum SessionCommand {
     Quit,
     ReplConf,
     ReplicaOf,
+    Failover,
     Reset,
     Role,
     Save,
@@ -434,9 +437,6 @@ impl Command {
     /// Positions of its keys among these arguments, and what it does to each: words such as
     /// `access` and `update`.
     pub fn keys_with_flags(&'static self, arguments: Arguments<'_>) -> Vec<(usize, &'static str)> {
-        if self.name == "migrate" {
-            return introspection::keys_of_migrate(arguments);
-        }
         // A number of keys that cannot be is the command's own to refuse.
         let makes_sense = |spec: &&KeySpec| {
             let room = arguments.len().saturating_sub(usize::from(spec.first));

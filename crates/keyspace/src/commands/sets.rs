@@ -5,9 +5,8 @@ use std::ops::Range;
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments};
 
-use super::Call;
-use super::hashes::RANDOM_COUNT_MAX;
 use super::options::is;
+use super::{Call, sampling};
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
 use crate::integers;
@@ -130,7 +129,7 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
             let last = members.and_then(|members| Some(members.iter().next()?.as_bytes().to_vec()));
             call.tell([b"SREM", key.bytes, &last.unwrap_or_default()]);
         }
-        call.view.changed(key, place, Event::SetPop);
+        call.view.about_to_go(key, place, Event::SetPop);
         call.view.remove(key, place, Event::Delete);
         if wanted.is_some() {
             call.tell_removed(key);
@@ -187,19 +186,22 @@ pub(super) fn srandmember(call: &mut Call<'_, '_, '_>) -> Result {
     if wanted == i64::MIN {
         return Err(CommandError::CountOutOfRange);
     }
-    let wanted = wanted.max(-(RANDOM_COUNT_MAX as i64));
     let Some(members) = call.view.read_members(key)? else {
         call.reply.array(0);
         return Ok(());
     };
-    let shown = match usize::try_from(wanted) {
-        Ok(wanted) => wanted.min(members.len()),
-        Err(_) => wanted.unsigned_abs() as usize,
-    };
-    call.reply.array(shown);
+    let (random, pool) = (|| keyspace.random(), members.pool());
     let reply = &mut *call.reply;
-    members.sample(wanted, || keyspace.random(), |member| reply.bulk(member));
-    Ok(())
+    match usize::try_from(wanted) {
+        Ok(wanted) => {
+            reply.array(wanted.min(members.len()));
+            pool.distinct(wanted, random, |member| reply.bulk(member.as_bytes()));
+            Ok(())
+        }
+        Err(_) => sampling::reply_repeated(reply, wanted.unsigned_abs(), 1, |reply| {
+            pool.one(random, |member| reply.bulk(member.as_bytes()));
+        }),
+    }
 }
 
 pub(super) fn smove(call: &mut Call<'_, '_, '_>) -> Result {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use tidewire_resp::Arguments;
 use tidewire_resp::number::parse_double;
 
-use super::Call;
 use super::options::is;
+use super::{Call, finding};
 use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::fields::Found;
@@ -32,19 +32,9 @@ pub(super) fn sort_ro(call: &mut Call<'_, '_, '_>) -> Result {
     reply_sorted(call, &options)
 }
 
-/// Whether the arguments name keys that only the elements tell, or a key to store to that is not
-/// found by its keyword alone.
+/// Whether the arguments name keys that only the elements tell.
 pub(super) fn needs_all_shards(arguments: Arguments<'_>) -> bool {
-    let options = 2..arguments.len();
-    let is_pattern = |at: usize| {
-        let named = is(&arguments[at], "by") || is(&arguments[at], "get");
-        named
-            && arguments
-                .get(at + 1)
-                .is_some_and(|name| name.contains(&b'*'))
-    };
-    let stores = options.clone().filter(|&at| is(&arguments[at], "store"));
-    stores.count() > 1 || options.clone().any(is_pattern)
+    finding::sort_patterns(arguments).names_keys
 }
 
 fn reply_sorted(call: &mut Call<'_, '_, '_>, options: &SortOptions<'_>) -> Result {
@@ -118,7 +108,7 @@ impl<'a> SortOptions<'a> {
                 }
                 option if is(option, "store") && more >= 1 && may_store => {
                     at += 1;
-                    options.store = Some(at);
+                    options.store = finding::sort_store(call.arguments).next();
                 }
                 option if is(option, "by") && more >= 1 => {
                     at += 1;

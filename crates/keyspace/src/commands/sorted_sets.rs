@@ -99,8 +99,12 @@ impl Shown {
 
     /// The array's head for so many members.
     fn begin(self, reply: &mut Writer<'_>, count: usize) {
-        let flat = self.scores && !self.pairs;
-        reply.array(if flat { 2 * count } else { count });
+        reply.array(count * self.elements());
+    }
+
+    /// How many elements of the array a member is.
+    fn elements(self) -> usize {
+        if self.scores && !self.pairs { 2 } else { 1 }
     }
 
     fn member(self, reply: &mut Writer<'_>, member: &[u8], score: f64) {

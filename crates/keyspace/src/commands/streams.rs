@@ -25,7 +25,7 @@ mod range;
 pub(super) use range::{xlen, xrange, xrevrange};
 
 mod read;
-pub(super) use read::{has_ambiguous_keys, xread, xreadgroup};
+pub(super) use read::{xread, xreadgroup};
 
 mod telling;
 

@@ -1,7 +1,8 @@
 //! The one table of commands.
 
 use super::{
-    Command, Group, KeySpec, Locks, Run, SessionCommand, expiry, hashes, keys, scan, strings,
+    Command, Finder, Group, KeySpec, Locks, Run, SessionCommand, expiry, finding, hashes, keys,
+    scan, strings,
 };
 use crate::keyspace::{Direct, DirectRead, DirectWrite};
 
@@ -258,10 +259,18 @@ const GENERIC: &[Command] = &[
         Run::Session(SessionCommand::Migrate),
     )
     .keys(&[
-        key_spec(3, 0, 1, "RW access delete"),
+        KeySpec {
+            found_by: Some(finding::migrated_key),
+            ..key_spec(3, 0, 1, "RW access delete")
+        },
         KeySpec {
             last: -1,
-            ..keyword_key("KEYS", 6, "RW access delete incomplete")
+            ..keyword_keys(
+                "KEYS",
+                6,
+                "RW access delete incomplete",
+                finding::migrated_keys,
+            )
         },
     ])
     .categories("keyspace dangerous")
@@ -956,60 +965,47 @@ const fn key_spec(first: u16, last: i16, step: u16, flags: &'static str) -> KeyS
         keyword: "",
         half: false,
         untold: false,
+        found_by: None,
         flags,
     }
 }
 
-/// The key that follows a keyword, looked for from argument `from` on.
-#[allow(dead_code, reason = "commands to come have it")]
-const fn keyword_key(keyword: &'static str, from: u16, flags: &'static str) -> KeySpec {
+/// Keys that an option names: COMMAND tells of a keyword, looked for from argument `from` on.
+const fn keyword_keys(
+    keyword: &'static str,
+    from: u16,
+    flags: &'static str,
+    find: Finder,
+) -> KeySpec {
     KeySpec {
-        first: from,
-        last: 0,
-        step: 1,
-        count_at: 0,
         keyword,
-        half: false,
-        untold: false,
-        flags,
+        found_by: Some(find),
+        ..key_spec(from, 0, 1, flags)
     }
 }
 
-/// The keys that follow a keyword, half of what is left.
-#[allow(dead_code, reason = "commands to come have it")]
-const fn keyword_keys(keyword: &'static str, from: u16, flags: &'static str) -> KeySpec {
-    KeySpec {
-        first: from,
-        last: -1,
-        step: 1,
-        count_at: 0,
-        keyword,
-        half: true,
-        untold: false,
-        flags,
-    }
-}
-
-/// The key that follows the last of several keywords, or a key that only the command finds;
-/// COMMAND tells of neither.
-const fn untold_key(keyword: &'static str, from: u16, flags: &'static str) -> KeySpec {
+/// Keys that an option names, of which COMMAND does not tell.
+const fn untold_keys(flags: &'static str, find: Finder) -> KeySpec {
     KeySpec {
         untold: true,
-        ..keyword_key(keyword, from, flags)
+        found_by: Some(find),
+        ..key_spec(0, 0, 1, flags)
+    }
+}
+
+/// Keys that only the values of other keys tell.
+const fn unknown_keys(flags: &'static str) -> KeySpec {
+    KeySpec {
+        untold: true,
+        ..key_spec(0, 0, 1, flags)
     }
 }
 
 /// Keys from `first` on, as many as the argument at `count_at` says.
 const fn counted_keys(count_at: u16, first: u16, flags: &'static str) -> KeySpec {
     KeySpec {
-        first,
-        last: 0,
-        step: 1,
         count_at,
-        keyword: "",
-        half: false,
-        untold: false,
-        flags,
+        ..key_spec(first, 0, 1, flags)
     }
 }
 
@@ -1252,6 +1248,8 @@ mod tests {
             assert_eq!(command.name, command.name.to_lowercase());
             assert!(command.arity != 0);
             for spec in command.keys {
+                let is_found = spec.keyword.is_empty() || spec.found_by.is_some();
+                assert!(is_found, "{}", command.full_name);
                 assert!(spec.step > 0 && spec.first > 0 || spec.untold);
                 let promised = i32::from(spec.first) < i32::from(command.arity.abs());
                 // Of further keys, or of those that follow a word, none may be there.

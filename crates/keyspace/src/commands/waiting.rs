@@ -5,6 +5,7 @@
 //! [`Waiter`] stands in the shard of each of its keys. Everything about it happens while all of
 //! those shards are locked: so it is served once, or given up once, and never both.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,9 +47,17 @@ pub struct Waiter {
     /// It is also served when a key is gone, or holds something else.
     pub(crate) wakes_on_loss: bool,
     over: AtomicBool,
+    /// The client has left, and will be given up.
+    is_abandoned: AtomicBool,
 }
 
 impl Waiter {
+    /// The client has left: from now on it is not served. [`Keyspace::give_up`] is still to be
+    /// called, when shards may be locked.
+    pub fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
+    }
+
     /// The request that is run again.
     pub fn request(&self) -> Arguments<'_> {
         self.arguments.as_arguments()
@@ -87,7 +96,7 @@ impl Call<'_, '_, '_> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     database: usize,
-    hash: u64,
+    pub(crate) hash: u64,
     key: Box<[u8]>,
 }
 
@@ -196,7 +205,9 @@ impl Keyspace {
             }
             // Those who come while these are served are looked at with the next change.
             for waiter in locked.waiters(shard_of(ready.hash), ready.database, &ready.key) {
-                if waiter.over.load(Ordering::Relaxed) {
+                if waiter.over.load(Ordering::Relaxed)
+                    || waiter.is_abandoned.load(Ordering::Relaxed)
+                {
                     continue;
                 }
                 if !locked.extend(&waiter.shards) {
@@ -274,11 +285,12 @@ impl Waiter {
             list
         });
         let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let mut known = HashSet::new();
         let mut shards = ShardSet::empty();
         for at in wait.keys {
             let key = arguments.as_arguments().get(at).unwrap_or_default();
             // A key that is named twice is waited for once.
-            if !keys.iter().any(|known| **known == *key) {
+            if known.insert(key) {
                 keys.push(key.into());
             }
         }
@@ -297,6 +309,7 @@ impl Waiter {
             value_type: wait.value_type,
             wakes_on_loss: wait.wakes_on_loss,
             over: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
         })
     }
 

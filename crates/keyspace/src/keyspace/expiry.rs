@@ -25,7 +25,12 @@ impl Keyspace {
     pub fn next_deadline_ms(&self) -> Option<i64> {
         let earliest = self.earliest_ms.load(Ordering::Acquire);
         let due = earliest != i64::MAX && self.expires_actively.load(Ordering::Relaxed);
-        due.then(|| earliest.max(self.expiry_paused_until_ms.load(Ordering::Relaxed)))
+        due.then(|| {
+            let paused_until_ms = self.expiry_paused_until_ms.load(Ordering::Relaxed);
+            earliest
+                .max(paused_until_ms)
+                .min(self.own_deadlines.earliest_ms())
+        })
     }
 
     /// Removes keys and fields of hashes whose time has come, at most `budget` of them. One atomic
@@ -37,7 +42,15 @@ impl Keyspace {
         budget: usize,
         observer: &mut dyn Observer,
     ) -> ExpiredKeys {
-        if self.earliest_ms.load(Ordering::Acquire) > now_ms || self.is_expiry_paused(now_ms) {
+        if self.earliest_ms.load(Ordering::Acquire) > now_ms {
+            return ExpiredKeys::default();
+        }
+        if self.own_deadlines.earliest_ms() <= now_ms && !self.is_loading() {
+            let count = self.expire_own(now_ms, budget, observer);
+            let more = count == budget;
+            return ExpiredKeys { count, more };
+        }
+        if self.is_expiry_paused(now_ms) {
             return ExpiredKeys::default();
         }
         self.expire_shards(now_ms, budget, observer)
@@ -47,6 +60,16 @@ impl Keyspace {
     /// `DEBUG SET-ACTIVE-EXPIRE`, for tests. Without it what is due goes when it is asked for.
     pub fn set_active_expiry(&self, active: bool) {
         self.expires_actively.store(active, Ordering::Relaxed);
+    }
+
+    /// Whether RESTORE takes a payload's checksum as right: the setting of
+    /// `DEBUG SET-SKIP-CHECKSUM-VALIDATION`, for tests of what a damaged payload does.
+    pub fn set_payload_trust(&self, trusts: bool) {
+        self.trusts_payloads.store(trusts, Ordering::Relaxed);
+    }
+
+    pub(crate) fn trusts_payloads(&self) -> bool {
+        self.trusts_payloads.load(Ordering::Relaxed)
     }
 
     /// Lets nothing expire until a time, ms since the UNIX epoch: keys whose time has come are

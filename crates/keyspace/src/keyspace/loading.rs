@@ -7,7 +7,7 @@ use crate::access;
 use crate::hash;
 use crate::keyspace::shard_of;
 use crate::locks::{Locked, ShardSet};
-use crate::observer::NullObserver;
+use crate::observer::{NullObserver, Observer};
 use crate::serial::{self, KeyRecord, SerialError};
 use crate::shard::{DATABASES, Dictionary};
 use crate::view::View;
@@ -50,14 +50,29 @@ pub enum LoadError {
 }
 
 impl Keyspace {
-    /// While keys and commands are loaded nothing expires, whatever its deadline: what is loaded
-    /// next may be about it.
+    /// Closes the keyspace while keys and commands are loaded, and opens it again.
+    ///
+    /// While it is closed no command writes a key except those that are told
+    /// ([`Locked::keep_due`]), and nothing expires, even if its TTL has passed: what is loaded
+    /// next may be about it. It changes under the locks of all shards, so that a write, a
+    /// transaction or a script runs wholly before it, or sees it from its first command on. Each
+    /// load that begins must end.
     pub fn set_loading(&self, on: bool) {
-        self.is_loading.store(on, Ordering::Release);
+        let _all = self.lock(ShardSet::all());
+        let loads = match on {
+            true => self.loads.fetch_add(1, Ordering::AcqRel) + 1,
+            false => self.loads.fetch_sub(1, Ordering::AcqRel) - 1,
+        };
+        match loads {
+            0 => self.notifications.fetch_and(!LOADING, Ordering::AcqRel),
+            _ => self.notifications.fetch_or(LOADING, Ordering::AcqRel),
+        };
     }
 
-    pub(crate) fn is_loading(&self) -> bool {
-        self.is_loading.load(Ordering::Relaxed)
+    /// Whether the keyspace is closed because keys are loaded.
+    #[inline]
+    pub fn is_loading(&self) -> bool {
+        self.notifications.load(Ordering::Relaxed) & LOADING != 0
     }
 
     /// How often FLUSHALL has removed all keys.
@@ -65,10 +80,13 @@ impl Keyspace {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// Puts a key of a file among the others. Nobody is told of it.
+    /// Puts a key of a file among the others. Nobody is told of it. The keyspace must be closed
+    /// ([`set_loading`](Self::set_loading)): nothing else may write a key meanwhile.
     pub fn load(&self, record: &KeyRecord<'_>, options: LoadOptions) -> Result<Loaded, LoadError> {
+        debug_assert!(self.is_loading(), "keys are loaded into an open keyspace");
         let (bytes, database) = (&*record.key, record.database);
         if self.mount_of(database, bytes).is_some() {
+            self.note_left_out(1);
             return Ok(Loaded::Mounted);
         }
         let now_ms = options.now_ms;
@@ -87,6 +105,8 @@ impl Keyspace {
             Err(_) => return Err(LoadError::Corrupt),
         };
         let mut locked = Locked::one(self, shard_of(hash));
+        // The server that wrote the file says when the key's TTL ends.
+        locked.keep_due();
         let mut observer = NullObserver;
         let mut view = View::new(self, &mut locked, database, now_ms, &mut observer);
         let is_there = view.find(key).is_some();
@@ -96,6 +116,9 @@ impl Keyspace {
         let place = view.replace(key, entry);
         if record.deadline_ms.is_some() {
             view.set_deadline(key, place, record.deadline_ms);
+        }
+        if record.is_live && database == 0 {
+            view.make_live(key, place);
         }
         let access = self.access();
         let used = match access.counts() {
@@ -112,14 +135,16 @@ impl Keyspace {
         Ok(Loaded::Kept)
     }
 
-    /// Removes all keys of all databases, before others are loaded. Live topics are gone without
-    /// news, and nobody who waits for a key is told; whoever watches one finds it changed.
-    pub fn clear(&self) {
+    /// Removes all keys of all databases, before others are loaded. The observer hears which live
+    /// topics that concerns; a client that waits for a key is not told, one that watches a key
+    /// finds it changed.
+    pub fn clear(&self, observer: &mut dyn Observer) {
+        self.forget_own_deadlines();
         let mut emptied = Vec::new();
         let mut locked = self.lock(ShardSet::all());
         for number in 0..crate::locks::SHARDS {
             let shard = locked.shard(number);
-            shard.live.clear();
+            observer.renewed(std::mem::take(&mut shard.live));
             for database in 0..DATABASES {
                 let dictionary = &mut shard.databases[database];
                 if dictionary.table.len() == 0 {
@@ -141,3 +166,6 @@ impl Keyspace {
         drop(locked);
     }
 }
+
+/// Of the word of notifications: keys are being loaded.
+pub(crate) const LOADING: u32 = 1 << 31;

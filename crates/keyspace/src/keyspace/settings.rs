@@ -1,8 +1,8 @@
 //! What may be changed while the keyspace is in use.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Keyspace, LazyFreeing};
+use super::{Keyspace, LOADING, LazyFreeing};
 use crate::access::Access;
 use crate::observer::EventClasses;
 use crate::reclaim::{Cause, Garbage};
@@ -33,7 +33,9 @@ impl Keyspace {
 
     /// Changes of which classes of events [`Observer::notified`] hears.
     pub fn set_notifications(&self, classes: EventClasses) {
-        self.notifications.store(classes.bits(), Ordering::Relaxed);
+        let keep = |bits| Some(bits & LOADING | classes.bits());
+        let set = |word: &AtomicU32| word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, keep);
+        let _ = set(&self.notifications);
     }
 
     /// Changes what is noted of the use of keys: how often, under the policies allkeys-lfu and
@@ -92,6 +94,12 @@ impl Keyspace {
     /// The classes of events that [`Observer::notified`] hears of.
     #[inline]
     pub fn notifications(&self) -> EventClasses {
+        EventClasses::from_bits(self.notifications.load(Ordering::Relaxed) & !LOADING)
+    }
+
+    /// The same word with the bit that says that keys are loaded.
+    #[inline]
+    pub(crate) fn notifications_and_loading(&self) -> EventClasses {
         EventClasses::from_bits(self.notifications.load(Ordering::Relaxed))
     }
 

@@ -31,6 +31,10 @@ pub struct Log {
 
 type Waker = Box<dyn Fn() + Send + Sync>;
 
+/// The greatest offset that a stream is gone on with at. Offsets are told as signed numbers of 64
+/// bits: what another server or a file names has to leave room for the stream behind it.
+pub const OFFSET_MAX: u64 = i64::MAX as u64 - (1 << 48);
+
 /// What was asked for is not kept any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooOld {
@@ -41,9 +45,13 @@ pub struct TooOld {
 /// What is kept: chunks that follow each other.
 struct Tail {
     is_open: bool,
+    /// The bytes are another server's: only [`Log::relay`] appends.
+    relays: bool,
     chunks: VecDeque<Vec<u8>>,
     /// Offset of the first chunk's first byte.
     start: u64,
+    /// What lies before is kept by chance, and given to nobody.
+    kept: u64,
     /// Offset behind the last byte.
     end: u64,
     bytes_max: u64,
@@ -76,8 +84,8 @@ impl Log {
     }
 
     /// Offset of the oldest byte that is kept.
-    pub fn start(&self) -> u64 {
-        self.tail.lock().start
+    pub fn oldest(&self) -> u64 {
+        self.tail.lock().kept
     }
 
     /// Bytes of memory that what is kept takes.
@@ -92,10 +100,13 @@ impl Log {
     }
 
     /// Lets the next command say its database: for a reader that begins at the end. Returns where
-    /// that is.
+    /// that is. What is relayed stays as it is: such a reader is told the
+    /// [`database`](Self::database).
     pub fn begin(&self) -> u64 {
         let mut tail = self.tail.lock();
-        tail.database = None;
+        if !tail.relays {
+            tail.database = None;
+        }
         tail.end
     }
 
@@ -103,8 +114,8 @@ impl Log {
     /// offset behind it. An offset beyond the end reads nothing.
     pub fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, TooOld> {
         let tail = self.tail.lock();
-        if from < tail.start {
-            return Err(TooOld { oldest: tail.start });
+        if from < tail.kept {
+            return Err(TooOld { oldest: tail.kept });
         }
         let (mut at, mut start) = (from, tail.start);
         for chunk in &tail.chunks {
@@ -124,7 +135,7 @@ impl Log {
         Ok(at)
     }
 
-    /// Drops what lies before an offset, in whole chunks: no reader needs it.
+    /// Drops what lies before an offset: no reader needs it. Memory is freed in whole chunks.
     pub fn trim(&self, before: u64) {
         let mut dropped = Vec::new();
         let mut tail = self.tail.lock();
@@ -134,6 +145,7 @@ impl Log {
         {
             dropped.extend(tail.drop_first());
         }
+        tail.kept = tail.kept.max(before.min(tail.end));
         let bytes = (dropped.len() * CHUNK_BYTES) as u64;
         self.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(tail);
@@ -144,6 +156,9 @@ impl Log {
     /// Appends a command that belongs to no database and changes nothing: PING, REPLCONF GETACK.
     pub fn append_aside(&self, words: &[&[u8]]) {
         let mut tail = self.tail.lock();
+        if tail.relays {
+            return;
+        }
         let mut bytes = Vec::new();
         write_command(&mut bytes, words.iter().copied());
         tail.push(&bytes);
@@ -152,18 +167,45 @@ impl Log {
         self.wake();
     }
 
-    /// Goes on from an offset that another server's stream has reached.
+    /// Goes on from an offset that another server's stream has reached, [`OFFSET_MAX`] at most.
     pub fn continue_at(&self, offset: u64) {
         let mut tail = self.tail.lock();
         tail.chunks.clear();
-        (tail.start, tail.end, tail.database) = (offset, offset, None);
+        (tail.start, tail.kept, tail.end) = (offset, offset, offset);
+        tail.database = None;
         self.changed.store(offset, Ordering::Release);
         self.publish(offset);
     }
 
-    pub(super) fn open(&self) {
+    /// Appends what another server's stream brings, byte for byte, and the database that it has
+    /// selected then. The caller makes its changes at the same moment.
+    pub fn relay(&self, bytes: &[u8], database: usize) {
+        let mut tail = self.tail.lock();
+        if !tail.is_open || !tail.relays {
+            return;
+        }
+        tail.push(bytes);
+        tail.database = Some(database);
+        self.changed.store(tail.end, Ordering::Release);
+        self.publish(tail.end);
+        drop(tail);
+        self.wake();
+    }
+
+    /// The database that the stream has selected at its end, if any.
+    pub fn database(&self) -> Option<usize> {
+        self.tail.lock().database
+    }
+
+    /// Opens it: for changes here, or for the stream of another server.
+    pub(super) fn open(&self, relays: bool) {
         let mut tail = self.tail.lock();
         tail.is_open = true;
+        if tail.relays && !relays {
+            // The first change of our own says where it belongs.
+            tail.database = None;
+        }
+        tail.relays = relays;
         self.is_open.store(true, Ordering::Release);
     }
 
@@ -172,7 +214,8 @@ impl Log {
         tail.is_open = false;
         self.is_open.store(false, Ordering::Release);
         tail.chunks.clear();
-        (tail.start, tail.database) = (tail.end, None);
+        (tail.start, tail.kept, tail.database) = (tail.end, tail.end, None);
+        tail.relays = false;
     }
 
     pub(super) fn append(&self, unit: &Unit, audience: Audience) {
@@ -180,7 +223,7 @@ impl Log {
             return;
         };
         let mut tail = self.tail.lock();
-        if !tail.is_open {
+        if !tail.is_open || tail.relays {
             return;
         }
         if unit.is_transaction() {
@@ -248,6 +291,7 @@ impl Tail {
     fn drop_first(&mut self) -> Option<Vec<u8>> {
         let chunk = self.chunks.pop_front()?;
         self.start += chunk.len() as u64;
+        self.kept = self.kept.max(self.start);
         Some(chunk)
     }
 }
@@ -256,8 +300,10 @@ impl Default for Tail {
     fn default() -> Self {
         Tail {
             is_open: false,
+            relays: false,
             chunks: VecDeque::new(),
             start: 0,
+            kept: 0,
             end: 0,
             bytes_max: u64::MAX,
             database: None,
@@ -291,7 +337,7 @@ const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 #[cfg(test)]
 mod tests {
-    use super::super::Propagation;
+    use super::super::{Propagation, changes_told_here};
     use super::*;
 
     fn unit(database: usize, words: &[&[u8]]) -> Unit {
@@ -302,11 +348,31 @@ mod tests {
 
     fn all(log: &Log) -> String {
         let mut out = Vec::new();
-        log.read(log.start(), usize::MAX, &mut out).expect("kept");
+        log.read(log.oldest(), usize::MAX, &mut out).expect("kept");
         let text = String::from_utf8_lossy(&out).into_owned();
         let words = text.split("\r\n").filter(|word| !word.starts_with('$'));
         let words: Vec<&str> = words.collect();
         words.join(" ")
+    }
+
+    #[test]
+    fn only_changes_of_this_thread_count_as_told_here_and_no_expiry() {
+        let propagation = Propagation::default();
+        propagation.open(Audience::File);
+        let before = changes_told_here();
+        std::thread::scope(|scope| {
+            scope.spawn(|| propagation.append(&unit(0, &[b"SET", b"theirs", b"v"])));
+        });
+        let mut expired = Unit::default();
+        expired.push_expiry(0, [&b"DEL"[..], b"late"]);
+        propagation.append(&expired);
+        let mut published = Unit::default();
+        published.push_for_replicas(0, [&b"PUBLISH"[..], b"a", b"b"]);
+        propagation.append(&published);
+        assert_eq!(changes_told_here(), before);
+        expired.push(0, [&b"SET"[..], b"ours", b"v"]);
+        propagation.append(&expired);
+        assert_eq!(changes_told_here(), before + 1);
     }
 
     #[test]
@@ -384,8 +450,8 @@ mod tests {
         log.set_limit(4 * CHUNK_BYTES as u64);
         let value = vec![b'x'; 10_000];
         (0..100).for_each(|_| propagation.append(&unit(0, &[b"SET", b"k", &value])));
-        assert!(log.end() - log.start() <= 5 * CHUNK_BYTES as u64);
-        let oldest = log.start();
+        assert!(log.end() - log.oldest() <= 5 * CHUNK_BYTES as u64);
+        let oldest = log.oldest();
         assert_eq!(log.read(0, 10, &mut Vec::new()), Err(TooOld { oldest }));
         let (mut out, mut at) = (Vec::new(), oldest);
         while at < log.end() {
@@ -393,7 +459,28 @@ mod tests {
         }
         assert_eq!(out.len() as u64, log.end() - oldest);
         log.trim(log.end());
-        assert!(log.end() - log.start() <= CHUNK_BYTES as u64);
+        assert!(log.end() - log.oldest() <= CHUNK_BYTES as u64);
+    }
+
+    #[test]
+    fn a_relayed_stream_is_passed_on_byte_for_byte_and_gone_on_with_by_our_own() {
+        let propagation = Propagation::default();
+        let log = propagation.log(Audience::Replicas);
+        log.continue_at(1_000);
+        propagation.relay(Audience::Replicas);
+        assert!(log.is_open() && !propagation.is_wanted());
+        propagation.append(&unit(0, &[b"DEL", b"local"]));
+        log.append_aside(&[b"PING"]);
+        log.relay(b"*1\r\n$4\r\nPING\r\n", 7);
+        assert_eq!((log.begin(), log.database()), (1_014, Some(7)));
+        propagation.open(Audience::Replicas);
+        assert!(propagation.is_wanted());
+        propagation.append(&unit(7, &[b"DEL", b"a"]));
+        assert_eq!(all(log), "*1 PING *2 SELECT 7 *2 DEL a ");
+        log.trim(1_014);
+        assert_eq!(all(log), "*2 SELECT 7 *2 DEL a ");
+        let too_old = Err(TooOld { oldest: 1_014 });
+        assert_eq!(log.read(1_013, 1, &mut Vec::new()), too_old);
     }
 
     #[test]
@@ -406,6 +493,6 @@ mod tests {
         propagation.close(Audience::File);
         propagation.append(&unit(0, &[b"DEL", b"a"]));
         assert_eq!(propagation.log(Audience::File).end(), end);
-        assert_eq!(propagation.log(Audience::File).start(), end);
+        assert_eq!(propagation.log(Audience::File).oldest(), end);
     }
 }

@@ -20,6 +20,8 @@ pub struct Unit {
     withholds: [bool; 2],
     /// The commands do not belong together: keys that a walk found expired.
     is_loose: bool,
+    /// Commands that only say that a key's or a field's time has come.
+    expiries: usize,
 }
 
 impl Unit {
@@ -42,6 +44,22 @@ impl Unit {
                 self.withheld_commands[audience] += 1;
             }
         }
+    }
+
+    /// Adds a command that says that a key's or a field's time has come.
+    pub(crate) fn push_expiry<'a>(
+        &mut self,
+        database: usize,
+        words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+    ) {
+        let before = self.commands;
+        self.push(database, words);
+        self.expiries += self.commands - before;
+    }
+
+    /// Whether it has more for the append-only file than what time has done.
+    pub(super) fn has_change_for_file(&self) -> bool {
+        self.commands > self.expiries && !self.is_silent(Audience::File)
     }
 
     /// From now on some are not told what is pushed: what a script wants with `redis.set_repl`.
@@ -118,6 +136,7 @@ impl Unit {
         self.withheld_commands = [0; 2];
         self.withholds = [false; 2];
         self.is_loose = false;
+        self.expiries = 0;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::writer::Output;
-use super::{VERSION_MAX, body, crc64, writer};
+use super::{body, crc64, save, writer};
 
 /// Libraries with a footer.
 pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -11,7 +11,7 @@ pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
         payload.push(LIBRARY);
         writer::text(&mut Output::of_value(&mut payload), code);
     }
-    payload.extend_from_slice(&VERSION_MAX.to_le_bytes());
+    payload.extend_from_slice(&save::VERSION_REDIS_7_0.to_le_bytes());
     let checksum = crc64::of(&payload);
     payload.extend_from_slice(&checksum.to_le_bytes());
     payload
@@ -19,7 +19,8 @@ pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 
 /// The texts of the libraries in a payload; or the text of the refusal.
 pub fn read_libraries(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-    let body = body(payload).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
+    let (body, _) =
+        body(payload, false).map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
     let mut reader = Reader::new(body);
     let mut codes = Vec::new();
     while let Ok(form) = reader.byte() {

@@ -30,6 +30,7 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, key: Key<'_>, limits: Limits
         | form::HASH_ZIPLIST
         | form::HASH_LISTPACK
         | form::HASH_TIMED
+        | form::HASH_TIMED_VALKEY
         | form::HASH_LISTPACK_TIMED
         | form::HASH_TIMED_EARLY
         | form::HASH_LISTPACK_TIMED_EARLY => {
@@ -42,7 +43,7 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, key: Key<'_>, limits: Limits
             let scores = read_sorted_set(form, from)?;
             Ok(scores.finish(key.hash, key.bytes, limits.sorted_set))
         }
-        form::STREAM | form::STREAM_2 | form::STREAM_3 => {
+        form::STREAM | form::STREAM_2 | form::STREAM_3 | form::STREAM_4 => {
             let stream = Object::Stream(stream::read(form, from, limits)?);
             let value = NewValue::Object(Box::new(stream));
             Ok(Entry::new(key.hash, key.bytes, value, false))
@@ -136,6 +137,17 @@ fn read_hash(form: u8, from: &mut Reader<'_>, mut hash: HashMaker) -> Result<Ent
                         .ok_or(SerialError::Format)?,
                 };
                 hash.set_timed(&from.text()?, &from.text()?, deadline_ms)?;
+            }
+        }
+        form::HASH_TIMED_VALKEY => {
+            for _ in 0..from.count(2 + TIME_BYTES)? {
+                let (field, value) = (from.text()?, from.text()?);
+                let deadline_ms = match from.time_ms()? {
+                    -1 => 0,
+                    deadline_ms @ 1.. => deadline_ms,
+                    _ => return Err(SerialError::Format),
+                };
+                hash.set_timed(&field, &value, deadline_ms)?;
             }
         }
         form::HASH_LISTPACK_TIMED | form::HASH_LISTPACK_TIMED_EARLY => {
@@ -309,3 +321,5 @@ impl HashMaker {
         }
     }
 }
+
+const TIME_BYTES: usize = 8;

@@ -27,10 +27,12 @@ mod load;
 mod save;
 mod stream;
 
-pub use file::{FileError, FileReader, FileRecord, KeyRecord};
+pub use file::{CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord};
 pub(crate) use file::{FileWriter, UsageNotes};
 
 pub use functions::{dump_libraries, read_libraries};
+
+use std::ops::RangeInclusive;
 
 use crate::entry::Entry;
 use crate::fields;
@@ -88,23 +90,74 @@ pub(crate) fn dump(value: ValueRef<'_>) -> Vec<u8> {
     payload
 }
 
-/// The value in a payload whose footer is right.
-pub(crate) fn body(payload: &[u8]) -> Result<&[u8]> {
+/// Whose numbers stand in a file or a payload: Redis and Valkey have gone apart after version 11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Redis,
+    Valkey,
+}
+
+impl Dialect {
+    /// The versions of it that can be read.
+    fn versions(self) -> RangeInclusive<u32> {
+        match self {
+            Dialect::Redis => 1..=VERSION_MAX,
+            Dialect::Valkey => VERSION_VALKEY..=VERSION_VALKEY,
+        }
+    }
+}
+
+/// The value in a payload whose footer is right, and whose numbers it has. With `trusts` its
+/// checksum may be wrong.
+pub(crate) fn body(payload: &[u8], trusts: bool) -> Result<(&[u8], Dialect)> {
     let (checked, checksum) = payload.split_last_chunk().ok_or(SerialError::Footer)?;
     let (body, version) = checked.split_last_chunk().ok_or(SerialError::Footer)?;
-    let sound = u16::from_le_bytes(*version) <= VERSION_MAX
-        && u64::from_le_bytes(*checksum) == crc64::of(checked);
-    if sound {
-        Ok(body)
-    } else {
-        Err(SerialError::Footer)
+    let version = u32::from(u16::from_le_bytes(*version));
+    let dialect = match version {
+        0..=VERSION_MAX => Dialect::Redis,
+        VERSION_VALKEY => Dialect::Valkey,
+        _ => return Err(SerialError::Footer),
+    };
+    match trusts || u64::from_le_bytes(*checksum) == crc64::of(checked) {
+        true => Ok((body, dialect)),
+        false => Err(SerialError::Footer),
+    }
+}
+
+/// What Redis's log calls the value in a payload.
+pub(crate) fn form_name(payload: &[u8]) -> &'static str {
+    match payload.first().copied().unwrap_or(u8::MAX) {
+        form::STRING => "String",
+        form::LIST => "List",
+        form::SET => "Set",
+        form::SORTED_SET | form::SORTED_SET_TEXT => "Zset",
+        form::HASH | form::HASH_TIMED | form::HASH_TIMED_EARLY => "Hash",
+        form::HASH_ZIPMAP => "Zipmap",
+        form::LIST_ZIPLIST => "List ziplist",
+        form::LIST_ZIPLISTS => "Quicklist ziplist",
+        form::LIST_CHUNKS => "Quicklist listpack",
+        form::SET_INTEGERS => "Intset",
+        form::SET_LISTPACK => "Set listpack",
+        form::SORTED_SET_ZIPLIST => "Zset ziplist",
+        form::SORTED_SET_LISTPACK => "Zset listpack",
+        form::HASH_ZIPLIST => "Hash ziplist",
+        form::HASH_LISTPACK | form::HASH_LISTPACK_TIMED | form::HASH_LISTPACK_TIMED_EARLY => {
+            "Hash listpack"
+        }
+        form::STREAM | form::STREAM_2 | form::STREAM_3 | form::STREAM_4 => "Stream listpack",
+        _ => "Unknown form's",
     }
 }
 
 /// The entry that a value without footer makes under a key.
-pub(crate) fn restore(body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
-    let (form, body) = body.split_first().ok_or(SerialError::Format)?;
-    restore_form(*form, body, key, limits)
+pub(crate) fn restore(
+    (body, dialect): (&[u8], Dialect),
+    key: Key<'_>,
+    limits: Limits,
+) -> Result<Entry> {
+    let (kind, body) = body.split_first().ok_or(SerialError::Format)?;
+    let form = form::told(*kind, dialect).ok_or(SerialError::Format)?;
+    restore_form(form, body, key, limits)
 }
 
 /// The entry that a value whose form is known makes under a key.
@@ -118,11 +171,15 @@ pub(crate) fn restore_form(form: u8, body: &[u8], key: Key<'_>, limits: Limits) 
     }
 }
 
-/// Redis 8.0's.
-const VERSION_MAX: u16 = 12;
+/// Redis 8.6's.
+const VERSION_MAX: u32 = 13;
+/// Valkey 9's.
+const VERSION_VALKEY: u32 = 80;
 
 /// The forms' numbers.
 mod form {
+    use super::Dialect;
+
     pub(super) const STRING: u8 = 0;
     pub(super) const LIST: u8 = 1;
     pub(super) const SET: u8 = 2;
@@ -154,6 +211,23 @@ mod form {
     pub(super) const HASH_TIMED: u8 = 24;
     /// The earliest deadline, then fields, values and deadlines.
     pub(super) const HASH_LISTPACK_TIMED: u8 = 25;
+    /// With what producers have added, of Redis 8.6.
+    pub(super) const STREAM_4: u8 = 26;
+
+    /// Fields, values and deadlines (-1: none), as Valkey 9 has them. It calls this 22, which
+    /// is another form of Redis's: in here it has a number that neither uses.
+    pub(super) const HASH_TIMED_VALKEY: u8 = 150;
+    pub(super) const HASH_TIMED_IN_VALKEY: u8 = 22;
+
+    /// The form that a number stands for.
+    pub(super) fn told(number: u8, dialect: Dialect) -> Option<u8> {
+        match (dialect, number) {
+            (_, STRING..=SORTED_SET | HASH_ZIPMAP..=STREAM_3) => Some(number),
+            (Dialect::Redis, HASH_TIMED_EARLY..=STREAM_4) => Some(number),
+            (Dialect::Valkey, HASH_TIMED_IN_VALKEY) => Some(HASH_TIMED_VALKEY),
+            _ => None,
+        }
+    }
 }
 
 /// What the chunks of a list are.

@@ -4,7 +4,7 @@ use tidewire_resp::number::DoubleText;
 
 use super::listpack::ListpackWriter;
 use super::writer::Output;
-use super::{chunk, form, listpack, stream, writer};
+use super::{FileVersion, chunk, form, listpack, stream, writer};
 use crate::elements::Elements;
 use crate::fields::Fields;
 use crate::integers::Integers;
@@ -113,6 +113,13 @@ fn write_hash(out: &mut Output<'_>, fields: Fields<'_>) {
 }
 
 fn write_timed_hash(out: &mut Output<'_>, fields: Fields<'_>, earliest_ms: i64) {
+    debug_assert!(
+        !matches!(out.version(), FileVersion::Redis7 | FileVersion::Redis72),
+        "a file of a version that cannot hold it is not begun"
+    );
+    if out.version() == FileVersion::Valkey9 {
+        return write_timed_for_valkey(out, fields);
+    }
     if fields.table().is_none() {
         out.form(form::HASH_LISTPACK_TIMED);
         writer::time_ms(out, earliest_ms);
@@ -131,6 +138,17 @@ fn write_timed_hash(out: &mut Output<'_>, fields: Fields<'_>, earliest_ms: i64) 
         writer::number(out, after_ms.cast_unsigned());
         writer::text(out, pair.field);
         writer::text(out, pair.value);
+    }
+}
+
+/// All fields stand by themselves, with a deadline each: -1 is none.
+fn write_timed_for_valkey(out: &mut Output<'_>, fields: Fields<'_>) {
+    out.form(form::HASH_TIMED_IN_VALKEY);
+    writer::number(out, fields.len() as u64);
+    for pair in fields.pairs() {
+        writer::text(out, pair.field);
+        writer::text(out, pair.value);
+        writer::time_ms(out, pair.deadline_ms.unwrap_or(NO_DEADLINE));
     }
 }
 
@@ -154,8 +172,10 @@ fn write_sorted_set(out: &mut Output<'_>, scored: Scored<'_>) {
     }
 }
 
-const VERSION_REDIS_7_0: u16 = 10;
+/// From this version on there are libraries, too.
+pub(super) const VERSION_REDIS_7_0: u16 = 10;
 const VERSION_REDIS_7_2: u16 = 11;
 const VERSION_REDIS_7_4: u16 = 12;
 /// A list's element that is longer is a chunk without a listpack around it.
 const ALONE_BYTES_MIN: usize = 8 << 10;
+const NO_DEADLINE: i64 = -1;

@@ -16,7 +16,7 @@ use tidewire_resp::number::parse_integer;
 use super::listpack::{self, ListpackWriter};
 use super::reader::Reader;
 use super::writer::Output;
-use super::{Limits, Result, SerialError, form, writer};
+use super::{FileVersion, Limits, Result, SerialError, form, writer};
 use crate::elements::Elements;
 use crate::stream::{BlockLimits, Entry, Group, Log, LogState, Pending, Stream, StreamId};
 use crate::value::Text;
@@ -25,7 +25,8 @@ use crate::value::Text;
 pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {
     // Before Redis 7.2 a consumer had one time, which stands for both.
     let mut consumers = stream.groups.values().flat_map(Group::consumers);
-    let is_old = consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
+    let is_old = out.version() == FileVersion::Redis7
+        || consumers.all(|(_, consumer)| consumer.active_ms == Some(consumer.seen_ms));
     out.form(if is_old {
         form::STREAM_2
     } else {
@@ -73,7 +74,25 @@ pub(super) fn read(form: u8, from: &mut Reader<'_>, limits: Limits) -> Result<St
             return Err(SerialError::Format);
         }
     }
+    if form == form::STREAM_4 {
+        pass_producers(from)?;
+    }
     Ok(stream)
+}
+
+/// What producers have added, so that nothing is added twice, is not kept here: it is passed.
+fn pass_producers(from: &mut Reader<'_>) -> Result<()> {
+    // For how long it is kept, and how much of it.
+    read_id(from)?;
+    for _ in 0..from.count(2)? {
+        from.text()?;
+        for _ in 0..from.count(3)? {
+            from.text()?;
+            read_id(from)?;
+        }
+    }
+    // How many there were, and how many twice.
+    read_id(from).map(drop)
 }
 
 fn write_log(out: &mut Output<'_>, log: &Log) {
@@ -285,7 +304,9 @@ fn read_group(form: u8, from: &mut Reader<'_>, log: &Log) -> Result<Group> {
             return Err(SerialError::Format);
         }
         let active_ms = match form {
-            form::STREAM_3 => Some(from.time_ms()?).filter(|&active_ms| active_ms >= 0),
+            form::STREAM_3 | form::STREAM_4 => {
+                Some(from.time_ms()?).filter(|&active_ms| active_ms >= 0)
+            }
             _ => Some(seen_ms),
         };
         group.consumer_mut(slot).active_ms = active_ms;

@@ -2,8 +2,8 @@
 
 use tidewire_resp::number::parse_integer;
 
-use super::lzf;
 use super::reader::{BYTE, COMPRESSED, LONG, WORD};
+use super::{FileVersion, lzf};
 
 /// Where values are written to.
 #[derive(Debug)]
@@ -12,6 +12,7 @@ pub(crate) struct Output<'a> {
     /// Behind the number of a value's form stands this key: so it is in files.
     key: Option<&'a [u8]>,
     compresses: bool,
+    version: FileVersion,
 }
 
 impl<'a> Output<'a> {
@@ -21,15 +22,22 @@ impl<'a> Output<'a> {
             bytes,
             key: None,
             compresses: true,
+            version: FileVersion::Fitting,
         }
     }
 
     /// For values with their keys.
-    pub(super) fn of_key(bytes: &'a mut Vec<u8>, key: &'a [u8], compresses: bool) -> Self {
+    pub(super) fn of_key(
+        bytes: &'a mut Vec<u8>,
+        key: &'a [u8],
+        compresses: bool,
+        version: FileVersion,
+    ) -> Self {
         Output {
             bytes,
             key: Some(key),
             compresses,
+            version,
         }
     }
 
@@ -39,7 +47,13 @@ impl<'a> Output<'a> {
             bytes,
             key: None,
             compresses,
+            version: FileVersion::Fitting,
         }
+    }
+
+    /// The version of the file; [`FileVersion::Fitting`] for a value that goes elsewhere.
+    pub(super) fn version(&self) -> FileVersion {
+        self.version
     }
 
     /// The number of the form of the value that follows.
@@ -56,6 +70,7 @@ impl<'a> Output<'a> {
             bytes,
             key: None,
             compresses: self.compresses,
+            version: self.version,
         }
     }
 

@@ -6,8 +6,8 @@ use crate::commands::waiting::Ready;
 use crate::entry::Entry;
 use crate::fields;
 use crate::hash;
-use crate::keyspace::shard_of;
-use crate::observer::Event;
+use crate::keyspace::{LOADING, shard_of};
+use crate::observer::{Changer, Event};
 use crate::reclaim::{Cause, Garbage, PARTS_MIN};
 use crate::shard::Dictionary;
 use crate::table::Place;
@@ -15,6 +15,26 @@ use crate::tracked::CHANGES_TOLD;
 use crate::value::Object;
 
 impl View<'_, '_> {
+    /// Whether keys are loaded, so that nothing may be written except what is told: that is part of
+    /// what is loaded.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.notifications.bits() & LOADING != 0 && !self.locked.keeps_due
+    }
+
+    /// A key has got a deadline; on a replica one of its own, unless the master has told it.
+    #[inline]
+    pub(super) fn note_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
+        let keyspace = self.keyspace;
+        keyspace.note_deadline(shard_of(key.hash), deadline_ms);
+        if keyspace.own_deadlines.is_on() && !self.locked.keeps_due {
+            let database = self.database;
+            keyspace
+                .own_deadlines
+                .note(database, key.bytes, deadline_ms);
+        }
+    }
+
     /// Whether a key's time has come, and nobody has removed it yet.
     pub(crate) fn is_stale(&mut self, key: Key<'_>) -> bool {
         let now_ms = self.now_ms;
@@ -56,10 +76,10 @@ impl View<'_, '_> {
                     gone.push(Box::from(entry.key()));
                 }
                 if let Some(trackers) = shard.take_trackers(entry.key(), totals) {
-                    observer.invalidated(entry.key(), &trackers);
+                    observer.invalidated(entry.key(), &trackers, Changer::Server);
                 }
                 if tells_changes {
-                    observer.modified(entry.key());
+                    observer.modified(entry.key(), Changer::Server);
                 }
                 if let Some(interests) = &mut shard.interests[database]
                     && interests.touch(entry.key())

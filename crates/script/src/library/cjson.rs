@@ -6,6 +6,7 @@ use std::rc::Rc;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
 use super::{bad_argument, fail, format_number, number, text, type_name};
+use crate::watch::Meter;
 
 /// What scripts can set; it lasts as long as the Lua state.
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +195,7 @@ fn encode(lua: &Lua, values: &MultiValue, settings: Settings) -> Result<mlua::Lu
         lua,
         settings,
         out: Vec::new(),
+        meter: Meter::new(lua),
     };
     encoder.value(&values[0], 0)?;
     lua.create_string(encoder.out)
@@ -203,10 +205,12 @@ struct Encoder<'a> {
     lua: &'a Lua,
     settings: Settings,
     out: Vec<u8>,
+    meter: Meter<'a>,
 }
 
 impl Encoder<'_> {
     fn value(&mut self, value: &Value, depth: i64) -> Result<()> {
+        self.meter.tick()?;
         match value {
             Value::String(text) => self.text(&text.as_bytes()),
             Value::Integer(number) => self.number(*number as f64)?,
@@ -242,7 +246,7 @@ impl Encoder<'_> {
                 _ => is_array = false,
             }
             items += 1;
-            Ok(())
+            self.meter.tick()
         })?;
         let settings = self.settings;
         let ratio = settings.sparse_ratio;
@@ -353,6 +357,7 @@ fn decode(lua: &Lua, values: &MultiValue, settings: Settings) -> Result<Value> {
         at: 0,
         token_at: 0,
         depth: 0,
+        meter: Meter::new(lua),
     };
     let token = decoder.next()?;
     let value = decoder.value(token)?;
@@ -405,10 +410,12 @@ struct Decoder<'a> {
     at: usize,
     token_at: usize,
     depth: i64,
+    meter: Meter<'a>,
 }
 
 impl Decoder<'_> {
     fn value(&mut self, token: Token) -> Result<Value> {
+        self.meter.tick()?;
         match token {
             Token::Text(text) => self.lua.create_string(text).map(Value::String),
             Token::Number(number) => Ok(Value::Number(number)),

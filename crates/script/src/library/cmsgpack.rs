@@ -3,6 +3,7 @@
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
 use super::{fail, number, optional_integer, text};
+use crate::watch::Meter;
 
 pub(crate) fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
@@ -22,26 +23,27 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<mlua::LuaString> {
         let text = "bad argument #0 to 'pack' (MessagePack pack needs input.)";
         return Err(fail(lua, text));
     }
-    let mut out = Vec::new();
+    let (mut out, meter) = (Vec::new(), Meter::new(lua));
     for value in &values {
-        put(&mut out, value, 0)?;
+        put(&mut out, value, 0, &meter)?;
     }
     lua.create_string(out)
 }
 
-fn put(out: &mut Vec<u8>, value: &Value, level: usize) -> Result<()> {
+fn put(out: &mut Vec<u8>, value: &Value, level: usize, meter: &Meter<'_>) -> Result<()> {
+    meter.tick()?;
     match value {
         Value::String(text) => put_text(out, &text.as_bytes()),
         Value::Boolean(truth) => out.push(if *truth { 0xC3 } else { 0xC2 }),
         Value::Integer(number) => put_integer(out, *number),
         Value::Number(number) => put_double(out, *number),
-        Value::Table(table) if level < NESTING_MAX => put_table(out, table, level)?,
+        Value::Table(table) if level < NESTING_MAX => put_table(out, table, level, meter)?,
         _ => out.push(0xC0),
     }
     Ok(())
 }
 
-fn put_table(out: &mut Vec<u8>, table: &Table, level: usize) -> Result<()> {
+fn put_table(out: &mut Vec<u8>, table: &Table, level: usize, meter: &Meter<'_>) -> Result<()> {
     // Once to see what it is, then once more: handles to all values at a time would be too many.
     let (mut count, mut max, mut is_array) = (0, 0, true);
     table.for_each(|key: Value, _: Value| {
@@ -50,16 +52,17 @@ fn put_table(out: &mut Vec<u8>, table: &Table, level: usize) -> Result<()> {
             _ => is_array = false,
         }
         count += 1;
-        Ok(())
+        meter.tick()
     })?;
     if is_array && max == count {
         put_length(out, count, 0x90, 15, [0xDC, 0xDD]);
-        return (1..=count).try_for_each(|index| put(out, &table.raw_get(index)?, level + 1));
+        return (1..=count)
+            .try_for_each(|index| put(out, &table.raw_get(index)?, level + 1, meter));
     }
     put_length(out, count, 0x80, 15, [0xDE, 0xDF]);
     table.for_each(|key: Value, value: Value| {
-        put(out, &key, level + 1)?;
-        put(out, &value, level + 1)
+        put(out, &key, level + 1, meter)?;
+        put(out, &value, level + 1, meter)
     })
 }
 
@@ -144,6 +147,7 @@ fn unpack(lua: &Lua, values: MultiValue, name: &'static str) -> Result<MultiValu
         lua,
         input: &input,
         at: offset as usize,
+        meter: Meter::new(lua),
     };
     let mut found = Vec::new();
     while reader.at < length && found.len() < limit {
@@ -169,10 +173,12 @@ struct Reader<'a> {
     lua: &'a Lua,
     input: &'a [u8],
     at: usize,
+    meter: Meter<'a>,
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Value> {
+        self.meter.tick()?;
         if depth > DEPTH_MAX {
             return Err(fail(self.lua, "stack overflow"));
         }

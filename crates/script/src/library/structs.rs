@@ -4,6 +4,7 @@ use mlua::{Lua, MultiValue, Result, Table, Value};
 
 use super::{bad_argument, fail, number, optional_integer, text};
 use crate::redis::number_of;
+use crate::watch::Meter;
 
 pub(crate) fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
@@ -20,6 +21,7 @@ struct Format<'a> {
     rest: &'a [u8],
     is_big: bool,
     align: usize,
+    meter: Meter<'a>,
 }
 
 impl<'a> Format<'a> {
@@ -32,11 +34,13 @@ impl<'a> Format<'a> {
             rest: &format[..end.unwrap_or(format.len())],
             is_big: false,
             align: 1,
+            meter: Meter::new(lua),
         }
     }
 
     /// The next option and the size that it tells.
     fn next(&mut self) -> Result<Option<(u8, usize)>> {
+        self.meter.tick()?;
         let Some((&option, rest)) = self.rest.split_first() else {
             return Ok(None);
         };
@@ -209,7 +213,13 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
                 if size == 0 {
                     let told = found.pop().as_ref().and_then(number_of);
                     let text = "format 'c0' needs a previous size";
-                    size = told.ok_or_else(|| fail(lua, text))? as usize;
+                    let told = told.ok_or_else(|| fail(lua, text))?;
+                    // One below zero is no length: in C it is one of nearly 2^64.
+                    size = match told {
+                        0.0..=LENGTH_MAX => told as usize,
+                        -1.0..0.0 if told > -1.0 => 0,
+                        _ => usize::MAX,
+                    };
                     bytes = part(position, size)?;
                 }
                 found.push(Value::String(lua.create_string(bytes)?));
@@ -293,5 +303,7 @@ fn trim_zeros(digits: &[u8]) -> &[u8] {
 /// As in the library that scripts know; more bytes than a number has are zero.
 const INTEGER_BYTES_MAX: usize = 32;
 const ALIGN_MAX: usize = 8;
+/// No data is longer.
+const LENGTH_MAX: f64 = (1u64 << 52) as f64;
 /// What fits on Lua's stack.
 const RESULTS_MAX: usize = 7_000;

@@ -105,7 +105,8 @@ impl Server {
     /// Serves until it is told to stop, or its time is over; what was told then is still sent.
     pub(crate) fn serve(&mut self, stop: &Stop, duration: Option<Duration>) -> std::io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
-        while !stop.is_asked() && duration.is_none_or(|end| self.begin.elapsed() < end) {
+        let is_time = |begin: Instant| duration.is_some_and(|end| begin.elapsed() >= end);
+        while !stop.is_asked() && !is_time(self.begin) && !crate::output::is_gone() {
             let (accept, ready) = self.wait()?;
             if accept {
                 self.accept()?;

@@ -56,6 +56,12 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         // Whoever reads a part and leaves is content with it.
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if options.once && sight.rows.is_empty() && !options.pattern.is_empty() {
+            let (patterns, from) = (&watch.patterns, watch.link.endpoint());
+            return Err(Failure::running(format!(
+                "no symbol at {from} matches '{patterns}'; watch --once without a pattern shows all"
+            )));
+        }
         if options.once || written.is_err() || watch.stop.is_asked() {
             return Ok(());
         }

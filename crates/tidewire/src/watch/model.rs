@@ -8,6 +8,8 @@ use tidewire_feed::wire::{
     Definition, EndOfSessionAcknowledgement, LastValue, LoginAccepted, Message, Refused,
 };
 
+use tidewire_hub::unix_ns;
+
 use super::spread::Spread;
 
 /// The stream as this program sees it. Its lock is held for one receive call.
@@ -199,6 +201,11 @@ impl Sink for Model {
             _ => None,
         };
         if let Some(time_ns) = time_ns {
+            if time_ns > self.received_ns {
+                // It came after the clock was read: only a stamp that is still to come is of
+                // another clock.
+                self.received_ns = unix_ns();
+            }
             self.spread.record(time_ns, self.received_ns);
         }
         let Some(symbol) = message.symbol() else {
@@ -319,6 +326,24 @@ mod tests {
         assert_eq!(model.rows().count(), 0);
         defined(&mut model, 3, "B");
         assert_eq!(model.rows().next().unwrap().value.last, UNDEFINED_PRICE);
+    }
+
+    #[test]
+    fn a_message_that_was_stamped_while_others_were_read_is_of_the_same_clock() {
+        let mut model = Model::new();
+        model.received_ns = unix_ns();
+        let stamped = |source_time_ns| {
+            Message::Trade(Trade {
+                source_time_ns,
+                ..Trade::default()
+            })
+        };
+        let before = model.received_ns + 1;
+        while unix_ns() <= before {}
+        model.message(1, &stamped(before));
+        assert_eq!(model.spread.ahead(), 0);
+        model.message(2, &stamped(unix_ns() + 3_600_000_000_000));
+        assert_eq!(model.spread.ahead(), 1, "an hour ahead is another clock");
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crossterm::event;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Paragraph, Row as TableRow, Sparkline, Table};
+use ratatui::widgets::{Block, Paragraph, Sparkline};
 
 use super::Watch;
 use super::model::State;
@@ -15,7 +14,9 @@ use super::sight::{Row, Sight};
 use super::spread::Percentiles;
 use super::terminal::Screen;
 use super::view::{Column, View, Wish};
+use crate::columns::{self, Figure, Heading, whole_parts, whole_words};
 use crate::failure::Failure;
+use crate::keys::{self, Heard};
 use crate::units::{grouped, latency, price};
 
 /// Shows what is watched until `q` is pressed or a signal comes.
@@ -30,14 +31,19 @@ pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
         }
         let terminal = &mut screen.terminal;
         let drawn = terminal.draw(|frame| draw(frame, &sight, &mut view));
-        drawn.map_err(failed)?;
+        if let Err(error) = drawn {
+            let is_gone = matches!(keys::hear(Duration::ZERO), Ok(Heard::Gone) | Err(_));
+            return if is_gone { Ok(()) } else { Err(failed(error)) };
+        }
         // Keys are answered at once, with what was seen last.
         while !watch.stop.is_asked() && Instant::now() < next {
             let left = next.saturating_duration_since(Instant::now());
-            if !event::poll(left.min(SIGNAL_INTERVAL)).map_err(failed)? {
-                continue;
-            }
-            match view.take(&event::read().map_err(failed)?) {
+            let event = match keys::hear(left.min(SIGNAL_INTERVAL)).map_err(failed)? {
+                Heard::Nothing => continue,
+                Heard::Event(event) => event,
+                Heard::Gone => return Ok(()),
+            };
+            match view.take(&event) {
                 Wish::None => break,
                 Wish::Quit => return Ok(()),
                 Wish::Reset => {
@@ -61,12 +67,18 @@ pub(super) fn as_text(sight: &Sight, rows: &[&Row]) -> String {
         text.push_str(&line);
         text.push('\n');
     }
-    for (column, width) in Column::ALL.iter().zip(WIDTHS) {
+    let cells: Vec<[String; 8]> = rows.iter().map(|row| texts(row)).collect();
+    let width = |at: usize| {
+        let texts = cells.iter().map(|cells| cells[at].chars().count());
+        texts.max().unwrap_or(0).max(usize::from(WIDTHS[at]))
+    };
+    let widths: [usize; 8] = std::array::from_fn(width);
+    for (column, width) in Column::ALL.iter().zip(widths) {
         text.push_str(&padded(*column, column.title(), width));
     }
     text.push('\n');
-    for row in rows {
-        for ((column, cell), width) in Column::ALL.iter().zip(cells(row)).zip(WIDTHS) {
+    for cells in cells {
+        for ((column, cell), width) in Column::ALL.iter().zip(cells).zip(widths) {
             text.push_str(&padded(*column, &cell, width));
         }
         text.push('\n');
@@ -74,8 +86,7 @@ pub(super) fn as_text(sight: &Sight, rows: &[&Row]) -> String {
     text
 }
 
-fn padded(column: Column, text: &str, width: u16) -> String {
-    let width = usize::from(width);
+fn padded(column: Column, text: &str, width: usize) -> String {
     match column {
         Column::Symbol => format!("{text:<width$}"),
         _ => format!(" {text:>width$}"),
@@ -93,6 +104,7 @@ fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
         Constraint::Length(2),
     ])
     .areas(area);
+    let width = usize::from(area.width);
     let state = match sight.connection.state {
         State::Connected => Color::Green,
         State::Connecting | State::Ended => Color::Yellow,
@@ -101,9 +113,9 @@ fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
     let lines = vec![
         Line::from(vec![
             Span::styled("● ", Style::new().fg(state)),
-            Span::raw(connection(sight)),
+            Span::raw(whole_parts(&connection(sight), width.saturating_sub(2))),
         ]),
-        Line::raw(stream(sight)),
+        Line::raw(whole_parts(&stream(sight), width)),
     ];
     frame.render_widget(Paragraph::new(lines), top);
     draw_table(frame, middle, sight, view);
@@ -115,23 +127,34 @@ fn draw(frame: &mut Frame<'_>, sight: &Sight, view: &mut View) {
             "/{}_   Enter keeps the filter, Esc drops it",
             view.filter
         )),
-        false => Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
+        false => Line::styled(
+            whole_parts(KEYS, width),
+            Style::new().add_modifier(Modifier::DIM),
+        ),
     };
-    frame.render_widget(Paragraph::new(vec![Line::raw(hub(sight)), keys]), bottom);
+    let lines = vec![Line::raw(whole_parts(&hub(sight), width)), keys];
+    frame.render_widget(Paragraph::new(lines), bottom);
 }
 
 fn draw_table(frame: &mut Frame<'_>, area: Rect, sight: &Sight, view: &mut View) {
     let room = usize::from(area.height.saturating_sub(3));
     let rows = view.page(&sight.rows, room);
     let arrow = if view.ascending { '▲' } else { '▼' };
-    let header = Column::ALL.iter().map(|&column| {
+    let heading = |&column: &Column| {
         let chosen = column == view.column;
         let title = match chosen {
             true => format!("{}{arrow}", column.title()),
             false => column.title().to_owned(),
         };
-        aligned(column, title)
-    });
+        let (width_min, dropped) = room_of(column);
+        Heading {
+            title,
+            width_min,
+            // What the rows are sorted by stays in sight.
+            dropped: if chosen { 0 } else { dropped },
+        }
+    };
+    let headings: Vec<Heading> = Column::ALL.iter().map(heading).collect();
     let first = view.first + usize::from(!rows.is_empty());
     let mut title = format!(
         " {first}–{} of {} ",
@@ -141,9 +164,9 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, sight: &Sight, view: &mut View)
     if !view.filter.is_empty() {
         title = format!(" /{}:{title}", view.filter);
     }
-    let table = Table::new(rows.into_iter().map(table_row), WIDTHS.map(Constraint::Max))
-        .header(TableRow::new(header).style(Style::new().add_modifier(Modifier::BOLD)))
-        .block(Block::bordered().title(title));
+    let title = whole_words(&title, usize::from(area.width.saturating_sub(2)));
+    let rows = rows.into_iter().map(figures).collect();
+    let table = columns::table(area, &headings, rows).block(Block::bordered().title(title));
     frame.render_widget(table, area);
 }
 
@@ -153,10 +176,12 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, sight: &Sight) {
     frame.render_widget(block, area);
     let [left, right] =
         Layout::horizontal([Constraint::Length(62), Constraint::Min(0)]).areas(inside);
+    let width = usize::from(left.width);
+    let line = |text: &str| Line::raw(whole_words(text, width));
     let lines = vec![
-        Line::raw(format!("now {}", percentiles(&sight.latest))),
-        Line::raw(format!("all {}", percentiles(&sight.all))),
-        Line::styled(clocks(sight), Style::new().add_modifier(Modifier::DIM)),
+        line(&format!("now {}", percentiles(&sight.latest))),
+        line(&format!("all {}", percentiles(&sight.all))),
+        line(&clocks(sight)).style(Style::new().add_modifier(Modifier::DIM)),
     ];
     frame.render_widget(Paragraph::new(lines), left);
     let room = usize::from(right.width);
@@ -167,47 +192,50 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, sight: &Sight) {
     frame.render_widget(sparkline, right);
 }
 
-fn table_row(row: &Row) -> TableRow<'static> {
-    let color = match row.change_ppm().unwrap_or(0) {
-        1.. => Color::Green,
-        0 => Color::Reset,
-        _ => Color::Red,
-    };
-    let cells = Column::ALL.into_iter().zip(cells(row));
-    TableRow::new(cells.map(|(column, text)| {
-        let cell = aligned(column, text);
-        match column {
-            Column::Change => cell.style(Style::new().fg(color)),
-            _ => cell,
-        }
-    }))
+/// Least width of a column, and how soon it gives way where there is little room.
+fn room_of(column: Column) -> (usize, u8) {
+    match column {
+        Column::Symbol => (12, 0),
+        Column::Bid | Column::Ask => (11, 2),
+        Column::Last => (11, 0),
+        Column::Volume => (11, 3),
+        Column::Change => (8, 1),
+        Column::Updates => (9, 5),
+        Column::Rate => (7, 4),
+    }
 }
 
-/// Names to the left, figures to the right.
-fn aligned(column: Column, text: String) -> Cell<'static> {
-    let line = Line::from(text);
-    Cell::from(match column {
-        Column::Symbol => line.left_aligned(),
-        _ => line.right_aligned(),
-    })
-}
-
-fn cells(row: &Row) -> [String; 8] {
+fn figures(row: &Row) -> Vec<Figure> {
     let value = &row.value;
     let change = row.change_ppm().map_or_else(
         || "-".to_owned(),
         |parts_per_million| format!("{:+.2}", parts_per_million as f64 / 10_000.0),
     );
-    [
-        row.symbol.clone(),
-        price(value.bid),
-        price(value.ask),
-        price(value.last),
-        grouped(value.volume),
+    let color = match row.change_ppm().unwrap_or(0) {
+        1.. => Color::Green,
+        0 => Color::Reset,
+        _ => Color::Red,
+    };
+    let change = Figure {
+        style: Style::new().fg(color),
+        ..Figure::text(change)
+    };
+    vec![
+        Figure::text(row.symbol.clone()),
+        Figure::text(price(value.bid)),
+        Figure::text(price(value.ask)),
+        Figure::text(price(value.last)),
+        Figure::count(value.volume),
         change,
-        grouped(row.updates),
-        grouped(row.rate as u64),
+        Figure::count(row.updates),
+        Figure::count(row.rate as u64),
     ]
+}
+
+/// The texts of a row, whole.
+fn texts(row: &Row) -> [String; 8] {
+    let mut figures = figures(row).into_iter();
+    std::array::from_fn(|_| figures.next().map_or(String::new(), |figure| figure.text))
 }
 
 fn connection(sight: &Sight) -> String {
@@ -277,10 +305,13 @@ fn hub(sight: &Sight) -> String {
     };
     let [p50, p99, _] = figures.latency_ns.map(latency);
     format!(
-        "hub {}/s · {} sources · {} Redis clients · {} lost · {} delivered, {} conflated, {} \
+        "hub {}/s · {} · {} Redis clients · {} lost · {} delivered, {} conflated, {} \
          dropped, {} cut off · p50 {p50} p99 {p99}",
         grouped(*rate as u64),
-        figures.sources,
+        match figures.sources {
+            1 => "1 source".to_owned(),
+            count => format!("{count} sources"),
+        },
         grouped(figures.redis_clients),
         grouped(figures.lost),
         grouped(figures.delivered),

@@ -51,7 +51,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // A terminal that is gone needs no restoring.
+        let _ = ratatui::try_restore();
     }
 }
 

@@ -19,6 +19,7 @@ use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::debug;
 
 use crate::hub::{Hub, Mail};
+use crate::seldom::note_failed_login;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stream::Stream;
 
@@ -41,6 +42,7 @@ pub(crate) struct DatabentoCounters {
 #[derive(Debug)]
 pub(crate) struct DatabentoSession {
     id: ConnectionId,
+    address: String,
     phase: Phase,
     challenge: String,
     /// When a client that has not proved its key is sent away, monotonic ns.
@@ -74,7 +76,12 @@ enum Phase {
 
 impl DatabentoSession {
     /// Greets a client. Nothing, if it is one too many: then it has been told so.
-    pub(crate) fn new(hub: &Hub, context: &mut Context<Mail>, id: ConnectionId) -> Option<Self> {
+    pub(crate) fn new(
+        hub: &Hub,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        address: String,
+    ) -> Option<Self> {
         let clients = hub.databento.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let mut random = [0; 16];
         // Without random numbers there is no challenge, and without one nobody gets in.
@@ -95,6 +102,7 @@ impl DatabentoSession {
         );
         Some(Self {
             id,
+            address,
             phase: Phase::Challenged,
             challenge,
             patience_until_ns: context.now_ns() + PATIENCE_NS,
@@ -240,7 +248,7 @@ impl DatabentoSession {
     ) -> bool {
         let key = hub.config.databento_key.as_deref().unwrap_or_default();
         if self.phase != Phase::Challenged || !answers(&self.challenge, key, authentication) {
-            debug!("a Databento client has another key");
+            note_failed_login("Databento", &self.address, b"");
             return false;
         }
         let packer = match authentication.compression {

@@ -11,6 +11,7 @@ use super::{Call, RespSession, State};
 use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
 use crate::fanout::Fanout;
 use crate::hub::{Hub, Mail, unix_ms};
+use crate::seldom::note_failed_login;
 use crate::subscriptions::Kind;
 
 /// The user that a client is, and what that user may do as far as the client has seen.
@@ -109,6 +110,7 @@ impl State {
                 true
             }
             None => {
+                note_failed_login("Redis", &self.client.address, name);
                 let object = call.arguments[0].to_vec();
                 self.note_refusal(call, Reason::Authentication, self.origin(), object, name);
                 false
@@ -156,9 +158,7 @@ impl State {
                 None => return self.may_sort(call, command),
             }
         };
-        self.abort_transaction();
-        call.note_rejected();
-        self.refuse(call, &text);
+        self.refuse_for_now(call, command, &text);
         false
     }
 
@@ -218,7 +218,7 @@ impl State {
         match self.denial(call, command, arguments, Origin::Script) {
             Some(denial) => {
                 let text = self.denial_text(denial, command);
-                Some(format!("NOPERM ACL failure in script: {text}"))
+                Some(format!("ERR ACL failure in script: {text}"))
             }
             None => self.sort_refusal(command, arguments).map(str::to_owned),
         }

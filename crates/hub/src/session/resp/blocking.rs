@@ -17,6 +17,7 @@ use super::observing::Stopwatch;
 use super::{Call, RespSession, State};
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::replication::{NO_FILE, Wanted};
+use crate::scripting::Later;
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
@@ -28,6 +29,8 @@ pub(super) enum Stop {
     Waiting(TimeoutReply),
     /// A pause holds its next command.
     Postponed,
+    /// Its next command needs shards, which its lane may not lock now.
+    Parked,
 }
 
 /// What a client gets that waited in vain.
@@ -37,6 +40,8 @@ pub(super) enum TimeoutReply {
     /// How far it has come.
     Found(Wanted),
     Ok,
+    /// This error.
+    Error(&'static str),
     /// Nobody knows what became of this write to the plant.
     PlantWrite(u64),
 }
@@ -109,15 +114,27 @@ impl RespSession {
         }
     }
 
+    /// The lane may lock shards again, or will not soon: what was parked is executed, or refused.
+    pub(crate) fn unpark(&mut self, context: &mut Context<Mail>) {
+        if matches!(self.state.stop, Stop::Parked) {
+            self.state.stop = Stop::No;
+            context.release(self.state.id);
+        }
+    }
+
     /// The connection has ended.
     pub(crate) fn closed(&mut self, hub: &Hub, waiting: &mut LaneWaiting) {
         let client = self.state.client.id;
         match self.state.stop {
-            Stop::No => {}
+            Stop::No | Stop::Parked => {}
             Stop::Waiting(_) => {
                 waiting.remove(client);
-                if hub.waiting.claim(client, &hub.keyspace).is_none() {
-                    hub.waiting.remove(client);
+                let lane = self.state.client.lane;
+                if hub.scripting.rights.enter(lane) {
+                    hub.waiting.forget(client, &hub.keyspace);
+                } else {
+                    hub.waiting.abandon(client);
+                    hub.scripting.put_off(lane, Later::GiveUp(client));
                 }
             }
             Stop::Postponed => waiting.forget_postponed(client, &hub.waiting),
@@ -308,14 +325,11 @@ impl State {
 
     /// Whether a pause holds this command.
     pub(super) fn is_postponed(&self, call: &Call<'_>, command: &'static Command) -> bool {
-        let pause = &call.hub.pause;
-        if pause.until_ms(call.now_ms()).is_none() {
-            return false;
-        }
-        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
-        pause.is_total()
-            || counts_as_write(call.hub, command, call.arguments) && self.transaction.is_none()
-            || queued.is_some_and(|transaction| transaction.writes(call.hub))
+        call.hub.is_paused_for(call.now_ms(), || {
+            let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+            counts_as_write(call.hub, command, call.arguments) && self.transaction.is_none()
+                || queued.is_some_and(|transaction| transaction.writes(call.hub))
+        })
     }
 
     /// Leaves the command for after the pause.
@@ -324,6 +338,14 @@ impl State {
         self.client.set_blocked(true);
         call.waiting
             .postpone(self.client.id, self.id, &call.hub.waiting);
+        call.context.hold(self.id);
+    }
+
+    /// Leaves the command for when the lane may lock shards.
+    pub(super) fn park(&mut self, call: &mut Call<'_>) {
+        self.stop = Stop::Parked;
+        call.waiting.park(self.id, false);
+        call.hub.scripting.rights.wait(call.context.lane());
         call.context.hold(self.id);
     }
 
@@ -349,6 +371,10 @@ impl State {
     }
 
     pub(super) fn client_unpause(&mut self, call: &mut Call<'_>) {
+        // FAILOVER's own pause ends with it.
+        if call.hub.replication.failover.is_on() {
+            return self.reply(call.context, |reply| reply.ok());
+        }
         call.hub.pause.end();
         if call.hub.replication.master().is_none() {
             call.hub.keyspace.pause_expiry(0);
@@ -390,6 +416,7 @@ impl TimeoutReply {
             TimeoutReply::Found(wanted) => reply.raw(&wanted.reply(hub)),
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::PlantWrite(_) => reply.error(super::plant::UNBLOCKED),
+            TimeoutReply::Error(text) => reply.error(text),
             TimeoutReply::Ok => reply.ok(),
         }
     }

@@ -27,6 +27,7 @@ impl RespSession {
         let limit = hub.parameters.output_limit(class);
         let bytes = context.out_bytes(state.id);
         if state.over_limit.is_exceeded(limit, bytes, context.now_ns()) {
+            state.tell_cut_off();
             hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
             return context.close(state.id, CloseReason::Requested);
         }
@@ -35,6 +36,8 @@ impl RespSession {
         let idle_s = context.unix_ns().saturating_sub(active_ns) / 1_000_000_000;
         let may_idle = class == ClientClass::Pubsub || state.is_stopped();
         if idle_s_max != 0 && idle_s > idle_s_max && !may_idle {
+            let (client, address) = (state.client.id, &state.client.address);
+            tracing::debug!(client, %address, idle_s, "idle for longer than timeout: it is ended");
             context.close(state.id, CloseReason::Requested);
         }
     }
@@ -119,6 +122,7 @@ impl State {
                 continue;
             }
             killed += 1;
+            tracing::debug!(client = client.id, by = self.client.id, "killed");
             if is_me {
                 own = true;
             } else {

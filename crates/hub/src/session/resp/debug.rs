@@ -30,6 +30,11 @@ impl State {
                     .set_active_expiry(number.unwrap_or(0) != 0);
                 self.debug_done(call);
             }
+            ("set-skip-checksum-validation", 3) => {
+                let trusts = &call.arguments[2] != b"0";
+                call.hub.keyspace.set_payload_trust(trusts);
+                self.debug_done(call);
+            }
             ("set-disable-deny-scripts", 3) => {
                 let allows_all = &call.arguments[2] == b"1";
                 let switch = &call.hub.scripting.allows_all;
@@ -64,12 +69,9 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// Sleeps with the whole lane, as Redis does with the whole server.
+    /// Sleeps with every lane, as Redis does with the whole server.
     fn debug_sleep(&self, call: &mut Call<'_>) {
-        let seconds = std::str::from_utf8(&call.arguments[2]).unwrap_or_default();
-        let seconds: f64 = seconds.parse().unwrap_or(0.0);
-        let slept = Duration::try_from_secs_f64(seconds.min(SLEEP_SECONDS_MAX));
-        std::thread::sleep(slept.unwrap_or_default());
+        call.hub.sleep_everywhere(sleep_of(&call.arguments[2]));
         self.debug_done(call);
     }
 
@@ -175,14 +177,26 @@ const IGNORED: &[(&str, usize)] = &[
     ("jmap", 2),
     ("leak", 3),
     ("pause-cron", 3),
-    ("set-skip-checksum-validation", 3),
 ];
 
 /// What Redis replies, and is not more of pi than that.
 #[allow(clippy::approx_constant, reason = "the digits are Redis's own")]
 const SAMPLE_DOUBLE: f64 = 3.141;
+/// How long DEBUG SLEEP sleeps: not at all for what is no time that has an end, as in Redis, whose
+/// `nanosleep` refuses it.
+fn sleep_of(text: &[u8]) -> Duration {
+    let seconds = std::str::from_utf8(text).unwrap_or_default();
+    let seconds: f64 = seconds.parse().unwrap_or(0.0);
+    match (0.0..=SLEEP_SECONDS_SOUND).contains(&seconds) {
+        true => Duration::from_secs_f64(seconds.min(SLEEP_SECONDS_MAX)),
+        false => Duration::ZERO,
+    }
+}
+
 /// The longest DEBUG SLEEP: an hour.
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
+/// More are no number of microseconds that fits an integer.
+const SLEEP_SECONDS_SOUND: f64 = 9.2e12;
 
 const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
                            set to \"local\", you can run it from a local connection, otherwise \

@@ -27,7 +27,8 @@ impl State {
         pause_bytes: usize,
     ) -> usize {
         let first = requests.first().and_then(Request::direct);
-        if first.is_none() || !self.is_plain(hub) || !has_room(hub, context, input) {
+        if first.is_none() || !self.is_plain(hub, context.lane()) || !has_room(hub, context, input)
+        {
             return 0;
         }
         let (lane, now_ns) = (context.lane(), context.now_ns());
@@ -71,7 +72,7 @@ impl State {
     /// Whether nothing stands between a request and its execution. What other lanes change here is
     /// seen with the next few requests.
     #[inline]
-    fn is_plain(&self, hub: &Hub) -> bool {
+    fn is_plain(&self, hub: &Hub, lane: usize) -> bool {
         !self.is_stopped()
             && self.permit.is_free(&hub.access)
             && self.reply_mode == ReplyMode::On
@@ -80,7 +81,7 @@ impl State {
             && !self.client.is_subscriber()
             && hub.attention.load() == 0
             && !hub.pause.may_be_on()
-            && !hub.scripting.is_running()
+            && hub.scripting.rights.has(lane)
             && !hub.durability.hinders()
             && !hub.parameters.is_guarded()
             && !hub.parameters.times_all.load(Ordering::Relaxed)

@@ -109,11 +109,10 @@ impl State {
 
     pub(super) fn function_stats(&mut self, call: &mut Call<'_>) {
         let scripting = &call.hub.scripting;
-        // One that has only begun is let end; of a script it is told as of anything else.
-        let _ = scripting.wait_for_end();
+        // Of a script it is told as of anything else.
         if let Some(text) = scripting
             .busy_text()
-            .filter(|text| text.contains("SCRIPT KILL"))
+            .filter(|text| text.contains("SCRIPT KILL") && !self.is_executing)
         {
             return self.refuse(call, text);
         }

@@ -5,12 +5,15 @@ mod authentication;
 mod blocking;
 mod client;
 mod connection;
+mod cross_protocol;
 mod debug;
 mod declared;
 mod direct;
 mod functions;
+mod gate;
 mod info;
 mod memory;
+mod migration;
 mod observing;
 mod parameters;
 pub(crate) use parameters::REDIS_VERSION;
@@ -28,13 +31,16 @@ mod tracking;
 mod transaction;
 
 pub(crate) use authentication::{NO_KEY, no_command_text};
+pub(crate) use observing::{Stopwatch, note_slow};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use scripting::forget_functions;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use foldhash::quality::RandomState;
 use tidewire_keyspace::{
     Command, KeyHash, Locks, Outcome, Run, SessionCommand, WatchedKey, lookup,
 };
@@ -42,7 +48,6 @@ use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser, Writer};
 
 use crate::clients::Client;
-use crate::eviction::Room;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::parameters::{ClientClass, OverLimit};
@@ -52,7 +57,6 @@ use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
-use observing::Stopwatch;
 use pipeline::{Gathered, Request};
 use plant::PLANT_REFUSAL;
 use replication::{ReplicaSession, Told};
@@ -85,7 +89,7 @@ struct State {
     stop: Stop,
     /// What has been queued since MULTI.
     transaction: Option<Box<Transaction>>,
-    watched: Vec<WatchedKey>,
+    watched: HashSet<WatchedKey, RandomState>,
     /// CLIENT NO-TOUCH.
     leaves_untouched: bool,
     /// EXEC runs, and has shards locked.
@@ -105,6 +109,8 @@ struct State {
     sampled: u32,
     /// Counts writes to plant tags.
     plant_writes: u64,
+    /// The refusal of the command under way, because a script has run for too long.
+    busy: Option<&'static str>,
 }
 
 /// CLIENT REPLY.
@@ -173,7 +179,7 @@ impl RespSession {
                 closing: false,
                 stop: Stop::No,
                 transaction: None,
-                watched: Vec::new(),
+                watched: HashSet::default(),
                 leaves_untouched: false,
                 is_executing: false,
                 permit: Permit::new(&hub.access),
@@ -185,6 +191,7 @@ impl RespSession {
                 // Clients that come at once do not all look at the same of their commands.
                 sampled: id.index() as u32,
                 plant_writes: 0,
+                busy: None,
             },
         }
     }
@@ -212,6 +219,7 @@ impl RespSession {
             self.state.end_for_length(hub, context);
             return input.len();
         }
+        self.state.note_heard(context);
         let limit = self.state.output_limit(hub);
         let pause_bytes = OUTPUT_PAUSE_BYTES.min(limit);
         let mut consumed = 0;
@@ -264,8 +272,11 @@ impl RespSession {
                 if context.out_bytes(id) > limit {
                     self.state.cut_off(hub, context);
                 } else if !self.state.is_stopped() {
-                    // It does not read its replies: it gets no more of them until it does.
-                    context.pause(id);
+                    // It does not read its replies: it gets no more of them until it does. It may
+                    // be writing still, and read when it has written all.
+                    let query_bytes_max = hub.parameters.query_bytes_max.load(Ordering::Relaxed);
+                    let ahead_bytes_max = query_bytes_max.min(READ_AHEAD_BYTES_MAX);
+                    context.pause_reading_ahead(id, ahead_bytes_max as usize);
                 }
                 break;
             }
@@ -303,7 +314,6 @@ impl RespSession {
             hub.commands.fetch_add(commands, Ordering::Relaxed);
             sessions.turn_commands += commands;
             let client = &self.state.client;
-            client.commands.fetch_add(commands, Ordering::Relaxed);
             client
                 .active_unix_ns
                 .store(context.unix_ns(), Ordering::Relaxed);
@@ -375,10 +385,18 @@ impl State {
     /// It leaves more unread than it may.
     #[cold]
     fn cut_off(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+        self.tell_cut_off();
         hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
         hub.clients.disconnect(self.client.id);
         context.cut_off(self.id, CloseReason::Requested);
         self.closing = true;
+    }
+
+    /// Logs that it leaves more unread than `client-output-buffer-limit` allows.
+    #[cold]
+    fn tell_cut_off(&self) {
+        let (client, address) = (self.client.id, &self.client.address);
+        tracing::info!(client, %address, "cut off: it leaves more unread than it may");
     }
 
     /// Counts what the client holds; if all clients hold too much, some are cut off.
@@ -392,9 +410,21 @@ impl State {
         hub.evict_clients(context);
     }
 
-    /// Executes a command; false if it must wait until a pause is over.
+    /// Executes a command; false if it must wait until a pause or a script is over.
     #[inline]
-    fn execute(&mut self, mut call: Call<'_>, command: &Result<&'static Command, String>) -> bool {
+    fn execute(&mut self, call: Call<'_>, command: &Result<&'static Command, String>) -> bool {
+        match call.hub.scripting.rights.has(call.context.lane()) {
+            true => self.execute_now(call, command),
+            false => self.execute_beside_script(call, command),
+        }
+    }
+
+    #[inline]
+    fn execute_now(
+        &mut self,
+        mut call: Call<'_>,
+        command: &Result<&'static Command, String>,
+    ) -> bool {
         if call.hub.pause.may_be_on()
             && let Ok(command) = command
             && self.is_postponed(&call, command)
@@ -407,11 +437,27 @@ impl State {
         }
         match command {
             Ok(command) => {
+                let turn = match self.needs_turn(command) {
+                    false => None,
+                    true => match self.begin_script(&mut call, command) {
+                        Some(turn) => Some(turn),
+                        None => return false,
+                    },
+                };
                 self.last_command = Some(command);
+                call.hub.turns[call.context.lane()].doing.command(command);
                 match call.hub.attention.load() {
                     0 => self.run(&mut call, command),
                     attention => self.run_attended(&mut call, command, attention),
                 }
+                drop(turn);
+            }
+            Err(_) if cross_protocol::is_http(&call.arguments[0]) => {
+                self.end_cross_protocol(&mut call);
+            }
+            Err(text) if text == EXEC_ARITY => {
+                call.note_rejected();
+                self.refuse_exec(&mut call, text);
             }
             Err(text) => {
                 self.abort_transaction();
@@ -444,24 +490,11 @@ impl State {
         if !self.permit.is_free(&call.hub.access) && !self.may_run(call, command) {
             return;
         }
-        if call.hub.scripting.is_running() && self.refused_as_busy(call, command) {
+        if let Some(text) = self.busy {
+            return self.refuse_for_now(call, command, text);
+        }
+        if call.hub.is_gated() && self.is_stopped_at_gate(call, command) {
             return;
-        }
-        if call.hub.durability.hinders()
-            && let Some(text) = self.durability_refusal(call, command)
-        {
-            return self.refuse_for_now(call, command, text);
-        }
-        if call.hub.parameters.memory_bytes_max.load(Ordering::Relaxed) != 0
-            && call.hub.make_room(call.context) == Room::Full
-            && self.needs_memory(call, command)
-        {
-            return self.refuse_for_now(call, command, transaction::OUT_OF_MEMORY);
-        }
-        if call.hub.parameters.is_guarded()
-            && let Some(text) = self.refusal_by_role(call, command)
-        {
-            return self.refuse_for_now(call, command, text);
         }
         if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
             self.abort_transaction();
@@ -667,6 +700,8 @@ impl State {
 
     /// Ends the connection with an error.
     fn end(&mut self, context: &mut Context<Mail>, text: &str) {
+        let (client, address) = (self.client.id, &self.client.address);
+        tracing::debug!(client, %address, text, "its connection is ended");
         self.send(context, |reply| reply.error(text));
         context.close_after_flush(self.id, CloseReason::Requested);
         self.closing = true;
@@ -750,8 +785,11 @@ fn allowed_to_subscribers(command: &Command) -> bool {
     )
 }
 
+const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";
 /// A client with so many bytes of replies unread gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
+/// What such a client may send meanwhile. Each time that it goes on, the rest of this is moved.
+const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// Input of more bytes at once is looked at before it is executed.
 const LONG_INPUT_BYTES: usize = 64 << 10;
 /// An argument of so many bytes counts before it has come.

@@ -16,7 +16,7 @@ use crate::slowlog::trimmed;
 use crate::statistics::Slot;
 
 /// A command under way whose time is taken.
-pub(super) struct Stopwatch<'h> {
+pub(crate) struct Stopwatch<'h> {
     slot: &'h Slot,
     started: Option<Instant>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Stopwatch<'h> {
 impl<'h> Stopwatch<'h> {
     /// Looks at the clock if the call is one of those that are timed.
     #[inline]
-    pub(super) fn start(hub: &'h Hub, lane: usize, command: &'static Command) -> Self {
+    pub(crate) fn start(hub: &'h Hub, lane: usize, command: &'static Command) -> Self {
         let slot = hub.statistics.of(lane, command);
         let timed = slot.is_timed() || hub.parameters.times_all.load(Ordering::Relaxed);
         Stopwatch {
@@ -41,7 +41,7 @@ impl<'h> Stopwatch<'h> {
     /// Counts the call, and how long it took, if that was taken. A call that resets the counts is
     /// counted after them.
     #[inline]
-    pub(super) fn stop(&self, hub: &Hub) -> Option<u64> {
+    pub(crate) fn stop(&self, hub: &Hub) -> Option<u64> {
         self.slot.called();
         let ns = self.started?.elapsed().as_nanos() as u64;
         let tracks = hub.parameters.latency_tracking.load(Ordering::Relaxed);
@@ -131,7 +131,7 @@ fn show(
 }
 
 #[cold]
-fn note_slow(
+pub(crate) fn note_slow(
     hub: &Hub,
     command: &'static Command,
     arguments: Arguments<'_>,

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use super::{Call, State};
+use tidewire_keyspace::SessionCommand;
+
+use super::{Call, State, transaction};
 use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
 use crate::hub::{Hub, Mail};
@@ -44,14 +46,26 @@ impl State {
         if hub.durability.is_loading() && names(NOT_WHILE_LOADING) {
             return self.refuse(call, LOADING_TEXT);
         }
-        let before = names(&LISTENING).then(|| hub.parameters.texts(&pairs));
+        if hub.durability.log.is_on() && moves_directory(hub, &pairs) {
+            return self.refuse(call, NOT_WITH_LOG);
+        }
+        let follows_score = names(&SCORE);
+        let before = (follows_score || names(&LISTENING)).then(|| hub.parameters.texts(&pairs));
+        let directory = names(&["dir"]).then(|| hub.parameters.text("dir"));
         match hub
             .parameters
             .set(&hub.keyspace, &pairs, self.client.is_local())
         {
             Ok(()) => {
-                if let Some(before) = before
-                    && let Err(text) = follow_listening(hub, &before)
+                if let Some(before) = &before
+                    && names(&LISTENING)
+                    && let Err(text) = follow_listening(hub, before)
+                {
+                    return self.refuse(call, &text);
+                }
+                if let Some(before) = &before
+                    && follows_score
+                    && let Err(text) = follow_memory_score(hub, before)
                 {
                     return self.refuse(call, &text);
                 }
@@ -61,10 +75,21 @@ impl State {
                     hub.access.set_default_password(password);
                     hub.tell_users_changed(call.context.lane());
                 }
+                if names(&["notify-keyspace-events"]) {
+                    hub.watch_topics();
+                }
                 if names(&["latency-tracking"]) {
                     hub.statistics.time_next();
                 }
-                if let Err(text) = hub.durability.follow_parameters(hub) {
+                // Limits of memory concern no file: EXEC sets them with its shards locked.
+                let concerns_files =
+                    transaction::locks_shards(SessionCommand::ConfigSet, call.arguments);
+                if concerns_files && let Err(text) = hub.durability.follow_parameters(hub) {
+                    if let Some(directory) = directory {
+                        // Another server has the new one.
+                        let pair = (&b"dir"[..], directory.as_bytes());
+                        let _ = hub.parameters.set(&hub.keyspace, &[pair], true);
+                    }
                     return self.refuse(call, &text);
                 }
                 // A lane that sleeps must learn that its clients are limited from now on.
@@ -79,6 +104,7 @@ impl State {
 
     pub(super) fn config_reset_stat(&self, call: &mut Call<'_>) {
         call.hub.reset_statistics();
+        call.hub.replication.reset_statistics();
         self.reply(call.context, |reply| reply.ok());
     }
 
@@ -131,6 +157,22 @@ fn follow_listening(hub: &Hub, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Stri
     })
 }
 
+/// Adjusts the process's score; if the system refuses, everything is as it was before.
+fn follow_memory_score(hub: &Hub, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let Err(error) = hub.adjust_memory_score() else {
+        return Ok(());
+    };
+    tracing::warn!(%error, "oom-score-adj cannot be set");
+    let pairs: Vec<(&[u8], &[u8])> = before
+        .iter()
+        .map(|(name, old)| (&name[..], &old[..]))
+        .collect();
+    hub.parameters.set(&hub.keyspace, &pairs, true)?;
+    hub.follow_memory_score();
+    let reason = "Failed to set current oom_score_adj. Check server logs.";
+    Err(failed_text(SCORE[0].as_bytes(), reason))
+}
+
 /// What a redis.conf has to say for the server to start as it is.
 fn directives(hub: &Hub) -> Vec<Directive> {
     let mut directives = hub.parameters.directives();
@@ -149,8 +191,20 @@ fn directives(hub: &Hub) -> Vec<Directive> {
     directives
 }
 
+/// Whether `dir` would be another than it is.
+fn moves_directory(hub: &Hub, pairs: &[(&[u8], &[u8])]) -> bool {
+    pairs.iter().any(|(name, value)| {
+        let other = || *value != hub.parameters.text("dir").as_bytes();
+        name.eq_ignore_ascii_case(b"dir") && other()
+    })
+}
+
+/// Until a log has its first base in another directory, neither directory holds every change.
+const NOT_WITH_LOG: &str = "ERR CONFIG SET failed (possibly related to argument 'dir') - cannot \
+                            change dir while appendonly is yes; set appendonly to no first";
 /// What says where Redis clients connect.
 const LISTENING: [&str; 2] = ["bind", "port"];
+const SCORE: [&str; 2] = ["oom-score-adj", "oom-score-adj-values"];
 /// What must not change under a load that goes on.
 const NOT_WHILE_LOADING: &[&str] = &["dir", "repl-diskless-load"];
 

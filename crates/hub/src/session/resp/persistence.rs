@@ -1,31 +1,11 @@
 //! Commands about what outlives the process.
 
-use tidewire_keyspace::Command;
-
-use super::declared::counts_as_write;
 use super::scripting::forget_functions;
 use super::{Call, State};
-use crate::durability::{Job, LOADING_TEXT, Requested};
+use crate::durability::{Job, Requested};
 use crate::stopping::{NOT_STOPPED, Stop, StopOrder};
 
 impl State {
-    /// Why a command is refused because keys are loaded, or cannot be saved.
-    #[cold]
-    pub(super) fn durability_refusal(
-        &self,
-        call: &Call<'_>,
-        command: &Command,
-    ) -> Option<&'static str> {
-        let durability = &call.hub.durability;
-        if durability.is_loading() {
-            return (!command.has_flag("loading")).then_some(LOADING_TEXT);
-        }
-        let writes = command.name == "ping"
-            || self.is_write(call.hub, command, call.arguments)
-            || counts_as_write(call.hub, command, call.arguments);
-        durability.write_refusal().filter(|_| writes)
-    }
-
     pub(super) fn last_save(&self, call: &mut Call<'_>) {
         let seconds = call.hub.durability.saving.last_save_s();
         self.reply(call.context, |reply| reply.integer(seconds));

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Call, State};
+use crate::live::is_reserved_channel;
 use crate::publication::Origin;
 use crate::subscriptions::Kind;
 
@@ -51,8 +52,15 @@ impl State {
     pub(super) fn publish(&mut self, call: &mut Call<'_>, origin: Origin) {
         // What EXEC publishes to its own client follows the reply to it.
         let (name, payload) = (&call.arguments[1], &call.arguments[2]);
-        if origin == Origin::Channel && call.hub.is_mounted(name) {
-            let text = "READONLY this channel belongs to a live source";
+        // EXEC and scripts hold shards: they have asked before.
+        if origin == Origin::Channel
+            && !self.is_executing
+            && let Some(text) = call.hub.publish_refusal(name, None)
+        {
+            return self.refuse(call, text);
+        }
+        if origin == Origin::Channel && is_reserved_channel(name) {
+            let text = "ERR this channel is reserved: the hub alone publishes on it";
             return self.refuse(call, text);
         }
         self.sample_channel(call, name);

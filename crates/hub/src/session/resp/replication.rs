@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Audience, Command, Unit};
+use tidewire_keyspace::{Audience, FileVersion, Unit};
+use tidewire_lane::Context;
 use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
+use tracing::info;
 
 use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
-use super::declared::may_be_stale;
-use super::transaction::TOO_FEW_REPLICAS;
 use super::{Call, RespSession, State};
-use crate::hub::Hub;
-use crate::replication::{LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_port};
+use crate::hub::{Hub, Mail};
+use crate::replication::{
+    FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_offset,
+    parse_port,
+};
 
 /// What a client has said of itself before it asks to be a replica, and the replica it is then.
 #[derive(Debug, Default)]
@@ -50,7 +53,8 @@ impl State {
 
     /// PSYNC: the stream from where the replica is, or everything.
     pub(super) fn psync(&mut self, call: &mut Call<'_>) {
-        if self.is_replica() || self.refused_without_master(call) {
+        if self.is_replica() || self.refused_to_take_over(call) || self.refused_without_master(call)
+        {
             return;
         }
         let Some(next) = parse_integer(&call.arguments[2]) else {
@@ -59,11 +63,14 @@ impl State {
         let id = &call.arguments[1];
         let (hub, replication) = (call.hub, &call.hub.replication);
         let log = log_of(hub);
+        replication.trim_backlog(hub);
         // It counts from 1, and asks for what comes next.
-        let from = u64::try_from(next - 1).ok();
+        let from = next
+            .checked_sub(1)
+            .and_then(|from| u64::try_from(from).ok());
         let from = from.filter(|&from| {
-            let is_ours = id.eq_ignore_ascii_case(replication.id().as_bytes());
-            is_ours && log.is_open() && (log.start()..=log.end()).contains(&from)
+            let is_ours = replication.shares(id, from);
+            is_ours && log.is_open() && (log.oldest()..=log.end()).contains(&from)
         });
         match from {
             Some(from) => {
@@ -88,8 +95,35 @@ impl State {
         }
     }
 
+    /// PSYNC with FAILOVER: the master wants to be the replica, so this server is the master from
+    /// now on; unless there is a reason against it.
+    fn refused_to_take_over(&self, call: &mut Call<'_>) -> bool {
+        let (hub, replication) = (call.hub, &call.hub.replication);
+        let word = call.arguments.get(3);
+        if !word.is_some_and(|word| word.eq_ignore_ascii_case(b"FAILOVER")) {
+            return false;
+        }
+        let id = &call.arguments[1];
+        info!(id = %id.escape_ascii(), "Failover request received for replid");
+        let refusal = if replication.master().is_none() {
+            "ERR PSYNC FAILOVER can't be sent to a master."
+        } else if !id.eq_ignore_ascii_case(replication.id().as_bytes()) {
+            "ERR PSYNC FAILOVER replid must match my replid."
+        } else if !replication.follow_nobody(hub) {
+            BUSY_WITH_MASTER
+        } else {
+            return false;
+        };
+        self.refuse(call, refusal);
+        true
+    }
+
     /// A replica that has not all of its master's keys has none to give.
     fn refused_without_master(&self, call: &mut Call<'_>) -> bool {
+        if call.hub.replication.failover.is_on() {
+            self.refuse(call, "NOMASTERLINK Can't SYNC while failing over");
+            return true;
+        }
         let master = call.hub.replication.master();
         let is_down = master.is_some_and(|master| master.state() != LinkState::Connected);
         if is_down {
@@ -134,6 +168,17 @@ impl State {
         replicas.add(call.hub, lane, self.id, replica, now_ms);
     }
 
+    /// Something has come: a replica that loads its file sends empty lines, to say that it is
+    /// there.
+    #[inline]
+    pub(super) fn note_heard(&self, context: &Context<Mail>) {
+        if let Some(own) = &self.replica
+            && let Some(replica) = &own.replica
+        {
+            replica.heard_of((context.unix_ns() / 1_000_000) as i64);
+        }
+    }
+
     fn is_replica(&self) -> bool {
         let own = self.replica.as_ref();
         own.is_some_and(|own| own.replica.is_some())
@@ -170,7 +215,19 @@ impl State {
                 }
                 b"ack" => return self.acknowledge(call, value),
                 b"getack" => return,
-                b"version" => {}
+                // Valkey's replicas tell theirs; from 9.0 on they have a format of their own.
+                b"version" => {
+                    let major = value.split(|&byte| byte == b'.').next();
+                    let Some(major) = major.and_then(parse_integer) else {
+                        let value = String::from_utf8_lossy(value).into_owned();
+                        let text = format!("ERR Unrecognized version format: {value}");
+                        return self.refuse(call, &text);
+                    };
+                    own.wanted.version = match major {
+                        ..9 => Some(FileVersion::Redis72),
+                        9.. => Some(FileVersion::Valkey9),
+                    };
+                }
                 b"rdb-only" => match parse_integer(value) {
                     Some(flag @ 0..=1) => own.wanted.is_all = flag == 1,
                     Some(_) => return self.refuse(call, NOT_ZERO_OR_ONE),
@@ -205,12 +262,11 @@ impl State {
         let Some(replica) = own.and_then(|own| own.replica.as_ref()) else {
             return;
         };
-        let number = |word: &[u8]| u64::try_from(parse_integer(word)?).ok();
-        if let Some(offset) = number(offset) {
+        if let Some(offset) = parse_offset(offset) {
             let words = call.arguments;
             let mut pairs = (1..words.len() - 1).step_by(2);
             let on_disk = pairs.find(|&at| words[at].eq_ignore_ascii_case(b"FACK"));
-            let on_disk = on_disk.and_then(|at| number(&words[at + 1]));
+            let on_disk = on_disk.and_then(|at| parse_offset(&words[at + 1]));
             replica.acknowledge(offset, on_disk, call.now_ms());
             if replica.phase() == Phase::Loaded {
                 // It has found the file's end; the turn's end sends what comes behind it.
@@ -220,50 +276,17 @@ impl State {
         }
     }
 
-    /// Why a command is not executed: too few replicas keep up, or this server is a replica.
-    #[cold]
-    pub(super) fn refusal_by_role(
-        &self,
-        call: &Call<'_>,
-        command: &Command,
-    ) -> Option<&'static str> {
-        let hub = call.hub;
-        let writes = self.is_write(hub, command, call.arguments);
-        let refusal = write_refusal(hub, call.now_ms()).filter(|_| writes);
-        let Some(master) = hub.replication.master() else {
-            return refusal;
-        };
-        let queued = self.queued_by(command);
-        if master.is_replacing() {
-            let may = |(command, _): &(&Command, ArgumentList)| command.has_flag("loading");
-            if !command.has_flag("loading") || !queued.iter().all(may) {
-                return Some(LOADING);
-            }
-        }
-        let may = |(command, arguments): &(&Command, ArgumentList)| {
-            may_be_stale(hub, command, arguments.as_arguments())
-        };
-        if self.is_stale(hub)
-            && !(may_be_stale(hub, command, call.arguments) && queued.iter().all(may))
-        {
-            return Some(MASTER_DOWN);
-        }
-        refusal
-    }
-
-    /// Whether this server is a replica that has lost its master, and must not show what it has.
-    pub(super) fn is_stale(&self, hub: &Hub) -> bool {
-        let master = hub.replication.master();
-        let is_down = master.is_some_and(|master| master.state() != LinkState::Connected);
-        is_down && hub.parameters.text("replica-serve-stale-data") != "yes"
-    }
-
     /// REPLICAOF: the server to follow, or none.
     pub(super) fn replica_of(&self, call: &mut Call<'_>) {
         let (hub, host, port) = (call.hub, &call.arguments[1], &call.arguments[2]);
+        if hub.replication.failover.is_on() {
+            return self.refuse(call, "ERR REPLICAOF not allowed while failing over.");
+        }
         if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
-            hub.replication.follow_master(hub, None);
-            return self.reply(call.context, |reply| reply.ok());
+            return match hub.replication.follow_nobody(hub) {
+                true => self.reply(call.context, |reply| reply.ok()),
+                false => self.refuse(call, BUSY_WITH_MASTER),
+            };
         }
         if self.is_replica() {
             return self.refuse(call, "ERR Command is not valid when client is a replica.");
@@ -277,20 +300,66 @@ impl State {
             let text = "OK Already connected to specified master";
             return self.reply(call.context, |reply| reply.simple(text));
         }
-        let master = Master::new(host, port);
-        hub.replication.follow_master(hub, Some(master));
+        let master = Master::new(host, port, false);
+        hub.replication.follow_master(hub, master);
         self.reply(call.context, |reply| reply.ok());
+    }
+
+    /// FAILOVER: a replica becomes the master, and this server its replica.
+    pub(super) fn fail_over(&self, call: &mut Call<'_>) {
+        let (hub, arguments) = (call.hub, call.arguments);
+        let is = |at: usize, word: &str| {
+            let given = arguments.get(at);
+            given.is_some_and(|given| given.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        if arguments.len() == 2 && is(1, "ABORT") {
+            return match hub.replication.abort_failover(hub) {
+                true => self.reply(call.context, |reply| reply.ok()),
+                false => self.refuse(call, "ERR No failover in progress."),
+            };
+        }
+        let (mut order, mut at) = (FailoverOrder::default(), 1);
+        while at < arguments.len() {
+            if is(at, "TIMEOUT") && at + 1 < arguments.len() && order.deadline_ms.is_none() {
+                let timeout_ms = match parse_integer(&arguments[at + 1]) {
+                    Some(timeout_ms) if timeout_ms > 0 => timeout_ms,
+                    Some(_) => {
+                        return self.refuse(call, "ERR FAILOVER timeout must be greater than 0");
+                    }
+                    None => return self.refuse(call, NOT_INTEGER),
+                };
+                order.deadline_ms = Some(call.now_ms().saturating_add(timeout_ms));
+                at += 2;
+            } else if is(at, "TO") && at + 2 < arguments.len() && order.target.is_none() {
+                let host = String::from_utf8_lossy(&arguments[at + 1]).into_owned();
+                let Some(port) = parse_port(&arguments[at + 2]) else {
+                    return self.refuse(call, "ERR Invalid master port");
+                };
+                order.target = Some((host, port));
+                at += 3;
+            } else if is(at, "FORCE") && !order.is_forced {
+                order.is_forced = true;
+                at += 1;
+            } else {
+                return self.refuse(call, "ERR syntax error");
+            }
+        }
+        match hub.replication.fail_over(hub, order) {
+            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Err(text) => self.refuse(call, &text),
+        }
     }
 
     pub(super) fn role(&self, call: &mut Call<'_>) {
         if let Some(master) = call.hub.replication.master() {
+            let offset = StreamStatus::of(call.hub).end;
             return self.reply(call.context, |reply| {
                 reply.array(5);
                 reply.bulk(b"slave");
                 reply.bulk(master.host.as_bytes());
                 reply.integer(i64::from(master.port));
                 reply.bulk(master.state().name().as_bytes());
-                reply.integer(master.offset() as i64);
+                reply.integer(offset as i64);
             });
         }
         let statuses = call.hub.replication.statuses(call.now_ms());
@@ -350,16 +419,6 @@ impl State {
     }
 }
 
-/// Why nothing may be written now.
-pub(super) fn write_refusal(hub: &Hub, now_ms: i64) -> Option<&'static str> {
-    let parameters = &hub.parameters;
-    if hub.replication.master().is_some() {
-        return (parameters.text("replica-read-only") == "yes").then_some(READ_ONLY);
-    }
-    let few = hub.replication.are_too_few(parameters, now_ms);
-    few.then_some(TOO_FEW_REPLICAS)
-}
-
 /// The stream's numbers in INFO.
 pub(crate) struct StreamStatus {
     pub(crate) end: u64,
@@ -371,11 +430,14 @@ pub(crate) struct StreamStatus {
 impl StreamStatus {
     pub(crate) fn of(hub: &Hub) -> Self {
         let log = hub.keyspace.propagation().log(Audience::Replicas);
-        let (start, end, is_open) = (log.start(), log.end(), log.is_open());
+        let (start, end, is_open) = (log.oldest(), log.end(), log.is_open());
+        let is_lost = !is_open && hub.replication.master().is_some();
+        // A replica that has no part of its master's stream is nowhere.
+        let end = if is_lost { 0 } else { end };
         StreamStatus {
             end,
             first: if is_open { start + 1 } else { 0 },
-            kept: end - start,
+            kept: end.saturating_sub(start),
             is_open,
         }
     }
@@ -383,8 +445,6 @@ impl StreamStatus {
 
 /// The longest address that a replica may give itself.
 const ADDRESS_BYTES_MAX: usize = 256;
+const BUSY_WITH_MASTER: &str =
+    "BUSY a command of the master still runs; try again when it has ended";
 const NO_MASTER_LINK: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
-const LOADING: &str = "LOADING Redis is loading the dataset in memory";
-pub(super) const MASTER_DOWN: &str =
-    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
-const READ_ONLY: &str = "READONLY You can't write against a read only replica.";

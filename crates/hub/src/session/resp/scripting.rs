@@ -4,27 +4,25 @@
 //! `busy-reply-threshold`, the lane's other Redis clients are answered from within, between two of
 //! its instructions; the other lanes see the same state and answer for themselves.
 
+mod host;
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidewire_keyspace::commands::Group;
-use tidewire_keyspace::{
-    Command, Locked, Outcome, Run, SessionCommand, ShardSet, check_arity, lookup,
-};
+use tidewire_keyspace::{Command, Locked, Run, SessionCommand, ShardSet};
 use tidewire_resp::number::parse_integer;
-use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
-use tidewire_script::{Engine, Failure, Host, Libraries, Purpose, Script, ScriptFlags, Sha1};
+use tidewire_resp::{Arguments, Writer};
+use tidewire_script::{Engine, Failure, Libraries, Purpose, Script, ScriptFlags, Sha1};
 
-use super::observing::{Stopwatch, note_called, show_called};
-use super::replication::{MASTER_DOWN, write_refusal};
-use super::transaction::OUT_OF_MEMORY;
-use super::{Call, Pipeline, ReplyMode, State};
+use super::{Call, State};
+use crate::gate::Refusal as GateRefusal;
 use crate::hub::{Hub, LiveObserver};
-use crate::scripting::{Form, Running, has_deprecated};
-use crate::sessions::DuringCall;
+use crate::scripting::{Form, Turn, has_deprecated};
+use host::ScriptHost;
 
 thread_local! {
     /// The Lua states of this thread, which is one lane.
@@ -104,36 +102,88 @@ pub(crate) fn forget_functions(hub: &Hub, lane: usize) {
 }
 
 impl State {
-    /// Refuses a command because a script has run for too long; false if none has, or the command
-    /// is one of the few that are executed meanwhile.
+    /// Executes a command while the lane may not lock shards, as far as that goes; false if it
+    /// must wait until it may.
     #[cold]
-    pub(super) fn refused_as_busy(&mut self, call: &mut Call<'_>, command: &Command) -> bool {
-        // Watching would need a shard, and they are all locked.
-        if command.has_flag("allow_busy") && command.name != "watch" {
+    pub(super) fn execute_beside_script(
+        &mut self,
+        mut call: Call<'_>,
+        command: &Result<&'static Command, String>,
+    ) -> bool {
+        if !self.may_go_on(&call, command) {
+            self.park(&mut call);
             return false;
         }
-        let Err(text) = call.hub.scripting.wait_for_end() else {
-            return false;
-        };
-        call.note_rejected();
-        if command.name == "exec" && self.transaction.is_some() {
-            self.drop_transaction(call.hub);
-            let text = format!("EXECABORT Transaction discarded because of: {text}");
-            self.refuse(call, &text);
-        } else {
-            self.abort_transaction();
-            self.refuse(call, text);
-        }
-        true
+        let executed = self.execute_now(call, command);
+        self.busy = None;
+        executed
     }
 
-    /// Runs a script by itself.
+    /// Whether a command need not wait: it may be executed, or is refused as [`busy`](Self::busy).
+    fn may_go_on(&mut self, call: &Call<'_>, command: &Result<&'static Command, String>) -> bool {
+        let (scripting, lane) = (&call.hub.scripting, call.context.lane());
+        let busy = scripting.busy_text();
+        let has_right = match busy {
+            None => scripting.rights.enter_soon(lane),
+            Some(_) => {
+                scripting.rights.leave(lane);
+                scripting.rights.enter(lane)
+            }
+        };
+        let Ok(command) = command else {
+            return true;
+        };
+        if has_right {
+            return true;
+        }
+        // By the clock it may have run for too long; what it is, its own lane tells soon.
+        if command.name == "function|stats" && scripting.is_unannounced() {
+            return false;
+        }
+        // Whether there is something to kill will be known soon.
+        let is_about_scripts = command.group == Group::Scripting;
+        if runs_beside_scripts(command, call.arguments)
+            && (busy.is_some() || !is_about_scripts || !scripting.is_young())
+        {
+            return true;
+        }
+        self.busy = busy;
+        busy.is_some()
+    }
+
+    /// Whether a command runs a script, so that it needs the turn to.
+    #[inline]
+    pub(super) fn needs_turn(&self, command: &Command) -> bool {
+        match command.group {
+            Group::Scripting => {
+                self.transaction.is_none()
+                    && self.busy.is_none()
+                    && ScriptCommand::of_command(command).is_some()
+            }
+            Group::Transactions => self.busy.is_none() && self.executes_scripts(command),
+            _ => false,
+        }
+    }
+
+    /// The turn to run a script, or nothing: then the command waits.
+    #[cold]
+    pub(super) fn begin_script<'h>(
+        &mut self,
+        call: &mut Call<'h>,
+        command: &Command,
+    ) -> Option<Turn<'h>> {
+        let (hub, lane) = (call.hub, call.context.lane());
+        let form = ScriptCommand::of_command(command).map(|script| script.form);
+        let turn = hub.scripting.begin(hub, lane, form == Some(Form::Function));
+        if turn.is_none() {
+            self.park(call);
+        }
+        turn
+    }
+
+    /// Runs a script by itself. The lane has the turn to.
     pub(super) fn run_script_alone(&mut self, call: &mut Call<'_>, script: ScriptCommand) {
         let hub = call.hub;
-        let _turn = match hub.scripting.begin(&hub.keyspace) {
-            Ok(turn) => turn,
-            Err(text) => return self.refuse(call, text),
-        };
         let locked = hub.keyspace.lock(ShardSet::all());
         let locked = self.run_script(hub, call, script, locked);
         hub.keyspace
@@ -148,6 +198,10 @@ impl State {
         script: ScriptCommand,
         locked: Locked<'h>,
     ) -> Locked<'h> {
+        // Also one that is not found or is no Lua: Redis shows each request that gets this far.
+        if let Some(command) = self.last_command {
+            self.show_script(call, command);
+        }
         ENGINES.with_borrow_mut(|engines| {
             let job = match engines.find(call, script) {
                 Ok(job) => job,
@@ -157,9 +211,6 @@ impl State {
                 }
             };
             let keys = parse_integer(&call.arguments[2]).unwrap_or(0) as usize;
-            if let Some(command) = self.last_command {
-                self.show_script(call, command);
-            }
             match self.check_flags(hub, script, job.flags()) {
                 Ok(()) => self.run_job(hub, call, script, engines, &job, keys, locked),
                 Err(text) => {
@@ -177,8 +228,8 @@ impl State {
         flags: ScriptFlags,
     ) -> Result<(), &'static str> {
         if flags.has(ScriptFlags::UNDECLARED) {
-            return match self.is_stale(hub) {
-                true => Err(MASTER_DOWN),
+            return match hub.is_stale() {
+                true => Err(GateRefusal::Stale.text()),
                 false => Ok(()),
             };
         }
@@ -192,7 +243,8 @@ impl State {
                 let text = "READONLY You can not run script with write flag on readonly replica.";
                 return Err(text);
             }
-            write_refusal(hub, crate::hub::unix_ms()).map_or(Ok(()), Err)?;
+            let refusal = hub.role_refusal(crate::hub::unix_ms());
+            refusal.map_or(Ok(()), |refusal| Err(refusal.text()))?;
         }
         let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
         if hub.parameters.memory_is_full.load(Ordering::Relaxed) && !flags.has(frugal) {
@@ -216,6 +268,9 @@ impl State {
     ) -> Locked<'h> {
         let flags = job.flags();
         let declared = !flags.has(ScriptFlags::UNDECLARED);
+        if self.is_executing {
+            hub.scripting.begin_one(hub, script.form == Form::Function);
+        }
         let protocol = self.protocol;
         let request = call.arguments;
         let mut host = ScriptHost {
@@ -339,7 +394,12 @@ impl State {
     }
 
     pub(super) fn script_kill(&mut self, call: &mut Call<'_>, function: bool) {
-        match call.hub.scripting.kill(function) {
+        // Within EXEC no other script runs, and its own have ended.
+        let killed = match self.is_executing {
+            true => Err(NOT_BUSY),
+            false => call.hub.scripting.kill(function),
+        };
+        match killed {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
             Err(text) => self.refuse(call, text),
         }
@@ -479,284 +539,21 @@ fn check_keys(arguments: Arguments<'_>, no_number: &'static str) -> Result<(), &
     }
 }
 
-/// What a script reaches.
-struct ScriptHost<'s, 'c, 'h> {
-    hub: &'h Hub,
-    state: &'s mut State,
-    call: &'s mut Call<'c>,
-    /// Nothing only while a command runs that locks for itself.
-    locked: Option<Locked<'h>>,
-    /// The script's own: SELECT in it does not concern its client.
-    database: usize,
-    only_reads: bool,
-    allows_full_memory: bool,
-    memory_is_full: bool,
-    is_dirty: bool,
-    /// It has replied an error.
-    has_failed: bool,
-    /// From whom its changes are withheld: replicas, and the append-only file.
-    withholds: (bool, bool),
-    started: Instant,
-    /// There once the script has run for too long and the lane is served from within.
-    pipeline: Option<Box<Pipeline>>,
-    form: Form,
-    name: &'s str,
-}
-
-impl Host for ScriptHost<'_, '_, '_> {
-    fn call(
-        &mut self,
-        arguments: Arguments<'_>,
-        protocol: Protocol,
-        reply: &mut Vec<u8>,
-    ) -> Result<(), Cow<'static, str>> {
-        let (hub, lane) = (self.hub, self.call.context.lane());
-        let command = match find_command(self.hub, arguments) {
-            Ok(command) => command,
-            Err((command, text)) => {
-                if let Some(command) = command {
-                    hub.statistics.of(lane, command).rejected();
-                }
-                hub.note_error(text);
-                return Err(text.into());
-            }
-        };
-        if let Err(text) = self.check(command) {
-            hub.statistics.of(lane, command).rejected();
-            hub.note_error(text);
-            return Err(text.into());
+/// Whether a command is executed while a script runs. It locks no shard.
+fn runs_beside_scripts(command: &Command, arguments: Arguments<'_>) -> bool {
+    match command.name {
+        // Watching needs a shard.
+        "watch" => false,
+        // What a script has done in part is not saved.
+        "shutdown" => {
+            let has = |word: &[u8]| arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
+            has(b"NOSAVE") || has(b"ABORT")
         }
-        if let Some(text) = self.state.script_refusal(self.call, command, arguments) {
-            hub.statistics.of(lane, command).rejected();
-            hub.note_error(&text);
-            return Err(text.into());
-        }
-        if command.has_flag("write") && !self.is_dirty {
-            self.is_dirty = true;
-            hub.scripting.set_dirty();
-        }
-        let stopwatch = Stopwatch::start(hub, lane, command);
-        let database = self.database;
-        match command.run {
-            Run::Session(session_command) => {
-                self.run_session(command, session_command, arguments, protocol, reply);
-            }
-            _ => self.run_data(command, arguments, protocol, reply),
-        }
-        if let Some(ns) = stopwatch.stop(hub) {
-            note_called(hub, command, arguments, ns);
-        }
-        show_called(hub, database, command, arguments);
-        Ok(())
-    }
-
-    fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool> {
-        let command =
-            find_command(self.hub, arguments).map_or_else(|(command, _)| command, Some)?;
-        Some(self.state.allows(self.hub, command, arguments))
-    }
-
-    fn set_replication(&mut self, to_replicas: bool, to_file: bool) {
-        self.withholds = (!to_replicas, !to_file);
-    }
-
-    fn is_killed(&mut self) -> bool {
-        let hub = self.hub;
-        let limit_ms = hub.parameters.number("busy-reply-threshold");
-        if limit_ms == 0 || self.started.elapsed() < Duration::from_millis(limit_ms) {
-            return false;
-        }
-        if self.pipeline.is_none() {
-            self.pipeline = Some(Box::new(Pipeline::new(hub.renames.clone())));
-            self.call.context.hold(self.state.id);
-            let running = Running {
-                name: self.name.to_owned(),
-                request: ArgumentList::from(self.call.arguments),
-                started: self.started,
-            };
-            hub.scripting.set_busy(self.form, running);
-        }
-        let Some(pipeline) = &mut self.pipeline else {
-            return false;
-        };
-        let mut lane = DuringCall {
-            hub,
-            sessions: &mut *self.call.sessions,
-            fanout: &mut *self.call.fanout,
-            waiting: &mut *self.call.waiting,
-            pipeline,
-        };
-        let stops = self.call.context.turn_within(&mut lane, DuringCall::serves);
-        stops || hub.scripting.is_killed()
-    }
-
-    fn note_error(&mut self, text: &str, is_counted: bool) {
-        self.has_failed = true;
-        if !is_counted {
-            self.hub.note_error(text);
-        }
+        _ => command.has_flag("allow_busy"),
     }
 }
 
-impl ScriptHost<'_, '_, '_> {
-    /// Why a script may not call a command.
-    fn check(&self, command: &Command) -> Result<(), &'static str> {
-        // Scripts within scripts are beyond what even a test may ask for.
-        let never = command.group == Group::Scripting;
-        let allows_all = self.hub.scripting.allows_all.load(Ordering::Relaxed);
-        if command.has_flag("noscript") && (never || !allows_all) {
-            return Err("ERR This Redis command is not allowed from script");
-        }
-        let writes = command.has_flag("write");
-        if !command.has_flag("stale") && self.state.is_stale(self.hub) {
-            return Err("ERR Can not execute the command on a stale replica");
-        }
-        if self.only_reads && (writes || command.has_flag("may_replicate")) {
-            return Err("ERR Write commands are not allowed from read-only scripts.");
-        }
-        if writes && !self.is_dirty && self.hub.parameters.is_guarded() {
-            let now_ms = self.call.now_ms();
-            write_refusal(self.hub, now_ms).map_or(Ok(()), Err)?;
-        }
-        let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
-        if full && command.has_flag("denyoom") {
-            return Err(OUT_OF_MEMORY);
-        }
-        Ok(())
-    }
-
-    fn run_data(
-        &mut self,
-        command: &'static Command,
-        arguments: Arguments<'_>,
-        protocol: Protocol,
-        reply: &mut Vec<u8>,
-    ) {
-        let (hub, now_ms) = (self.hub, self.call.now_ms());
-        let (context, database) = (&*self.call.context, self.database);
-        self.state
-            .sample_key(hub, context, database, command, arguments);
-        let Some(locked) = &mut self.locked else {
-            return;
-        };
-        let (from_replicas, from_file) = self.withholds;
-        let withholds = from_replicas || from_file;
-        if withholds {
-            locked.unit().withhold(from_replicas, from_file);
-        }
-        let outcome = hub.keyspace.run_locked(
-            locked,
-            command,
-            arguments,
-            self.database,
-            now_ms,
-            &mut Writer::new(reply, protocol),
-            &mut LiveObserver(hub),
-        );
-        if withholds {
-            locked.unit().withhold(false, false);
-        }
-        if let Outcome::Failed(error) = outcome {
-            let lane = self.call.context.lane();
-            hub.note_failure(lane, command, &error.to_string());
-        }
-    }
-
-    /// Runs a command of the session as the script's own, and takes its reply out of what the
-    /// client would get.
-    fn run_session(
-        &mut self,
-        command: &'static Command,
-        session_command: SessionCommand,
-        arguments: Arguments<'_>,
-        protocol: Protocol,
-        reply: &mut Vec<u8>,
-    ) {
-        let (hub, id) = (self.hub, self.state.id);
-        let Some(start) = self.call.context.out(id).map(|out| out.buffer().len()) else {
-            return reply.extend_from_slice(b"-ERR the client has left\r\n");
-        };
-        let apart = super::transaction::locks_shards(session_command, arguments);
-        let mut suspended = None;
-        if apart {
-            // It looks into shards by itself, and must not find them locked by us. Those who wait
-            // are served when the script has ended.
-            suspended = self.locked.take().map(Locked::suspend);
-        }
-        let state = &mut *self.state;
-        let own = (
-            state.protocol,
-            state.database,
-            state.reply_mode,
-            state.is_executing,
-        );
-        (state.protocol, state.database) = (protocol, self.database);
-        (state.reply_mode, state.is_executing) = (ReplyMode::On, true);
-        let refusals = state.refusals.get();
-        let mut call = Call {
-            hub,
-            fanout: &mut *self.call.fanout,
-            waiting: &mut *self.call.waiting,
-            sessions: &mut *self.call.sessions,
-            context: &mut *self.call.context,
-            arguments,
-            first_key: None,
-        };
-        state.run_session(&mut call, session_command);
-        if state.refusals.replace(refusals) != refusals {
-            hub.statistics.of(call.context.lane(), command).failed();
-        }
-        self.database = state.database;
-        (
-            state.protocol,
-            state.database,
-            state.reply_mode,
-            state.is_executing,
-        ) = own;
-        let database = state.database as u32;
-        state.client.database.store(database, Ordering::Relaxed);
-        if let Some(out) = self.call.context.out(id) {
-            let written = out.buffer();
-            reply.extend_from_slice(&written[start..]);
-            written.truncate(start);
-        }
-        if let Some(suspended) = suspended {
-            self.locked = Some(hub.keyspace.resume(ShardSet::all(), suspended));
-        }
-        if self.state.has_told()
-            && let Some(locked) = &mut self.locked
-        {
-            let (from_replicas, from_file) = self.withholds;
-            locked.unit().withhold(from_replicas, from_file);
-            self.state.tell_into(locked.unit());
-            locked.unit().withhold(false, false);
-        }
-    }
-}
-
-/// A refusal, and the command that it is about if there is one.
-type Refusal = (Option<&'static Command>, &'static str);
-
-fn find_command(hub: &Hub, arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
-    let unknown = "ERR Unknown Redis command called from script";
-    let named = |name: &[u8]| match &hub.renames {
-        None => lookup(name),
-        Some(renames) => renames.lookup(name),
-    };
-    let mut command = arguments.get(0).and_then(named).ok_or((None, unknown))?;
-    if !command.subcommands.is_empty()
-        && let Some(name) = arguments.get(1)
-    {
-        let mut parts = command.subcommands.iter();
-        command = parts
-            .find(|part| part.name.as_bytes().eq_ignore_ascii_case(name))
-            .ok_or((None, unknown))?;
-    }
-    let wrong = "ERR Wrong number of args calling Redis command from script";
-    check_arity(command, arguments).map_err(|_| (Some(command), wrong))?;
-    Ok(command)
-}
-
+const NOT_BUSY: &str = "NOTBUSY No scripts in execution right now.";
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 /// A longer buffer of replies is freed after its use.
 const REPLY_BYTES_KEPT: usize = 64 << 10;

@@ -1,10 +1,8 @@
 //! Commands about the server, and those of parts that it does not have.
 
-use tidewire_keyspace::{Outcome, SessionCommand, lookup};
-use tidewire_resp::{ArgumentList, Writer};
+use tidewire_keyspace::SessionCommand;
 
 use super::{Call, State, functions, scripting, slow};
-use crate::hub::LiveObserver;
 use crate::session::resp::parameters::REDIS_VERSION;
 
 impl State {
@@ -56,38 +54,12 @@ impl State {
         }
     }
 
-    /// MIGRATE: there is nothing to move, or it is refused.
-    fn migrate(&mut self, call: &mut Call<'_>) {
-        let (Some(migrate), Some(exists)) = (lookup(b"migrate"), lookup(b"exists")) else {
-            return;
-        };
-        let mut request = ArgumentList::new();
-        request.push(b"exists");
-        for (at, _) in migrate.keys_with_flags(call.arguments) {
-            request.push(&call.arguments[at]);
-        }
-        let mut found = Vec::new();
-        let outcome = call.hub.keyspace.execute(
-            exists,
-            request.as_arguments(),
-            self.database,
-            call.now_ms(),
-            &mut Writer::new(&mut found, self.protocol),
-            &mut LiveObserver(call.hub),
-        );
-        match outcome {
-            Outcome::Done if found == b":0\r\n" => {
-                self.reply(call.context, |reply| reply.simple("NOKEY"));
-            }
-            _ => self.refuse(call, NO_MIGRATION),
-        }
-    }
-
     fn run_server_itself(&mut self, call: &mut Call<'_>, command: SessionCommand) {
         use SessionCommand as Name;
         match command {
             Name::Role => self.role(call),
             Name::ReplicaOf => self.replica_of(call),
+            Name::Failover => self.fail_over(call),
             Name::LastSave => self.last_save(call),
             Name::Save => self.save(call),
             Name::BgSave => self.background_save(call),
@@ -141,6 +113,5 @@ const MODULE_HELP: &[&str] = &[
 ];
 
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-const NO_MIGRATION: &str = "ERR keys cannot be moved to another server; use DUMP and RESTORE";
 const NO_MODULE: &str = "ERR Error loading the extension. Please check the server logs.";
 const NO_SUCH_MODULE: &str = "ERR Error unloading module: no such module with that name";

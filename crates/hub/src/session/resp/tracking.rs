@@ -60,6 +60,7 @@ impl State {
         if limit == 0 || context.out_bytes(self.id) as u64 <= limit {
             return false;
         }
+        self.tell_cut_off();
         hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
         context.close(self.id, CloseReason::Requested);
         true

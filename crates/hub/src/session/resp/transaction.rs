@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
 use tidewire_resp::{ArgumentList, Arguments, Writer};
 
-use super::declared::{counts_as_write, is_write, needs_memory};
+use super::declared::counts_as_write;
 use super::observing::Stopwatch;
 use super::scripting::ScriptCommand;
 use super::{Call, State};
 use crate::hub::{Hub, LiveObserver};
+use crate::scripting::Later;
 
 /// What a client has queued since MULTI.
 #[derive(Debug, Default)]
@@ -29,6 +30,11 @@ impl Transaction {
         self.bytes
     }
 
+    /// Whether EXEC will run a script.
+    fn runs_scripts(&self) -> bool {
+        !self.is_aborted && self.has_scripts()
+    }
+
     /// Whether a replica would have to hear of it.
     pub(super) fn writes(&self, hub: &Hub) -> bool {
         let mut queued = self.queued.iter();
@@ -43,6 +49,12 @@ impl Transaction {
 }
 
 impl State {
+    /// Whether a command is EXEC, and a script is among what is queued.
+    pub(super) fn executes_scripts(&self, command: &Command) -> bool {
+        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        queued.is_some_and(|queued| queued.runs_scripts())
+    }
+
     /// A command was refused: if it was meant for a transaction, that will not be executed.
     pub(super) fn abort_transaction(&mut self) {
         if let Some(transaction) = &mut self.transaction {
@@ -89,27 +101,6 @@ impl State {
         self.reply(call.context, |reply| reply.simple("QUEUED"));
     }
 
-    /// Whether a command is refused while memory is full.
-    pub(super) fn needs_memory(&self, call: &Call<'_>, command: &Command) -> bool {
-        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
-        let queued_needs = |transaction: &Transaction| {
-            let mut queued = transaction.queued.iter();
-            queued.any(|(command, arguments)| {
-                needs_memory(call.hub, command, arguments.as_arguments())
-            })
-        };
-        needs_memory(call.hub, command, call.arguments)
-            || queued.is_some_and(|queued| queued_needs(queued))
-    }
-
-    /// Whether a command changes something; of EXEC, whether anything queued does.
-    pub(super) fn is_write(&self, hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-        let writes = |(command, arguments): &(&Command, ArgumentList)| {
-            is_write(hub, command, arguments.as_arguments())
-        };
-        is_write(hub, command, arguments) || self.queued_by(command).iter().any(writes)
-    }
-
     /// What EXEC would run; of other commands nothing.
     pub(super) fn queued_by(&self, command: &Command) -> &[(&'static Command, ArgumentList)] {
         let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
@@ -120,12 +111,18 @@ impl State {
     pub(super) fn refuse_for_now(&mut self, call: &mut Call<'_>, command: &Command, text: &str) {
         call.note_rejected();
         if command.name == "exec" {
-            self.drop_transaction(call.hub);
-            let text = format!("EXECABORT Transaction discarded because of: {text}");
-            return self.refuse(call, &text);
+            return self.refuse_exec(call, text);
         }
         self.abort_transaction();
         self.refuse(call, text);
+    }
+
+    /// Refuses EXEC, with which the transaction ends.
+    pub(super) fn refuse_exec(&mut self, call: &mut Call<'_>, text: &str) {
+        self.drop_transaction(call.hub);
+        let reason = text.trim_start_matches("ERR ");
+        let text = format!("EXECABORT Transaction discarded because of: {reason}");
+        self.refuse(call, &text);
     }
 
     pub(super) fn multi(&mut self, call: &mut Call<'_>) {
@@ -151,15 +148,17 @@ impl State {
         }
         let (hub, now_ms, database) = (call.hub, call.now_ms(), self.database);
         for key in call.arguments.tail(1) {
-            if self.watched.iter().any(|watched| watched.is(database, key)) {
-                continue;
-            }
             let mut observer = LiveObserver(hub);
             let watched = hub.keyspace.watch(database, key, now_ms, &mut observer);
             if self.watched.is_empty() {
                 hub.watching_clients.fetch_add(1, Ordering::Relaxed);
             }
-            self.watched.push(watched);
+            if let Some(first) = self.watched.replace(watched)
+                && let Some(again) = self.watched.replace(first)
+            {
+                // What the client saw first counts.
+                hub.keyspace.unwatch(again);
+            }
         }
         self.client
             .watched
@@ -186,15 +185,7 @@ impl State {
             return self.refuse(call, text);
         }
         let hub = call.hub;
-        // Before any shard is locked, as each script does.
-        let scripts = transaction.has_scripts();
-        let turn = scripts.then(|| hub.scripting.begin(&hub.keyspace));
-        if let Some(Err(text)) = turn {
-            self.unwatch_all(hub);
-            let text = format!("EXECABORT Transaction discarded because of: {text}");
-            return self.refuse(call, &text);
-        }
-        let shards = match scripts {
+        let shards = match transaction.has_scripts() {
             true => ShardSet::all(),
             false => self.shards_of(hub, &transaction),
         };
@@ -240,8 +231,10 @@ impl State {
         hub.watching_clients.fetch_sub(1, Ordering::Relaxed);
         self.client.watched.store(0, Ordering::Relaxed);
         let watched = std::mem::take(&mut self.watched);
-        if hub.scripting.is_running() {
-            return hub.scripting.unwatch_later(watched);
+        let lane = self.client.lane;
+        if !hub.scripting.rights.has(lane) && !hub.scripting.rights.enter(lane) {
+            let watched = watched.into_iter().collect();
+            return hub.scripting.put_off(lane, Later::Unwatch(watched));
         }
         watched
             .into_iter()
@@ -254,9 +247,14 @@ impl State {
             .iter()
             .for_each(|watched| shards.insert_watched(watched));
         for (command, arguments) in &transaction.queued {
-            if let Run::Data(_) = command.run {
-                let arguments = arguments.as_arguments();
-                shards.union(&hub.keyspace.shards_of_queued(command, arguments));
+            let arguments = arguments.as_arguments();
+            match command.run {
+                Run::Data(_) => shards.union(&hub.keyspace.shards_of_queued(command, arguments)),
+                // Whether the channel is a live key's is looked up there.
+                Run::Session(SessionCommand::Publish) => {
+                    shards.union(&hub.keyspace.shard_of_name(&arguments[1]));
+                }
+                _ => {}
             }
         }
         shards
@@ -293,6 +291,12 @@ impl State {
             }
             match command.run {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
+                Run::Session(SessionCommand::Publish)
+                    if let Some(text) =
+                        hub.publish_refusal(&queued.arguments[1], Some(&locked)) =>
+                {
+                    self.refuse(&mut queued, text);
+                }
                 Run::Session(session_command) => {
                     let script = ScriptCommand::of(session_command);
                     let apart = script.is_none() && locks_shards(session_command, queued.arguments);
@@ -390,15 +394,10 @@ pub(super) fn locks_shards(command: SessionCommand, arguments: Arguments<'_>) ->
             | Name::Sunsubscribe
             | Name::Role
             | Name::ReplConf
-            | Name::ReplicaOf
             | Name::Sync
             | Name::Psync
     )
 }
-
-pub(super) const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
-
-pub(super) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// What a client may queue in one transaction, bytes.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;

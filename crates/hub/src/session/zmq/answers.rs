@@ -5,7 +5,6 @@ use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
 
 use super::peer::Identity;
 use super::request::{Cursor, Question};
-use crate::durability::LOADING_TEXT;
 use crate::hub::{Hub, LiveObserver, write_value};
 
 /// The frames of an answer.
@@ -70,7 +69,8 @@ pub(super) fn answer(
             Question::Get(key) => get(hub, now_ms, key, answer)?,
             Question::GetMany(keys) => get_many(hub, now_ms, keys, answer)?,
             Question::List(prefix, cursor) => {
-                let page = Page::take(hub, now_ms, prefix, *cursor, NAMES_A_STEP, |_| 0);
+                let mut page = Page::take(hub, now_ms, prefix, *cursor, NAMES_A_STEP, |_| 0);
+                page.names.retain(|name| peer.may_read(hub, name));
                 answer.push(b"OK");
                 answer.push(page.cursor_text().as_bytes());
                 page.names.iter().for_each(|name| answer.push(name));
@@ -89,11 +89,13 @@ pub(super) fn answer(
 
 /// Why the question cannot be answered now, or not to this peer.
 fn check(hub: &Hub, peer: &mut Identity, question: &Question<'_>) -> Result<(), String> {
-    if hub.durability.is_loading() {
-        return Err(LOADING_TEXT.to_owned());
+    if hub.is_gated()
+        && let Some(wait) = hub.load_wait()
+    {
+        return Err(wait.text().to_owned());
     }
-    if hub.scripting.is_running() {
-        hub.scripting.wait_for_end()?;
+    if let Some(text) = hub.scripting.busy_text() {
+        return Err(text.to_owned());
     }
     match question {
         Question::Get(key) => peer.check(hub, &[b"GET", key]),
@@ -116,7 +118,6 @@ fn get(hub: &Hub, now_ms: i64, key: &[u8], answer: &mut Answer) -> Result<(), St
             answer.push(b"NIL");
             Ok(())
         }
-        Found::Formless => Err(FORMLESS.to_owned()),
     }
 }
 
@@ -180,9 +181,8 @@ fn within_bounds(answer: &Answer) -> Result<(), String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Value,
+    /// It is not there, or is a stream without entries.
     Missing,
-    /// It has no text of its own: a stream.
-    Formless,
 }
 
 /// Appends the current value of any name as its subscribers get it.
@@ -198,7 +198,7 @@ fn write_current(hub: &Hub, name: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Foun
     hub.keyspace.value(name, now_ms, &mut |value| {
         found = match write_value(value, out) {
             true => Found::Value,
-            false => Found::Formless,
+            false => Found::Missing,
         };
     });
     found
@@ -334,7 +334,6 @@ fn pattern_of(prefix: &[u8]) -> Vec<u8> {
     pattern
 }
 
-const FORMLESS: &str = "WRONGTYPE a stream has no current value";
 /// Values of one answer together: as long as the longest frame that peers may send by default.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// A page of LIST or SNAPSHOT ends with the step that reaches one of these.

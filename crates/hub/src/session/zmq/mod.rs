@@ -3,21 +3,26 @@
 
 mod answers;
 mod peer;
+mod push;
 pub(crate) mod request;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
-use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tidewire_zmtp::{Config, Connection, Event, SocketType};
 use tracing::{debug, warn};
 
+use crate::application::port;
 use crate::fanout::{Dialect, Fanout};
-use crate::hub::{Hub, LiveObserver, Mail};
+use crate::gate::Parked;
+use crate::hub::{Hub, Mail};
 use crate::subscriptions::Kind;
+use crate::waiting::LaneWaiting;
 use answers::Answer;
 use peer::Identity;
+use push::{Pushed, Taken};
 use request::{Gathered, REQUEST_BYTES_MAX};
 
 /// A peer on one of the ZeroMQ ports.
@@ -39,6 +44,14 @@ pub(crate) enum Port {
 }
 
 impl Port {
+    fn tag(self) -> u16 {
+        match self {
+            Port::Publish => port::ZMQ_PUBLISH,
+            Port::Pull => port::ZMQ_PULL,
+            Port::Router => port::ZMQ_ROUTER,
+        }
+    }
+
     fn socket_type(self) -> SocketType {
         match self {
             Port::Publish => SocketType::Xpub,
@@ -56,14 +69,6 @@ enum Role {
     Answers(Box<Conversation>),
 }
 
-/// The message being gathered on the ingest port.
-#[derive(Debug, Default)]
-struct Pushed {
-    /// Its first frame.
-    topic: Vec<u8>,
-    frames: usize,
-}
-
 /// The request being gathered on the ROUTER port, and room for its answer.
 #[derive(Debug, Default)]
 struct Conversation {
@@ -72,30 +77,33 @@ struct Conversation {
 }
 
 impl ZmqSession {
-    pub(crate) fn new(
-        id: ConnectionId,
-        port: Port,
-        address: String,
-        hub: &Hub,
-        now_ns: u64,
-    ) -> Self {
+    pub(crate) fn new(id: ConnectionId, port: Port, peer: &Peer, hub: &Hub, now_ns: u64) -> Self {
+        let is_refused = match peer {
+            Peer::Tcp(address) => hub.refuses_stranger(port.tag(), Some(*address)),
+            Peer::Local => false,
+        };
         let mut config = Config::new(port.socket_type());
         let frame_bytes_max = hub.config.zmq_frame_bytes_max;
         config.limits.frame_bytes_max = match port {
             Port::Router => frame_bytes_max.min(REQUEST_BYTES_MAX as u64),
             _ => frame_bytes_max,
         };
-        peer::secure(&mut config, hub);
+        peer::secure(&mut config, hub, is_refused);
         Self {
             id,
             connection: Arc::new(Mutex::new(Connection::new(config, now_ns))),
-            identity: Identity::new(address),
+            identity: Identity::new(peer.to_string(), is_refused),
             role: match port {
                 Port::Publish => Role::Publishes,
                 Port::Pull => Role::Pulls(Pushed::default()),
                 Port::Router => Role::Answers(Box::default()),
             },
         }
+    }
+
+    /// Where the peer is.
+    pub(crate) fn address(&self) -> &str {
+        self.identity.address()
     }
 
     /// The port that it came by.
@@ -139,18 +147,41 @@ impl ZmqSession {
         }
     }
 
+    /// Whether it is told that a script has run for too long.
+    fn answers_busy(&self, hub: &Hub) -> bool {
+        matches!(self.role, Role::Answers(_)) && hub.scripting.busy_text().is_some()
+    }
+
     pub(crate) fn received(
         &mut self,
         hub: &Hub,
         fanout: &mut Fanout,
+        parked: &mut Parked,
+        waiting: &mut LaneWaiting,
         context: &mut Context<Mail>,
         input: &[u8],
     ) -> usize {
         let id = self.id;
+        if self.waits_for_handshake(hub, context) {
+            parked.push(hub, id);
+            context.hold(id);
+            return 0;
+        }
+        let rights = &hub.scripting.rights;
         let shared = self.connection.clone();
         let mut connection = shared.lock();
         let mut consumed = 0;
         loop {
+            if !rights.has(context.lane())
+                && !rights.enter_soon(context.lane())
+                && !self.answers_busy(hub)
+            {
+                // What it sends may need shards.
+                waiting.park(id, !matches!(self.role, Role::Answers(_)));
+                rights.wait(context.lane());
+                context.hold(id);
+                break;
+            }
             if matches!(self.role, Role::Answers(_)) && context.out_bytes(id) > UNREAD_ANSWERS_MAX {
                 // It asks and does not read: it is not heard until it does.
                 context.pause(id);
@@ -211,8 +242,12 @@ impl ZmqSession {
                 Some(Event::Frame { body, more }) => match &mut self.role {
                     Role::Publishes => {}
                     Role::Pulls(pushed) => {
-                        let now_ms = unix_ms_of(context);
-                        gather(pushed, &mut self.identity, hub, now_ms, body, more);
+                        let identity = &mut self.identity;
+                        if pushed.gather(identity, hub, context, body, more) == Taken::Waits {
+                            parked.push(hub, id);
+                            context.set_aside(id);
+                            break;
+                        }
                     }
                     Role::Answers(conversation) => {
                         conversation.request.push(body);
@@ -239,6 +274,38 @@ impl ZmqSession {
         }
         flush(&mut connection, id, context);
         consumed
+    }
+}
+
+impl ZmqSession {
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// The gate has opened: what waited is stored, and the connection is read again.
+    pub(crate) fn resume(&mut self, hub: &Hub, parked: &mut Parked, context: &mut Context<Mail>) {
+        if let Role::Pulls(pushed) = &mut self.role
+            && pushed.resume(&mut self.identity, hub, context) == Taken::Waits
+        {
+            return parked.push(hub, self.id);
+        }
+        context.release(self.id);
+    }
+
+    /// The connection has ended.
+    pub(crate) fn closed(&mut self, hub: &Hub, context: &Context<Mail>) {
+        if let Role::Pulls(pushed) = &mut self.role {
+            pushed.closed(&self.identity, hub, context);
+        }
+    }
+
+    /// Whether this is a pusher that may not say who it is yet: until its handshake is done it
+    /// sends nothing, and its own queue keeps what it would send.
+    fn waits_for_handshake(&self, hub: &Hub, context: &Context<Mail>) -> bool {
+        matches!(self.role, Role::Pulls(_))
+            && !self.identity.is_somebody()
+            && (hub.pause.may_be_on() || hub.is_gated())
+            && hub.write_wait(unix_ms_of(context)).is_some()
     }
 }
 
@@ -299,62 +366,6 @@ fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context<Ma
 /// Wall-clock time of this turn, ms since the UNIX epoch.
 fn unix_ms_of(context: &Context<Mail>) -> i64 {
     (context.unix_ns() / 1_000_000) as i64
-}
-
-/// Gathers `[topic][payload]`; a message of any other form is counted and left out.
-fn gather(
-    pushed: &mut Pushed,
-    identity: &mut Identity,
-    hub: &Hub,
-    now_ms: i64,
-    body: &[u8],
-    more: bool,
-) {
-    pushed.frames += 1;
-    let topic = &mut pushed.topic;
-    match (pushed.frames, more) {
-        (1, true) => {
-            topic.clear();
-            // One byte more than allowed is enough to tell that it is too long.
-            topic.extend_from_slice(&body[..body.len().min(hub.config.topic_bytes_max + 1)]);
-        }
-        (2, false) => ingest(identity, hub, now_ms, topic, body),
-        (_, false) => reject(hub, "a message must be [topic][payload]"),
-        (_, true) => {}
-    }
-    if !more {
-        pushed.frames = 0;
-    }
-}
-
-fn ingest(identity: &mut Identity, hub: &Hub, now_ms: i64, topic: &[u8], payload: &[u8]) {
-    if topic.is_empty() || topic.len() > hub.config.topic_bytes_max {
-        return reject(hub, "the topic is empty or too long");
-    }
-    if !identity.is_free(&hub.access) {
-        // It writes a value and publishes it.
-        let words: [[&[u8]; 3]; 2] = [[b"SET", topic, b""], [b"PUBLISH", topic, b""]];
-        if words
-            .iter()
-            .any(|words| identity.check(hub, words).is_err())
-        {
-            return reject(hub, "the peer's user may not set and publish this topic");
-        }
-    }
-    let published = hub
-        .keyspace
-        .publish_value(0, topic, payload, now_ms, &mut LiveObserver(hub));
-    match published {
-        Ok(()) => {
-            hub.ingest.pushed.fetch_add(1, Ordering::Relaxed);
-        }
-        Err(_) => reject(hub, "the topic belongs to a live source"),
-    }
-}
-
-fn reject(hub: &Hub, reason: &str) {
-    hub.ingest.push_rejected.fetch_add(1, Ordering::Relaxed);
-    debug!(reason, "a ZeroMQ message was left out");
 }
 
 /// A peer that leaves so many bytes unread gets no more PONGs.

@@ -8,6 +8,7 @@ use tidewire_zmtp::{Config, Credentials, Security};
 
 use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
 use crate::hub::{Hub, unix_ms};
+use crate::seldom::note_failed_login;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::zmq_security::ZmqSecurity;
 
@@ -22,16 +23,24 @@ pub(super) struct Identity {
     rules: Option<Arc<Rules>>,
     /// The generation of users with which everything is allowed; 0: look closely.
     free_at: u64,
+    /// Protected mode does not let it in.
+    is_refused: bool,
 }
 
 impl Identity {
-    pub(super) fn new(address: String) -> Self {
+    pub(super) fn new(address: String, is_refused: bool) -> Self {
         Self {
             address,
+            is_refused,
             user: None,
             rules: None,
             free_at: 0,
         }
+    }
+
+    /// Where the peer is.
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
     /// It is this user from now on.
@@ -125,6 +134,9 @@ impl Identity {
     /// Which user shows these credentials; None lets nobody in.
     pub(super) fn admit(&self, hub: &Hub, credentials: Credentials<'_>) -> Option<Arc<User>> {
         let access = &hub.access;
+        if self.is_refused {
+            return None;
+        }
         let admitted = match credentials {
             Credentials::Null => stranger(access),
             Credentials::Plain { username, password } => access.authenticate(username, password),
@@ -141,11 +153,17 @@ impl Identity {
             },
             _ => None,
         };
+        let admitted = admitted.filter(|user| {
+            let is_plain = matches!(credentials, Credentials::Plain { .. });
+            let needs_none = user.rules().is_some_and(|rules| rules.needs_no_password);
+            hub.is_open_to_strangers(is_plain && needs_none, &self.address)
+        });
         if admitted.is_none() {
             let name: &[u8] = match credentials {
                 Credentials::Plain { username, .. } => username,
                 _ => b"default",
             };
+            note_failed_login("ZeroMQ", &self.address, name);
             note(hub, Reason::Authentication, b"AUTH", name, &self.address);
         }
         admitted
@@ -172,10 +190,12 @@ fn note(hub: &Hub, reason: Reason, object: &[u8], user: &[u8], address: &str) {
 }
 
 /// Asks peers for what the hub's configuration wants of them.
-pub(super) fn secure(config: &mut Config, hub: &Hub) {
+pub(super) fn secure(config: &mut Config, hub: &Hub, is_refused: bool) {
     match &hub.config.zmq_security {
         // Asked only where the answer is no: so old peers, which cannot be asked, are let in.
-        ZmqSecurity::Null => config.authenticate_null = hub.access.requires_password(),
+        ZmqSecurity::Null => {
+            config.authenticate_null = is_refused || hub.access.requires_password();
+        }
         ZmqSecurity::Plain => config.security = Security::PlainServer,
         ZmqSecurity::Curve(curve) => {
             config.security = Security::CurveServer {

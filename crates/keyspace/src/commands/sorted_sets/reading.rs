@@ -1,10 +1,9 @@
 //! Members by name, and random ones.
 
-use std::collections::HashSet;
+use tidewire_resp::Writer;
 
-use super::super::hashes::RANDOM_COUNT_MAX;
 use super::super::options::is;
-use super::super::{Call, choose, random_below};
+use super::super::{Call, random_below, sampling};
 use super::{Result, Shown};
 use crate::error::CommandError;
 use crate::sorted_set::Scored;
@@ -115,42 +114,29 @@ pub(in crate::commands) fn zrandmember(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     };
     let shown = Shown::new(call.reply, with_scores);
-    let ranks = draw(scored.len(), wanted, random);
-    shown.begin(call.reply, ranks.len());
-    match scored {
-        Scored::Packed(_) => {
-            let all: Vec<_> = scored.iter().collect();
-            for rank in ranks {
-                let (member, score) = &all[rank];
-                shown.member(call.reply, member.as_bytes(), *score);
-            }
-        }
-        Scored::Large(_) => {
-            for rank in ranks {
-                for (member, score) in scored.range(rank..rank + 1) {
-                    shown.member(call.reply, member.as_bytes(), score);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Ranks below `count`: at most `wanted` different ones, or exactly `-wanted` of any.
-fn draw(count: usize, wanted: i64, mut random: impl FnMut(usize) -> usize) -> Vec<usize> {
-    // Few of many are drawn until they differ: the others need not be listed.
+    let reply = &mut *call.reply;
+    let packed: Option<Vec<_>> = match scored {
+        Scored::Packed(_) => Some(scored.iter().collect()),
+        Scored::Large(_) => None,
+    };
+    let write = |reply: &mut Writer<'_>, rank: usize| match &packed {
+        Some(all) => shown.member(reply, all[rank].0.as_bytes(), all[rank].1),
+        None => scored
+            .range(rank..rank + 1)
+            .for_each(|(member, score)| shown.member(reply, member.as_bytes(), score)),
+    };
     match usize::try_from(wanted) {
-        Ok(wanted) if wanted < count / 3 => {
-            let mut seen = HashSet::with_capacity(wanted);
-            let mut ranks = Vec::with_capacity(wanted);
-            while ranks.len() < wanted {
-                let rank = random(count);
-                if seen.insert(rank) {
-                    ranks.push(rank);
-                }
-            }
-            ranks
+        Ok(wanted) => {
+            let ranks = sampling::positions(scored.len(), wanted, random);
+            shown.begin(reply, ranks.len());
+            ranks.into_iter().for_each(|rank| write(reply, rank));
+            Ok(())
         }
-        _ => choose(count, wanted.max(-(RANDOM_COUNT_MAX as i64)), random),
+        Err(_) => {
+            let elements = shown.elements();
+            sampling::reply_repeated(reply, wanted.unsigned_abs(), elements, |reply| {
+                write(reply, random(scored.len()));
+            })
+        }
     }
 }

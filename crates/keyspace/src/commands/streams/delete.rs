@@ -16,10 +16,11 @@ pub(in crate::commands) fn xdel(call: &mut Call<'_, '_, '_>) -> Result {
     if let Some(place) = find(call, key)? {
         let ids = parse_ids(call.arguments.tail(2).iter())?;
         let log = &mut stream_at(call, key, place).log;
+        let newest_id = log.newest_id();
         for id in ids {
             deleted += i64::from(log.delete(id));
         }
-        after_deletion(call, key, place, deleted > 0);
+        after_deletion(call, key, place, newest_id, deleted > 0);
     }
     call.reply.integer(deleted);
     Ok(())
@@ -34,6 +35,7 @@ pub(in crate::commands) fn xdelex(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     };
     let ids = options.ids(call)?;
+    let newest_id = stream_at(call, key, place).log.newest_id();
     call.reply.array(ids.len());
     let (mut changed, mut any_deleted) = (false, false);
     for id in ids {
@@ -47,7 +49,7 @@ pub(in crate::commands) fn xdelex(call: &mut Call<'_, '_, '_>) -> Result {
             (true, false) => NOT_THERE,
         });
     }
-    after_deletion(call, key, place, any_deleted);
+    after_deletion(call, key, place, newest_id, any_deleted);
     if changed && !any_deleted {
         call.view.changed_aside(key, None);
     }
@@ -64,6 +66,7 @@ pub(in crate::commands) fn xackdel(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     };
     let ids = options.ids(call)?;
+    let newest_id = stream_at(call, key, place).log.newest_id();
     call.reply.array(ids.len());
     let (mut changed, mut any_deleted) = (false, false);
     for id in ids {
@@ -83,7 +86,7 @@ pub(in crate::commands) fn xackdel(call: &mut Call<'_, '_, '_>) -> Result {
         call.reply
             .integer(if goes { DELETED } else { STILL_WANTED });
     }
-    after_deletion(call, key, place, any_deleted);
+    after_deletion(call, key, place, newest_id, any_deleted);
     if changed && !any_deleted {
         call.view.changed_aside(key, None);
     }
@@ -101,9 +104,20 @@ fn may_go(stream: &mut Stream, id: StreamId, references: References, changed: &m
     true
 }
 
-fn after_deletion(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, deleted: bool) {
+fn after_deletion(
+    call: &mut Call<'_, '_, '_>,
+    key: Key<'_>,
+    place: Place,
+    newest_id: Option<StreamId>,
+    deleted: bool,
+) {
     if deleted {
-        call.view.changed(key, place, Event::StreamDelete);
+        let stays = stream_at(call, key, place).log.newest_id() == newest_id;
+        let event = match stays {
+            true => Event::StreamDeleteOlder,
+            false => Event::StreamDelete,
+        };
+        call.view.changed(key, place, event);
     }
 }
 

@@ -7,6 +7,7 @@ use tidewire_resp::{ArgumentList, Arguments, Mark, Protocol, Writer};
 use super::telling::Told;
 use super::{Result, find, parse_id, reply_entry, reply_id, shown};
 use crate::commands::Call;
+use crate::commands::finding;
 use crate::commands::options::{is, timeout_ms_deadline_ms};
 use crate::commands::waiting::Wait;
 use crate::error::CommandError;
@@ -42,8 +43,8 @@ pub(in crate::commands) fn xread(call: &mut Call<'_, '_, '_>) -> Result {
     if reply.finish(call.reply) {
         return Ok(());
     }
-    let parked = with_ids_of_now(call.arguments, request.keys.end, &last_ids);
-    request.wait(call, parked)
+    let arguments = with_ids_of_now(call.arguments, request.keys.end, &last_ids);
+    request.wait(call, arguments)
 }
 
 pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
@@ -120,15 +121,7 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_, '_, '_>) -> Result {
     if reply.finish(call.reply) {
         return Ok(());
     }
-    let parked = has_ambiguous_keys(call.arguments).then(|| request.unambiguous(call));
-    request.wait(call, parked)
-}
-
-/// Whether XREADGROUP's arguments have the word behind which its keys are looked for more than
-/// once: a group or a consumer may have it for a name.
-pub(in crate::commands) fn has_ambiguous_keys(arguments: Arguments<'_>) -> bool {
-    let words = arguments.iter().filter(|argument| is(argument, "streams"));
-    words.count() > 1
+    request.wait(call, None)
 }
 
 /// The arguments of both commands.
@@ -171,7 +164,8 @@ impl<'a> Request<'a> {
                 if values % 2 == 1 {
                     return Err(unbalanced(call.command.full_name, of_group));
                 }
-                request.keys = at + 1..at + 1 + values / 2;
+                request.keys = finding::streams(call.arguments);
+                debug_assert_eq!(request.keys.start, at + 1, "both walk alike");
             } else if values > 1 && is(option, "group") {
                 if !of_group {
                     return Err(GROUP_OF_XREAD);
@@ -191,51 +185,21 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Waits for entries, if that is wanted and can be; else there are none.
-    fn wait(self, call: &mut Call<'_, '_, '_>, parked: Option<Parked>) -> Result {
+    /// Waits for entries, if that is wanted and can be; else there are none. `arguments` is what
+    /// is run then, if not the request as it came.
+    fn wait(self, call: &mut Call<'_, '_, '_>, arguments: Option<ArgumentList>) -> Result {
         let Some(deadline_ms) = self.block.filter(|_| call.may_wait()) else {
             call.reply.null_array();
             return Ok(());
         };
-        let (arguments, keys) = match parked {
-            Some(Parked { arguments, keys_at }) => {
-                (Some(arguments), keys_at..keys_at + self.keys.len())
-            }
-            None => (None, self.keys),
-        };
         call.wait(Wait {
-            keys: keys.collect(),
+            keys: self.keys.collect(),
             deadline_ms,
             value_type: ValueType::Stream,
             wakes_on_loss: self.group.is_some(),
             arguments,
         })
     }
-
-    /// The request with its group in front of where keys are looked for.
-    fn unambiguous(&self, call: &Call<'_, '_, '_>) -> Parked {
-        let mut arguments = ArgumentList::new();
-        let (group, consumer) = self.group.unwrap_or_default();
-        arguments.extend([call.argument(0), b"GROUP", group, consumer]);
-        arguments.extend([&b"BLOCK"[..], b"0"]);
-        if self.count < usize::MAX {
-            arguments.push(b"COUNT");
-            arguments.push(itoa::Buffer::new().format(self.count).as_bytes());
-        }
-        if self.acknowledges {
-            arguments.push(b"NOACK");
-        }
-        arguments.push(b"STREAMS");
-        let keys_at = arguments.as_arguments().len();
-        arguments.extend(call.arguments.tail(self.keys.start));
-        Parked { arguments, keys_at }
-    }
-}
-
-/// A request to be run again in another form.
-struct Parked {
-    arguments: ArgumentList,
-    keys_at: usize,
 }
 
 /// The request with the ids that `$` means now, if it has any.
@@ -243,7 +207,7 @@ fn with_ids_of_now(
     arguments: Arguments<'_>,
     ids_at: usize,
     last_ids: &[StreamId],
-) -> Option<Parked> {
+) -> Option<ArgumentList> {
     if arguments.tail(ids_at).iter().all(|id| id != b"$") {
         return None;
     }
@@ -254,10 +218,7 @@ fn with_ids_of_now(
             _ => list.push(argument),
         }
     }
-    Some(Parked {
-        arguments: list,
-        keys_at: ids_at - last_ids.len(),
-    })
+    Some(list)
 }
 
 /// The id that XREAD goes on from.

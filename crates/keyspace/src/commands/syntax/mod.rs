@@ -2,6 +2,9 @@
 //! keys and options by it. `table.txt` says it in a notation of its own, which is explained there
 //! and read when somebody asks.
 
+#[cfg(test)]
+pub(super) mod generator;
+
 use std::collections::HashMap;
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! Commands on places.
 
-use super::super::{Command, Group, Locks, Run, geo};
-use super::{command, key_spec, keyword_key};
+use super::super::{Command, Group, Run, finding, geo};
+use super::{command, key_spec, keyword_keys};
 
 pub(super) const GEO: &[Command] = &[
     command(
@@ -61,10 +61,9 @@ pub(super) const GEO: &[Command] = &[
     )
     .keys(&[
         key_spec(1, 0, 1, "RO access"),
-        keyword_key("STORE", 6, "OW update"),
-        keyword_key("STOREDIST", 6, "OW update"),
+        keyword_keys("STORE", 6, "OW update", finding::radius_store),
+        keyword_keys("STOREDIST", 6, "OW update", finding::radius_store_distance),
     ])
-    .locks(Locks::AllIf(geo::names_several_results))
     .categories("geo")
     .docs("Finds the places around a position.", NEAR),
     command(
@@ -91,10 +90,14 @@ pub(super) const GEO: &[Command] = &[
     )
     .keys(&[
         key_spec(1, 0, 1, "RO access"),
-        keyword_key("STORE", 5, "OW update"),
-        keyword_key("STOREDIST", 5, "OW update"),
+        keyword_keys("STORE", 5, "OW update", finding::radius_by_member_store),
+        keyword_keys(
+            "STOREDIST",
+            5,
+            "OW update",
+            finding::radius_by_member_store_distance,
+        ),
     ])
-    .locks(Locks::AllIf(geo::names_several_results))
     .categories("geo")
     .docs("Finds the places around a place.", NEAR),
     command(

@@ -12,7 +12,8 @@ pub(super) const SERVER: &[Command] = &[
         "1.0.0",
         Run::Data(keys::dbsize),
     )
-    .locks(Locks::Sweep)
+    // Counted shard by shard, a key that is renamed meanwhile would count twice, or not at all.
+    .locks(Locks::All)
     .categories("keyspace")
     .docs("Counts the keys of the database.", "O(1)"),
     command(
@@ -680,6 +681,18 @@ pub(super) const SERVER: &[Command] = &[
         Run::Session(SessionCommand::ReplicaOf),
     )
     .docs("Makes the server a replica, or a master.", "O(1)"),
+    command(
+        "failover",
+        -1,
+        "admin noscript stale",
+        Group::Server,
+        "6.2.0",
+        Run::Session(SessionCommand::Failover),
+    )
+    .docs(
+        "Makes a replica the master, and this server its replica.",
+        "O(1)",
+    ),
     command(
         "replconf",
         -1,

@@ -1,7 +1,7 @@
 //! SORT.
 
-use super::super::{Command, Group, Locks, Run, sort};
-use super::{command, key_spec, untold_key};
+use super::super::{Command, Group, Locks, Run, finding, sort};
+use super::{command, key_spec, unknown_keys, untold_keys};
 
 pub(super) const SORT: &[Command] = &[
     command(
@@ -14,8 +14,8 @@ pub(super) const SORT: &[Command] = &[
     )
     .keys(&[
         key_spec(1, 0, 1, "RO access"),
-        untold_key("", 0, "RO access"),
-        untold_key("STORE", 2, "OW update"),
+        unknown_keys("RO access"),
+        untold_keys("OW update", finding::sort_store),
     ])
     .locks(Locks::AllIf(sort::needs_all_shards))
     .categories("set sortedset list dangerous")
@@ -31,10 +31,7 @@ pub(super) const SORT: &[Command] = &[
         "7.0.0",
         Run::Data(sort::sort_ro),
     )
-    .keys(&[
-        key_spec(1, 0, 1, "RO access"),
-        untold_key("", 0, "RO access"),
-    ])
+    .keys(&[key_spec(1, 0, 1, "RO access"), unknown_keys("RO access")])
     .locks(Locks::AllIf(sort::needs_all_shards))
     .categories("set sortedset list dangerous")
     .docs(

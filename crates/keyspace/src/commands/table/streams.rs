@@ -1,6 +1,6 @@
 //! Commands on streams.
 
-use super::super::{Command, Group, Locks, Run, streams};
+use super::super::{Command, Group, KeySpec, Run, finding, streams};
 use super::{command, key_spec, keyword_keys};
 
 pub(super) const STREAMS: &[Command] = &[
@@ -65,7 +65,7 @@ pub(super) const STREAMS: &[Command] = &[
         "5.0.0",
         Run::Data(streams::xread),
     )
-    .keys(&[keyword_keys("STREAMS", 1, "RO access")])
+    .keys(&[stream_keys(1)])
     .categories("stream")
     .docs(
         "Returns entries behind an id from several streams, and waits for them.",
@@ -79,8 +79,7 @@ pub(super) const STREAMS: &[Command] = &[
         "5.0.0",
         Run::Data(streams::xreadgroup),
     )
-    .keys(&[keyword_keys("STREAMS", 4, "RO access")])
-    .locks(Locks::AllIf(streams::has_ambiguous_keys))
+    .keys(&[stream_keys(4)])
     .categories("stream")
     .docs(
         "Delivers entries to a consumer of a group, and waits for them.",
@@ -344,3 +343,12 @@ pub(super) const STREAMS: &[Command] = &[
             .docs("Tells of a stream.", "O(1), and O(N) in what FULL shows."),
         ]),
 ];
+
+/// The keys behind STREAMS, half of what is left.
+const fn stream_keys(from: u16) -> KeySpec {
+    KeySpec {
+        last: -1,
+        half: true,
+        ..keyword_keys("STREAMS", from, "RO access", finding::streams)
+    }
+}

@@ -102,96 +102,174 @@ impl<'a> Cursor<'a> {
             .ok_or(Stop::Length)
     }
 
-    /// Passes a value of a form.
-    pub(super) fn pass_value(&mut self, form: u8) -> Step {
-        match form {
-            form::STRING
-            | form::HASH_ZIPMAP
-            | form::LIST_ZIPLIST
-            | form::SET_INTEGERS
-            | form::SORTED_SET_ZIPLIST
-            | form::HASH_ZIPLIST
-            | form::HASH_LISTPACK
-            | form::SORTED_SET_LISTPACK
-            | form::SET_LISTPACK
-            | form::HASH_LISTPACK_TIMED_EARLY => self.pass_text(),
-            form::HASH_LISTPACK_TIMED => {
-                self.bytes(TIME)?;
-                self.pass_text()
-            }
-            form::LIST | form::SET | form::LIST_ZIPLISTS => self.each(Self::pass_text),
-            form::LIST_CHUNKS => self.each(|own| {
-                own.number()?;
-                own.pass_text()
-            }),
-            form::HASH => self.each(Self::pass_pair),
-            form::SORTED_SET => self.each(|own| {
-                own.pass_text()?;
-                own.bytes(8).map(|_| ())
-            }),
-            form::SORTED_SET_TEXT => self.each(|own| {
-                own.pass_text()?;
-                match own.byte()? {
-                    253..=255 => Ok(()),
-                    length => own.bytes(usize::from(length)).map(|_| ()),
-                }
-            }),
-            form::HASH_TIMED | form::HASH_TIMED_EARLY => {
-                if form == form::HASH_TIMED {
-                    self.bytes(TIME)?;
-                }
-                self.each(|own| {
-                    own.number()?;
-                    own.pass_pair()
-                })
-            }
-            form::STREAM | form::STREAM_2 | form::STREAM_3 => self.pass_stream(form),
-            _ if kind::MODULE_VALUES.contains(&form) => Err(Stop::Module),
-            _ => Err(Stop::Kind(form)),
-        }
-    }
-
-    /// Passes as many things as a number says; each has a byte at least, so that a number that is
-    /// too great ends with the bytes.
-    fn each(&mut self, mut pass: impl FnMut(&mut Self) -> Step) -> Step {
-        for _ in 0..self.number()? {
-            pass(self)?;
-        }
-        Ok(())
-    }
-
-    fn pass_pair(&mut self) -> Step {
-        self.pass_text()?;
-        self.pass_text()
-    }
-
     pub(super) fn pass_numbers(&mut self, count: usize) -> Step {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    fn pass_stream(&mut self, form: u8) -> Step {
-        self.each(Self::pass_pair)?;
-        let is_old = form == form::STREAM;
-        // Length and last id; then first id, greatest deleted id, and how many were added.
-        self.pass_numbers(if is_old { 3 } else { 8 })?;
-        self.each(|own| {
-            own.pass_text()?;
-            own.pass_numbers(if is_old { 2 } else { 3 })?;
-            own.each(|own| {
-                own.bytes(ID + TIME)?;
-                own.number().map(|_| ())
-            })?;
-            own.each(|own| {
-                own.pass_text()?;
-                own.bytes(if form == form::STREAM_3 {
-                    2 * TIME
-                } else {
-                    TIME
-                })?;
-                own.each(|own| own.bytes(ID).map(|_| ()))
-            })
+    /// Passes one part; of a counted one, only the count.
+    fn pass(&mut self, part: &Part) -> Step<u64> {
+        match part {
+            Part::Text => self.pass_text()?,
+            Part::Bytes(count) => _ = self.bytes(*count)?,
+            Part::Number => _ = self.number()?,
+            Part::Double => match self.byte()? {
+                253..=255 => {}
+                length => _ = self.bytes(usize::from(length))?,
+            },
+            Part::Each(_) => return self.number(),
+        }
+        Ok(0)
+    }
+}
+
+/// A walk over a value whose bytes still come. It goes on where it stopped: each byte is looked
+/// at once, and what it asks for is never more than the value has.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// Where the next part begins, counted from the record's first byte.
+    at: usize,
+    /// What is left: the innermost last.
+    frames: Vec<Frame>,
+}
+
+/// Parts that follow each other, some times over.
+#[derive(Debug)]
+struct Frame {
+    parts: &'static [Part],
+    next: usize,
+    /// Rounds that are left, with the one that is gone through.
+    rounds: u64,
+}
+
+impl Walk {
+    /// A walk over a value of a form that begins at a byte of its record.
+    pub(super) fn new(form: u8, at: usize) -> Step<Self> {
+        let parts = parts_of(form).ok_or(match kind::MODULE_VALUES.contains(&form) {
+            true => Stop::Module,
+            false => Stop::Kind(form),
+        })?;
+        Ok(Walk {
+            at,
+            frames: vec![Frame {
+                parts,
+                next: 0,
+                rounds: 1,
+            }],
         })
     }
+
+    /// Goes on in the record's bytes, of which there may be more now; returns where the value
+    /// ends.
+    pub(super) fn go_on(&mut self, bytes: &[u8]) -> Step<usize> {
+        let mut cursor = Cursor { bytes, at: self.at };
+        while let Some(frame) = self.frames.last_mut() {
+            let Some(part) = frame.parts.get(frame.next) else {
+                frame.next = 0;
+                frame.rounds -= 1;
+                if frame.rounds == 0 {
+                    self.frames.pop();
+                }
+                continue;
+            };
+            // Each round has a byte at least, so that a count that is too great ends with the
+            // bytes.
+            let rounds = cursor.pass(part)?;
+            frame.next += 1;
+            self.at = cursor.at;
+            if let Part::Each(parts) = part
+                && rounds > 0
+            {
+                self.frames.push(Frame {
+                    parts,
+                    next: 0,
+                    rounds,
+                });
+            }
+        }
+        Ok(self.at)
+    }
+}
+
+/// What values consist of.
+#[derive(Debug)]
+enum Part {
+    Text,
+    Bytes(usize),
+    Number,
+    /// A double as text behind its length, or one of three special ones.
+    Double,
+    /// A number, and as many times as it says: these.
+    Each(&'static [Part]),
+}
+
+/// What a value of a form consists of.
+fn parts_of(form: u8) -> Option<&'static [Part]> {
+    use Part::{Bytes, Double, Each, Number, Text};
+    const LISTPACKS: Part = Each(&[Text, Text]);
+    const PENDING: Part = Each(&[Bytes(ID + TIME), Number]);
+    const OWNED: Part = Each(&[Bytes(ID)]);
+    const CONSUMERS: Part = Each(&[Text, Bytes(TIME), OWNED]);
+    // A producer's name, and what it has added, with the ids that this got.
+    const PRODUCERS: Part = Each(&[Text, Each(&[Text, Number, Number])]);
+    // Name, last id, how many were read, what is pending, and the consumers with two times.
+    const GROUPS: Part = Each(&[
+        Text,
+        Number,
+        Number,
+        Number,
+        PENDING,
+        Each(&[Text, Bytes(2 * TIME), OWNED]),
+    ]);
+    Some(match form {
+        form::STRING
+        | form::HASH_ZIPMAP
+        | form::LIST_ZIPLIST
+        | form::SET_INTEGERS
+        | form::SORTED_SET_ZIPLIST
+        | form::HASH_ZIPLIST
+        | form::HASH_LISTPACK
+        | form::SORTED_SET_LISTPACK
+        | form::SET_LISTPACK
+        | form::HASH_LISTPACK_TIMED_EARLY => &[Text],
+        form::HASH_LISTPACK_TIMED => &[Bytes(TIME), Text],
+        form::LIST | form::SET | form::LIST_ZIPLISTS => &[Each(&[Text])],
+        form::LIST_CHUNKS => &[Each(&[Number, Text])],
+        form::HASH => &[Each(&[Text, Text])],
+        form::HASH_TIMED_VALKEY => &[Each(&[Text, Text, Bytes(TIME)])],
+        form::HASH_TIMED_EARLY => &[Each(&[Number, Text, Text])],
+        form::HASH_TIMED => &[Bytes(TIME), Each(&[Number, Text, Text])],
+        form::SORTED_SET => &[Each(&[Text, Bytes(8)])],
+        form::SORTED_SET_TEXT => &[Each(&[Text, Double])],
+        // Length and last id; from the second form on first id, greatest deleted id, and how many
+        // were added.
+        form::STREAM => &[
+            LISTPACKS,
+            Number,
+            Number,
+            Number,
+            Each(&[Text, Number, Number, PENDING, CONSUMERS]),
+        ],
+        form::STREAM_2 => &[
+            LISTPACKS,
+            Number,
+            Number,
+            Number,
+            Number,
+            Number,
+            Number,
+            Number,
+            Number,
+            Each(&[Text, Number, Number, Number, PENDING, CONSUMERS]),
+        ],
+        form::STREAM_3 => &[
+            LISTPACKS, Number, Number, Number, Number, Number, Number, Number, Number, GROUPS,
+        ],
+        form::STREAM_4 => &[
+            LISTPACKS, Number, Number, Number, Number, Number, Number, Number, Number, GROUPS,
+            Number, Number, PRODUCERS, Number, Number,
+        ],
+        _ => return None,
+    })
 }
 
 const TIME: usize = 8;

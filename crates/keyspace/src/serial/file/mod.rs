@@ -1,23 +1,32 @@
 //! Files of all keys, as Redis keeps them (RDB): a header, records, an end with a checksum.
 //!
 //! ```text
-//!  REDIS0012 │ aux fields │ libraries │ select │ sizes │ key │ key │ … │ select │ … │ end │ CRC-64
+//!  REDIS0011 │ aux fields │ libraries │ select │ sizes │ key │ key │ … │ select │ … │ end │ CRC-64
 //!
 //!  aux       │ 250 │ name │ value
 //!  library   │ 245 │ text
 //!  select    │ 254 │ database
 //!  sizes     │ 251 │ keys │ keys with a deadline
+//!  live mark │ 250 │ tidewire-live │ 1      before a key that a ZeroMQ peer made live
 //!  key       │ 252 │ deadline, ms i64 │ 248 │ idle s │ 249 │ frequency u8 │ form │ key │ value
 //!            └──────── each of these only if there is something to tell ───┘
 //!  end       │ 255
 //! ```
 //!
+//! Valkey from 9.0 on begins its files with `VALKEY080`, and has a form of its own for hashes whose
+//! fields have a TTL. [`FileVersion`] says which of these is written.
+//!
 //! Nothing here reads or writes a file: [`FileWriter`] appends to a buffer, and [`FileReader`] is
-//! given bytes as they come. It never holds more than the longest value and what it was last given.
+//! given bytes as they come. It never holds more than the longest value and what it was last given,
+//! and it never waits for a byte that the file does not have.
 
 mod extent;
 mod reader;
+mod version;
 mod writer;
+
+use super::Dialect;
+pub use version::{CannotHold, FileVersion};
 
 pub use reader::{FileReader, FileRecord, KeyRecord};
 pub(crate) use writer::{FileWriter, UsageNotes};
@@ -30,7 +39,7 @@ pub enum FileError {
     #[error("it does not begin with REDIS and a version: it is no RDB file")]
     Signature,
     /// Its version is none, or one from the future.
-    #[error("its RDB version is {0}, and 1 to {VERSION} can be read")]
+    #[error("its RDB version is {0}; Redis's 1 to 13 and Valkey's 80 can be read")]
     Version(u32),
     /// It ends too early.
     #[error("it ends in the middle of a record")]
@@ -70,12 +79,16 @@ pub enum FileError {
     },
 }
 
-/// The version that Redis 8.0 writes.
-const VERSION: u32 = 12;
 /// From this version on there is a checksum.
 const VERSION_CHECKSUM: u32 = 5;
 
-const SIGNATURE: &[u8] = b"REDIS";
+/// How a file begins, before the digits of its version: all in nine bytes.
+const SIGNATURES: [(&[u8], Dialect); 2] =
+    [(b"REDIS", Dialect::Redis), (b"VALKEY", Dialect::Valkey)];
+
+/// An aux field before a key that is a live topic because a ZeroMQ peer has pushed it. Redis and
+/// Valkey pass over aux fields that they do not know.
+const LIVE_MARK: &[u8] = b"tidewire-live";
 
 /// Kinds of records that are no keys.
 mod kind {

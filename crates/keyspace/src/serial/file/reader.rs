@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use super::super::crc64;
-use super::extent::{Cursor, Stop};
-use super::{FileError, SIGNATURE, VERSION, VERSION_CHECKSUM, kind};
+use super::super::{Dialect, form};
+use super::extent::{Cursor, Stop, Walk};
+use super::{FileError, LIVE_MARK, SIGNATURES, VERSION_CHECKSUM, kind};
 use crate::shard::DATABASES;
 
 /// What stands in a file.
@@ -39,6 +40,8 @@ pub struct KeyRecord<'a> {
     pub idle_seconds: Option<u64>,
     /// How often it was used, as a logarithm, if that was told.
     pub frequency: Option<u8>,
+    /// Whether it is a live topic under any name.
+    pub is_live: bool,
     pub(crate) form: u8,
     pub(crate) value: &'a [u8],
 }
@@ -51,13 +54,17 @@ pub struct FileReader {
     taken: usize,
     /// Bytes before those of the buffer.
     before: u64,
-    /// Unread bytes below which it is in vain to look again.
+    /// Unread bytes that the record has at least: with fewer nothing is found. Never more than the
+    /// file has, which may be all that comes.
     wanted: usize,
+    /// A key whose value has not come whole.
+    begun: Option<Begun>,
     is_last: bool,
     checks: bool,
     checksum: u64,
     /// 0 until the header was read.
     version: u32,
+    dialect: Dialect,
     database: usize,
     has_ended: bool,
     next: Attributes,
@@ -69,6 +76,7 @@ struct Attributes {
     deadline_ms: Option<i64>,
     idle_seconds: Option<u64>,
     frequency: Option<u8>,
+    is_live: bool,
 }
 
 impl FileReader {
@@ -79,10 +87,12 @@ impl FileReader {
             taken: 0,
             before: 0,
             wanted: 0,
+            begun: None,
             is_last: false,
             checks,
             checksum: 0,
             version: 0,
+            dialect: Dialect::Redis,
             database: 0,
             has_ended: false,
             next: Attributes::default(),
@@ -127,8 +137,7 @@ impl FileReader {
                 Ok(found) => found,
                 Err(Stop::More(_)) if self.is_last => return Err(FileError::Truncated),
                 Err(Stop::More(total)) => {
-                    // Twice as much, so that a long value is not looked at again and again.
-                    self.wanted = total.max(self.rest().len() * 2);
+                    self.wanted = total;
                     return Ok(None);
                 }
                 Err(Stop::Length) => return Err(FileError::Length(at)),
@@ -138,7 +147,7 @@ impl FileReader {
             self.take(found, length);
             match found {
                 Found::Attribute => {}
-                Found::Header => self.version = self.read_version(length)?,
+                Found::Header => self.read_version(length)?,
                 Found::Database(database) => {
                     self.database = usize::try_from(database)
                         .ok()
@@ -162,6 +171,10 @@ impl FileReader {
         if self.version == 0 {
             cursor.array::<HEADER_BYTES>()?;
             return Ok((Found::Header, HEADER_BYTES));
+        }
+        if let Some(begun) = &mut self.begun {
+            let length = begun.walk.go_on(&self.buffer[self.taken..])?;
+            return Ok((begun.found, length));
         }
         let mut next = self.next;
         let found = match cursor.byte()? {
@@ -192,9 +205,13 @@ impl FileReader {
             }
             kind::SELECT => Found::Database(cursor.number()?),
             kind::AUX => {
+                let is_mark = *cursor.text()? == *LIVE_MARK;
                 cursor.pass_text()?;
-                cursor.pass_text()?;
-                Found::Aux
+                next.is_live |= is_mark;
+                match is_mark {
+                    true => Found::Attribute,
+                    false => Found::Aux,
+                }
             }
             kind::LIBRARY => {
                 cursor.pass_text()?;
@@ -204,11 +221,19 @@ impl FileReader {
             kind::MODULE_AUX => return Err(Stop::Module),
             kind::END if self.version < VERSION_CHECKSUM => Found::End(None),
             kind::END => Found::End(Some(u64::from_le_bytes(cursor.array()?))),
-            form => {
+            kind => {
+                let form = form::told(kind, self.dialect);
+                let form = form.ok_or(match kind::MODULE_VALUES.contains(&kind) {
+                    true => Stop::Module,
+                    false => Stop::Kind(kind),
+                })?;
                 cursor.pass_text()?;
                 let value_at = cursor.position();
-                cursor.pass_value(form)?;
-                Found::Key { value_at }
+                let walk = Walk::new(form, value_at)?;
+                let found = Found::Key { form, value_at };
+                let begun = self.begun.insert(Begun { found, walk });
+                let length = begun.walk.go_on(&self.buffer[self.taken..])?;
+                return Ok((found, length));
             }
         };
         self.next = next;
@@ -227,18 +252,23 @@ impl FileReader {
         }
         self.taken += length;
         self.wanted = 0;
+        self.begun = None;
     }
 
-    fn read_version(&self, length: usize) -> Result<u32, FileError> {
+    fn read_version(&mut self, length: usize) -> Result<(), FileError> {
         let header = &self.buffer[self.taken - length..self.taken];
-        let digits = header.strip_prefix(SIGNATURE).ok_or(FileError::Signature)?;
+        let told = SIGNATURES
+            .iter()
+            .find_map(|&(signature, dialect)| Some((header.strip_prefix(signature)?, dialect)));
+        let (digits, dialect) = told.ok_or(FileError::Signature)?;
         let version = std::str::from_utf8(digits).ok();
         let version = version.and_then(|digits| digits.parse().ok());
         let version = version.ok_or(FileError::Signature)?;
-        match version {
-            1..=VERSION => Ok(version),
-            _ => Err(FileError::Version(version)),
+        if !dialect.versions().contains(&version) {
+            return Err(FileError::Version(version));
         }
+        (self.version, self.dialect) = (version, dialect);
+        Ok(())
     }
 
     fn check_end(&mut self, stored: Option<u64>) -> Result<(), FileError> {
@@ -262,15 +292,16 @@ impl FileReader {
     ) -> Result<FileRecord<'_>, Stop> {
         let bytes = &self.buffer[self.taken - length..self.taken];
         let mut cursor = Cursor::new(bytes);
-        let form = cursor.byte()?;
+        cursor.byte()?;
         let text = cursor.text()?;
         Ok(match found {
-            Found::Key { value_at } => FileRecord::Key(KeyRecord {
+            Found::Key { form, value_at } => FileRecord::Key(KeyRecord {
                 database: self.database,
                 key: text,
                 deadline_ms: attributes.deadline_ms,
                 idle_seconds: attributes.idle_seconds,
                 frequency: attributes.frequency,
+                is_live: attributes.is_live,
                 form,
                 value: &bytes[value_at..],
             }),
@@ -281,6 +312,13 @@ impl FileReader {
             _ => FileRecord::Library(text),
         })
     }
+}
+
+/// A key with its value, and how far that has come.
+#[derive(Debug)]
+struct Begun {
+    found: Found,
+    walk: Walk,
 }
 
 /// What comes next.
@@ -294,6 +332,7 @@ enum Found {
     Library,
     EarlyLibrary,
     Key {
+        form: u8,
         /// Where the value begins.
         value_at: usize,
     },

@@ -48,7 +48,7 @@ fn what_cannot_be_read_is_told_apart() {
     let end = b"\xFF\0\0\0\0\0\0\0\0";
     assert_eq!(keys(b""), Err(FileError::Truncated));
     assert_eq!(keys(b"NOREDIS12345"), Err(FileError::Signature));
-    assert_eq!(keys(&file("0013", end)), Err(FileError::Version(13)));
+    assert_eq!(keys(&file("0014", end)), Err(FileError::Version(14)));
     assert_eq!(keys(&file("0012", b"")), Err(FileError::Truncated));
     assert_eq!(keys(&file("0004", b"\xFF")), Ok(vec![]));
     let wrong = b"\xFF\x01\0\0\0\0\0\0\0";
@@ -64,6 +64,25 @@ fn what_cannot_be_read_is_told_apart() {
         database,
         Err(FileError::Database { database: 16, .. })
     ));
+}
+
+/// A file begins with Redis's name and Valkey's number, or the other way round.
+#[test]
+fn versions_belong_to_their_dialect() {
+    let end = b"\xFF\0\0\0\0\0\0\0\0";
+    let valkey = |version: &str, records: &[u8]| [b"VALKEY", version.as_bytes(), records].concat();
+    assert_eq!(keys(&valkey("080", end)), Ok(vec![]));
+    assert_eq!(keys(&valkey("012", end)), Err(FileError::Version(12)));
+    assert_eq!(keys(&valkey("081", end)), Err(FileError::Version(81)));
+    assert_eq!(keys(&file("0080", end)), Err(FileError::Version(80)));
+    // Hashes with field deadlines have other numbers, and other forms.
+    let unknown = keys(&valkey("080", b"\x18\x01k"));
+    assert_eq!(unknown, Err(FileError::Kind { at: 9, kind: 24 }));
+    let hash = b"\x16\x01h\x01\x01f\x01v\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF";
+    let read = keys(&valkey("080", &[&hash[..], end].concat()));
+    assert_eq!(read.unwrap(), ["0:h:None"]);
+    let internal = keys(&file("0012", b"\x96\x01k"));
+    assert_eq!(internal, Err(FileError::Kind { at: 9, kind: 0x96 }));
 }
 
 #[test]

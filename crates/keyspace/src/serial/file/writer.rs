@@ -2,7 +2,7 @@
 
 use super::super::writer::{self, Output};
 use super::super::{crc64, save};
-use super::{SIGNATURE, VERSION, kind};
+use super::{FileVersion, LIVE_MARK, kind};
 use crate::access::{self, Access};
 use crate::snapshot::Usage;
 use crate::value::ValueRef;
@@ -10,12 +10,14 @@ use crate::value::ValueRef;
 /// Writes records into buffers; keeps only what the next record depends on.
 #[derive(Debug)]
 pub(crate) struct FileWriter {
+    version: FileVersion,
     compresses: bool,
     /// The checksum of all that [`FileWriter::seal`] was given; `None` if there is to be none.
     checksum: Option<u64>,
     /// The database that the last record left selected.
     database: Option<usize>,
     notes: UsageNotes,
+    live_prefixes: Vec<Vec<u8>>,
 }
 
 /// What is told of the use of keys, and how that is to be read.
@@ -30,11 +32,20 @@ impl FileWriter {
     /// A file whose texts are compressed, and whose end has a checksum, or not.
     pub(crate) fn new(compresses: bool, checked: bool) -> Self {
         FileWriter {
+            version: FileVersion::Fitting,
             compresses,
             checksum: checked.then_some(0),
             database: None,
             notes: UsageNotes::default(),
+            live_prefixes: Vec::new(),
         }
+    }
+
+    /// The same, and it tells which keys are live topics although they do not begin with one of
+    /// these.
+    pub(crate) fn with_live_prefixes(mut self, prefixes: &[Vec<u8>]) -> Self {
+        self.live_prefixes = prefixes.to_vec();
+        self
     }
 
     /// The same, and it tells of the use of keys.
@@ -43,9 +54,13 @@ impl FileWriter {
         self
     }
 
+    /// Another version than the fitting one.
+    pub(crate) fn set_version(&mut self, version: FileVersion) {
+        self.version = version;
+    }
+
     pub(crate) fn begin(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(SIGNATURE);
-        out.extend_from_slice(format!("{VERSION:04}").as_bytes());
+        out.extend_from_slice(self.version.header().as_bytes());
     }
 
     pub(crate) fn aux(&self, out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
@@ -106,9 +121,21 @@ impl FileWriter {
         }
     }
 
+    /// What stands before a live topic whose name does not tell that it is one.
+    pub(crate) fn live_mark(&self, out: &mut Vec<u8>, key: &[u8]) {
+        if !self
+            .live_prefixes
+            .iter()
+            .any(|prefix| key.starts_with(prefix))
+        {
+            self.aux(out, LIVE_MARK, b"1");
+        }
+    }
+
     /// A key of the selected database.
     pub(crate) fn key(&self, out: &mut Vec<u8>, key: &[u8], value: ValueRef<'_>) {
-        save::write(&mut Output::of_key(out, key, self.compresses), value);
+        let out = &mut Output::of_key(out, key, self.compresses, self.version);
+        save::write(out, value);
     }
 
     /// Takes what goes into the file next into the checksum.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::LaneCounters;
 
 use super::{line, read};
+use crate::gate::Refusal;
 use crate::hub::Hub;
 
 pub(super) fn lanes(hub: &Hub, _: u64, out: &mut String) {
@@ -13,7 +14,7 @@ pub(super) fn lanes(hub: &Hub, _: u64, out: &mut String) {
     for (number, lane) in hub.lanes.iter().enumerate() {
         let text = format!(
             "connections={},turns={},busy_usec={},reads={},writes={},sends={},send_ns={},\
-             io_uring_send_ns={}",
+             io_uring_send_ns={},turn_usec={},doing={}",
             read(&lane.connections),
             read(&lane.turns),
             read(&lane.busy_ns) / 1_000,
@@ -21,7 +22,9 @@ pub(super) fn lanes(hub: &Hub, _: u64, out: &mut String) {
             read(&lane.writes),
             sends(lane),
             read(&lane.send_ns),
-            read(&lane.ring_send_ns)
+            read(&lane.ring_send_ns),
+            hub.turn_ns(number) / 1_000,
+            hub.doing(number).replace(' ', "_")
         );
         line(out, &format!("lane{number}"), text);
     }
@@ -56,12 +59,19 @@ pub(super) fn topics(hub: &Hub, _: u64, out: &mut String) {
     line(out, "conflated_messages", read(&fanout.conflated));
     line(out, "dropped_messages", read(&fanout.dropped));
     line(out, "cut_off_subscribers", read(&fanout.cut_off));
+    let left_out = hub.keyspace.mounted_left_out();
+    line(out, "mounted_keys_left_out", left_out);
     line(out, "zmq_pushed_messages", read(&hub.ingest.pushed));
     line(
         out,
         "zmq_rejected_messages",
         read(&hub.ingest.push_rejected),
     );
+    for refusal in Refusal::ALL {
+        let name = format!("zmq_rejected_{}", refusal.name());
+        line(out, &name, hub.ingest.refusals.count(refusal));
+    }
+    line(out, "zmq_parked_peers", hub.ingest.refusals.parked());
     let [answered, refused] = &hub.zmq_requests;
     line(out, "zmq_answered_requests", read(answered));
     line(out, "zmq_refused_requests", read(refused));

@@ -23,7 +23,9 @@ pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
     line(out, "current_save_keys_total", total);
     let changes = saving.unsaved_changes(hub);
     line(out, "rdb_changes_since_last_save", changes);
-    line(out, "rdb_bgsave_in_progress", u8::from(saving_s >= 0));
+    // As in Redis, one for a replica counts.
+    let is_saving = saving_s >= 0 || hub.replication.makes_file();
+    line(out, "rdb_bgsave_in_progress", u8::from(is_saving));
     line(out, "rdb_last_save_time", saving.last_save_s());
     line(out, "rdb_last_bgsave_status", status(saving.has_failed()));
     line(out, "rdb_last_bgsave_time_sec", saving.last_took_s());
@@ -61,7 +63,7 @@ fn append_only(hub: &Hub, out: &mut String) {
     );
     line(out, "aof_rewrites", numbers.rewrites);
     line(out, "aof_rewrites_consecutive_failures", numbers.failures);
-    line(out, "aof_last_write_status", status(log.has_failed()));
+    line(out, "aof_last_write_status", status(log.is_failing()));
     line(out, "aof_last_cow_size", 0);
     line(out, "module_fork_in_progress", 0);
     line(out, "module_fork_last_cow_size", 0);

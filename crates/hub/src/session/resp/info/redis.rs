@@ -37,6 +37,9 @@ pub(super) fn server(hub: &Hub, now_unix_ns: u64, out: &mut String) {
     line(out, "executable", executable.display());
     line(out, "config_file", "");
     line(out, "io_threads_active", u8::from(hub.config.lanes > 1));
+    if let Some(left_ms) = hub.stop_in_ms(unix_ms()) {
+        line(out, "shutdown_in_milliseconds", left_ms);
+    }
 }
 
 pub(super) fn clients(hub: &Hub, _: u64, out: &mut String) {
@@ -170,12 +173,19 @@ pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
         let text = format!("ip={address},port={port},state={phase},offset={acked},lag={lag_s}");
         line(out, &format!("slave{number}"), text);
     }
-    line(out, "master_failover_state", "no-failover");
+    line(
+        out,
+        "master_failover_state",
+        hub.replication.failover.name(),
+    );
     line(out, "master_replid", hub.replication.id());
-    line(out, "master_replid2", "0".repeat(40));
-    let offset = master.map_or(stream.end, |master| master.offset());
-    line(out, "master_repl_offset", offset);
-    line(out, "second_repl_offset", -1);
+    let second = hub.replication.second();
+    let none = || "0".repeat(40);
+    let second_id = second.as_ref().map_or_else(none, |(id, _)| id.clone());
+    line(out, "master_replid2", second_id);
+    line(out, "master_repl_offset", stream.end);
+    let second_next = second.map_or(-1, |(_, until)| until as i64 + 1);
+    line(out, "second_repl_offset", second_next);
     line(out, "repl_backlog_active", u8::from(stream.is_open));
     line(
         out,
@@ -188,7 +198,7 @@ pub(super) fn replication(hub: &Hub, _: u64, out: &mut String) {
 
 /// The part of a replica, with its master.
 fn replica(hub: &Hub, master: &Master, out: &mut String) {
-    let (state, offset) = (master.state(), master.offset());
+    let (state, offset) = (master.state(), StreamStatus::of(hub).end);
     let is_up = state == LinkState::Connected;
     let yes = |name| u8::from(hub.parameters.text(name) == "yes");
     line(out, "role", "slave");
@@ -199,8 +209,21 @@ fn replica(hub: &Hub, master: &Master, out: &mut String) {
     line(out, "master_last_io_seconds_ago", silent_s);
     let is_loading = u8::from(state == LinkState::Loading);
     line(out, "master_sync_in_progress", is_loading);
-    line(out, "slave_read_repl_offset", offset);
+    let read = offset + master.unexecuted_bytes();
+    line(out, "slave_read_repl_offset", read);
     line(out, "slave_repl_offset", offset);
+    if is_loading == 1 {
+        let [total, read] = master.arriving.bytes();
+        let percent = match total {
+            0 => 0.0,
+            total => read as f64 / total as f64 * 100.0,
+        };
+        line(out, "master_sync_total_bytes", total);
+        line(out, "master_sync_read_bytes", read);
+        line(out, "master_sync_left_bytes", total - read);
+        line(out, "master_sync_perc", format!("{percent:.2}"));
+        line(out, "master_sync_last_io_seconds_ago", master.silent_s());
+    }
     if !is_up {
         line(out, "master_link_down_since_seconds", master.silent_s());
     }

@@ -73,6 +73,10 @@ fn memory(rest: &mut Rest<'_>) {
 }
 
 fn stats(hub: &Hub, rest: &mut Rest<'_>) {
+    let kept = hub.replication.migration.count();
+    rest.add("migrate_cached_sockets", kept);
+    let tracked = hub.keyspace.own_deadlines();
+    rest.add("slave_expires_tracked_keys", tracked);
     let now = hub.moment();
     rest.add("eventloop_cycles", now.turns);
     rest.add("eventloop_duration_sum", now.busy_ns / 1_000);
@@ -178,8 +182,6 @@ const STATS: &[&str] = &[
     "evicted_scripts",
     "total_eviction_exceeded_time",
     "current_eviction_exceeded_time",
-    "migrate_cached_sockets",
-    "slave_expires_tracked_keys",
     "active_defrag_hits",
     "active_defrag_misses",
     "active_defrag_key_hits",

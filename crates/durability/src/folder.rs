@@ -1,0 +1,149 @@
+//! The folder of an append-only file.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use tidewire_files::{AppendFile, Disk};
+
+use crate::{LogFile, Manifest};
+
+/// Where the files of an append-only file are, and how they begin.
+#[derive(Clone, Debug)]
+pub struct LogFolder {
+    disk: Disk,
+    folder: PathBuf,
+    prefix: String,
+}
+
+impl LogFolder {
+    /// The files in `folder` whose names begin with `prefix`.
+    pub fn new(disk: Disk, folder: PathBuf, prefix: String) -> Self {
+        Self {
+            disk,
+            folder,
+            prefix,
+        }
+    }
+
+    /// Makes the folder if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made.
+    pub fn make(&self) -> io::Result<()> {
+        self.disk.make_folder(&self.folder)
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the names of its files begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Where a file of the manifest is.
+    pub fn path_of(&self, file: &LogFile) -> PathBuf {
+        self.folder.join(&file.name)
+    }
+
+    /// The manifest on the disk, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is none.
+    pub fn read_manifest(&self) -> io::Result<Option<Manifest>> {
+        let mut bytes = Vec::new();
+        match self.disk.read(&self.manifest_path()) {
+            Ok(mut file) => file.read_to_end(&mut bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let broken = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        Manifest::parse(&bytes).map(Some).map_err(broken)
+    }
+
+    /// Replaces the manifest.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made durable. Either manifest may be on the disk then: the files of both
+    /// must stay as they are, but for the last increment of each, which may grow.
+    pub fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
+        let text = manifest.text();
+        self.disk.replace(&self.manifest_path(), text.as_bytes())
+    }
+
+    /// Adds an increment that is empty to a manifest, and opens it. The manifest is to be written
+    /// before the increment.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created.
+    pub fn add_increment(&self, manifest: &mut Manifest) -> io::Result<AppendFile> {
+        let name = manifest.add_increment(&self.prefix, |name| self.is_free(name));
+        self.disk.append(&self.folder.join(name))
+    }
+
+    /// The name that the next base will have.
+    pub fn next_base(&self, manifest: &Manifest) -> LogFile {
+        manifest.next_base(&self.prefix, |name| self.is_free(name))
+    }
+
+    /// Opens the last increment to go on with it; one is added if there is none. What is in all
+    /// of them is on the disk then: a process that was killed may not have waited for that.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened or made durable, or the manifest not be written.
+    pub fn open_last(&self, manifest: &mut Manifest) -> io::Result<AppendFile> {
+        let mut last = None;
+        for increment in &manifest.increments {
+            let file = self.disk.append(&self.path_of(increment))?;
+            file.sync()?;
+            last = Some(file);
+        }
+        if let Some(last) = last {
+            // The manifest too: it may have been renamed, and the folder not made durable.
+            self.disk.sync_folder_of(&self.manifest_path())?;
+            return Ok(last);
+        }
+        let file = self.add_increment(manifest)?;
+        self.write_manifest(manifest)?;
+        Ok(file)
+    }
+
+    /// Puts a new base in the place of the one before and of all increments but the last: the
+    /// manifest first, then the files that it does not need any more go.
+    ///
+    /// # Errors
+    ///
+    /// If the manifest cannot be written; see [`write_manifest`](Self::write_manifest).
+    pub fn replace_base(&self, manifest: &mut Manifest, base: LogFile) -> io::Result<()> {
+        manifest.replace_base(base);
+        self.write_manifest(manifest)?;
+        for file in std::mem::take(&mut manifest.history) {
+            let _ = self.disk.remove(&self.path_of(&file));
+        }
+        // What it says of files that are gone does no harm until the next time.
+        let _ = self.write_manifest(manifest);
+        Ok(())
+    }
+
+    /// Bytes of a manifest's base and increments.
+    pub fn bytes_of(&self, manifest: &Manifest) -> u64 {
+        let listed = manifest.base.iter().chain(&manifest.increments);
+        let bytes = |file: &LogFile| self.disk.length(&self.path_of(file));
+        listed.filter_map(|file| bytes(file).ok()).sum()
+    }
+
+    fn is_free(&self, name: &str) -> bool {
+        !self.disk.has(&self.folder.join(name))
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.manifest", self.prefix))
+    }
+}

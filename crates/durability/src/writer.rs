@@ -1,0 +1,225 @@
+//! Writes what is told to the last increment, and makes it durable.
+//!
+//! **A write that fails** leaves the file as it was before, and what was to be written stays to be
+//! written: the file always ends where a unit of commands ends.
+//!
+//! **An fsync that fails** may have dropped what it had to write, and the next one says nothing of
+//! that. So what was written since the last good fsync is kept in memory, and written once more, to
+//! the same place, before the next one: a process that is killed meanwhile finds its file whole. If
+//! more was written than is kept, only a new base makes the log durable again: the log is in doubt
+//! until then.
+
+use std::io;
+
+use tidewire_files::{AppendFile, Syncer};
+
+/// What is to be written: bytes by offset, in units that belong together.
+pub trait Source {
+    /// Adds at most about `bytes_max` bytes from an offset on to `out`. Returns the offset behind
+    /// them; `Err` is the oldest offset that is kept, if that is a later one.
+    fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64>;
+}
+
+/// The end of an append-only file, where it grows.
+#[derive(Debug)]
+pub struct LogWriter {
+    file: AppendFile,
+    /// The offset in the source that is written next.
+    at: u64,
+    unsynced: Unsynced,
+    /// Of increments before this one.
+    retired: Vec<Unsynced>,
+    /// What is written is kept until it is durable.
+    keeps: bool,
+    in_doubt: bool,
+}
+
+/// A part of a file that no fsync has covered.
+#[derive(Debug)]
+struct Unsynced {
+    syncer: Syncer,
+    /// Where it begins in the file.
+    from: u64,
+    bytes: Vec<u8>,
+    /// All of it is in `bytes`.
+    is_kept: bool,
+    /// An fsync of it has failed: it is written again before the next one.
+    has_failed: bool,
+}
+
+/// An fsync that is due: run without the writer, which may go on writing.
+#[derive(Debug)]
+pub struct SyncJob {
+    parts: Vec<Unsynced>,
+    at: u64,
+}
+
+impl LogWriter {
+    /// Writes to `file` what the source has from `at` on.
+    pub fn new(file: AppendFile, at: u64) -> Self {
+        Self {
+            unsynced: Unsynced::after(&file),
+            file,
+            at,
+            retired: Vec::new(),
+            keeps: true,
+            in_doubt: false,
+        }
+    }
+
+    /// The offset in the source that is written next: all before it is in the file.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes of the file.
+    pub fn length(&self) -> u64 {
+        self.file.length()
+    }
+
+    /// Whether an fsync has failed and only a new base makes the log durable again.
+    pub fn in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// Whether what is written is kept until it is durable: not where no fsync is waited for.
+    pub fn set_keeping(&mut self, keeps: bool) {
+        self.keeps = keeps;
+    }
+
+    /// Writes until an offset at which a unit ends, with `note` before it: all of it, or nothing.
+    /// Returns how many bytes were written.
+    ///
+    /// # Errors
+    ///
+    /// If the disk does not take it. The file is as it was.
+    pub fn write(&mut self, source: &impl Source, end: u64, note: &[u8]) -> io::Result<u64> {
+        let before = self.file.length();
+        let kept = self.unsynced.bytes.len();
+        self.unsynced.bytes.extend_from_slice(note);
+        let mut written = kept;
+        let mut at = self.at;
+        loop {
+            if self.unsynced.bytes.len() > written {
+                let appended = self.file.append(&self.unsynced.bytes[written..]);
+                if let Err(error) = appended {
+                    self.file.cut(before);
+                    self.unsynced.bytes.truncate(kept);
+                    return Err(error);
+                }
+            }
+            if !self.keeps || self.unsynced.bytes.len() > KEPT_BYTES_MAX {
+                self.unsynced.drop_bytes();
+            }
+            written = self.unsynced.bytes.len();
+            if at >= end {
+                break;
+            }
+            let bytes_max = COPY_BYTES.min((end - at) as usize);
+            match source.read(at, bytes_max, &mut self.unsynced.bytes) {
+                Ok(next) => at = next,
+                Err(oldest) => {
+                    // Nobody else trims the source; the next base has what is missing here.
+                    debug_assert!(false, "commands before offset {oldest} are gone");
+                    (at, self.in_doubt) = (oldest, true);
+                }
+            }
+        }
+        self.at = at;
+        Ok(self.file.length() - before)
+    }
+
+    /// Goes on in another file. The one before must be [mended](Self::mend), and then durable: were
+    /// it torn, and the other one not, nothing could be loaded.
+    pub fn switch(&mut self, file: AppendFile) {
+        debug_assert!(
+            !self.file.is_torn(),
+            "a torn file would be followed by another"
+        );
+        let next = Unsynced::after(&file);
+        self.retired
+            .push(std::mem::replace(&mut self.unsynced, next));
+        self.file = file;
+    }
+
+    /// Begins an fsync of all that is written.
+    pub fn begin_sync(&mut self) -> SyncJob {
+        let next = Unsynced::after(&self.file);
+        let mut parts = std::mem::take(&mut self.retired);
+        parts.push(std::mem::replace(&mut self.unsynced, next));
+        SyncJob { parts, at: self.at }
+    }
+
+    /// An fsync has failed: the next try is to cover what was written since it began as well, of
+    /// which it may have dropped some.
+    pub fn extend_sync(&mut self, job: &mut SyncJob) {
+        let newer = self.begin_sync();
+        job.parts.extend(newer.parts);
+        job.at = newer.at;
+        job.parts.iter_mut().for_each(|part| part.has_failed = true);
+        self.in_doubt |= job.parts.iter().any(|part| !part.is_kept);
+    }
+
+    /// A new base has taken the place of all increments before this one: they are needed no more,
+    /// and nothing is in doubt. `job` is an fsync that has failed and is to be tried again.
+    pub fn end_doubt(&mut self, job: Option<&mut SyncJob>) {
+        self.in_doubt = false;
+        self.retired.clear();
+        if let Some(job) = job {
+            let path = self.file.path();
+            job.parts.retain(|part| part.syncer.path() == path);
+            self.in_doubt = job.parts.iter().any(|part| !part.is_kept);
+        }
+    }
+
+    /// Cuts off what a failed write has left, if the disk lets it.
+    ///
+    /// # Errors
+    ///
+    /// As [`AppendFile::mend`].
+    pub fn mend(&mut self) -> io::Result<()> {
+        self.file.mend()
+    }
+}
+
+impl SyncJob {
+    /// Waits for the disk. Returns the offset of the source before which all is on it.
+    ///
+    /// # Errors
+    ///
+    /// If the disk reports one. Then [`LogWriter::extend_sync`] comes before the next try.
+    pub fn run(&mut self) -> io::Result<u64> {
+        for part in &mut self.parts {
+            if part.has_failed && part.is_kept {
+                part.syncer.write_again(&part.bytes, part.from)?;
+            }
+        }
+        for part in &self.parts {
+            part.syncer.sync()?;
+        }
+        Ok(self.at)
+    }
+}
+
+impl Unsynced {
+    fn after(file: &AppendFile) -> Self {
+        Self {
+            syncer: file.syncer(),
+            from: file.length(),
+            bytes: Vec::new(),
+            is_kept: true,
+            has_failed: false,
+        }
+    }
+
+    fn drop_bytes(&mut self) {
+        self.is_kept &= self.bytes.is_empty();
+        self.bytes.clear();
+        self.bytes.shrink_to(COPY_BYTES * 2);
+    }
+}
+
+/// Bytes that one call writes.
+const COPY_BYTES: usize = 256 << 10;
+/// Bytes that are kept until they are durable: more than a second of a busy server.
+const KEPT_BYTES_MAX: usize = 32 << 20;

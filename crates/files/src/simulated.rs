@@ -1,0 +1,349 @@
+//! A disk in memory that fails as its seed says.
+//!
+//! It knows two states of everything: what processes see, and what is on the disk. A page is
+//! written to the disk by fsync, or by chance in a crash. An fsync that fails forgets the pages: as
+//! on Linux, the next one succeeds without them, and a reader may find what was there before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// A disk in memory. Every method of it takes a short lock.
+#[derive(Debug)]
+pub struct SimulatedDisk {
+    model: Mutex<Model>,
+}
+
+/// How often something fails, per thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FaultRates {
+    /// A write takes a part of the bytes.
+    pub short_writes: u32,
+    /// A write, truncation, creation or rename fails; a write may have taken a part.
+    pub io_errors: u32,
+    /// An fsync fails.
+    pub failed_syncs: u32,
+}
+
+/// An open file of a simulated disk.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    disk: Arc<SimulatedDisk>,
+    node: u64,
+}
+
+#[derive(Debug)]
+struct Model {
+    random: u64,
+    rates: FaultRates,
+    bytes_max: u64,
+    next_node: u64,
+    nodes: BTreeMap<u64, Node>,
+    /// As processes see it.
+    names: BTreeMap<PathBuf, u64>,
+    /// As it is on the disk, and what has happened since.
+    durable_names: BTreeMap<PathBuf, u64>,
+    pending: Vec<(PathBuf, Option<u64>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    data: Vec<u8>,
+    durable: Vec<u8>,
+    /// Pages that the disk does not have.
+    dirty: BTreeSet<usize>,
+}
+
+impl SimulatedDisk {
+    /// An empty disk without faults; `seed` decides what fails once it is told to.
+    pub fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            model: Mutex::new(Model {
+                random: seed,
+                rates: FaultRates::default(),
+                bytes_max: u64::MAX,
+                next_node: 1,
+                nodes: BTreeMap::new(),
+                names: BTreeMap::new(),
+                durable_names: BTreeMap::new(),
+                pending: Vec::new(),
+            }),
+        })
+    }
+
+    /// Sets how often something fails from now on.
+    pub fn set_rates(&self, rates: FaultRates) {
+        self.model.lock().rates = rates;
+    }
+
+    /// Sets how many bytes fit.
+    pub fn set_bytes_max(&self, bytes_max: u64) {
+        self.model.lock().bytes_max = bytes_max;
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.model.lock().bytes()
+    }
+
+    /// The machine has failed and runs again: of what was not made durable some is there, and some
+    /// is not. Files that are open are of no use any more. (A process that ends loses nothing of
+    /// what it has written: there is nothing to do for that.)
+    pub fn crash(&self) {
+        let mut guard = self.model.lock();
+        let model = &mut *guard;
+        let kept = model.below(model.pending.len() as u64 + 1) as usize;
+        for (path, node) in model.pending.drain(..).take(kept) {
+            match node {
+                Some(node) => model.durable_names.insert(path, node),
+                None => model.durable_names.remove(&path),
+            };
+        }
+        model.pending.clear();
+        model.names.clone_from(&model.durable_names);
+        let numbers: Vec<u64> = model.nodes.keys().copied().collect();
+        for number in numbers {
+            let Some(mut node) = model.nodes.remove(&number) else {
+                continue;
+            };
+            // It may have kept the length of the file, and not its bytes.
+            let (old, new) = (node.durable.len(), node.data.len());
+            if model.below(2) == 0 {
+                node.durable.resize(new, 0);
+            }
+            let dirty = std::mem::take(&mut node.dirty);
+            let kept = model.below(dirty.len() as u64 + 1) as usize;
+            for page in dirty.into_iter().take(kept) {
+                node.keep_page(page);
+            }
+            let longest = node.durable.len();
+            if longest > old && model.below(2) == 0 {
+                let cut = old + model.below((longest - old) as u64) as usize;
+                node.durable.truncate(cut);
+            }
+            node.data.clone_from(&node.durable);
+            model.nodes.insert(number, node);
+        }
+    }
+
+    pub(crate) fn open(self: &Arc<Self>, path: &Path, creates: bool) -> io::Result<OpenFile> {
+        let mut model = self.model.lock();
+        let node = match model.names.get(path) {
+            Some(&node) => node,
+            None if !creates => return Err(io::ErrorKind::NotFound.into()),
+            None => {
+                model.may_fail()?;
+                let node = model.next_node;
+                model.next_node += 1;
+                model.nodes.insert(node, Node::default());
+                model.name(path, Some(node));
+                node
+            }
+        };
+        let disk = self.clone();
+        Ok(OpenFile { disk, node })
+    }
+
+    pub(crate) fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let model = self.model.lock();
+        let node = model.names.get(path).and_then(|node| model.nodes.get(node));
+        let node = node.ok_or(io::ErrorKind::NotFound)?;
+        Ok(node.data.clone())
+    }
+
+    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut model = self.model.lock();
+        if !model.names.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        model.may_fail()?;
+        model.name(path, None);
+        Ok(())
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut model = self.model.lock();
+        let node = *model.names.get(from).ok_or(io::ErrorKind::NotFound)?;
+        model.may_fail()?;
+        // One step of the disk's journal: both or neither.
+        model.name(to, Some(node));
+        model.names.remove(from);
+        Ok(())
+    }
+
+    pub(crate) fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut guard = self.model.lock();
+        let model = &mut *guard;
+        if model.happens(model.rates.failed_syncs) {
+            return Err(io::Error::other("a simulated fsync of a folder has failed"));
+        }
+        let is_here = |path: &PathBuf| path.parent() == Some(folder);
+        model.durable_names.retain(|path, _| !is_here(path));
+        let own = model.names.iter().filter(|(path, _)| is_here(path));
+        let own: Vec<_> = own.map(|(path, &node)| (path.clone(), node)).collect();
+        model.durable_names.extend(own);
+        model.pending.retain(|(path, _)| !is_here(path));
+        Ok(())
+    }
+
+    pub(crate) fn names(&self, folder: &Path) -> Vec<PathBuf> {
+        let model = self.model.lock();
+        let own = model.names.keys();
+        own.filter(|path| path.parent() == Some(folder))
+            .cloned()
+            .collect()
+    }
+}
+
+impl OpenFile {
+    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut model = self.disk.model.lock();
+        let room = model.bytes_max.saturating_sub(model.bytes()) as usize;
+        let mut count = bytes.len().min(room);
+        if count == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let rates = model.rates;
+        let is_broken = model.happens(rates.io_errors);
+        if is_broken || model.happens(rates.short_writes) {
+            count = model.below(count as u64 + 1) as usize;
+        }
+        let node = model.node(self.node)?;
+        let at = node.data.len();
+        node.data.extend_from_slice(&bytes[..count]);
+        node.touch(at, at + count);
+        match is_broken || count == 0 {
+            true => Err(io::Error::other("a simulated write has failed")),
+            false => Ok(count),
+        }
+    }
+
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut model = self.disk.model.lock();
+        model.may_fail()?;
+        let node = model.node(self.node)?;
+        let (from, to) = (offset as usize, offset as usize + bytes.len());
+        node.data.resize(node.data.len().max(to), 0);
+        node.data[from..to].copy_from_slice(bytes);
+        node.touch(from, to);
+        Ok(())
+    }
+
+    pub(crate) fn set_length(&self, length: u64) -> io::Result<()> {
+        let mut model = self.disk.model.lock();
+        model.may_fail()?;
+        let node = model.node(self.node)?;
+        let (old, new) = (node.data.len(), length as usize);
+        node.data.resize(new, 0);
+        node.touch(old.min(new), old.max(new));
+        Ok(())
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        let mut model = self.disk.model.lock();
+        model.node(self.node).map_or(0, |node| node.data.len()) as u64
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let mut guard = self.disk.model.lock();
+        let model = &mut *guard;
+        let fails = model.happens(model.rates.failed_syncs);
+        let mut node = std::mem::take(model.node(self.node)?);
+        // Pages reach the disk in their order. Those that do not are forgotten: no fsync will write
+        // them; a reader finds them, or what the disk has.
+        let dirty = std::mem::take(&mut node.dirty);
+        let good = match fails {
+            true => model.below(dirty.len() as u64 + 1) as usize,
+            false => dirty.len(),
+        };
+        let is_read_again = fails && model.below(2) == 0;
+        for (number, page) in dirty.into_iter().enumerate() {
+            match number < good {
+                true => node.keep_page(page),
+                false if is_read_again => node.lose_page(page),
+                false => {}
+            }
+        }
+        if !fails {
+            let length = node.data.len();
+            node.durable.resize(length, 0);
+        }
+        *model.node(self.node)? = node;
+        match fails {
+            true => Err(io::Error::other("a simulated fsync has failed")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Model {
+    fn bytes(&self) -> u64 {
+        let named = self.names.values().filter_map(|node| self.nodes.get(node));
+        named.map(|node| node.data.len() as u64).sum()
+    }
+
+    fn node(&mut self, number: u64) -> io::Result<&mut Node> {
+        self.nodes
+            .get_mut(&number)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn name(&mut self, path: &Path, node: Option<u64>) {
+        match node {
+            Some(node) => self.names.insert(path.to_path_buf(), node),
+            None => self.names.remove(path),
+        };
+        self.pending.push((path.to_path_buf(), node));
+    }
+
+    fn may_fail(&mut self) -> io::Result<()> {
+        match self.happens(self.rates.io_errors) {
+            true => Err(io::Error::other("a simulated call has failed")),
+            false => Ok(()),
+        }
+    }
+
+    fn happens(&mut self, per_thousand: u32) -> bool {
+        per_thousand > 0 && self.below(1_000) < u64::from(per_thousand)
+    }
+
+    /// A number below another one (SplitMix64).
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit.max(1)
+    }
+}
+
+impl Node {
+    fn touch(&mut self, from: usize, to: usize) {
+        if from < to {
+            self.dirty.extend(from / PAGE..=(to - 1) / PAGE);
+        }
+    }
+
+    /// A page reaches the disk.
+    fn keep_page(&mut self, page: usize) {
+        let (from, to) = (page * PAGE, self.data.len().min((page + 1) * PAGE));
+        if from < to {
+            self.durable.resize(self.durable.len().max(to), 0);
+            self.durable[from..to].copy_from_slice(&self.data[from..to]);
+        }
+    }
+
+    /// A page is read from the disk again, which does not have what was written.
+    fn lose_page(&mut self, page: usize) {
+        let (from, to) = (page * PAGE, self.data.len().min((page + 1) * PAGE));
+        for at in from..to {
+            self.data[at] = self.durable.get(at).copied().unwrap_or(0);
+        }
+    }
+}
+
+/// Small, so that a test has many of them.
+const PAGE: usize = 64;

@@ -1,0 +1,409 @@
+//! The write gate: every condition that keeps a request of any protocol from being executed now.
+//!
+//! Each condition is named once, here. A protocol describes its request ([`Request`]) and asks for
+//! the [`Verdict`]: the request goes, it waits until a condition ends, or it is refused. What to do
+//! about it is the protocol's own: a Redis client gets the error's text, a ZeroMQ pusher is parked
+//! (nothing more of its input is read) or its message is left out, counted and logged.
+//!
+//! Two conditions stand elsewhere, because they need what only the place knows: access control
+//! (the rules of the request's user) and mounts (`Keyspace`, under the key's lock). The keyspace
+//! also refuses each write that passes the gate just before keys begin to be loaded.
+//!
+//! Market data and plant tags are no keys: feeds write them in every role of this server.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_lane::{ConnectionId, Context};
+
+use crate::durability::{Disk, LOADING_TEXT};
+use crate::eviction::Room;
+use crate::hub::{Hub, Mail};
+use crate::replication::LinkState;
+
+/// What the gate must know of a request. Asked only while some condition holds.
+pub(crate) trait Request {
+    /// Whether it changes keys.
+    fn writes(&self, hub: &Hub) -> bool;
+    /// Whether it may not run while files cannot be written.
+    fn needs_disk(&self, hub: &Hub) -> bool;
+    /// Whether it may not run while memory is full.
+    fn needs_memory(&self, hub: &Hub) -> bool;
+    /// Whether it runs while keys are loaded.
+    fn runs_while_loading(&self) -> bool;
+    /// Whether it runs on a replica that has lost its master.
+    fn runs_while_stale(&self, hub: &Hub) -> bool;
+}
+
+/// A write of one key's value by a protocol without commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainWrite;
+
+impl Request for PlainWrite {
+    fn writes(&self, _: &Hub) -> bool {
+        true
+    }
+
+    fn needs_disk(&self, _: &Hub) -> bool {
+        true
+    }
+
+    fn needs_memory(&self, _: &Hub) -> bool {
+        true
+    }
+
+    fn runs_while_loading(&self) -> bool {
+        false
+    }
+
+    fn runs_while_stale(&self, _: &Hub) -> bool {
+        false
+    }
+}
+
+/// What the gate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Verdict {
+    Go,
+    /// Not now, but when this has ended.
+    Wait(Wait),
+    Refused(Refusal),
+}
+
+/// What ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// CLIENT PAUSE.
+    Pause,
+    /// A script holds all keys.
+    Script,
+    /// Keys are loaded from files.
+    Loading,
+    /// The keys of a master take the place of those that were here.
+    Syncing,
+}
+
+impl Wait {
+    /// The error of a Redis client that does not wait.
+    pub(crate) fn text(self) -> &'static str {
+        LOADING_TEXT
+    }
+}
+
+/// Why a write is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A message without the form `[topic][payload]`.
+    Form,
+    /// A topic without a name, or with one that is too long.
+    Topic,
+    /// The server itself publishes under this name.
+    Reserved,
+    /// The name belongs to a live source.
+    Mounted,
+    /// The peer's user may not write it.
+    Permission,
+    /// Snapshots cannot be saved.
+    Snapshot,
+    /// The append-only file cannot be written.
+    Log,
+    /// Memory is full, and no key may be evicted.
+    Memory,
+    /// This server is a replica.
+    ReadOnly,
+    /// Too few replicas keep up.
+    FewReplicas,
+    /// This replica has lost its master, and must not show what it has.
+    Stale,
+    /// The connection ended while the message waited.
+    Lost,
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Refusal; 12] = [
+        Refusal::Form,
+        Refusal::Topic,
+        Refusal::Reserved,
+        Refusal::Mounted,
+        Refusal::Permission,
+        Refusal::Snapshot,
+        Refusal::Log,
+        Refusal::Memory,
+        Refusal::ReadOnly,
+        Refusal::FewReplicas,
+        Refusal::Stale,
+        Refusal::Lost,
+    ];
+
+    /// As INFO and the metrics name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Refusal::Form => "form",
+            Refusal::Topic => "topic",
+            Refusal::Reserved => "reserved",
+            Refusal::Mounted => "mounted",
+            Refusal::Permission => "permission",
+            Refusal::Snapshot => "snapshot",
+            Refusal::Log => "aof",
+            Refusal::Memory => "memory",
+            Refusal::ReadOnly => "readonly",
+            Refusal::FewReplicas => "noreplicas",
+            Refusal::Stale => "stale",
+            Refusal::Lost => "lost",
+        }
+    }
+
+    /// The error that a Redis client gets, and what the log says.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Refusal::Form => "ERR a message must be [topic][payload]",
+            Refusal::Topic => "ERR the topic is empty or too long",
+            Refusal::Reserved => "ERR the server itself publishes under this name",
+            Refusal::Mounted => "READONLY the topic belongs to a live source",
+            Refusal::Permission => "NOPERM the peer's user may not set and publish this topic",
+            Refusal::Snapshot => Disk::Snapshot.text(),
+            Refusal::Log => Disk::Log.text(),
+            Refusal::Memory => "OOM command not allowed when used memory > 'maxmemory'.",
+            Refusal::ReadOnly => "READONLY You can't write against a read only replica.",
+            Refusal::FewReplicas => "NOREPLICAS Not enough good replicas to write.",
+            Refusal::Stale => {
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+            }
+            Refusal::Lost => "ERR the connection ended while the message waited",
+        }
+    }
+}
+
+impl Hub {
+    /// Whether any condition of the gate may hold: the words that each request reads.
+    #[inline]
+    pub(crate) fn is_gated(&self) -> bool {
+        self.durability.hinders() || self.parameters.is_guarded() || self.parameters.limits_memory()
+    }
+
+    /// Whether CLIENT PAUSE holds a request; `is_told` says whether a replica would have to hear
+    /// of it, as of all writes.
+    #[inline]
+    pub(crate) fn is_paused_for(&self, now_ms: i64, is_told: impl FnOnce() -> bool) -> bool {
+        self.pause.may_be_on()
+            && self.pause.until_ms(now_ms).is_some()
+            && (self.pause.is_total() || is_told())
+    }
+
+    /// What every request that changes keys waits for, if there is anything.
+    #[cold]
+    pub(crate) fn write_wait(&self, now_ms: i64) -> Option<Wait> {
+        if self.is_paused_for(now_ms, || true) {
+            return Some(Wait::Pause);
+        }
+        if self.scripting.is_running() {
+            return Some(Wait::Script);
+        }
+        self.load_wait()
+    }
+
+    /// Whether keys are being loaded, by a file or a master.
+    pub(crate) fn load_wait(&self) -> Option<Wait> {
+        if self.durability.is_loading() {
+            return Some(Wait::Loading);
+        }
+        let master = self.replication.master();
+        let is_replacing = master.is_some_and(|master| master.is_replacing());
+        is_replacing.then_some(Wait::Syncing)
+    }
+
+    /// The verdict on a request, apart from pauses and scripts: those are waited for before.
+    /// Where memory is short, keys are evicted first.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn verdict(&self, context: &mut Context<Mail>, request: &impl Request) -> Verdict {
+        if let Some(wait) = self.load_wait()
+            && !request.runs_while_loading()
+        {
+            return Verdict::Wait(wait);
+        }
+        match self.refusal(context, request) {
+            Some(refusal) => Verdict::Refused(refusal),
+            None => Verdict::Go,
+        }
+    }
+
+    fn refusal(&self, context: &mut Context<Mail>, request: &impl Request) -> Option<Refusal> {
+        if let Some(refusal) = self.disk_refusal()
+            && request.needs_disk(self)
+        {
+            return Some(refusal);
+        }
+        if self.parameters.limits_memory()
+            && self.make_room(context) == Room::Full
+            && request.needs_memory(self)
+        {
+            return Some(Refusal::Memory);
+        }
+        if !self.parameters.is_guarded() {
+            return None;
+        }
+        if self.is_stale() && !request.runs_while_stale(self) {
+            return Some(Refusal::Stale);
+        }
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        self.role_refusal(now_ms).filter(|_| request.writes(self))
+    }
+
+    /// Why no key may be written because of files and roles, as a script's first write asks.
+    pub(crate) fn write_refusal(&self, now_ms: i64) -> Option<Refusal> {
+        self.disk_refusal().or_else(|| self.role_refusal(now_ms))
+    }
+
+    fn disk_refusal(&self) -> Option<Refusal> {
+        match self.durability.disk_failure()? {
+            Disk::Snapshot => Some(Refusal::Snapshot),
+            Disk::Log => Some(Refusal::Log),
+        }
+    }
+
+    /// Why no key may be written in this server's role.
+    pub(crate) fn role_refusal(&self, now_ms: i64) -> Option<Refusal> {
+        let parameters = &self.parameters;
+        if self.replication.master().is_some() {
+            return parameters
+                .is_on("replica-read-only")
+                .then_some(Refusal::ReadOnly);
+        }
+        let are_too_few = self.replication.are_too_few(parameters, now_ms);
+        are_too_few.then_some(Refusal::FewReplicas)
+    }
+
+    /// Whether this server is a replica that has lost its master, and must not show what it has.
+    pub(crate) fn is_stale(&self) -> bool {
+        let master = self.replication.master();
+        let is_down = master.is_some_and(|master| master.state() != LinkState::Connected);
+        is_down && !self.parameters.is_on("replica-serve-stale-data")
+    }
+}
+
+/// Lets what may happen very often be logged every ten seconds, the first time at once.
+#[derive(Debug, Default)]
+pub(crate) struct LogLimit(AtomicU64);
+
+impl LogLimit {
+    /// Whether to log; the time is of any clock, always the same one.
+    pub(crate) fn permits(&self, now_ns: u64) -> bool {
+        let logged_ns = self.0.load(Ordering::Relaxed);
+        let permits = logged_ns == 0 || now_ns.saturating_sub(logged_ns) >= LOG_INTERVAL_NS;
+        if permits {
+            self.0.store(now_ns.max(1), Ordering::Relaxed);
+        }
+        permits
+    }
+}
+
+/// Messages that were left out at the gate, by reason.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    counts: [AtomicU64; Refusal::ALL.len()],
+    logged: [LogLimit; Refusal::ALL.len()],
+    /// Connections whose input waits.
+    parked: AtomicU64,
+}
+
+impl Refusals {
+    /// Counts a message that was left out, and logs the first and then some of each reason.
+    #[cold]
+    pub(crate) fn note(&self, refusal: Refusal, now_ns: u64, peer: &str, topic: &[u8]) {
+        let at = refusal as usize;
+        let left_out = self.counts[at].fetch_add(1, Ordering::Relaxed) + 1;
+        if self.logged[at].permits(now_ns) {
+            tracing::warn!(
+                peer,
+                topic = %topic[..topic.len().min(TOPIC_BYTES_LOGGED)].escape_ascii(),
+                left_out,
+                "a pushed ZeroMQ message is left out: {}",
+                refusal.text()
+            );
+        }
+    }
+
+    /// How many messages were left out for a reason.
+    pub(crate) fn count(&self, refusal: Refusal) -> u64 {
+        self.counts[refusal as usize].load(Ordering::Relaxed)
+    }
+
+    /// Connections whose input waits at the gate.
+    pub(crate) fn parked(&self) -> u64 {
+        self.parked.load(Ordering::Relaxed)
+    }
+}
+
+/// Connections of one lane whose input waits at the gate. The lane looks at the gate again every
+/// few milliseconds while there are any, so that no end of a condition can be missed.
+#[derive(Debug, Default)]
+pub(crate) struct Parked {
+    connections: Vec<ConnectionId>,
+}
+
+impl Parked {
+    pub(crate) fn push(&mut self, hub: &Hub, id: ConnectionId) {
+        debug_assert!(!self.connections.contains(&id), "it is parked already");
+        self.connections.push(id);
+        hub.ingest.refusals.parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection has ended.
+    pub(crate) fn forget(&mut self, hub: &Hub, id: ConnectionId) {
+        let before = self.connections.len();
+        self.connections.retain(|other| *other != id);
+        let gone = (before - self.connections.len()) as u64;
+        hub.ingest
+            .refusals
+            .parked
+            .fetch_sub(gone, Ordering::Relaxed);
+    }
+
+    /// Takes all of them if the gate is open for writes.
+    pub(crate) fn take_if_open(&mut self, hub: &Hub, now_ms: i64) -> Vec<ConnectionId> {
+        if self.connections.is_empty() || hub.write_wait(now_ms).is_some() {
+            return Vec::new();
+        }
+        let taken = std::mem::take(&mut self.connections);
+        let count = taken.len() as u64;
+        hub.ingest
+            .refusals
+            .parked
+            .fetch_sub(count, Ordering::Relaxed);
+        taken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// How soon to look at the gate again: most scripts end in microseconds.
+    pub(crate) fn look_again_ns(hub: &Hub) -> u64 {
+        match hub.scripting.is_running() && hub.scripting.busy_text().is_none() {
+            true => LOOK_SOON_NS,
+            false => LOOK_AGAIN_NS,
+        }
+    }
+}
+
+const LOOK_SOON_NS: u64 = 100_000;
+const LOOK_AGAIN_NS: u64 = 5_000_000;
+const LOG_INTERVAL_NS: u64 = 10_000_000_000;
+const TOPIC_BYTES_LOGGED: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_a_counter_and_a_name_of_its_own() {
+        for (at, refusal) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(refusal as usize, at);
+            let same = Refusal::ALL
+                .iter()
+                .filter(|other| other.name() == refusal.name());
+            assert_eq!(same.count(), 1, "{}", refusal.name());
+        }
+    }
+}

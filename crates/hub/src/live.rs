@@ -1,0 +1,318 @@
+//! Live keys on their way to subscribers: their values, and word that they are gone.
+//!
+//! A write publishes the key's new value, and a removal [`GONE`], while the key's shard is locked:
+//! the news are put into the mailboxes there and then, the own lane's too, so that every lane hears
+//! of a key in the order of its changes. What changes many keys at once (FLUSHALL, SWAPDB, a full
+//! sync) hands over their names instead. Each lane owes them to its subscribers, some at a time
+//! (`renewal.rs`), and looks at a key's state only when it writes it.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidewire_keyspace::{
+    Changer, Event, LIVE_CHANNEL, LiveNames, Observer, Outcome, Trackers, ValueRef, Waiter,
+};
+use tidewire_resp::number::DoubleText;
+
+use crate::attention::Attention;
+use crate::hub::{Hub, Mail, unix_ms};
+use crate::json::write_json_text;
+use crate::publication::{Origin, Publication};
+
+/// What is published of a live key that has no value any more. No value is published in this form:
+/// see [`write_published`].
+pub(crate) const GONE: &[u8] = b"{\"gone\":true}";
+
+/// Subscribers of this channel are told which of their messages are current values, not updates:
+/// before each of them comes a message of this channel with the topic's name.
+pub(crate) const SNAPSHOT_CHANNEL: &[u8] = b"__snapshot__";
+
+/// Whether the hub alone publishes under a name.
+pub(crate) fn is_reserved_channel(name: &[u8]) -> bool {
+    name == SNAPSHOT_CHANNEL || name == LIVE_CHANNEL
+}
+
+/// What all lanes share of live keys.
+#[derive(Debug)]
+pub(crate) struct LiveNews {
+    /// Counts changes of live keys.
+    version: AtomicU64,
+    lanes: Vec<Renewed>,
+}
+
+/// Topics that a lane must look at, because they changed all at once or because news were lost.
+#[derive(Debug, Default)]
+struct Renewed {
+    is_any: AtomicBool,
+    names: Mutex<RenewedNames>,
+}
+
+#[derive(Debug, Default)]
+struct RenewedNames {
+    batches: VecDeque<Arc<Vec<Box<[u8]>>>>,
+    /// Keys that are gone, of whose news the lane's full mailbox took none. Those that have a value
+    /// are found among the live keys.
+    gone: HashSet<Box<[u8]>, RandomState>,
+    /// There were more of them than are kept.
+    is_lost: bool,
+}
+
+/// What a lane takes of it.
+#[derive(Debug)]
+pub(crate) enum Renewal {
+    /// These topics have changed.
+    Names(Arc<Vec<Box<[u8]>>>),
+    /// Some have, and their names are not known.
+    Lost,
+}
+
+impl LiveNews {
+    pub(crate) fn new(lanes: usize) -> Self {
+        LiveNews {
+            version: AtomicU64::new(0),
+            lanes: (0..lanes).map(|_| Renewed::default()).collect(),
+        }
+    }
+
+    /// Whether a lane has topics to look at: one relaxed load.
+    #[inline]
+    pub(crate) fn is_renewed(&self, lane: usize) -> bool {
+        self.lanes[lane].is_any.load(Ordering::Relaxed)
+    }
+
+    /// The next topics that a lane must look at.
+    pub(crate) fn take_renewal(&self, lane: usize) -> Option<Renewal> {
+        let renewed = &self.lanes[lane];
+        let mut names = renewed.names.lock();
+        if std::mem::take(&mut names.is_lost) {
+            return Some(Renewal::Lost);
+        }
+        if !names.gone.is_empty() {
+            let gone = std::mem::take(&mut names.gone);
+            return Some(Renewal::Names(Arc::new(gone.into_iter().collect())));
+        }
+        let next = names.batches.pop_front();
+        if next.is_none() {
+            renewed.is_any.store(false, Ordering::Relaxed);
+        }
+        next.map(Renewal::Names)
+    }
+
+    /// `lane` does not get this publication: what it tells of keys that are gone is kept.
+    #[cold]
+    pub(crate) fn keep_gone(&self, lane: usize, publication: &Publication) {
+        let is_gone = |origin, payload: &[u8]| origin == Origin::Live && payload == GONE;
+        let renewed = &self.lanes[lane];
+        let mut names = renewed.names.lock();
+        for news in publication.news() {
+            if is_gone(news.origin, news.payload) {
+                names.gone.insert(news.name.into());
+                renewed.is_any.store(true, Ordering::Relaxed);
+            }
+        }
+        if names.gone.len() > GONE_MAX {
+            names.gone = HashSet::default();
+            names.is_lost = true;
+        }
+    }
+
+    /// All lanes must look at these topics; those are woken that had none to look at.
+    fn renew(&self, hub: &Hub, names: LiveNames) {
+        let batch = Arc::new(names.into_iter().collect::<Vec<_>>());
+        for (lane, renewed) in self.lanes.iter().enumerate() {
+            let mut names = renewed.names.lock();
+            names.batches.push_back(batch.clone());
+            if !renewed.is_any.swap(true, Ordering::Relaxed) {
+                hub.mailboxes()[lane].send(Mail::Renewed);
+            }
+        }
+    }
+}
+
+/// Publishes changes of live keys.
+#[derive(Debug)]
+pub(crate) struct LiveObserver<'a>(pub(crate) &'a Hub);
+
+impl Observer for LiveObserver<'_> {
+    fn changed(&mut self, database: usize, key: &[u8], _: Event, value: Option<ValueRef<'_>>) {
+        if database != 0 {
+            return;
+        }
+        let route = self.0.subscriptions.route(key);
+        if route.lanes == 0 {
+            return;
+        }
+        let mut publication = Publication::default();
+        // Under the key's lock: so versions of one key grow in the order of its changes.
+        let version = self.0.live.version.fetch_add(1, Ordering::AcqRel) + 1;
+        publication.push_with(key, Origin::Live, version, |out| {
+            write_published(value, out);
+        });
+        self.0.send_news(route.lanes, &Arc::new(publication));
+    }
+
+    fn renewed(&mut self, names: LiveNames) {
+        if !names.is_empty() && !self.0.subscriptions.is_empty() {
+            self.0.live.renew(self.0, names);
+        }
+    }
+
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        crate::notifications::publish(self.0, database, key, event);
+    }
+
+    fn modified(&mut self, key: &[u8], by: Changer) {
+        self.0.note_changed(key, by);
+    }
+
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers, by: Changer) {
+        self.0.invalidate(key, trackers, by);
+    }
+
+    fn flushed(&mut self) {
+        self.0.invalidate_everything();
+    }
+
+    fn reader(&mut self) -> Option<u64> {
+        self.0.tracking_reader()
+    }
+
+    fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
+        if self.0.attention.has(Attention::TRACKED) {
+            self.0.serve_for(waiter.map(|waiter| waiter.client.client));
+        }
+    }
+
+    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
+        let client = waiter.client;
+        self.0.mailboxes()[client.lane].send(Mail::Served {
+            client: client.client,
+            reply,
+            failed: matches!(outcome, Outcome::Failed(_)),
+        });
+    }
+}
+
+impl Hub {
+    /// Whether a name is a live key that has a value.
+    pub(crate) fn is_live(&self, name: &[u8]) -> bool {
+        let is_there = |value: Option<ValueRef<'_>>| value.is_some_and(has_form);
+        !self.is_mounted(name) && self.keyspace.live_state(name, unix_ms(), is_there)
+    }
+
+    /// Appends a live key's state as it is published, its value or [`GONE`]. Returns the version
+    /// that it has reached at least.
+    pub(crate) fn write_live_state(&self, name: &[u8], out: &mut Vec<u8>) -> u64 {
+        // A master decides when a key of its replica is gone, and may still prolong its life.
+        let now_ms = match self.replication.master() {
+            Some(_) => 0,
+            None => unix_ms(),
+        };
+        self.keyspace.live_state(name, now_ms, |value| {
+            write_published(value, out);
+            self.live.version.load(Ordering::Acquire)
+        })
+    }
+
+    /// Names of the live keys that `wanted` accepts.
+    pub(crate) fn live_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Arc<[u8]>>) {
+        let mut stored = |key: &[u8]| !self.is_mounted(key) && wanted(key);
+        let mut push = |key: &[u8], value: ValueRef<'_>| {
+            names.extend(has_form(value).then(|| Arc::from(key)));
+        };
+        self.keyspace
+            .for_each_live(unix_ms(), &mut stored, &mut push);
+    }
+
+    /// Whether keys are being loaded: what a key has now says nothing yet.
+    pub(crate) fn is_filling(&self) -> bool {
+        let is_replacing = |master: Arc<crate::replication::Master>| master.is_replacing();
+        self.durability.is_loading() || self.replication.master().is_some_and(is_replacing)
+    }
+}
+
+/// Appends what is published of a live key: its value, or [`GONE`] if it has none. A string that
+/// is [`GONE`] itself, whether or not spaces follow it, gets one more space at its end, so that no
+/// value is taken for a removal.
+fn write_published(value: Option<ValueRef<'_>>, out: &mut Vec<u8>) {
+    let start = out.len();
+    if !value.is_some_and(|value| write_value(value, out)) {
+        out.extend_from_slice(GONE);
+        return;
+    }
+    let is_string = value.is_some_and(|value| value.text().is_some());
+    let rest = out[start..].strip_prefix(GONE);
+    if is_string && rest.is_some_and(|rest| rest.iter().all(|&byte| byte == b' ')) {
+        out.push(b' ');
+    }
+}
+
+/// Whether [`write_value`] has a form for it.
+fn has_form(value: ValueRef<'_>) -> bool {
+    value.value_type() != tidewire_keyspace::ValueType::Stream || value.newest_entry().is_some()
+}
+
+/// A live key's value as it is published: a string as it is, a hash as a JSON object of its fields,
+/// a list or a set as a JSON array, a sorted set as one of pairs of member and score, a stream as
+/// its newest entry. False of a stream without entries, which has no such form.
+pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
+    if let Some(text) = value.text() {
+        out.extend_from_slice(text.as_bytes());
+    } else if let Some(fields) = value.fields() {
+        out.push(b'{');
+        for (number, (field, value)) in fields.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_json_text(out, field);
+            out.push(b':');
+            write_json_text(out, value);
+        }
+        out.push(b'}');
+    } else if let Some(items) = value.items() {
+        out.push(b'[');
+        for (number, item) in items.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_json_text(out, item.as_bytes());
+        }
+        out.push(b']');
+    } else if let Some(scores) = value.scored() {
+        out.push(b'[');
+        for (number, (member, score)) in scores.iter().enumerate() {
+            out.extend_from_slice(if number > 0 { b",[" } else { b"[" });
+            write_json_text(out, member.as_bytes());
+            out.push(b',');
+            let score = DoubleText::new(score);
+            match score.as_bytes() {
+                text @ (b"inf" | b"-inf") => write_json_text(out, text),
+                text => out.extend_from_slice(text),
+            }
+            out.push(b']');
+        }
+        out.push(b']');
+    } else if let Some(entry) = value.newest_entry() {
+        out.extend_from_slice(b"{\"id\":");
+        write_json_text(out, entry.id().as_bytes());
+        out.extend_from_slice(b",\"fields\":[");
+        for (number, (name, value)) in entry.fields().enumerate() {
+            out.extend_from_slice(if number > 0 { b",[" } else { b"[" });
+            write_json_text(out, name.as_bytes());
+            out.push(b',');
+            write_json_text(out, value.as_bytes());
+            out.push(b']');
+        }
+        out.extend_from_slice(b"]}");
+    } else {
+        return false;
+    }
+    true
+}
+
+/// Names of keys that are gone, kept for a lane whose mailbox is full. Above it the lane's
+/// subscribers are cut off, and find what there is when they come again.
+const GONE_MAX: usize = 1 << 20;

@@ -1,0 +1,206 @@
+//! Protected mode: a port without credentials serves this machine alone.
+//!
+//! A connection that does not come from the loopback interface (or a Unix socket) is refused in
+//! the port's own protocol, counted and logged, unless `protected-mode` is off or peers of that
+//! port must prove who they are.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Refused};
+use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint, Listener, Peer};
+
+use crate::application::port;
+use crate::gate::LogLimit;
+use crate::hub::{Hub, Mail};
+use crate::zmq_security::ZmqSecurity;
+
+/// Connections that were refused, by the port's tag.
+#[derive(Debug, Default)]
+pub(crate) struct Protection {
+    logged: [LogLimit; PORTS],
+    refused: [AtomicU64; PORTS],
+}
+
+impl Hub {
+    /// Whether protected mode refuses a peer at a port; counted and logged then.
+    pub fn refuses_stranger(&self, port: u16, peer: Option<SocketAddr>) -> bool {
+        let Some(address) = peer.filter(|address| !is_loopback(address.ip())) else {
+            return false;
+        };
+        if !self.is_protected(port) {
+            return false;
+        }
+        self.rejected_clients.fetch_add(1, Ordering::Relaxed);
+        let at = usize::from(port) % PORTS;
+        let own = &self.ingest.protection;
+        let refused = own.refused[at].fetch_add(1, Ordering::Relaxed) + 1;
+        if own.logged[at].permits(crate::hub::unix_ns()) {
+            tracing::warn!(
+                peer = %address,
+                port = name_of(port),
+                refused,
+                "protected mode refuses a connection from another machine: {}, or turn it off with \
+                 --protected-mode no",
+                credentials_of(port)
+            );
+        }
+        true
+    }
+
+    /// Whether only this machine may use a port.
+    fn is_protected(&self, port: u16) -> bool {
+        self.parameters.protects.load(Ordering::Relaxed) && !self.has_credentials(port)
+    }
+
+    /// Whether peers of a port must prove who they are.
+    fn has_credentials(&self, port: u16) -> bool {
+        match port {
+            port::RESP => !self.access.default_needs_no_password(),
+            port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
+                match &self.config.zmq_security {
+                    ZmqSecurity::Null => self.access.requires_password(),
+                    ZmqSecurity::Plain | ZmqSecurity::Curve(_) => true,
+                }
+            }
+            port::DATABENTO => self.config.databento_key.is_some(),
+            // The feed and the metrics know no credentials.
+            _ => false,
+        }
+    }
+
+    /// Whether a user may come in from elsewhere: not with any password under protected mode.
+    pub(crate) fn is_open_to_strangers(&self, needs_no_password: bool, address: &str) -> bool {
+        let is_local = address
+            .parse::<SocketAddr>()
+            .map_or(true, |address| is_loopback(address.ip()));
+        is_local || !needs_no_password || !self.parameters.protects.load(Ordering::Relaxed)
+    }
+
+    /// Warns, at the start, of listeners that other machines can reach without credentials.
+    pub fn warn_of_open_ports(&self, listeners: &[Listener]) {
+        for listener in listeners {
+            self.warn_of_open_port(listener.tag(), listener.endpoint());
+        }
+    }
+
+    /// The same for one port.
+    pub fn warn_of_open_port(&self, port: u16, endpoint: &Endpoint) {
+        let is_elsewhere = endpoint.tcp().is_some_and(|tcp| !is_loopback(tcp.ip()));
+        if !is_elsewhere || self.has_credentials(port) {
+            return;
+        }
+        let (name, remedy) = (name_of(port), credentials_of(port));
+        match self.parameters.protects.load(Ordering::Relaxed) {
+            true => tracing::warn!(
+                port = name,
+                %endpoint,
+                "it listens beyond this machine without credentials: protected mode refuses other \
+                 machines; {remedy}, or turn it off with --protected-mode no"
+            ),
+            false => tracing::warn!(
+                port = name,
+                %endpoint,
+                "it is open to other machines without credentials, and protected mode is off: \
+                 {remedy}"
+            ),
+        }
+    }
+
+    /// Says in the port's own protocol that a peer is refused, and ends the connection. False of
+    /// ZeroMQ peers: theirs is said in the handshake.
+    pub(crate) fn turn_away(
+        &self,
+        context: &mut Context<Mail>,
+        id: ConnectionId,
+        port: u16,
+        peer: &Peer,
+    ) -> bool {
+        let Peer::Tcp(address) = peer else {
+            return false;
+        };
+        let is_zmq = matches!(port, port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER);
+        if is_zmq || !self.refuses_stranger(port, Some(*address)) {
+            return false;
+        }
+        if let Some(out) = context.out(id) {
+            match port {
+                port::RESP => out.buffer().extend_from_slice(DENIED),
+                port::DATABENTO => out.buffer().extend_from_slice(DATABENTO_DENIED),
+                port::FEED => {
+                    let refused = Refused {
+                        reason: RefusalReason::DENIED,
+                        text: RefusalText::truncated(FEED_DENIED),
+                    };
+                    let session = self.journal.lock().session();
+                    PacketWriter::control(out.buffer(), session, &Control::Refused(refused));
+                }
+                _ => {}
+            }
+        }
+        context.close_after_flush(id, CloseReason::Requested);
+        true
+    }
+}
+
+/// Whether an address is of this machine alone, also one of IPv4 in IPv6's form.
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn name_of(port: u16) -> &'static str {
+    match port {
+        port::RESP => "resp",
+        port::ZMQ_PUBLISH => "zmq-pub",
+        port::ZMQ_PULL => "zmq-pull",
+        port::ZMQ_ROUTER => "zmq-router",
+        port::FEED => "feed",
+        port::DATABENTO => "databento",
+        _ => "admin",
+    }
+}
+
+fn credentials_of(port: u16) -> &'static str {
+    match port {
+        port::RESP => "set a password for the default user (requirepass)",
+        port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
+            "set --zmq-mechanism plain or curve, or a password for the default user (requirepass)"
+        }
+        port::DATABENTO => "set --databento-key",
+        _ => "this port has no credentials: listen on 127.0.0.1",
+    }
+}
+
+const DENIED: &[u8] = b"-DENIED Tidewire is running in protected mode because protected mode is \
+    enabled and no password is set for the default user. In this mode connections are only accepted \
+    from the loopback interface. If you want to connect from external computers, set a password \
+    for the default user (ACL SETUSER, requirepass), or turn protected mode off: CONFIG SET \
+    protected-mode no from the loopback interface, or --protected-mode no at the start.\r\n";
+const DATABENTO_DENIED: &[u8] = b"success=0|error=protected mode refuses other machines\n";
+const FEED_DENIED: &str = "protected mode refuses other machines: --protected-mode no";
+/// What an HTTP client is told.
+pub const HTTP_DENIED: &str = "protected mode refuses other machines: serve with --protected-mode \
+                               no, or ask from this machine\n";
+
+/// Tags of ports are below this.
+const PORTS: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_told_in_every_form() {
+        for (text, is) in [
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:10.0.0.1", false),
+            ("10.0.0.1", false),
+            ("0.0.0.0", false),
+        ] {
+            assert_eq!(is_loopback(text.parse().expect("an address")), is, "{text}");
+        }
+    }
+}

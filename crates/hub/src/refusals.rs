@@ -1,0 +1,85 @@
+//! What a peer is told that is one too many, on each port.
+//!
+//! A connection for which there is no room is never left in silence: it gets the error of its
+//! protocol, and ends.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Refused};
+
+use crate::application::port;
+use crate::hub::Hub;
+
+/// As Redis words it.
+pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// Counts a connection that is refused, and returns what its peer is told.
+pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
+    match port {
+        port::DATABENTO => &hub.databento.refused,
+        _ => &hub.rejected_clients,
+    }
+    .fetch_add(1, Ordering::Relaxed);
+    match port {
+        port::RESP => TOO_MANY_CLIENTS.into(),
+        port::FEED => {
+            let mut packet = Vec::new();
+            let session = hub.journal.lock().session();
+            let refused = Refused {
+                reason: RefusalReason::FULL,
+                text: RefusalText::new(TEXT).unwrap_or_default(),
+            };
+            PacketWriter::control(&mut packet, session, &Control::Refused(refused));
+            packet
+        }
+        port::DATABENTO => format!("success=0|error={TEXT}\n").into(),
+        _ => zmtp(),
+    }
+}
+
+/// The greeting of a ZMTP 3.1 server, then an ERROR command.
+fn zmtp() -> Vec<u8> {
+    let mut bytes = Vec::from([0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 1]);
+    bytes.extend_from_slice(b"NULL");
+    bytes.resize(64, 0);
+    let length = [TEXT.len() as u8];
+    let body = [b"\x05ERROR", &length[..], TEXT.as_bytes()].concat();
+    bytes.extend_from_slice(&[COMMAND, body.len() as u8]);
+    bytes.extend(body);
+    bytes
+}
+
+const TEXT: &str = "max number of clients reached";
+/// The flag of a short command frame.
+const COMMAND: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubConfig;
+    use tidewire_lane::Lanes;
+
+    #[test]
+    fn every_port_says_in_its_own_words_that_it_is_full() {
+        let hub = Hub::new(HubConfig::default(), Lanes::mailboxes(1).unwrap());
+        let says = |bytes: &[u8]| {
+            bytes
+                .windows(TEXT.len())
+                .any(|part| part == TEXT.as_bytes())
+        };
+        for port in [
+            port::RESP,
+            port::ZMQ_PUBLISH,
+            port::ZMQ_PULL,
+            port::ZMQ_ROUTER,
+            port::FEED,
+            port::DATABENTO,
+        ] {
+            assert!(says(&refuse(&hub, port)), "port {port}");
+        }
+        assert_eq!(hub.rejected_clients.load(Ordering::Relaxed), 5);
+        assert_eq!(hub.databento.refused.load(Ordering::Relaxed), 1);
+        let greeting = zmtp();
+        assert_eq!(greeting.len(), 64 + 2 + 7 + TEXT.len());
+    }
+}

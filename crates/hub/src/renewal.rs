@@ -1,0 +1,107 @@
+//! Topics that changed many at once, owed to a lane's subscribers some at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+
+use crate::fanout::Fanout;
+use crate::hub::Mail;
+use crate::live::Renewal;
+use crate::pending::PendingTopic;
+
+/// How far a lane has come with such topics.
+#[derive(Debug, Default)]
+pub(crate) struct Renewing {
+    names: Option<Arc<Vec<Box<[u8]>>>>,
+    position: usize,
+    /// Values are owed that are not looked at while keys are loaded.
+    pub(crate) is_held: bool,
+}
+
+impl Fanout {
+    /// Owes subscribers the topics that changed all at once, as many as a turn may take. Whether
+    /// there is more to do.
+    pub(crate) fn renew(&mut self, context: &mut Context<Mail>) -> bool {
+        let is_idle = self.renewing.names.is_none() && !self.renewing.is_held;
+        if is_idle && !self.hub.live.is_renewed(self.lane) {
+            return false;
+        }
+        if self.hub.is_filling() {
+            return true;
+        }
+        if std::mem::take(&mut self.renewing.is_held) {
+            self.pump_all(context);
+        }
+        let (mut owed, mut budget) = (Vec::new(), RENEWED_A_TURN);
+        while budget > 0 {
+            let Some(names) = self.next_names(context) else {
+                break;
+            };
+            let first = self.renewing.position;
+            let mut done = first;
+            while done < names.len() && budget > 0 {
+                let mut targets = std::mem::take(&mut self.targets);
+                targets.clear();
+                self.listeners.collect(&names[done], &mut targets);
+                budget = budget.saturating_sub(1 + targets.len());
+                if !targets.is_empty() {
+                    let topic = PendingTopic::Live(Arc::from(&*names[done]));
+                    self.owe(&targets, &topic, &mut owed);
+                }
+                self.targets = targets;
+                done += 1;
+            }
+            self.renewing.position = done;
+            self.renewing.names = (done < names.len()).then_some(names);
+        }
+        owed.sort_unstable();
+        owed.dedup();
+        owed.into_iter()
+            .for_each(|connection| self.pump(context, connection));
+        self.renewing.names.is_some() || self.hub.live.is_renewed(self.lane)
+    }
+
+    fn next_names(&mut self, context: &mut Context<Mail>) -> Option<Arc<Vec<Box<[u8]>>>> {
+        if let Some(names) = self.renewing.names.take() {
+            return Some(names);
+        }
+        self.renewing.position = 0;
+        match self.hub.live.take_renewal(self.lane)? {
+            Renewal::Names(names) => Some(names),
+            Renewal::Lost => {
+                self.cut_off_all(context);
+                Some(Arc::default())
+            }
+        }
+    }
+
+    fn pump_all(&mut self, context: &mut Context<Mail>) {
+        let outlets = self.outlets.iter().flatten();
+        let waiting: Vec<ConnectionId> = outlets
+            .filter(|outlet| !outlet.pending.is_empty())
+            .map(|outlet| outlet.connection)
+            .collect();
+        waiting
+            .into_iter()
+            .for_each(|connection| self.pump(context, connection));
+    }
+
+    /// Which keys are gone is not known any more: subscribers must come again.
+    fn cut_off_all(&mut self, context: &mut Context<Mail>) {
+        tracing::warn!(
+            lane = self.lane,
+            "too many live keys are gone for a lane that is behind: its subscribers are cut off"
+        );
+        let outlets = self.outlets.iter().flatten();
+        let listening = outlets.filter(|outlet| outlet.hears_live_keys());
+        for outlet in listening {
+            let counter = &self.hub.fanout.cut_off;
+            counter.fetch_add(1, Ordering::Relaxed);
+            context.close(outlet.connection, CloseReason::Requested);
+        }
+    }
+}
+
+/// Topics looked at, and values owed, in one turn.
+const RENEWED_A_TURN: usize = 4_096;

@@ -1,0 +1,317 @@
+//! What scripts reach: the commands that they call, and how their lane serves others meanwhile.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tidewire_keyspace::commands::Group;
+use tidewire_keyspace::{
+    Command, Locked, Outcome, Run, SessionCommand, ShardSet, check_arity, lookup,
+};
+use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
+use tidewire_script::Host;
+
+use super::super::observing::{Stopwatch, note_called, show_called};
+use super::super::transaction;
+use super::super::{Call, Pipeline, ReplyMode, State};
+use crate::gate::Refusal as GateRefusal;
+use crate::hub::{Hub, LiveObserver};
+use crate::scripting::{Form, Running};
+use crate::sessions::DuringCall;
+
+/// What a script reaches.
+pub(super) struct ScriptHost<'s, 'c, 'h> {
+    pub(super) hub: &'h Hub,
+    pub(super) state: &'s mut State,
+    pub(super) call: &'s mut Call<'c>,
+    /// Nothing only while a command runs that locks for itself.
+    pub(super) locked: Option<Locked<'h>>,
+    /// The script's own: SELECT in it does not concern its client.
+    pub(super) database: usize,
+    pub(super) only_reads: bool,
+    pub(super) allows_full_memory: bool,
+    pub(super) memory_is_full: bool,
+    pub(super) is_dirty: bool,
+    /// It has replied an error.
+    pub(super) has_failed: bool,
+    /// From whom its changes are withheld: replicas, and the append-only file.
+    pub(super) withholds: (bool, bool),
+    pub(super) started: Instant,
+    /// There once the script has run for too long and the lane is served from within.
+    pub(super) pipeline: Option<Box<Pipeline>>,
+    pub(super) form: Form,
+    pub(super) name: &'s str,
+}
+
+impl Host for ScriptHost<'_, '_, '_> {
+    fn call(
+        &mut self,
+        arguments: Arguments<'_>,
+        protocol: Protocol,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), Cow<'static, str>> {
+        let (hub, lane) = (self.hub, self.call.context.lane());
+        let command = match find_command(self.hub, arguments) {
+            Ok(command) => command,
+            Err((command, text)) => {
+                if let Some(command) = command {
+                    hub.statistics.of(lane, command).rejected();
+                }
+                hub.note_error(text);
+                return Err(text.into());
+            }
+        };
+        if let Err(text) = self.check(command) {
+            hub.statistics.of(lane, command).rejected();
+            hub.note_error(text);
+            return Err(text.into());
+        }
+        if let Some(text) = self.state.script_refusal(self.call, command, arguments) {
+            hub.statistics.of(lane, command).rejected();
+            hub.note_error(&text);
+            return Err(text.into());
+        }
+        if matches!(command.run, Run::Session(SessionCommand::Publish))
+            && let Some(text) = hub.publish_refusal(&arguments[1], self.locked.as_ref())
+        {
+            hub.statistics.of(lane, command).rejected();
+            hub.note_error(text);
+            return Err(text.into());
+        }
+        if command.has_flag("write") && !self.is_dirty {
+            self.is_dirty = true;
+            hub.scripting.set_dirty();
+        }
+        let stopwatch = Stopwatch::start(hub, lane, command);
+        let database = self.database;
+        match command.run {
+            Run::Session(session_command) => {
+                self.run_session(command, session_command, arguments, protocol, reply);
+            }
+            _ => self.run_data(command, arguments, protocol, reply),
+        }
+        if let Some(ns) = stopwatch.stop(hub) {
+            note_called(hub, command, arguments, ns);
+        }
+        show_called(hub, database, command, arguments);
+        Ok(())
+    }
+
+    fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool> {
+        let command =
+            find_command(self.hub, arguments).map_or_else(|(command, _)| command, Some)?;
+        Some(self.state.allows(self.hub, command, arguments))
+    }
+
+    fn set_replication(&mut self, to_replicas: bool, to_file: bool) {
+        self.withholds = (!to_replicas, !to_file);
+    }
+
+    fn is_killed(&mut self) -> bool {
+        let hub = self.hub;
+        if hub.scripting.is_killed() || hub.stop_asked.load(Ordering::Relaxed) {
+            return true;
+        }
+        let limit_ms = hub.parameters.number("busy-reply-threshold");
+        if limit_ms == 0 || self.started.elapsed() < Duration::from_millis(limit_ms) {
+            return false;
+        }
+        if self.pipeline.is_none() {
+            self.pipeline = Some(Box::new(Pipeline::new(hub.renames.clone())));
+            self.call.context.hold(self.state.id);
+            let running = Running {
+                name: self.name.to_owned(),
+                request: ArgumentList::from(self.call.arguments),
+                started: self.started,
+            };
+            hub.scripting.set_busy(self.form, running);
+            hub.tell_script_over(hub.scripting.rights.waiting());
+        }
+        let Some(pipeline) = &mut self.pipeline else {
+            return false;
+        };
+        let mut lane = DuringCall {
+            hub,
+            sessions: &mut *self.call.sessions,
+            fanout: &mut *self.call.fanout,
+            waiting: &mut *self.call.waiting,
+            pipeline,
+        };
+        let own_lane = self.call.context.lane();
+        hub.scripting.rights.lend(own_lane);
+        let stops = self.call.context.turn_within(&mut lane, DuringCall::serves);
+        hub.scripting.rights.take_back(own_lane);
+        stops || hub.scripting.is_killed()
+    }
+
+    fn note_error(&mut self, text: &str, is_counted: bool) {
+        self.has_failed = true;
+        if !is_counted {
+            self.hub.note_error(text);
+        }
+    }
+}
+
+impl ScriptHost<'_, '_, '_> {
+    /// Why a script may not call a command.
+    fn check(&self, command: &Command) -> Result<(), &'static str> {
+        // Scripts within scripts are beyond what even a test may ask for.
+        let never = command.group == Group::Scripting;
+        let allows_all = self.hub.scripting.allows_all.load(Ordering::Relaxed);
+        if command.has_flag("noscript") && (never || !allows_all) {
+            return Err("ERR This Redis command is not allowed from script");
+        }
+        let writes = command.has_flag("write");
+        if !command.has_flag("stale") && self.hub.is_stale() {
+            return Err("ERR Can not execute the command on a stale replica");
+        }
+        if self.only_reads && (writes || command.has_flag("may_replicate")) {
+            return Err("ERR Write commands are not allowed from read-only scripts.");
+        }
+        if writes && !self.is_dirty && self.hub.is_gated() {
+            let refusal = self.hub.write_refusal(self.call.now_ms());
+            refusal.map_or(Ok(()), |refusal| Err(refusal.text()))?;
+        }
+        let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
+        if full && command.has_flag("denyoom") {
+            return Err(GateRefusal::Memory.text());
+        }
+        Ok(())
+    }
+
+    fn run_data(
+        &mut self,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        protocol: Protocol,
+        reply: &mut Vec<u8>,
+    ) {
+        let hub = self.hub;
+        // No key expires while a script runs; the clock that TIME tells goes on.
+        let now_ms = match command.name {
+            "time" => crate::hub::unix_ms(),
+            _ => self.call.now_ms(),
+        };
+        let (context, database) = (&*self.call.context, self.database);
+        self.state
+            .sample_key(hub, context, database, command, arguments);
+        let Some(locked) = &mut self.locked else {
+            return;
+        };
+        let (from_replicas, from_file) = self.withholds;
+        let withholds = from_replicas || from_file;
+        if withholds {
+            locked.unit().withhold(from_replicas, from_file);
+        }
+        let outcome = hub.keyspace.run_locked(
+            locked,
+            command,
+            arguments,
+            self.database,
+            now_ms,
+            &mut Writer::new(reply, protocol),
+            &mut LiveObserver(hub),
+        );
+        if withholds {
+            locked.unit().withhold(false, false);
+        }
+        if let Outcome::Failed(error) = outcome {
+            let lane = self.call.context.lane();
+            hub.note_failure(lane, command, &error.to_string());
+        }
+    }
+
+    /// Runs a command of the session as the script's own, and takes its reply out of what the
+    /// client would get.
+    fn run_session(
+        &mut self,
+        command: &'static Command,
+        session_command: SessionCommand,
+        arguments: Arguments<'_>,
+        protocol: Protocol,
+        reply: &mut Vec<u8>,
+    ) {
+        let (hub, id) = (self.hub, self.state.id);
+        let Some(start) = self.call.context.out(id).map(|out| out.buffer().len()) else {
+            return reply.extend_from_slice(b"-ERR the client has left\r\n");
+        };
+        let apart = transaction::locks_shards(session_command, arguments);
+        let mut suspended = None;
+        if apart {
+            // It looks into shards by itself, and must not find them locked by us. Those who wait
+            // are served when the script has ended.
+            suspended = self.locked.take().map(Locked::suspend);
+        }
+        let state = &mut *self.state;
+        let own = (
+            state.protocol,
+            state.database,
+            state.reply_mode,
+            state.is_executing,
+        );
+        (state.protocol, state.database) = (protocol, self.database);
+        (state.reply_mode, state.is_executing) = (ReplyMode::On, true);
+        let refusals = state.refusals.get();
+        let mut call = Call {
+            hub,
+            fanout: &mut *self.call.fanout,
+            waiting: &mut *self.call.waiting,
+            sessions: &mut *self.call.sessions,
+            context: &mut *self.call.context,
+            arguments,
+            first_key: None,
+        };
+        state.run_session(&mut call, session_command);
+        if state.refusals.replace(refusals) != refusals {
+            hub.statistics.of(call.context.lane(), command).failed();
+        }
+        self.database = state.database;
+        (
+            state.protocol,
+            state.database,
+            state.reply_mode,
+            state.is_executing,
+        ) = own;
+        let database = state.database as u32;
+        state.client.database.store(database, Ordering::Relaxed);
+        if let Some(out) = self.call.context.out(id) {
+            let written = out.buffer();
+            reply.extend_from_slice(&written[start..]);
+            written.truncate(start);
+        }
+        if let Some(suspended) = suspended {
+            self.locked = Some(hub.keyspace.resume(ShardSet::all(), suspended));
+        }
+        if self.state.has_told()
+            && let Some(locked) = &mut self.locked
+        {
+            let (from_replicas, from_file) = self.withholds;
+            locked.unit().withhold(from_replicas, from_file);
+            self.state.tell_into(locked.unit());
+            locked.unit().withhold(false, false);
+        }
+    }
+}
+
+/// A refusal, and the command that it is about if there is one.
+type Refusal = (Option<&'static Command>, &'static str);
+
+fn find_command(hub: &Hub, arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
+    let unknown = "ERR Unknown Redis command called from script";
+    let named = |name: &[u8]| match &hub.renames {
+        None => lookup(name),
+        Some(renames) => renames.lookup(name),
+    };
+    let mut command = arguments.get(0).and_then(named).ok_or((None, unknown))?;
+    if !command.subcommands.is_empty()
+        && let Some(name) = arguments.get(1)
+    {
+        let mut parts = command.subcommands.iter();
+        command = parts
+            .find(|part| part.name.as_bytes().eq_ignore_ascii_case(name))
+            .ok_or((None, unknown))?;
+    }
+    let wrong = "ERR Wrong number of args calling Redis command from script";
+    check_arity(command, arguments).map_err(|_| (Some(command), wrong))?;
+    Ok(command)
+}

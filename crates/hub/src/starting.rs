@@ -1,0 +1,95 @@
+//! What the start of the program tells and asks: what was loaded, and whether the hub is ready.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::hub::Hub;
+use crate::replication::LinkState;
+
+/// What was loaded at the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The snapshot, or the folder of the append-only file; `None` if nothing was looked for, or
+    /// nothing was there.
+    pub from: Option<PathBuf>,
+    /// Keys that there are.
+    pub keys: u64,
+    /// Keys of snapshots that were left out because their TTL had passed.
+    pub expired: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Hub {
+    /// What was loaded at the start, once that is done.
+    pub fn loaded(&self) -> Loaded {
+        let loading = &self.durability.loading;
+        let bytes = loading.loaded_bytes.load(Ordering::Relaxed);
+        let directory = PathBuf::from(self.parameters.text("dir"));
+        let name = match self.parameters.is_on("appendonly") {
+            true => self.parameters.text("appenddirname"),
+            false => self.parameters.text("dbfilename"),
+        };
+        Loaded {
+            from: (bytes > 0).then(|| directory.join(name)),
+            keys: loading.keys.load(Ordering::Relaxed),
+            expired: loading.keys_expired.load(Ordering::Relaxed),
+            bytes,
+            took: Duration::from_micros(loading.took_us.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// What stands in the way of being ready, one line each: keys that are being loaded, and what
+    /// this hub is to read from and is not connected to. Nothing: it is ready.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        if self.durability.is_loading() {
+            missing.push("loading the keys".to_owned());
+        }
+        let standing = self.ingest.standing.lock();
+        for (number, source) in self.config.sources.iter().enumerate() {
+            if !standing.contains(&number) {
+                missing.push(format!("source {source}: not connected"));
+            }
+        }
+        drop(standing);
+        for (number, status) in self.input_statuses.iter().enumerate() {
+            let figures = status.lock();
+            if !figures.is_connected {
+                let kind = figures.kind;
+                missing.push(format!("input {number} ({kind}): no session yet"));
+            }
+        }
+        if let Some(plant) = &self.plant
+            && !plant.counters.connected.load(Ordering::Relaxed)
+        {
+            let place = &plant.options.endpoint;
+            missing.push(format!("plant {place}: not connected"));
+        }
+        if let Some(master) = self.replication.master()
+            && master.state() != LinkState::Connected
+        {
+            let (host, port, state) = (&master.host, master.port, master.state().name());
+            missing.push(format!("master {host}:{port}: {state}"));
+        }
+        missing
+    }
+
+    /// Whether this server follows another one.
+    pub fn is_replica(&self) -> bool {
+        self.replication.master().is_some()
+    }
+
+    /// Bounds `maxclients` by what the system's limit on open files allows, from now on.
+    pub fn limit_clients(&self, most: u64) {
+        self.parameters.limit_clients(most);
+    }
+
+    /// Calls `follow` with each new value of the parameter `loglevel`.
+    pub fn follow_log_level(&self, follow: fn(&str)) {
+        self.parameters.follow_log_level(follow);
+    }
+}

@@ -1,0 +1,282 @@
+//! The keys that a command touches are the keys that access control looks at: for every command of
+//! the table, with requests made at random from its syntax.
+
+use std::collections::BTreeMap;
+
+use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
+
+use super::syntax::generator::request;
+use super::{Command, Group, Locks, Run, resolve, sort_patterns, table};
+use crate::keyspace::{Keyspace, Options, Outcome};
+use crate::observer::NullObserver;
+use crate::view::touched::{self, Touched};
+
+#[test]
+fn every_command_touches_the_keys_that_are_checked_and_no_others() {
+    let mut random = Random(0x5EED);
+    let mut equal = BTreeMap::<&str, usize>::new();
+    let mut beyond = BTreeMap::<&str, String>::new();
+    let all = table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    for command in all.filter(|command| matches!(command.run, Run::Data(_))) {
+        if command.direct.is_some() {
+            assert!(command.keys[0].is_one_key() && command.keys.len() == 1);
+        }
+        for _ in 0..ROUNDS {
+            for &kind in kinds_of(command) {
+                let keyspace = filled(kind);
+                let words = request(command.full_name, KEYS, &mut |below| random.below(below));
+                let times = equal.entry(command.full_name).or_default();
+                match Trial::new(&keyspace, command, &words).run() {
+                    Ok(is_equal) => *times += usize::from(is_equal),
+                    Err(text) => drop(beyond.insert(command.full_name, text)),
+                }
+            }
+        }
+    }
+    assert!(beyond.is_empty(), "{beyond:#?}");
+    for name in NEVER_DONE {
+        assert_eq!(equal.remove(name), Some(0), "{name}");
+    }
+    let never: Vec<_> = equal.iter().filter(|(_, times)| **times == 0).collect();
+    assert!(
+        never.is_empty(),
+        "of these not all keys were ever touched: {never:?}"
+    );
+}
+
+/// The requests that got by: each names a key twice, and the last one counts.
+#[test]
+fn the_key_of_an_option_that_comes_twice_is_the_one_that_is_checked() {
+    let cases = [
+        (
+            "GEORADIUS a 1 1 100 km STORE b STORE secret",
+            &["a", "secret"][..],
+        ),
+        (
+            "GEORADIUS a 1 1 100 km STORE b STOREDIST secret",
+            &["a", "secret"],
+        ),
+        (
+            "GEORADIUS a 1 1 100 km STORE STOREDIST STOREDIST secret",
+            &["a", "secret"],
+        ),
+        (
+            "GEORADIUSBYMEMBER a 1 100 km STOREDIST b STORE secret ASC",
+            &["a", "secret"],
+        ),
+        (
+            "GEORADIUSBYMEMBER a 1 100 km STORE secret COUNT 1",
+            &["a", "secret"],
+        ),
+        ("SORT a STORE b STORE secret", &["a", "secret"]),
+        ("SORT a STORE secret BY store", &["a", "secret"]),
+        ("SORT a STORE secret GET store ASC", &["a", "secret"]),
+        ("SORT a LIMIT 0 1 STORE secret BY nosort", &["a", "secret"]),
+        (
+            "XREADGROUP COUNT 5 GROUP streams b STREAMS secret >",
+            &["secret"],
+        ),
+        (
+            "XREADGROUP NOACK GROUP streams streams STREAMS secret >",
+            &["secret"],
+        ),
+        (
+            "XREAD COUNT 5 STREAMS streams streams 0 0",
+            &["streams", "streams"],
+        ),
+        ("MIGRATE host 1 b 0 1 AUTH keys COPY", &["b"]),
+        (
+            "MIGRATE host 1 '' 0 1 AUTH2 keys keys KEYS secret keys",
+            &["secret", "keys"],
+        ),
+    ];
+    for (line, expected) in cases {
+        let request: ArgumentList = line
+            .split(' ')
+            .map(|word| word.trim_matches('\''))
+            .collect();
+        let arguments = request.as_arguments();
+        let command = resolve(arguments).unwrap();
+        let keys = command.keys_with_flags(arguments).into_iter();
+        let keys: Vec<_> = keys.map(|(at, _)| arguments[at].to_vec()).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|key| std::str::from_utf8(key).unwrap())
+            .collect();
+        assert_eq!(keys, expected, "{line}");
+    }
+}
+
+struct Trial<'t> {
+    keyspace: &'t Keyspace,
+    command: &'static Command,
+    words: &'t [String],
+    request: ArgumentList,
+}
+
+impl<'t> Trial<'t> {
+    fn new(keyspace: &'t Keyspace, command: &'static Command, words: &'t [String]) -> Self {
+        Trial {
+            keyspace,
+            command,
+            words,
+            request: words.iter().collect(),
+        }
+    }
+
+    /// Whether the request was in order, and touched all of the keys that are checked. An error if
+    /// it touched another, or changed one that was checked for reading.
+    fn run(&self) -> Result<bool, String> {
+        let arguments = self.request.as_arguments();
+        // Without its second word a request may mean another command.
+        if !resolve(arguments).is_ok_and(|command| std::ptr::eq(command, self.command)) {
+            return Ok(false);
+        }
+        touched::take();
+        let outcome = execute(self.keyspace, self.command, arguments);
+        let touched = touched::take();
+        let checked = checked(self.command, arguments);
+        if self.walks() {
+            return Ok(matches!(outcome, Outcome::Done));
+        }
+        for (key, is_changed) in &touched {
+            let allowed = checked.get(key);
+            let (key, words) = (String::from_utf8_lossy(key), &self.words);
+            if allowed.is_none() {
+                return Err(format!("{words:?} touches '{key}', which is not checked"));
+            }
+            let keeps_value = KEEP_VALUES.contains(&self.command.name);
+            if *is_changed && allowed == Some(&false) && !keeps_value {
+                return Err(format!("{words:?} changes '{key}', checked for reading"));
+            }
+        }
+        // A command may stop early, as LMPOP does at the first key that has something: but not
+        // every time.
+        Ok(matches!(outcome, Outcome::Done) && touched.keys().eq(checked.keys()))
+    }
+
+    /// Whether it may touch any key: it needs a right to all of them, or only tells names.
+    fn walks(&self) -> bool {
+        match self.command.name {
+            "sort" | "sort_ro" => sort_patterns(self.request.as_arguments()).names_keys,
+            _ => {
+                let is_walk = matches!(self.command.locks, Locks::All | Locks::Sweep);
+                is_walk && self.command.keys.is_empty()
+            }
+        }
+    }
+}
+
+/// The keys that rules are asked about, and whether for writing.
+fn checked(command: &'static Command, arguments: Arguments<'_>) -> Touched {
+    let mut keys = Touched::new();
+    let with_flags = command.keys_with_flags(arguments);
+    if let Some(only) = command.only_key_with_flags(arguments) {
+        assert_eq!(with_flags, [only], "{}", command.full_name);
+    }
+    for (at, flags) in with_flags {
+        let writes = |word| matches!(word, "insert" | "delete" | "update");
+        *keys.entry(arguments[at].to_vec()).or_default() |= flags.split(' ').any(writes);
+    }
+    keys
+}
+
+fn execute(keyspace: &Keyspace, command: &'static Command, arguments: Arguments<'_>) -> Outcome {
+    let mut reply = Vec::new();
+    let mut reply = Writer::new(&mut reply, Protocol::Resp3);
+    keyspace.execute(command, arguments, 0, NOW_MS, &mut reply, &mut NullObserver)
+}
+
+/// The types of values with which a command is tried.
+fn kinds_of(command: &Command) -> &'static [Kind] {
+    match (command.name, command.group) {
+        ("sort" | "sort_ro", _) => &[Kind::List, Kind::Set],
+        (_, Group::Hash) => &[Kind::Hash],
+        (_, Group::List) => &[Kind::List],
+        (_, Group::Set) => &[Kind::Set],
+        (_, Group::SortedSet | Group::Geo) => &[Kind::SortedSet],
+        (_, Group::Stream) => &[Kind::Stream],
+        (_, Group::HyperLogLog) => &[Kind::HyperLogLog],
+        _ => &[Kind::String],
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    String,
+    Hash,
+    List,
+    Set,
+    SortedSet,
+    Stream,
+    HyperLogLog,
+}
+
+/// Half of the keys are there, with a value of this type.
+fn filled(kind: Kind) -> Keyspace {
+    let keyspace = Keyspace::new(Options::default());
+    for key in KEYS.iter().step_by(2) {
+        let lines: &[&str] = match kind {
+            Kind::String => &["SET $ 10"],
+            Kind::Hash => &["HSET $ a 1 1 2 get 3 store 4"],
+            Kind::List => &["RPUSH $ 1 2 10 5"],
+            Kind::Set => &["SADD $ 1 2 10 5"],
+            Kind::SortedSet => &["GEOADD $ 1 1 a 1.1 1.1 1 1.2 1.2 store"],
+            Kind::HyperLogLog => &["PFADD $ 1 2 10"],
+            Kind::Stream => &[
+                "XADD $ 1-1 f v",
+                "XADD $ 2-1 f v",
+                "XGROUP CREATE $ streams 0",
+                "XGROUP CREATE $ group 0",
+                "XREADGROUP GROUP group g COUNT 1 STREAMS $ >",
+            ],
+        };
+        for line in lines {
+            let words = line
+                .split(' ')
+                .map(|word| if word == "$" { key } else { word });
+            let request: ArgumentList = words.collect();
+            let command = resolve(request.as_arguments()).unwrap();
+            let outcome = execute(&keyspace, command, request.as_arguments());
+            assert!(matches!(outcome, Outcome::Done), "{line}: {outcome:?}");
+        }
+    }
+    keyspace
+}
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+    }
+}
+
+/// Some are words of commands: `SORT src STORE secret BY store`.
+const KEYS: &[&str] = &[
+    "a",
+    "b",
+    "store",
+    "STREAMS",
+    "streams",
+    "storedist",
+    "keys",
+    "get",
+    "by",
+    "count",
+    "group",
+    "limit",
+    "KEYS",
+    "STORE",
+];
+const ROUNDS: usize = 60;
+/// PFCOUNT keeps the estimate with the key and PFDEBUG gives a key another form: neither changes
+/// what is read.
+const KEEP_VALUES: [&str; 2] = ["pfcount", "pfdebug"];
+/// They need a payload of DUMP: what they touch before they refuse is compared all the same.
+const NEVER_DONE: [&str; 2] = ["restore", "restore-asking"];
+const NOW_MS: i64 = 1_750_000_000_000;

@@ -1,0 +1,180 @@
+//! Random members of a collection: one, several that differ, or many of which some are the same.
+
+use std::collections::HashSet;
+
+use tidewire_resp::Writer;
+
+use super::random_below;
+use crate::entry::Entry;
+use crate::error::CommandError;
+use crate::table::Table;
+
+/// What members are drawn from.
+pub(crate) enum Pool<'a, T> {
+    /// All of a small collection.
+    Listed(Vec<T>),
+    /// A table, and what is shown of an entry.
+    Table(&'a Table, fn(&'a Entry) -> T),
+}
+
+impl<'a, T> Pool<'a, T> {
+    fn len(&self) -> usize {
+        match self {
+            Pool::Listed(all) => all.len(),
+            Pool::Table(table, _) => table.len(),
+        }
+    }
+
+    /// Shows any member; nothing of an empty collection.
+    pub(crate) fn one(&self, mut random: impl FnMut() -> u64, show: impl FnOnce(&T)) {
+        match self {
+            Pool::Listed(all) if all.is_empty() => {}
+            Pool::Listed(all) => show(&all[random_below(random(), all.len())]),
+            Pool::Table(table, shown) => {
+                if let Some(entry) = table.random(random) {
+                    show(&shown(entry));
+                }
+            }
+        }
+    }
+
+    /// Shows up to `wanted` different members.
+    pub(crate) fn distinct(
+        self,
+        wanted: usize,
+        mut random: impl FnMut() -> u64,
+        mut show: impl FnMut(&T),
+    ) {
+        let is_few = wanted < self.len() / 3;
+        let mut all = match self {
+            // Few of many are drawn until they differ: the others need not be listed.
+            Pool::Table(table, shown) if is_few => {
+                let mut seen = HashSet::with_capacity(wanted);
+                while seen.len() < wanted
+                    && let Some(entry) = table.random(&mut random)
+                {
+                    if seen.insert(entry.key().as_ptr()) {
+                        show(&shown(entry));
+                    }
+                }
+                return;
+            }
+            Pool::Table(table, shown) => table.iter().map(shown).collect(),
+            Pool::Listed(all) => all,
+        };
+        let count = all.len();
+        if wanted < count {
+            for at in 0..wanted {
+                all.swap(at, at + random_below(random(), count - at));
+            }
+        }
+        all.iter().take(wanted).for_each(show);
+    }
+}
+
+/// Different positions below `count`: as many as are wanted, or all.
+pub(super) fn positions(
+    count: usize,
+    wanted: usize,
+    mut random: impl FnMut(usize) -> usize,
+) -> Vec<usize> {
+    if wanted < count / 3 {
+        let mut seen = HashSet::with_capacity(wanted);
+        let mut positions = Vec::with_capacity(wanted);
+        while positions.len() < wanted {
+            let position = random(count);
+            if seen.insert(position) {
+                positions.push(position);
+            }
+        }
+        return positions;
+    }
+    let mut positions: Vec<usize> = (0..count).collect();
+    for at in 0..wanted.min(count) {
+        if wanted < count {
+            positions.swap(at, at + random(count - at));
+        }
+    }
+    positions.truncate(wanted);
+    positions
+}
+
+/// Replies `count` members of which some may be the same, each of so many elements. More than a
+/// reply may hold are refused, and none is written.
+pub(super) fn reply_repeated(
+    reply: &mut Writer<'_>,
+    count: u64,
+    elements: usize,
+    mut write_one: impl FnMut(&mut Writer<'_>),
+) -> Result<(), CommandError> {
+    if count > REPEATED_MAX {
+        let text = format!(
+            "ERR count -{count} is out of range: one reply repeats up to {REPEATED_MAX} members"
+        );
+        return Err(CommandError::RefusedWith(text.into()));
+    }
+    let start = reply.position();
+    reply.array(count as usize * elements);
+    for _ in 0..count {
+        write_one(reply);
+        if reply.position() - start > REPEATED_BYTES_MAX {
+            reply.cut_back(start);
+            let text = format!(
+                "ERR count -{count} is too large for members of this size: one reply repeats up to \
+                 {REPEATED_BYTES_MAX} bytes"
+            );
+            return Err(CommandError::RefusedWith(text.into()));
+        }
+    }
+    Ok(())
+}
+
+/// More repeated members than this hold a lane for too long: drawing them takes half a second.
+const REPEATED_MAX: u64 = 1 << 24;
+/// More bytes of repeated members than this are an attack on memory: a member can be 512 MiB.
+const REPEATED_BYTES_MAX: usize = 512 << 20;
+
+#[cfg(test)]
+mod tests {
+    use tidewire_resp::Protocol;
+
+    use super::*;
+
+    #[test]
+    fn too_many_repeated_members_are_refused_and_never_fewer_sent() {
+        let mut out = b"before".to_vec();
+        let mut reply = Writer::new(&mut out, Protocol::Resp2);
+        let error = reply_repeated(&mut reply, REPEATED_MAX + 1, 1, |_| panic!("none is drawn"));
+        let text = error.unwrap_err().to_string();
+        assert!(
+            text.contains("-16777217") && text.contains("16777216"),
+            "{text}"
+        );
+        let large = vec![b'x'; 64 << 20];
+        let error = reply_repeated(&mut reply, 100, 1, |reply| reply.bulk(&large));
+        assert!(error.unwrap_err().to_string().contains("536870912 bytes"));
+        assert_eq!(
+            reply_repeated(&mut reply, 2, 2, |reply| reply.bulk(b"x")),
+            Ok(())
+        );
+        assert_eq!(out, b"before*4\r\n$1\r\nx\r\n$1\r\nx\r\n");
+    }
+
+    #[test]
+    fn positions_differ_whether_few_or_many_are_drawn() {
+        let mut next = 0;
+        let mut random = move |count: usize| {
+            next += 7;
+            next % count
+        };
+        for (count, wanted, expected) in
+            [(10, 2, 2), (10, 7, 7), (10, 10, 10), (3, 9, 3), (0, 5, 0)]
+        {
+            let mut drawn = positions(count, wanted, &mut random);
+            drawn.sort_unstable();
+            drawn.dedup();
+            assert_eq!(drawn.len(), expected);
+            assert!(drawn.iter().all(|&position| position < count));
+        }
+    }
+}

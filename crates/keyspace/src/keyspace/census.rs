@@ -1,0 +1,81 @@
+//! What is in all shards, counted without waiting for any.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Keyspace, Totals};
+use crate::shard::DATABASES;
+
+/// What is in all shards, and what they have counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Keys by database, those of mounts not included.
+    pub keys: [usize; DATABASES],
+    /// Keys with a TTL by database.
+    pub expiring: [usize; DATABASES],
+    /// What has been counted.
+    pub totals: Totals,
+}
+
+/// The last census that could be taken.
+pub(super) type Last = Mutex<Census>;
+
+impl Keyspace {
+    /// Counts shard by shard. It waits for no shard for long: while a script holds them, this
+    /// returns what was counted last. It may sleep for some milliseconds: it is for threads beside
+    /// the lanes.
+    pub fn census(&self) -> Census {
+        let Some(census) = self.try_census() else {
+            return self.last_census.lock().clone();
+        };
+        self.last_census.lock().clone_from(&census);
+        census
+    }
+
+    fn try_census(&self) -> Option<Census> {
+        let mut census = Census::default();
+        for shard in &self.shards {
+            let try_lock = |_| {
+                let guard = shard.try_lock();
+                if guard.is_none() {
+                    std::thread::sleep(NAP);
+                }
+                guard
+            };
+            let shard = (0..ATTEMPTS).find_map(try_lock)?;
+            census.totals.add(&shard);
+            for (database, dictionary) in shard.databases.iter().enumerate() {
+                census.keys[database] += dictionary.table.len();
+                census.expiring[database] += dictionary.expiring();
+            }
+        }
+        Some(census)
+    }
+}
+
+/// How often a shard is tried, with a nap between: a command that has it lets it go before.
+const ATTEMPTS: u32 = 20;
+const NAP: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use crate::locks::ShardSet;
+    use crate::{Keyspace, NullObserver, Options};
+
+    #[test]
+    fn a_census_does_not_wait_for_shards_that_are_held() {
+        let keyspace = Keyspace::new(Options::default());
+        let put = |key: &[u8]| {
+            let stored = keyspace.publish_value(1, key, b"value", 0, &mut NullObserver);
+            stored.expect("it is stored");
+        };
+        put(b"one");
+        assert_eq!(keyspace.census().keys[..3], [0, 1, 0]);
+        put(b"two");
+        let held = keyspace.lock(ShardSet::all());
+        assert_eq!(keyspace.census().keys[1], 1, "the last that could be taken");
+        drop(held);
+        assert_eq!(keyspace.census().keys[1], 2);
+    }
+}

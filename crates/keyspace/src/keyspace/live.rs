@@ -1,0 +1,133 @@
+//! Live topics among the keys: what other protocols store in them, and what is seen of them.
+
+use super::{Keyspace, shard_of};
+use crate::error::CommandError;
+use crate::hash;
+use crate::locks::Locked;
+use crate::observer::{Event, Observer};
+use crate::shard::DATABASES;
+use crate::value::{ValueRef, string_value};
+use crate::view::{Expiry, View};
+
+/// What is published under this name to replicas and the append-only file is a key that a ZeroMQ
+/// peer has made a live topic. To a Redis that follows it is a message without subscribers.
+pub const LIVE_CHANNEL: &[u8] = b"__tidewire__:live";
+
+impl Keyspace {
+    /// Stores a payload that came by another protocol: SET of a key that is live from then on, if
+    /// `database` is 0. A value of another type is replaced, a deadline removed.
+    pub fn publish_value(
+        &self,
+        database: usize,
+        key: &[u8],
+        payload: &[u8],
+        now_ms: i64,
+        observer: &mut dyn Observer,
+    ) -> Result<(), CommandError> {
+        if database >= DATABASES {
+            return Err(CommandError::DatabaseOutOfRange);
+        }
+        if payload.len() > self.string_bytes_max || key.len() > self.string_bytes_max {
+            return Err(CommandError::StringTooLong);
+        }
+        let hash = hash::of(key);
+        let mut locked = Locked::one(self, shard_of(hash));
+        let mut view = View::new(self, &mut locked, database, now_ms, observer);
+        if view.is_closed() {
+            return Err(CommandError::Loading);
+        }
+        view.check_writable(key)?;
+        let key = view.key(key);
+        let place = view.set(key, string_value(payload), Expiry::Clear);
+        let is_marked = view.make_live(key, place) && !self.has_live_name(key.bytes);
+        view.changed(key, place, Event::Set);
+        view.propagate([&b"SET"[..], key.bytes, payload]);
+        if is_marked {
+            view.propagate_live(key.bytes);
+        }
+        self.release(locked, now_ms, observer);
+        Ok(())
+    }
+
+    /// Makes a key of database 0 a live topic, as a master or a log of commands says that it is.
+    /// The observer hears of its value.
+    pub fn mark_live(&self, key: &[u8], now_ms: i64, observer: &mut dyn Observer) {
+        let hash = hash::of(key);
+        let mut locked = Locked::one(self, shard_of(hash));
+        locked.keep_due();
+        let mut view = View::new(self, &mut locked, 0, now_ms, observer);
+        let key = view.key(key);
+        if let Some(place) = view.find(key)
+            && view.make_live(key, place)
+            && !self.has_live_name(key.bytes)
+        {
+            view.tell_live(key, place);
+            view.propagate_live(key.bytes);
+        }
+        self.release(locked, now_ms, observer);
+    }
+
+    /// Shows what a live topic of database 0 has now, a mounted one included: its value, or `None`
+    /// if no live topic has this name. `show` runs under the shard's lock.
+    pub fn live_state<R>(
+        &self,
+        key: &[u8],
+        now_ms: i64,
+        show: impl FnOnce(Option<ValueRef<'_>>) -> R,
+    ) -> R {
+        let mut locked = Locked::one(self, shard_of(hash::of(key)));
+        let mut observer = crate::observer::NullObserver;
+        let mut view = View::new(self, &mut locked, 0, now_ms, &mut observer);
+        let key = view.key(key);
+        let live = view.peek(key).filter(|(_, is_live)| *is_live);
+        show(live.map(|(value, _)| value))
+    }
+
+    /// Shows the value of a key of database 0, of any type; false if there is none. It is no
+    /// access, and changes nothing. `show` runs under the shard's lock.
+    pub fn value(&self, key: &[u8], now_ms: i64, show: &mut dyn FnMut(ValueRef<'_>)) -> bool {
+        let mut locked = Locked::one(self, shard_of(hash::of(key)));
+        let mut observer = crate::observer::NullObserver;
+        let mut view = View::new(self, &mut locked, 0, now_ms, &mut observer);
+        let key = view.key(key);
+        let value = view.peek(key);
+        if let Some((value, _)) = value {
+            show(value);
+        }
+        value.is_some()
+    }
+
+    /// Shows the value of every live topic of database 0 whose name `wanted` accepts, mounted
+    /// ones last. `show` runs under one shard's lock at a time.
+    pub fn for_each_live(
+        &self,
+        now_ms: i64,
+        wanted: &mut dyn FnMut(&[u8]) -> bool,
+        show: &mut dyn FnMut(&[u8], ValueRef<'_>),
+    ) {
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for name in shard.live.iter().filter(|name| wanted(name)) {
+                let table = &shard.databases[0].table;
+                if let Some(place) = table.find(hash::of(name), name) {
+                    let entry = table.entry(place);
+                    if entry.deadline_ms().is_none_or(|deadline| deadline > now_ms) {
+                        show(name, ValueRef::at(entry, now_ms));
+                    }
+                }
+            }
+        }
+        let (mut name, mut scratch) = (Vec::new(), Vec::new());
+        for mount in &self.mounts {
+            for position in 0..mount.len() {
+                name.clear();
+                if mount.name(position, &mut name) && wanted(&name) {
+                    let read = |fields: &mut dyn FnMut(&[u8], &[u8])| mount.read(&name, fields);
+                    if let Some(entry) = crate::value::materialise(&name, &mut scratch, read) {
+                        show(&name, ValueRef::new(&entry));
+                    }
+                }
+            }
+        }
+    }
+}

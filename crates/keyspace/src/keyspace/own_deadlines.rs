@@ -1,0 +1,144 @@
+//! Keys that clients of a replica have given a TTL: its master does not know of them, so that
+//! nobody but the replica itself can end them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Keyspace, shard_of};
+use crate::hash;
+use crate::locks::Locked;
+use crate::observer::Observer;
+use crate::view::{Key, View};
+
+/// The TTLs that a replica has set by itself.
+#[derive(Debug)]
+pub(crate) struct OwnDeadlines {
+    /// Whether they are noted: this server is a replica.
+    is_on: AtomicBool,
+    /// The earliest, ms since the UNIX epoch; the greatest number if there is none.
+    earliest_ms: AtomicI64,
+    keys: Mutex<Keys>,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    deadlines: HashMap<Name, i64>,
+    order: BTreeSet<(i64, Name)>,
+}
+
+/// A database, and a key of it.
+type Name = (usize, Box<[u8]>);
+
+impl Default for OwnDeadlines {
+    fn default() -> Self {
+        OwnDeadlines {
+            is_on: AtomicBool::new(false),
+            earliest_ms: AtomicI64::new(i64::MAX),
+            keys: Mutex::default(),
+        }
+    }
+}
+
+impl OwnDeadlines {
+    /// The earliest deadline: one relaxed load.
+    #[inline]
+    pub(super) fn earliest_ms(&self) -> i64 {
+        self.earliest_ms.load(Ordering::Relaxed)
+    }
+
+    /// Whether they are noted: one relaxed load.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Notes a key's deadline in the place of the one it had.
+    #[cold]
+    pub(crate) fn note(&self, database: usize, key: &[u8], deadline_ms: i64) {
+        let mut keys = self.keys.lock();
+        let name: Name = (database, key.into());
+        if let Some(old_ms) = keys.deadlines.insert(name.clone(), deadline_ms) {
+            let old = (old_ms, name);
+            keys.order.remove(&old);
+            keys.order.insert((deadline_ms, old.1));
+        } else {
+            keys.order.insert((deadline_ms, name));
+        }
+        self.publish(&keys);
+    }
+
+    fn forget_all(&self) {
+        let mut keys = self.keys.lock();
+        let old = std::mem::take(&mut *keys);
+        self.publish(&keys);
+        drop(keys);
+        drop(old);
+    }
+
+    fn pop_due(&self, now_ms: i64) -> Option<Name> {
+        let mut keys = self.keys.lock();
+        let (deadline_ms, _) = keys.order.first()?;
+        if *deadline_ms > now_ms {
+            return None;
+        }
+        let (_, name) = keys.order.pop_first()?;
+        keys.deadlines.remove(&name);
+        self.publish(&keys);
+        Some(name)
+    }
+
+    fn publish(&self, keys: &Keys) {
+        let earliest_ms = keys.order.first().map_or(i64::MAX, |(ms, _)| *ms);
+        self.earliest_ms.store(earliest_ms, Ordering::Relaxed);
+    }
+}
+
+impl Keyspace {
+    /// Whether TTLs that clients set are noted, because this server is a replica: it ends those
+    /// keys itself, even while [`pause_expiry`](Self::pause_expiry) keeps all others. What was
+    /// noted before is forgotten.
+    pub fn note_own_deadlines(&self, on: bool) {
+        self.own_deadlines.is_on.store(on, Ordering::Relaxed);
+        self.own_deadlines.forget_all();
+    }
+
+    /// Keys with a TTL that clients of this replica have set.
+    pub fn own_deadlines(&self) -> usize {
+        self.own_deadlines.keys.lock().deadlines.len()
+    }
+
+    /// All keys go: so do the deadlines.
+    pub(super) fn forget_own_deadlines(&self) {
+        self.own_deadlines.forget_all();
+    }
+
+    /// Removes keys whose own TTL is over, at most `budget`; returns how many. A key that has
+    /// another deadline meanwhile, or none, stays.
+    #[cold]
+    pub(super) fn expire_own(
+        &self,
+        now_ms: i64,
+        budget: usize,
+        observer: &mut dyn Observer,
+    ) -> usize {
+        let mut count = 0;
+        for _ in 0..budget {
+            let Some((database, name)) = self.own_deadlines.pop_due(now_ms) else {
+                break;
+            };
+            let hash = hash::of(&name);
+            let key = Key { bytes: &name, hash };
+            let mut locked = Locked::one(self, shard_of(hash));
+            let mut view = View::new(self, &mut locked, database, now_ms, observer);
+            if view.is_stale(key) {
+                // Finding it takes it away.
+                view.find(key);
+                count += 1;
+            }
+            self.release(locked, now_ms, observer);
+        }
+        count
+    }
+}

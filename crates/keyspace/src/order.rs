@@ -1,0 +1,134 @@
+//! What a thread may lock, and in which order: looked at in debug builds, nothing in others.
+//!
+//! A thread never waits for a shard that it holds itself; it waits for several shards in
+//! ascending order only; and a thread that is barred from shards, which a lane is while a script
+//! may run elsewhere, locks none.
+
+#[cfg(debug_assertions)]
+mod checked {
+    use std::cell::{Cell, RefCell};
+
+    thread_local! {
+        /// Addresses of the locks of the shards that this thread holds.
+        static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+        static IS_BARRED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Says whether this thread must lock no shard from now on.
+    pub fn bar_shards(is_barred: bool) {
+        IS_BARRED.set(is_barred);
+    }
+
+    /// Asserts that this thread holds no shard.
+    pub fn assert_no_shard(what: &str) {
+        let held = HELD.with_borrow(Vec::len);
+        assert!(held == 0, "{what} while this thread holds {held} shards");
+    }
+
+    /// This thread is about to lock the shard at `lock`, and waits if it is held.
+    pub(crate) fn before_wait(lock: usize) {
+        assert_not_barred();
+        HELD.with_borrow(|held| {
+            assert!(
+                !held.contains(&lock),
+                "this thread waits for a shard that it holds"
+            );
+            assert!(
+                held.iter().all(|&other| other < lock),
+                "this thread waits for a shard while it holds one behind it"
+            );
+        });
+    }
+
+    /// It has locked it, by waiting or because nobody held it.
+    pub(crate) fn took(lock: usize) {
+        HELD.with_borrow_mut(|held| held.push(lock));
+    }
+
+    pub(crate) fn let_go(lock: usize) {
+        HELD.with_borrow_mut(|held| {
+            if let Some(at) = held.iter().rposition(|&other| other == lock) {
+                held.swap_remove(at);
+            }
+        });
+    }
+
+    fn assert_not_barred() {
+        assert!(
+            !IS_BARRED.get() || std::thread::panicking(),
+            "a lane locks a shard without its right to: a script may hold it"
+        );
+    }
+}
+
+#[cfg(debug_assertions)]
+pub use checked::{assert_no_shard, bar_shards};
+#[cfg(debug_assertions)]
+pub(crate) use checked::{before_wait, let_go, took};
+
+/// Says whether this thread must lock no shard from now on.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn bar_shards(_is_barred: bool) {}
+
+/// Asserts that this thread holds no shard.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn assert_no_shard(_what: &str) {}
+
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub(crate) fn before_wait(_lock: usize) {}
+
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub(crate) fn took(_lock: usize) {}
+
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub(crate) fn let_go(_lock: usize) {}
+
+#[cfg(all(test, debug_assertions, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::keyspace::{Keyspace, Options};
+    use crate::locks::{Locked, ShardSet};
+
+    fn panics(act: impl FnOnce() + std::panic::UnwindSafe) -> bool {
+        std::panic::catch_unwind(act).is_err()
+    }
+
+    #[test]
+    fn waiting_for_a_shard_that_the_thread_holds_is_found() {
+        assert!(panics(|| {
+            let keyspace = Keyspace::new(Options::default());
+            let _first = Locked::one(&keyspace, 3);
+            let _second = Locked::one(&keyspace, 3);
+        }));
+    }
+
+    #[test]
+    fn waiting_for_a_shard_out_of_order_is_found() {
+        assert!(panics(|| {
+            let keyspace = Keyspace::new(Options::default());
+            let _first = Locked::one(&keyspace, 3);
+            let _second = Locked::one(&keyspace, 2);
+        }));
+        let keyspace = Keyspace::new(Options::default());
+        let first = Locked::one(&keyspace, 2);
+        let second = Locked::one(&keyspace, 3);
+        drop((first, second));
+        assert_no_shard("the test ends");
+    }
+
+    #[test]
+    fn a_barred_thread_that_locks_a_shard_is_found() {
+        let keyspace = Keyspace::new(Options::default());
+        bar_shards(true);
+        assert!(panics(std::panic::AssertUnwindSafe(|| {
+            drop(keyspace.lock(ShardSet::all()));
+        })));
+        bar_shards(false);
+        drop(keyspace.lock(ShardSet::all()));
+    }
+}

@@ -1,0 +1,177 @@
+//! How others hear of changes: live topics, notifications, waiting and watching clients, logs.
+
+use super::{Key, View, touched};
+use crate::commands::waiting::Ready;
+use crate::hash;
+use crate::keyspace::{LIVE_CHANNEL, shard_of};
+use crate::observer::{Changer, Event};
+use crate::shard::Shard;
+use crate::table::Place;
+use crate::tracked::CHANGES_TOLD;
+use crate::value::ValueRef;
+
+impl View<'_, '_> {
+    /// To be called after every change to an entry's value or deadline. An ordinary key costs a
+    /// look at its flag.
+    #[inline]
+    pub(crate) fn changed(&mut self, key: Key<'_>, place: Place, event: Event) {
+        self.changed_by(key, place, event, true);
+    }
+
+    /// To be called once in place of several [`changed`](Self::changed) where one command causes
+    /// several events: a live topic has one new value, which is published once.
+    pub(crate) fn changed_at_once(
+        &mut self,
+        key: Key<'_>,
+        place: Place,
+        events: impl IntoIterator<Item = Event>,
+    ) {
+        let mut is_published = false;
+        for event in events {
+            let publishes = !is_published && !event.keeps_value();
+            is_published |= publishes;
+            self.changed_by(key, place, event, publishes);
+        }
+    }
+
+    /// To be called in place of [`changed`](Self::changed) where the key is removed next, although
+    /// its value still has elements.
+    pub(crate) fn about_to_go(&mut self, key: Key<'_>, place: Place, event: Event) {
+        self.changed_by(key, place, event, false);
+    }
+
+    #[inline]
+    fn changed_by(&mut self, key: Key<'_>, place: Place, event: Event, publishes: bool) {
+        touched::note(key, event != Event::HashExpired);
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        shard.changes += u64::from(!std::mem::replace(&mut self.is_counted, true));
+        self.is_dirty |= event != Event::HashExpired;
+        let observed = shard.is_observed || self.tracking & CHANGES_TOLD != 0;
+        let entry = shard.databases[database].table.entry(place);
+        if entry.is_live() && publishes && !event.keeps_value() {
+            let value = ValueRef::at(entry, self.now_ms);
+            // What has lost its last element is removed next, and told as gone then. Of a stream
+            // the newest entry is shown, which is trimmed last.
+            let is_same = event == Event::StreamTrim && value.has_newest_entry();
+            if !value.is_emptied() && !is_same {
+                self.observer
+                    .changed(database, key.bytes, event, Some(value));
+            }
+        }
+        self.notify(key, event);
+        if observed {
+            self.touch(key, event.changer());
+        }
+    }
+
+    /// Tells the observer the value of a key that is a live topic from now on.
+    pub(crate) fn tell_live(&mut self, key: Key<'_>, place: Place) {
+        let (database, now_ms) = (self.database, self.now_ms);
+        let shard = self.locked.shard(shard_of(key.hash));
+        let entry = shard.databases[database].table.entry(place);
+        let value = Some(ValueRef::at(entry, now_ms));
+        self.observer
+            .changed(database, key.bytes, Event::Set, value);
+    }
+
+    /// Tells that a key is a live topic under any name. Not between MULTI and EXEC: a replica
+    /// marks the key when its shard is free.
+    pub(crate) fn propagate_live(&mut self, key: &[u8]) {
+        if self.propagates {
+            let unit = self.locked.pending.unit();
+            unit.push(self.database, [&b"PUBLISH"[..], LIVE_CHANNEL, key]);
+            unit.loosen();
+        }
+    }
+
+    /// Tells of an event of an ordinary key, if anybody wants to know of its class.
+    #[inline]
+    pub(crate) fn notify(&mut self, key: Key<'_>, event: Event) {
+        if self.notifications.intersects(event.class()) {
+            self.observer.notified(self.database, key.bytes, event);
+        }
+    }
+
+    /// To be called instead of [`changed`](Self::changed) where a value is what it was for those
+    /// who watch the key or wait for it: of a stream, how far it was read and by whom.
+    pub(crate) fn changed_aside(&mut self, key: Key<'_>, event: Option<Event>) {
+        let is_new = !std::mem::replace(&mut self.is_counted, true);
+        self.is_dirty = true;
+        self.locked.shard(shard_of(key.hash)).changes += u64::from(is_new);
+        if let Some(event) = event {
+            self.notify(key, event);
+        }
+    }
+
+    /// Tells that a field of a hash is gone because its time came.
+    pub(crate) fn propagate_field_gone(&mut self, key: Key<'_>, field: &[u8]) {
+        if self.keyspace.propagation().is_wanted() {
+            let unit = self.locked.pending.unit();
+            unit.push_expiry(self.database, [&b"HDEL"[..], key.bytes, field]);
+        }
+    }
+
+    /// Tells that a key is gone because its time came.
+    pub(super) fn propagate_expired(&mut self, key: &[u8]) {
+        // Not the flag of this view: a walk may have begun before anybody listened.
+        let propagation = self.keyspace.propagation();
+        if propagation.is_wanted() {
+            let unit = self.locked.pending.unit();
+            unit.push_expiry(self.database, [propagation.expiry_command(), key]);
+        }
+    }
+
+    /// Tells that a key is gone with a command of this name.
+    pub(super) fn propagate_gone(&mut self, key: &[u8], name: &'static [u8]) {
+        // Not the flag of this view: a walk may have begun before anybody listened.
+        if self.keyspace.propagation().is_wanted() {
+            let unit = self.locked.pending.unit();
+            unit.push(self.database, [name, key]);
+        }
+    }
+
+    /// Lets those know who watch the key, wait for it, or have it in a cache.
+    #[cold]
+    pub(super) fn touch(&mut self, key: Key<'_>, by: Changer) {
+        let database = self.database;
+        let shard = self.locked.shard(shard_of(key.hash));
+        let totals = &self.keyspace.tracking_totals;
+        if let Some(trackers) = shard.take_trackers(key.bytes, totals) {
+            self.observer.invalidated(key.bytes, &trackers, by);
+        }
+        if self.tracking & CHANGES_TOLD != 0 {
+            self.observer.modified(key.bytes, by);
+        }
+        let interests = shard.interests[database].as_mut();
+        if interests.is_some_and(|interests| interests.touch(key.bytes)) {
+            self.locked
+                .add_ready(Ready::new(database, key.hash, key.bytes));
+        }
+    }
+
+    /// Lets those know who look at keys of this database in a shard whose keys change all at once:
+    /// the ones that `there` accepts.
+    pub(crate) fn touch_all(&mut self, shard: usize, there: impl Fn(&Shard, Key<'_>) -> bool) {
+        let database = self.database;
+        let names = self.locked.visit(shard, |shard| {
+            let interests = shard.interests[database].as_ref();
+            let names = interests.map_or(Vec::new(), |interests| interests.names());
+            let key = |name: &[u8]| hash::of(name);
+            let mut touched = Vec::new();
+            for name in names {
+                let hash = key(&name);
+                if there(shard, Key { bytes: &name, hash })
+                    && let Some(interests) = &mut shard.interests[database]
+                    && interests.touch(&name)
+                {
+                    touched.push((hash, name));
+                }
+            }
+            touched
+        });
+        for (hash, name) in names {
+            self.locked.add_ready(Ready::new(database, hash, &name));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Mounted topics as commands see them, and names taken at random.
+
+use tidewire_resp::Writer;
+
+use super::{Key, View};
+use crate::commands::random_from;
+use crate::error::CommandError;
+use crate::locks::SHARDS;
+use crate::mount::Bare;
+use crate::value::{Text, ValueRef, materialise};
+
+impl View<'_, '_> {
+    /// Number of mounted topics in this database.
+    pub(crate) fn topics(&self) -> usize {
+        match self.database {
+            0 => self.keyspace.mounts().iter().map(|mount| mount.len()).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The name of a mounted topic by its position among those of all mounts.
+    pub(crate) fn topic_name(&self, mut position: usize, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        for mount in self.keyspace.mounts() {
+            let count = mount.len();
+            if position < count {
+                return mount.name(position, out);
+            }
+            position -= count;
+        }
+        false
+    }
+
+    /// The name of any key or topic, all shards being locked.
+    pub(crate) fn random_name(&mut self) -> Option<Vec<u8>> {
+        let mut counts = [0usize; SHARDS];
+        for (shard, count) in counts.iter_mut().enumerate() {
+            *count = self.visit(shard, |dictionary| dictionary.table.len());
+        }
+        let topics = self.topics();
+        let total = counts.iter().sum::<usize>() + topics;
+        let mut at = random_from(self.keyspace, total)?;
+        if at < topics {
+            let mut name = Vec::new();
+            return self.topic_name(at, &mut name).then_some(name);
+        }
+        at -= topics;
+        let shard = counts.iter().position(|&count| {
+            let here = at < count;
+            at = at.saturating_sub(count);
+            here
+        })?;
+        let keyspace = self.keyspace;
+        self.visit(shard, |dictionary| {
+            dictionary
+                .table
+                .random(|| keyspace.random())
+                .map(|entry| entry.key().to_vec())
+        })
+    }
+
+    #[cold]
+    pub(super) fn read_topic(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
+        let mount = self.keyspace.mount_of(self.database, key)?;
+        self.topic = materialise(key, &mut self.scratch, |fields| mount.read(key, fields));
+        self.topic.as_ref().map(ValueRef::new)
+    }
+
+    #[cold]
+    pub(crate) fn read_topic_text(
+        &mut self,
+        key: Key<'_>,
+    ) -> Result<Option<Text<'_>>, CommandError> {
+        let Some(mount) = self.keyspace.mount_of(self.database, key.bytes) else {
+            return Ok(None);
+        };
+        self.scratch.clear();
+        match mount.bare(key.bytes, &mut self.scratch) {
+            Bare::Missing => Ok(None),
+            Bare::Text => Ok(Some(Text::bytes(&self.scratch))),
+            Bare::Other => Err(CommandError::WrongType),
+        }
+    }
+
+    /// Replies with the elements of a mounted topic whose value is an array; false if it is none.
+    #[cold]
+    pub(crate) fn reply_elements(&self, key: Key<'_>, reply: &mut Writer<'_>) -> bool {
+        let mount = self.keyspace.mount_of(self.database, key.bytes);
+        mount.is_some_and(|mount| mount.reply_elements(key.bytes, reply))
+    }
+}

@@ -1,0 +1,225 @@
+//! Ends scripts that are to end, and lets their lane be served while they run.
+//!
+//! Lua calls a hook every so many instructions. A single instruction may run for long if it calls a
+//! function of a library, so these functions tell how much they do ([`spend`]), and look as well.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use mlua::debug::{Debug, DebugEvent};
+use mlua::{HookTriggers, LightUserData, Lua, Result, Table, Value, VmState};
+
+use crate::redis::raise;
+use crate::sandbox::{Shared, may_end};
+
+/// Looks whether a script is to end.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    shared: Rc<Shared>,
+    redis: Table,
+    /// Steps until the next look.
+    left: Cell<usize>,
+    /// When it looked last.
+    looked: Cell<Instant>,
+    /// When the hook was called last.
+    hooked: Cell<Instant>,
+    /// Instructions take long, so that there are few between two looks.
+    is_slow: Cell<bool>,
+}
+
+/// Begins to watch over a state.
+pub(crate) fn begin(lua: &Lua, shared: &Rc<Shared>, redis: &Table) -> Result<()> {
+    let watch = Rc::new(Watch {
+        shared: shared.clone(),
+        redis: redis.clone(),
+        left: Cell::new(STEPS),
+        looked: Cell::new(Instant::now()),
+        hooked: Cell::new(Instant::now()),
+        is_slow: Cell::new(false),
+    });
+    lua.set_app_data(watch.clone());
+    watch.install(lua)
+}
+
+/// Watches on after a script was ended.
+pub(crate) fn resume(lua: &Lua) -> Result<()> {
+    let watch = lua.app_data_ref::<Rc<Watch>>().map(|watch| watch.clone());
+    watch.map_or(Ok(()), |watch| watch.install(lua))
+}
+
+/// A function of a library does so many steps: about a nanosecond each. An error ends the script.
+#[inline]
+pub(crate) fn spend(lua: &Lua, steps: usize) -> Result<()> {
+    if steps < STEPS_TOLD {
+        return Ok(());
+    }
+    look(lua, steps)
+}
+
+/// Counts elements that a function of a library works on.
+#[derive(Debug)]
+pub(crate) struct Meter<'a> {
+    lua: &'a Lua,
+    left: Cell<u32>,
+}
+
+impl<'a> Meter<'a> {
+    pub(crate) fn new(lua: &'a Lua) -> Self {
+        let left = Cell::new(ELEMENTS);
+        Meter { lua, left }
+    }
+
+    /// One more element.
+    #[inline]
+    pub(crate) fn tick(&self) -> Result<()> {
+        match self.left.get() {
+            0 => {
+                self.left.set(ELEMENTS);
+                spend(self.lua, ELEMENTS as usize * STEPS_AN_ELEMENT)
+            }
+            left => {
+                self.left.set(left - 1);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn look(lua: &Lua, steps: usize) -> Result<()> {
+    let watch = lua.app_data_ref::<Rc<Watch>>().map(|watch| watch.clone());
+    match watch {
+        Some(watch) => watch.spend(lua, steps),
+        None => Ok(()),
+    }
+}
+
+impl Watch {
+    fn spend(&self, lua: &Lua, steps: usize) -> Result<()> {
+        if let Some(left) = self.left.get().checked_sub(steps) {
+            self.left.set(left);
+            return Ok(());
+        }
+        self.left.set(STEPS);
+        if steps >= STEPS_SLOW {
+            // What made something so large may go on with it without calling anything.
+            self.be_slow(lua, true)?;
+        }
+        match self.verdict()? {
+            Some(text) => {
+                end_at_each_line(lua, text)?;
+                Err(raise(text))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Why the script is to end, if it is.
+    fn verdict(&self) -> Result<Option<&'static str>> {
+        self.looked.set(Instant::now());
+        let shared = &self.shared;
+        if let Some(deadline) = shared.load_deadline.get() {
+            if Instant::now() < deadline {
+                return Ok(None);
+            }
+            shared.is_killed.set(true);
+            return Ok(Some(LOAD_TIMEOUT));
+        } else if !shared.is_killed.get() {
+            let call: Value = self.redis.raw_get("call")?;
+            let Value::Function(call) = call else {
+                return Ok(None);
+            };
+            // Outside of a run nobody is there to end it.
+            if !call.call::<bool>(LOOK_IN).unwrap_or(false) {
+                return Ok(None);
+            }
+            shared.is_killed.set(true);
+        }
+        Ok(Some(KILLED))
+    }
+
+    fn install(self: &Rc<Self>, lua: &Lua) -> Result<()> {
+        let watch = self.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(match self.is_slow.get() {
+            true => INSTRUCTIONS_SLOW,
+            false => INSTRUCTIONS,
+        });
+        lua.set_global_hook(triggers, move |lua, place| {
+            let now = Instant::now();
+            let is_due = now - watch.looked.get() >= LOOK || watch.shared.is_killed.get();
+            if is_due && let Some(text) = watch.verdict()? {
+                end_at_each_line(lua, text)?;
+                return end(place, text);
+            }
+            let elapsed = now - watch.hooked.replace(now);
+            if watch.is_slow.get() && elapsed < QUICK {
+                watch.be_slow(lua, false)?;
+            } else if elapsed > SLOW {
+                watch.be_slow(lua, true)?;
+            }
+            Ok(VmState::Continue)
+        })
+    }
+
+    fn be_slow(&self, lua: &Lua, is_slow: bool) -> Result<()> {
+        self.hooked.set(Instant::now());
+        if self.is_slow.replace(is_slow) == is_slow {
+            return Ok(());
+        }
+        resume(lua)
+    }
+}
+
+/// From now on a script is ended at each of its lines, so that no `pcall` keeps it alive.
+fn end_at_each_line(lua: &Lua, text: &'static str) -> Result<()> {
+    lua.set_global_hook(HookTriggers::EVERY_LINE, move |lua, place| {
+        if place.event() == DebugEvent::Count {
+            // Another coroutine, which still counts its instructions.
+            end_at_each_line(lua, text)?;
+        }
+        end(place, text)
+    })
+}
+
+/// Ends a script where it is, unless that is in what runs it and would tell how it ended.
+fn end(place: &Debug<'_>, text: &'static str) -> Result<VmState> {
+    let source = place.source().source;
+    match source.is_some_and(|source| may_end(&source)) {
+        true => Err(raise(text)),
+        false => Ok(VmState::Continue),
+    }
+}
+
+/// The first argument of `redis.call` by which it is asked whether the script is to end.
+pub(crate) const LOOK_IN: Token = Token(LightUserData(std::ptr::without_provenance_mut(1)));
+
+/// A first argument that no script has.
+#[derive(Clone, Copy)]
+pub(crate) struct Token(pub(crate) LightUserData);
+
+impl mlua::IntoLua for Token {
+    fn into_lua(self, _: &Lua) -> Result<Value> {
+        Ok(Value::LightUserData(self.0))
+    }
+}
+
+/// The least time between two looks of the hook.
+const LOOK: Duration = Duration::from_micros(400);
+/// Instructions between two calls of the hook: some dozen microseconds.
+const INSTRUCTIONS: u32 = 10_000;
+/// The same where each of them works on something large.
+const INSTRUCTIONS_SLOW: u32 = 10;
+/// Between two calls of the hook; what takes longer is slow, until it takes less again.
+const SLOW: Duration = Duration::from_millis(10);
+const QUICK: Duration = Duration::from_micros(50);
+/// Steps between two looks, in functions of libraries.
+const STEPS: usize = 400_000;
+/// Fewer steps of one call are those of its instruction.
+const STEPS_TOLD: usize = 2_000;
+/// Elements between two times that they are told, and what each takes.
+const ELEMENTS: u32 = 1_000;
+const STEPS_AN_ELEMENT: usize = 150;
+/// A call of so many steps has to do with something large.
+const STEPS_SLOW: usize = 8_000_000;
+const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
+const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";

@@ -1,0 +1,303 @@
+//! Tables of figures in a terminal of any width: a number is shown whole, in a shorter form, or
+//! not at all; never a part of it.
+
+use ratatui::layout::{Constraint, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Row, Table};
+
+use crate::units::compact;
+
+/// One cell: its text, and how it looks.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) text: String,
+    /// A count that may be shown as `768.8M`.
+    pub(crate) count: Option<u64>,
+    pub(crate) style: Style,
+}
+
+impl Figure {
+    /// A text that is shown whole or not at all.
+    pub(crate) fn text(text: String) -> Self {
+        Self {
+            text,
+            count: None,
+            style: Style::new(),
+        }
+    }
+
+    /// A count, with commas where there is room.
+    pub(crate) fn count(count: u64) -> Self {
+        Self {
+            count: Some(count),
+            ..Self::text(crate::units::grouped(count))
+        }
+    }
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub(crate) struct Heading {
+    pub(crate) title: String,
+    /// Its width does not fall below this, so that it does not jump with every figure.
+    pub(crate) width_min: usize,
+    /// The greater, the sooner it is dropped; 0 is never dropped.
+    pub(crate) dropped: u8,
+}
+
+/// The columns that fit `room`, each with its width; some show counts in the short form.
+#[derive(Debug, PartialEq, Eq)]
+struct Fit {
+    /// Column, width, and whether its counts are short.
+    shown: Vec<(usize, usize, bool)>,
+}
+
+/// The first column is names, to the left; the others are figures, to the right.
+pub(crate) fn table<'a>(area: Rect, headings: &[Heading], rows: Vec<Vec<Figure>>) -> Table<'a> {
+    let room = usize::from(area.width).saturating_sub(BORDERS);
+    let fit = Fit::of(headings, &rows, room);
+    let header = fit.shown.iter().map(|&(column, width, _)| {
+        let title = whole_words(&headings[column].title, width);
+        aligned(column, title)
+    });
+    let header = Row::new(header).style(Style::new().add_modifier(Modifier::BOLD));
+    let cells = |row: Vec<Figure>| {
+        let cells: Vec<Cell<'_>> = fit
+            .shown
+            .iter()
+            .map(|&(column, width, is_short)| {
+                let text = row[column].shown(column, width, is_short);
+                aligned(column, text).style(row[column].style)
+            })
+            .collect();
+        Row::new(cells)
+    };
+    let widths: Vec<Constraint> = fit
+        .shown
+        .iter()
+        .map(|&(_, width, _)| Constraint::Length(width as u16))
+        .collect();
+    Table::new(rows.into_iter().map(cells).collect::<Vec<_>>(), widths)
+        .column_spacing(GAP as u16)
+        .header(header)
+}
+
+impl Figure {
+    fn shown(&self, column: usize, width: usize, is_short: bool) -> String {
+        let text = match self.count {
+            Some(count) if is_short => compact(count),
+            _ => self.text.clone(),
+        };
+        match text.chars().count() <= width {
+            true => text,
+            // A name may end in dots; a number that does not fit is no number.
+            false if column == 0 => cut(&text, width),
+            false => "#".repeat(width.min(1)),
+        }
+    }
+}
+
+impl Fit {
+    fn of(headings: &[Heading], rows: &[Vec<Figure>], room: usize) -> Self {
+        let width = |column: usize, is_short: bool| {
+            let cells = rows.iter().map(|row| match row[column].count {
+                Some(count) if is_short => compact(count).chars().count(),
+                _ => row[column].text.chars().count(),
+            });
+            let heading = &headings[column];
+            let title = heading.title.chars().count();
+            let least = if is_short { 0 } else { heading.width_min };
+            cells.max().unwrap_or(0).max(title).max(least)
+        };
+        let has_counts = |column: usize| rows.iter().any(|row| row[column].count.is_some());
+        let mut shown: Vec<(usize, usize, bool)> = (0..headings.len())
+            .map(|column| (column, width(column, false), false))
+            .collect();
+        let taken = |shown: &[(usize, usize, bool)]| {
+            let widths: usize = shown.iter().map(|(_, width, _)| width).sum();
+            widths + GAP * shown.len().saturating_sub(1)
+        };
+        // First the short form, then fewer columns, last of all a shorter name.
+        if taken(&shown) > room {
+            for (column, wide, is_short) in &mut shown {
+                if has_counts(*column) {
+                    (*wide, *is_short) = (width(*column, true), true);
+                }
+            }
+        }
+        while taken(&shown) > room {
+            let droppable = shown
+                .iter()
+                .filter(|(column, ..)| headings[*column].dropped > 0);
+            let next = droppable.max_by_key(|(column, ..)| headings[*column].dropped);
+            let Some(&(dropped, ..)) = next else { break };
+            shown.retain(|(column, ..)| *column != dropped);
+        }
+        let excess = taken(&shown).saturating_sub(room);
+        if let Some((_, name, _)) = shown.first_mut() {
+            *name = name.saturating_sub(excess);
+        }
+        let spare = room.saturating_sub(taken(&shown));
+        spread(&mut shown, spare);
+        Self { shown }
+    }
+}
+
+/// Gives the columns what room is left, evenly.
+fn spread(shown: &mut [(usize, usize, bool)], spare: usize) {
+    if shown.is_empty() {
+        return;
+    }
+    let (each, rest) = (spare / shown.len(), spare % shown.len());
+    for (at, (_, width, _)) in shown.iter_mut().enumerate() {
+        *width += each + usize::from(at < rest);
+    }
+}
+
+/// As much of a text as fits, up to a blank: no number is cut in two.
+pub(crate) fn whole_words(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let room: String = text.chars().take(width).collect();
+    // A word that ends just where the room does is whole.
+    let next = text.chars().nth(width);
+    let end = match next {
+        Some(' ') => room.len(),
+        _ => room.rfind(' ').unwrap_or(0),
+    };
+    let kept = room[..end].trim_end_matches([' ', '·', ',', '(']);
+    match kept.chars().count() + 2 <= width && !kept.is_empty() {
+        true => format!("{kept} …"),
+        false => kept.to_owned(),
+    }
+}
+
+/// As many parts of a text as fit, up to a `·` or a comma: no label is cut off its number.
+pub(crate) fn whole_parts(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let ends = text.match_indices([',', '·']).filter(|(at, mark)| {
+        // The commas of 1,234 have no blank behind them.
+        text[at + mark.len()..].starts_with(' ')
+    });
+    let mut kept = ends.map(|(at, _)| text[..at].trim_end());
+    match kept.rfind(|kept| kept.chars().count() + 2 <= width) {
+        Some(kept) => format!("{kept} …"),
+        None => whole_words(text, width),
+    }
+}
+
+/// The beginning of a name, and dots.
+fn cut(text: &str, width: usize) -> String {
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    match width {
+        0 => String::new(),
+        _ => format!("{kept}…"),
+    }
+}
+
+fn aligned<'a>(column: usize, text: String) -> Cell<'a> {
+    let line = Line::from(text);
+    Cell::from(match column {
+        0 => line.left_aligned(),
+        _ => line.right_aligned(),
+    })
+}
+
+const GAP: usize = 1;
+/// A table stands in a box.
+const BORDERS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headings() -> Vec<Heading> {
+        let heading = |(title, dropped): (&str, u8)| Heading {
+            title: title.to_owned(),
+            width_min: 9,
+            dropped,
+        };
+        [("symbol", 0), ("bid", 3), ("last", 0), ("volume", 1)]
+            .map(heading)
+            .into()
+    }
+
+    fn rows() -> Vec<Vec<Figure>> {
+        let row = |name: &str, bid: &str, last: &str, volume: u64| {
+            let [name, bid, last] = [name, bid, last].map(|text| Figure::text(text.to_owned()));
+            vec![name, bid, last, Figure::count(volume)]
+        };
+        vec![
+            row("RELIANCE", "2456.75", "2456.80", 768_812_400),
+            row("A RATHER LONG NAME", "1234567890.1234", "3018.40", 7),
+        ]
+    }
+
+    #[test]
+    fn a_line_of_figures_ends_behind_a_label() {
+        let text = "up 0:01 · 1,234 messages · 3 gaps, 2 recovered · 0 duplicate";
+        assert_eq!(whole_parts(text, 60), text);
+        assert_eq!(
+            whole_parts(text, 59),
+            "up 0:01 · 1,234 messages · 3 gaps, 2 recovered …"
+        );
+        assert_eq!(whole_parts(text, 40), "up 0:01 · 1,234 messages · 3 gaps …");
+        assert_eq!(whole_parts(text, 34), "up 0:01 · 1,234 messages …");
+        assert_eq!(whole_parts(text, 12), "up 0:01 …");
+        assert_eq!(whole_parts(text, 8), "up 0:01");
+    }
+
+    #[test]
+    fn what_is_narrow_gets_short_counts_then_fewer_columns_then_shorter_names() {
+        let at = |room: usize| {
+            let fit = Fit::of(&headings(), &rows(), room);
+            let columns = fit.shown.iter();
+            let columns = columns.map(|(column, _, short)| (*column, *short));
+            columns.collect::<Vec<_>>()
+        };
+        let all = vec![(0, false), (1, false), (2, false), (3, false)];
+        assert_eq!(at(60), all);
+        assert_eq!(at(56), all, "18 + 15 + 9 + 11 and the gaps");
+        assert_eq!(at(55), [(0, false), (1, false), (2, false), (3, true)]);
+        assert_eq!(at(51)[3], (3, true));
+        assert_eq!(
+            at(50),
+            [(0, false), (2, false), (3, true)],
+            "the bid goes first"
+        );
+        assert_eq!(at(30), [(0, false), (2, false)]);
+        let fit = Fit::of(&headings(), &rows(), 20);
+        assert_eq!(
+            fit.shown,
+            [(0, 10, false), (2, 9, false)],
+            "the name gives way"
+        );
+    }
+
+    #[test]
+    fn room_that_is_left_is_used() {
+        for room in 56..250 {
+            let fit = Fit::of(&headings(), &rows(), room);
+            let width: usize = fit.shown.iter().map(|(_, width, _)| width + GAP).sum();
+            assert_eq!(width - GAP, room);
+        }
+    }
+
+    #[test]
+    fn a_line_ends_behind_a_whole_word() {
+        let text = "12,345/s · 768,812,400 messages · 3 lost";
+        assert_eq!(whole_words(text, 40), text);
+        assert_eq!(
+            whole_words(text, 39),
+            "12,345/s · 768,812,400 messages · 3 …"
+        );
+        assert_eq!(whole_words(text, 21), "12,345/s …", "no part of a number");
+        assert_eq!(whole_words(text, 22), "12,345/s · 768,812,400");
+        assert_eq!(whole_words(text, 5), "");
+        assert_eq!(cut("RELIANCE", 4), "REL…");
+    }
+}

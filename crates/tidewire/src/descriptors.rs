@@ -1,0 +1,95 @@
+//! How many files and sockets the process may have open, and how many clients fit.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::warn;
+
+use crate::config::Config;
+use crate::directory::last_value;
+use crate::failure::Failure;
+
+/// What became of the limit on open files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptors {
+    /// Open files at most, once the soft limit was raised.
+    pub(crate) limit: u64,
+    /// What `maxclients` asked for.
+    pub(crate) asked: u64,
+    /// What it can be.
+    pub(crate) clients: u64,
+}
+
+impl Descriptors {
+    /// Raises the soft limit on open files to the hard one, and fits `maxclients` into it.
+    ///
+    /// # Errors
+    /// The limit is too low for a single client.
+    pub(crate) fn fit(config: &Config) -> Result<Self, Failure> {
+        let limit = raise();
+        let asked = last_value(&config.hub, "maxclients").and_then(|text| text.parse().ok());
+        let asked = asked.unwrap_or(config.hub.clients_max as u64);
+        let reserved = reserved(config);
+        if limit <= reserved {
+            return Err(Failure::usage(format!(
+                "Your current 'ulimit -n' of {limit} is not enough for the server to start. \
+                 Please increase your open file limit to at least {}.",
+                reserved + 1
+            )));
+        }
+        Ok(Self {
+            limit,
+            asked,
+            clients: limit - reserved,
+        })
+    }
+
+    /// Says that `maxclients` was lowered, if it was.
+    pub(crate) fn tell(&self) {
+        if self.clients < self.asked {
+            warn!(
+                "You requested maxclients of {}. Current maximum open files is {}. maxclients has \
+                 been reduced to {} to compensate for low ulimit. If you need higher maxclients \
+                 increase 'ulimit -n'.",
+                self.asked, self.limit, self.clients
+            );
+        }
+    }
+}
+
+/// Descriptors from this number on are not given to connections: files that are saved need some.
+pub(crate) fn for_connections() -> u64 {
+    raise().saturating_sub(FILES)
+}
+
+/// The soft limit on open files, raised as far as the system lets.
+fn raise() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let (Some(soft), hard) = (current, maximum) else {
+        return u64::MAX;
+    };
+    if hard.is_some_and(|hard| hard <= soft) {
+        return soft;
+    }
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => hard.unwrap_or(u64::MAX),
+        Err(error) => {
+            warn!(soft, ?hard, %error, "cannot raise the limit on open files");
+            soft
+        }
+    }
+}
+
+/// Descriptors that the process needs for itself: listeners, each lane's epoll, mailbox and ring,
+/// files that are saved, links to sources, and watchers.
+fn reserved(config: &Config) -> u64 {
+    let links = config.hub.sources.len() * 2 + config.hub.inputs.len() * 4;
+    (OWN + PER_LANE * config.hub.lanes + links) as u64
+}
+
+const OWN: usize = 64;
+/// Files that are open for moments: snapshots, logs that are rewritten, what INFO reads.
+const FILES: u64 = 24;
+const PER_LANE: usize = 8;

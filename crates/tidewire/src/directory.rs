@@ -1,0 +1,98 @@
+//! Whether what is to be saved can be: looked at before anybody connects.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use tidewire_hub::HubConfig;
+use tracing::warn;
+
+use crate::failure::Failure;
+
+/// Refuses a `dir` in which the files that the parameters ask for cannot be made. Where nothing is
+/// to be saved, nothing is looked at.
+pub(crate) fn check(config: &HubConfig) -> Result<(), Failure> {
+    let value = |name| last_value(config, name).unwrap_or_default();
+    let saves = !value("save").is_empty();
+    let logs = value("appendonly").eq_ignore_ascii_case("yes");
+    if !saves && !logs {
+        return Ok(());
+    }
+    let directory = PathBuf::from(last_value(config, "dir").unwrap_or("."));
+    probe(&directory)?;
+    let name = last_value(config, "appenddirname").unwrap_or("appendonlydir");
+    let log = directory.join(name);
+    match logs && log.is_dir() {
+        true => probe(&log),
+        false => Ok(()),
+    }
+}
+
+/// The value that the last of the parameters of this name gives it.
+pub(crate) fn last_value<'a>(config: &'a HubConfig, name: &str) -> Option<&'a str> {
+    let mut given = config.parameters.iter().rev();
+    let found = given.find(|(other, _)| other.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.as_str())
+}
+
+/// Makes a file there and removes it.
+fn probe(directory: &Path) -> Result<(), Failure> {
+    let path = directory.join(format!("temp-probe-{}", std::process::id()));
+    let made = OpenOptions::new().write(true).create_new(true).open(&path);
+    match made {
+        Ok(_) => {
+            let _ = fs::remove_file(&path);
+            Ok(())
+        }
+        // Room may come back, and until then what is there can be read.
+        Err(error) if is_full(&error) => {
+            warn!(directory = %directory.display(), %error, "nothing can be saved for now");
+            Ok(())
+        }
+        Err(error) => Err(Failure::usage(format!(
+            "dir '{}': cannot make files there: {error}; make it writable, choose another --dir, \
+             or save nothing (--set save= --set appendonly=no)",
+            directory.display()
+        ))),
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(pairs: &[(&str, &str)]) -> HubConfig {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        HubConfig {
+            parameters: pairs.iter().map(own).collect(),
+            ..HubConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_directory_in_which_nothing_can_be_made_is_refused_where_something_is_saved() {
+        // Nobody, root included, makes files in /proc.
+        for saving in [("save", "60 1"), ("appendonly", "yes")] {
+            let failure = check(&config(&[("dir", "/proc"), saving])).unwrap_err();
+            assert!(
+                format!("{failure:?}").contains("dir '/proc'"),
+                "{failure:?}"
+            );
+        }
+        check(&config(&[("dir", "/proc")])).unwrap();
+        check(&config(&[("dir", "/proc"), ("save", "60 1"), ("save", "")])).unwrap();
+        let folder = std::env::temp_dir();
+        check(&config(&[
+            ("dir", folder.to_str().unwrap()),
+            ("save", "60 1"),
+        ]))
+        .unwrap();
+    }
+}

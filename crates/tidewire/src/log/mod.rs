@@ -1,0 +1,132 @@
+//! The program's log: what is logged, in which form, and where it goes.
+//!
+//! It is set up once. Then its level can be changed (`CONFIG SET loglevel`), and its file opened
+//! anew (SIGHUP), while the program runs.
+
+mod filter;
+mod json;
+mod sink;
+mod syslog;
+
+pub(crate) use filter::{level_for_redis, level_of_redis};
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use clap::ValueEnum;
+use tracing::warn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use crate::failure::Failure;
+use sink::{Outs, SINK};
+pub(crate) use syslog::Syslog;
+
+/// The form of a log's lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What the command line says of logging.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogOptions {
+    /// `--log`, if given.
+    pub(crate) filter: Option<String>,
+    pub(crate) format: LogFormat,
+}
+
+/// How to log.
+#[derive(Debug)]
+pub(crate) struct LogPlan {
+    /// `--log`, if given.
+    pub(crate) filter: Option<String>,
+    /// The level where `filter` names none.
+    pub(crate) level: &'static str,
+    pub(crate) format: LogFormat,
+    /// A file instead of the standard error.
+    pub(crate) file: Option<PathBuf>,
+    /// The system's log as well.
+    pub(crate) syslog: Option<Syslog>,
+}
+
+impl LogPlan {
+    /// To the standard error, from `level` on unless the options say otherwise.
+    pub(crate) fn new(options: &LogOptions, level: &'static str) -> Self {
+        Self {
+            filter: options.filter.clone(),
+            level,
+            format: options.format,
+            file: None,
+            syslog: None,
+        }
+    }
+}
+
+/// Begins to log. Logs go to the standard error unless the plan names a file, so that output can
+/// be piped.
+pub(crate) fn start(plan: LogPlan) -> Result<(), Failure> {
+    let text = plan.filter.as_deref().unwrap_or_default();
+    let directives = filter::checked(text, plan.level)
+        .map_err(|error| Failure::usage(format!("{error} (--log, TIDEWIRE_LOG)")))?;
+    let filter = EnvFilter::try_new(&directives)
+        .map_err(|_| Failure::usage(format!("'{text}' is no log filter (--log, TIDEWIRE_LOG)")))?;
+    let is_file = plan.file.is_some();
+    if let Some(path) = plan.file {
+        SINK.open(path.clone()).map_err(|error| {
+            Failure::usage(format!(
+                "logfile '{}': cannot open: {error}",
+                path.display()
+            ))
+        })?;
+    }
+    if let Some(syslog) = plan.syslog {
+        SINK.tell_syslog(syslog);
+    }
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = fmt::layer().with_writer(Outs);
+    let lines: Box<dyn Layer<_> + Send + Sync> = match plan.format {
+        LogFormat::Json => lines.with_ansi(false).event_format(json::Json).boxed(),
+        LogFormat::Text => lines
+            .with_ansi(!is_file && std::io::stderr().is_terminal())
+            .boxed(),
+    };
+    let started = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .try_init();
+    started.map_err(|error| Failure::running(format!("cannot log: {error}")))?;
+    let _ = FILTER.set(handle);
+    Ok(())
+}
+
+/// Logs from `level` of Redis's levels on, in place of the levels logged before.
+pub(crate) fn set_level(level: &str) {
+    let Some(handle) = FILTER.get() else {
+        return;
+    };
+    let filter = EnvFilter::new(level_of_redis(level));
+    if let Err(error) = handle.reload(filter) {
+        warn!(level, %error, "cannot change what is logged");
+    }
+}
+
+/// Opens the log's file anew, as after a rotation; the old one stays if that fails.
+pub(crate) fn reopen() {
+    if let Err(error) = SINK.reopen() {
+        warn!(%error, "cannot open the log file anew: logging goes on into the old one");
+    }
+}
+
+/// Whether the log is a file, so that the standard error does not show it.
+pub(crate) fn is_in_file() -> bool {
+    SINK.is_file()
+}
+
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();

@@ -1,0 +1,76 @@
+//! `daemonize` and `pidfile`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tidewire_hub::HubConfig;
+use tracing::warn;
+
+use crate::directory::last_value;
+use crate::failure::Failure;
+
+/// `daemonize yes`: begins the program once more in the background, as the leader of a session of
+/// its own. Returns whether this process has nothing more to do.
+///
+/// A process with threads cannot be forked, so the program is started anew with the same
+/// arguments; a mark in its environment says that it is the one in the background. `check` is
+/// called before: nobody reads why the one in the background ends.
+pub(crate) fn daemonize(
+    config: &HubConfig,
+    check: impl FnOnce() -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    if !last_value(config, "daemonize").is_some_and(|value| value.eq_ignore_ascii_case("yes")) {
+        return Ok(false);
+    }
+    if std::env::var_os(MARK).is_some() {
+        // Refused to the leader of a group, which this process has been made: then it has one.
+        let _ = rustix::process::setsid();
+        return Ok(false);
+    }
+    check()?;
+    let failed = |error| Failure::running(format!("daemonize: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(MARK, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    Ok(true)
+}
+
+/// A file with the process's number; it is removed at the end.
+#[derive(Debug)]
+pub(crate) struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    /// Writes the file of the parameter `pidfile`. Where that is not possible the hub runs without
+    /// one, as Redis does.
+    pub(crate) fn write(config: &HubConfig) -> Self {
+        let path = last_value(config, "pidfile").filter(|path| !path.is_empty());
+        let Some(path) = path else {
+            return Self(None);
+        };
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        match std::fs::write(&path, format!("{}\n", std::process::id())) {
+            Ok(()) => Self(Some(path)),
+            Err(error) => {
+                warn!(pidfile = %path.display(), %error, "cannot write the pid file");
+                Self(None)
+            }
+        }
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Marks the process in the background.
+const MARK: &str = "TIDEWIRE_IN_BACKGROUND";

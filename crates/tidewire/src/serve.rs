@@ -1,0 +1,146 @@
+//! `serve`: a hub from its start to its end.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tidewire_memory::HugePages;
+use tracing::{error, info, warn};
+
+use crate::config::Config;
+use crate::descriptors::Descriptors;
+use crate::directory::{self, last_value};
+use crate::failure::Failure;
+use crate::log::{self, LogFormat, LogOptions, LogPlan, Syslog};
+use crate::notify::Supervisor;
+use crate::options::ServeOptions;
+use crate::process::{self, PidFile};
+use crate::server::{Listeners, POLL_INTERVAL, Server};
+use crate::startup::Startup;
+use crate::stop::{Answer, Ending, Reload, Stop};
+
+/// Runs a hub until it is told to stop.
+pub(crate) fn run(options: &ServeOptions, logging: &LogOptions) -> Result<(), Failure> {
+    let began = Instant::now();
+    let stop = Stop::on_signals()?;
+    let reload = Reload::on_signal()?;
+    let mut config = Config::new(options)?;
+    let check = || {
+        directory::check(&config.hub)?;
+        Descriptors::fit(&config)?;
+        Listeners::bind(&config).map(drop)
+    };
+    if process::daemonize(&config.hub, check)? {
+        return Ok(());
+    }
+    // Relative to where the program was started, not to `dir`.
+    config.record = config.record.map(absolute);
+    if let Some(directory) = &config.directory {
+        std::env::set_current_dir(directory)
+            .map_err(|error| Failure::usage(format!("dir '{}': {error}", directory.display())))?;
+    }
+    start_log(&mut config, logging)?;
+    let result = serve(&mut config, logging.format, began, &stop, &reload);
+    if let Err(failure) = &result
+        && log::is_in_file()
+    {
+        error!("{failure}");
+    }
+    result
+}
+
+fn serve(
+    config: &mut Config,
+    format: LogFormat,
+    began: Instant,
+    stop: &Stop,
+    reload: &Reload,
+) -> Result<(), Failure> {
+    directory::check(&config.hub)?;
+    let supervisor = Supervisor::of(&config.hub);
+    let descriptors = Descriptors::fit(config)?;
+    let mut startup = Startup::begin(config, format, began);
+    let server = Server::start(config, Listeners::bind(config)?)?;
+    server.hub.follow_log_level(log::set_level);
+    descriptors.tell();
+    server.hub.limit_clients(descriptors.clients);
+    let pid_file = PidFile::write(&config.hub);
+    let mut pages = None;
+    let mut ending = Ending::default();
+    while !server.hub.stop_asked.load(Ordering::Acquire) {
+        let is_loading = server.hub.durability.is_loading();
+        // While keys are loaded nobody waits for a page to be cleared.
+        if !is_loading && let Some(pages) = pages.get_or_insert_with(HugePages::later) {
+            pages.tick();
+        }
+        if startup.follow(&server, is_loading) {
+            supervisor.ready(server.hub.is_replica());
+        }
+        if reload.take() {
+            supervisor.reloading();
+            log::reopen();
+            info!("SIGHUP: files that are written to are opened anew");
+            supervisor.reloaded();
+        }
+        if stop.is_asked() {
+            answer(stop, &mut ending, &server);
+            if server.hub.stop_asked.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        std::thread::sleep(POLL_INTERVAL);
+        server.check()?;
+    }
+    supervisor.stopping();
+    server.finish()?;
+    drop(pid_file);
+    info!("Tidewire is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// Answers SIGINT or SIGTERM. While the first one is being answered, a second ends the process in
+/// its handler.
+fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
+    let now = Instant::now();
+    if ending.answer(now) == Answer::End {
+        warn!("the second signal: ending, saved or not");
+        server.hub.stop_asked.store(true, Ordering::Release);
+        return;
+    }
+    let is_ending = server.hub.stop_by_signal(stop.is_interrupt());
+    ending.asked(is_ending, now);
+    if !is_ending {
+        warn!("the signal did not end the server; another one ends it, saved or not");
+        stop.forget();
+    }
+}
+
+/// Logs where and what the command line and the parameters say.
+fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
+    let hub = &mut config.hub;
+    let level = last_value(hub, "loglevel")
+        .unwrap_or("notice")
+        .to_lowercase();
+    let mut plan = LogPlan::new(logging, log::level_of_redis(&level));
+    plan.file = last_value(hub, "logfile")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
+    if last_value(hub, "syslog-enabled").is_some_and(|value| value.eq_ignore_ascii_case("yes")) {
+        let facility = last_value(hub, "syslog-facility").unwrap_or("local0");
+        let ident = last_value(hub, "syslog-ident").unwrap_or("redis");
+        let syslog = Syslog::new(&facility.to_lowercase(), ident);
+        let failed = |error| Failure::running(format!("syslog-enabled: {error}"));
+        plan.syslog = Some(syslog.map_err(failed)?);
+    }
+    if let Some(filter) = &plan.filter {
+        // What is asked for on the command line is what CONFIG GET shows.
+        let level = log::level_for_redis(filter).to_owned();
+        hub.parameters.push(("loglevel".to_owned(), level));
+    }
+    log::start(plan)
+}
+
+/// A path that means the same from every folder.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
