@@ -5,9 +5,11 @@ import shutil
 import subprocess
 
 import pytest
-import redis
 
-from support import BINARY, Hub, Program, Simulator, eventually, free_ports, wait_for_values
+from fake_master import FakeMaster
+from support import (
+    BINARY, Hub, Program, Simulator, free_ports, redis_client_when_it_answers, wait_for_values,
+)
 
 REDIS = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
 
@@ -54,6 +56,36 @@ def simulated(start_simulator, start_hub):
 
 
 @pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 4 MB whose size can be changed."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a file system cannot be mounted: {mounted.stderr.strip()}")
+
+    class Disk:
+        path = folder
+
+        def resize(self, size):
+            subprocess.run(["mount", "-o", f"remount,size={size}", folder], check=True)
+
+        def fill(self):
+            """Takes all that is left."""
+            with open(folder / "filler", "ab", buffering=0) as filler:
+                try:
+                    while True:
+                        filler.write(b"x" * 4096)
+                except OSError:
+                    return
+
+    yield Disk()
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
 def start_redis(tmp_path):
     """Starts a real Redis 8 with these options, and ends it."""
     if not REDIS:
@@ -69,16 +101,7 @@ def start_redis(tmp_path):
         process = subprocess.Popen([REDIS, *map(str, words)], cwd=tmp_path,
                                    stdout=subprocess.DEVNULL)
         started.append(process)
-        client = redis.Redis(port=port)
-
-        def answers():
-            try:
-                return client.ping()
-            except (redis.ConnectionError, redis.BusyLoadingError):
-                return None
-
-        eventually(answers, "an answer of Redis")
-        return client
+        return redis_client_when_it_answers(port, "Redis")
 
     yield start
     for process in started:
@@ -111,3 +134,17 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     if call.when == "call" and outcome.get_result().failed:
         item.failed = True
+
+
+@pytest.fixture
+def fake_master():
+    """Starts a master that answers PSYNC as a test says."""
+    started = []
+
+    def start(*answers, **options):
+        started.append(FakeMaster(*answers, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()

@@ -73,7 +73,7 @@ def environment(extra=None):
 class Program:
     """One run of the program."""
 
-    def __init__(self, folder, *arguments, env=None):
+    def __init__(self, folder, *arguments, env=None, preexec=None):
         number = len(list(folder.glob("*.stdout")))
         self._stdout = folder / f"{number}.stdout"
         self._stderr = folder / f"{number}.stderr"
@@ -85,6 +85,7 @@ class Program:
                 stderr=err,
                 env=environment(env),
                 cwd=folder,
+                preexec_fn=preexec,
             )
 
     @property
@@ -153,7 +154,7 @@ class Program:
 class Hub(Program):
     """A running hub (`serve`) on free ports."""
 
-    def __init__(self, folder, *arguments, env=None):
+    def __init__(self, folder, *arguments, env=None, preexec=None):
         self._clients = []
         self._context = zmq.Context()
         for _ in range(5):
@@ -168,7 +169,9 @@ class Hub(Program):
             ]
             if "--zmq-router" not in arguments:
                 addresses += ["--zmq-router", f"tcp://127.0.0.1:{self.router_port}"]
-            super().__init__(folder, "serve", *addresses, *arguments, env=env)
+            super().__init__(
+                folder, "serve", *addresses, *arguments, env=env, preexec=preexec
+            )
             if self._is_ready():
                 return
             # A port was taken by another program between the look and the start.
@@ -327,6 +330,20 @@ class Messages:
 
 class Reply(Exception):
     """An error reply."""
+
+
+def redis_client_when_it_answers(port, name):
+    """A client of another server than the hub, once it answers."""
+    client = redis.Redis(port=port)
+
+    def answers():
+        try:
+            return client.ping()
+        except (redis.ConnectionError, redis.BusyLoadingError):
+            return None
+
+    eventually(answers, f"an answer of {name}")
+    return client
 
 
 class RespSocket:

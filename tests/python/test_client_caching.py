@@ -192,3 +192,28 @@ def test_a_market_topic_is_never_kept(simulated):
     (name, *_) = client.call("KEYS", "md:*")
     assert client.call("HGET", name, "seq") is not None
     assert client.read() == [b"invalidate", [name]]
+
+
+@pytest.mark.parametrize("mode", (["NOLOOP"], ["OPTIN", "NOLOOP"], ["OPTOUT", "NOLOOP"]))
+def test_a_market_topic_is_never_kept_by_a_client_without_loops(simulated, mode):
+    client = connect(simulated)
+    (name, *_) = client.call("KEYS", "md:*")
+    client.call("CLIENT", "TRACKING", "ON", *mode)
+    for read in (["HGET", name, "seq"], ["EVAL_RO", "return redis.call('HGET', KEYS[1], 'seq')", 1, name]):
+        if "OPTIN" in mode:
+            client.call("CLIENT", "CACHING", "YES")
+        assert client.call(*read) is not None
+        assert client.read() == [b"invalidate", [name]]
+
+
+@pytest.mark.parametrize("mode", ([], ["BCAST"]))
+def test_what_only_the_server_removes_is_told_to_clients_without_loops(hub, mode):
+    client = connect(hub)
+    client.call("SET", "evicted", "v")
+    client.call("CLIENT", "TRACKING", "ON", "NOLOOP", *mode)
+    client.call("GET", "evicted")
+    client.call("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    # Its own command makes the server remove the key.
+    client.call("CONFIG", "SET", "maxmemory", "1")
+    assert client.read() == [b"invalidate", [b"evicted"]]
+    client.call("CONFIG", "SET", "maxmemory", "0")

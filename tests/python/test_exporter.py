@@ -1,6 +1,13 @@
 """What an exporter of metrics reads: INFO, field by field, and the few commands it sends beside."""
 
+import shutil
+import subprocess
+import time
+import urllib.request
+
 import pytest
+
+from support import PATIENCE_S, REPOSITORY, free_ports
 
 # The fields that redis_exporter turns into metrics, by section.
 NUMBERS = {
@@ -138,3 +145,33 @@ def test_what_an_exporter_asks_beside_info_is_answered(hub):
     assert histogram[0] == b"client|setname" and histogram[1][:2] == [b"calls", 1]
     assert client.module_list() == []
     assert client.dbsize() == 0
+
+
+def test_the_alert_rules_are_right(tmp_path):
+    promtool = shutil.which("promtool")
+    if not promtool:
+        pytest.skip("there is no promtool (Debian's package prometheus has it)")
+    rules = REPOSITORY / "ops" / "alerts.yml"
+    checked = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    config = REPOSITORY / "ops" / "prometheus.yml"
+    checked = subprocess.run([promtool, "check", "config", config], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_process_is_told_under_the_usual_names(start_hub):
+    (port,) = free_ports(1)
+    hub = start_hub("--admin", f"127.0.0.1:{port}")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as page:
+        lines = page.read().decode().splitlines()
+    values = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+              for line in lines if not line.startswith("#")}
+    assert values["process_resident_memory_bytes"] > 1 << 20
+    assert 10 < values["process_open_fds"] < values["process_max_fds"]
+    assert values["process_cpu_seconds_total"] > 0
+    assert abs(time.time() - values["process_start_time_seconds"]) < 600
+    assert 'tidewire_thread_cpu_seconds_total{thread="lane-0"}' in values
+    assert any(name.startswith('tidewire_thread_cpu_percent{thread="lane-0",') for name in values)
+    for name in ("recording_messages_total", "databento_records_total", "feed_window_messages_max"):
+        assert f"tidewire_{name}" in values, name
+    assert hub.redis().ping()

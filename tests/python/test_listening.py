@@ -94,3 +94,46 @@ def test_a_place_to_listen_is_no_parameter_of_the_command_line(start):
     program = start("serve", "--set", "port=7000")
     assert program.wait() == 2
     assert "--resp says where Redis clients connect" in program.stderr
+
+
+def test_resp_wins_over_port_and_bind(start, tmp_path):
+    path, conf = tmp_path / "redis.sock", tmp_path / "redis.conf"
+    (said, wanted) = free_ports(2)
+    conf.write_text(f"port {said}\nbind 127.0.0.1 127.0.0.2\nunixsocket {path}\nsave \"\"\n"
+                    f"unixsocketperm 700\n")
+    others = ["--zmq-pub", "tcp://127.0.0.1:0", "--zmq-pull", "tcp://127.0.0.1:0"]
+    others += ["--zmq-router", "tcp://127.0.0.1:0", "--feed", "127.0.0.1:0"]
+    start("serve", "--redis-conf", conf, "--resp", f"127.0.0.1:{wanted}", *others)
+    eventually(lambda: path.exists() and path.stat().st_mode & 0o777 == 0o700, "the socket")
+    eventually(lambda: can_connect(wanted), "the port")
+    assert can_connect(wanted) and not can_connect(said) and not can_connect(said, "127.0.0.2")
+    client = redis.Redis(unix_socket_path=str(path), single_connection_client=True)
+    assert client.config_get("port") == {"port": str(wanted)}
+    assert client.config_get("bind") == {"bind": "127.0.0.1"}
+    client.close()
+
+
+def test_no_address_stays_no_address_once_it_is_rewritten(start, tmp_path):
+    path, conf = tmp_path / "socket", tmp_path / "redis.conf"
+    (port,) = free_ports(1)
+    conf.write_text(f"port {port}\nbind 127.0.0.1\nunixsocket {path}\nsave \"\"\n")
+    words = ["serve", "--feed", "127.0.0.1:0", "--zmq-pub", "tcp://127.0.0.1:0",
+             "--zmq-pull", "tcp://127.0.0.1:0", "--zmq-router", "tcp://127.0.0.1:0",
+             "--redis-conf", conf]
+
+    def client():
+        one = redis.Redis(unix_socket_path=str(path))
+        return one if path.exists() and one.ping() else None
+
+    hub = start(*words)
+    first = eventually(client, "an answer")
+    first.config_set("bind", "")
+    assert not can_connect(port)
+    first.config_rewrite()
+    first.close()
+    assert 'bind ""' in conf.read_text()
+    hub.stop()
+    hub = start(*words)
+    assert eventually(client, "an answer").config_get("bind") == {"bind": ""}
+    assert not can_connect(port)
+    hub.stop()

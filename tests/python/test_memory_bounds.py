@@ -2,6 +2,7 @@
 and for very many subscriptions."""
 
 import re
+import socket
 import threading
 from pathlib import Path
 
@@ -48,6 +49,25 @@ def test_a_claimed_length_takes_no_memory(start_hub):
         client.socket.sendall(b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$536870912\r\n" + b"x" * 100_000)
     assert RespSocket(hub.resp()).call("PING") == b"PONG"
     assert peak_bytes(hub) - before < 64 * MIB
+
+
+def test_a_client_that_writes_all_requests_before_it_reads_gets_every_reply(start_hub, tmp_path):
+    # hiredis does so. A Unix socket holds little of them on the way.
+    path = tmp_path / "socket"
+    hub = start_hub("--lanes", "1", "--", "--unixsocket", path)
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(60)
+    client.connect(str(path))
+    resp = RespSocket(client)
+    elements = [b"element-%d" % number for number in range(500)]
+    assert resp.call("RPUSH", "list", *elements) == 500
+    count = 20_000
+    client.sendall(command("LRANGE", "list", "0", "499") * count + command("PING"))
+    for _ in range(count):
+        assert resp.file.readline() == b"*500\r\n"
+        resp.file.read(sum(len(b"$%d\r\n%s\r\n" % (len(one), one)) for one in elements))
+    assert resp.read() == b"PONG"
+    assert peak_bytes(hub) < 128 * MIB, f"{peak_bytes(hub) / MIB:.0f} MiB"
 
 
 def test_a_client_that_never_reads_takes_little_memory(start_hub):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import promql_parser
 import pytest
+import redis
 from grafana_foundation_sdk.cog import plugins
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
@@ -46,6 +47,22 @@ def test_monitor_shows_the_commands_of_every_lane_in_the_order_of_each_client(st
         assert line.startswith(b"1"), line
     others[0].call("PING")
     assert watcher.call("PING") == b"PONG"
+
+
+def test_monitor_shows_scripts_that_are_not_found_or_are_no_lua(hub):
+    client = hub.redis()
+    watcher = hub.redis()
+    with watcher.monitor() as monitor:
+        for words in (["EVALSHA", "0" * 40, 0], ["EVAL", "no lua", 0], ["EVAL", "return 1", 0]):
+            try:
+                client.execute_command(*words)
+            except redis.ResponseError:
+                pass
+        names = []
+        while len(names) < 3:
+            name = monitor.next_command()["command"].split()[0]
+            names += [name] * name.startswith("EVAL")
+    assert names == ["EVALSHA", "EVAL", "EVAL"]
 
 
 def test_a_slow_command_in_a_pipeline_is_logged_with_its_client(start_hub):

@@ -46,6 +46,18 @@ def test_a_port_in_use_is_named(start, taken, option):
     fails(start, 2, option, f"127.0.0.1:{taken}", "in use", arguments=["serve", *arguments])
 
 
+def test_a_daemon_says_that_a_port_is_in_use(start, taken):
+    ports = [f"{name}=127.0.0.1:{port}" for name, port in zip(PORT_OPTIONS, free_ports(5))]
+    arguments = ["serve", *ports, f"--resp=127.0.0.1:{taken}", "--set", "daemonize=yes"]
+    del arguments[1 + PORT_OPTIONS.index("--resp")]
+    fails(start, 2, f"127.0.0.1:{taken}", "in use", arguments=arguments)
+
+
+def test_simulate_says_nothing_of_an_exchange_whose_recording_cannot_be_made(start):
+    arguments = ["simulate", "--record", "/no/such/folder/file", "--feed", "127.0.0.1:0"]
+    fails(start, 2, "--record", "/no/such/folder/file", arguments=arguments)
+
+
 def test_simulate_names_a_port_in_use(start, taken):
     address = f"127.0.0.1:{taken}"
     fails(start, 2, "--feed", address, "in use", arguments=["simulate", "--feed", address])
@@ -64,6 +76,8 @@ def test_simulate_names_a_port_in_use(start, taken):
         (["serve", "--config", "/no/such/file.toml"], ["/no/such/file.toml"]),
         (["serve", "--config", "/"], ["/"]),
         (["serve", "--log", "a=b=c"], ["a=b=c"]),
+        (["serve", "--log", "wran"], ["wran", "warn", "TIDEWIRE_LOG"]),
+        (["simulate", "--log", "tidewire_hbu=debug"], ["tidewire_hbu"]),
         (["simulate", "--rate", "0"], ["--rate", "0"]),
         (["simulate", "--symbols", "0"], ["--symbols", "0"]),
         (["simulate", "--symbols", "/no/such.csv"], ["/no/such.csv"]),
@@ -76,6 +90,18 @@ def test_simulate_names_a_port_in_use(start, taken):
         (["replay"], ["FILE"]),
         (["replay", "/dev/null", "--speed=-1"], ["--speed", "-1"]),
         (["demo", "--replay", "/no/such/file.dbn"], ["/no/such/file.dbn"]),
+        (["simulate", "--rate", "-5"], ["--rate", "-5", "from 1"]),
+        (["simulate", "--symbols", "/dev/null"], ["/dev/null: no symbols"]),
+        (["serve", "--databento-key", "secret"], ["--databento-key needs --databento"]),
+        (["serve", "--mx-tag", "A.B"], ["--mx-tag needs --mx"]),
+        (["serve", "--mx-tags", "/dev/null"], ["--mx-tags needs --mx"]),
+        (["serve", "--live-prefix", ""], ["--live-prefix ''", "every key"]),
+        (["serve", "--mold", "abc"], ["--mold", "'abc' is no address: no port"]),
+        (["serve", "--", "--port", "abc"], ["--port abc", "a whole number"]),
+        (["replay", "/etc"], ["/etc: is a folder"]),
+        (["replay", "/etc/passwd"], ["/etc/passwd: no recording", "ITCH"]),
+        (["itch", "generate", "--messages", "10", "/no/such/day.itch"],
+         ["--messages 10", "at least"]),
         (["dance"], ["dance"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -222,7 +248,7 @@ def test_a_signal_ends_the_hub_with_all_its_clients(start_simulator, start_hub, 
     assert stuck.json()["snapshot"] is True
     hub.process.send_signal(signal_number)
     assert hub.process.wait(STOP_TIME_MAX_S) == 0
-    assert hub.stderr == "", "a quiet end"
+    assert not re.search("WARN|ERROR|panicked", hub.stderr), "a quiet end"
     for one in idle:
         one.settimeout(STOP_TIME_MAX_S)
         while one.recv(1 << 16):
@@ -231,11 +257,12 @@ def test_a_signal_ends_the_hub_with_all_its_clients(start_simulator, start_hub, 
     assert simulator.published() > 0
 
 
-def test_quiet_by_default_and_telling_when_asked(start_hub):
-    quiet = start_hub()
-    quiet.redis().set("a", 1)
-    quiet.stop()
-    assert (quiet.stdout, quiet.stderr) == ("", "")
+def test_the_start_is_told_by_default_and_more_when_asked(start_hub):
+    plain = start_hub()
+    plain.redis().set("a", 1)
+    plain.stop()
+    assert plain.stdout == "" and "is serving" in plain.stderr
+    assert "connected" not in plain.stderr
     telling = start_hub("--log", "debug")
     telling.redis().set("a", 1)
     telling.stop()
@@ -253,14 +280,14 @@ def demo(start, *arguments):
 
 
 def test_demo_ends_with_a_summary_that_nothing_is_missing(start):
-    program = demo(start, "--for", "3s", "--no-tui")
+    program = demo(start, "--for", "3s", "--no-tui", "--rate", "20k")
     text = program.stdout
     assert "redis-cli -p" in text and "HGETALL md:RELIANCE" in text
     published = number(r"published +([\d,]+) messages", text)
     applied, missing, twice = (
         number(rf"([\d,]+) {word}", text) for word in ("by the hub", "missing", "twice")
     )
-    assert published > 100_000 and applied == published, text
+    assert published > 0 and applied == published, text
     assert (missing, twice) == (0, 0), text
     assert number(r"\(([\d,]+) messages lost\)", text) == 0
     assert re.search(r"latency +p50 \S+ \S+, p99 \S+ \S+, p99.9 \S+ \S+", text)
@@ -344,6 +371,74 @@ def test_help_explains_every_option(start, command):
         assert word in text
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["demo", "--no-tui", "--for", "20s", "--rate", "5k"],
+        ["simulate", "--feed", "127.0.0.1:0", "--rate", "5k", "--for", "20s"],
+        ["simulate", "mx", "--listen", "127.0.0.1:0", "--for", "20s"],
+        ["curve-keys"],
+        ["--help"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_leaves_ends_the_program_quietly(arguments, tmp_path):
+    process = subprocess.Popen(
+        [BINARY, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment(), cwd=tmp_path,
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait(60) == 0, said
+    assert "panicked" not in said and "Broken pipe" not in said, said
+
+
+def test_a_log_that_nobody_reads_ends_nothing(tmp_path):
+    port = free_ports(1)[0]
+    addresses = ["--resp", f"127.0.0.1:{port}", "--feed", "127.0.0.1:0"]
+    for name in ("pub", "pull", "router"):
+        addresses += [f"--zmq-{name}", "tcp://127.0.0.1:0"]
+    process = subprocess.Popen(
+        [BINARY, "serve", "--log", "debug", *addresses], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(), cwd=tmp_path,
+    )
+    process.stderr.close()
+    try:
+        client = redis.Redis(port=port)
+
+        def answers():
+            try:
+                return client.ping()
+            except redis.ConnectionError:
+                assert process.poll() is None, "it has ended"
+                return None
+
+        eventually(answers, "an answer")
+        for _ in range(20):
+            client.config_set("maxmemory", "100mb")
+            client.connection_pool.disconnect()
+        assert client.ping() and process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    "arguments, wanted",
+    [
+        (["serv"], "'serve'"),
+        (["serve", "--rsep", "127.0.0.1:1"], "'--resp'"),
+        (["simulate", "--market", "bul"], "'bull'"),
+        (["serve", "--lanes", "many"], "a whole number from 1 to 64"),
+        (["simulate", "--seed", "x"], "a whole number"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_is_answered_with_what_would_be_right(start, arguments, wanted):
+    fails(start, 2, wanted, arguments=arguments)
+
+
 def test_version(start):
     program = start("--version")
     assert program.wait() == 0 and re.match(r"tidewire \d+\.\d+\.\d+", program.stdout)
@@ -351,11 +446,13 @@ def test_version(start):
 
 def test_simulate_says_what_it_does_and_records(start_simulator, tmp_path):
     path = tmp_path / "stream"
-    simulator = start_simulator("--rate", "5k", "--symbols", "7", "--for", "1s", "--record", path)
+    simulator = start_simulator(
+        "--rate", "5k", "--symbols", "7", "--messages", "5000", "--record", path
+    )
     assert simulator.wait() == 0
     assert "5,000 messages/s of 7 symbols, seed 1" in simulator.stdout
     published = simulator.published()
-    assert 2_500 < published < 10_000, "about a second's worth"
+    assert published == 5_000
     assert number(r"recorded: ([\d,]+) messages, 0 lost", simulator.stdout) >= published
     assert path.read_bytes()[:3] == b"TW\x01"
 
@@ -363,7 +460,9 @@ def test_simulate_says_what_it_does_and_records(start_simulator, tmp_path):
 def recorded(start_simulator, folder, *options):
     """What an exchange with these options says, as its recording has it."""
     path = folder / f"stream{len(list(folder.iterdir()))}"
-    simulator = start_simulator("--rate", "2k", "--for", "500ms", "--record", path, *options)
+    # So many messages, however long the machine takes for them.
+    words = ["--rate", "2k", "--messages", "1000", "--record", path, *options]
+    simulator = start_simulator(*words)
     assert simulator.wait() == 0
     return [m for packet in packets_of(path.read_bytes()) for m in messages_of(packet)]
 

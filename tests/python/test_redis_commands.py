@@ -24,6 +24,43 @@ def test_ping_and_echo(hub, client):
         plain.call("PING", "1", "2")
 
 
+def test_exec_with_an_argument_ends_the_transaction(hub):
+    client = RespSocket(hub.resp())
+    assert client.call("WATCH", "a") == b"OK"
+    assert client.call("MULTI") == b"OK"
+    assert client.call("SET", "a", "1") == b"QUEUED"
+    wrong = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec'"
+    with pytest.raises(Reply, match=wrong):
+        client.call("EXEC", "x")
+    with pytest.raises(Reply, match="ERR EXEC without MULTI"):
+        client.call("EXEC")
+    assert client.call("GET", "a") is None
+    # Nothing is watched any more either.
+    assert b"watch=0" in client.call("CLIENT", "INFO")
+
+
+def test_numbers_are_read_as_c_reads_them(hub):
+    client = RespSocket(hub.resp())
+    assert client.call("HINCRBYFLOAT", "h", "f", "0x10") == b"16"
+    assert client.call("HSET", "h", "f", "0x1p-1") == 0
+    assert client.call("HINCRBYFLOAT", "h", "f", "1") == b"1.5"
+    assert client.call("INCRBYFLOAT", "s", "-0X.8P1") == b"-1"
+    with pytest.raises(Reply, match="not a valid float"):
+        client.call("INCRBYFLOAT", "s", "0x")
+
+
+def test_watch_of_many_keys_takes_them_all(hub):
+    client, other = RespSocket(hub.resp()), hub.redis()
+    keys = [f"key:{number}" for number in range(50_000)]
+    for _ in range(2):
+        assert client.call("WATCH", *keys, *keys[:100]) == b"OK"
+        assert b"watch=50000" in client.call("CLIENT", "INFO")
+        other.set(keys[-1], "1")
+        assert client.call("MULTI") == b"OK"
+        assert client.call("EXEC") is None
+    assert b"watch=0" in client.call("CLIENT", "INFO")
+
+
 def test_hello_switches_the_protocol_and_tells_of_the_server(hub):
     client = RespSocket(hub.resp())
     assert client.call("HELLO")[:6] == [b"server", b"redis", b"version", b"8.0.6", b"proto", 2]

@@ -206,6 +206,13 @@ def test_digests_are_those_of_the_data(two_lanes):
     assert value == [b"36b23a1456b2dce2c3ed252c456761301dba8060"]
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1", "-inf", "x", "9.3e12"])
+def test_debug_sleep_of_no_time_that_ends_returns_at_once(start_hub, seconds):
+    client = start_hub("--set", "enable-debug-command=yes").redis()
+    assert client.execute_command("DEBUG", "SLEEP", seconds) == b"OK"
+    assert client.ping()
+
+
 def test_debug_is_refused_unless_allowed(hub):
     with pytest.raises(redis.ResponseError, match="DEBUG command not allowed"):
         hub.redis().execute_command("DEBUG", "SLEEP", "0")
@@ -264,3 +271,67 @@ def test_a_killed_connection_to_the_master_is_made_anew_and_goes_on_where_it_was
         master.redis().set("other", count)
         eventually(lambda: replica.redis().get("other") == b"%d" % count, "the stream")
     assert master.info("stats")["sync_full"] == 1
+
+
+def test_a_client_is_told_of_with_the_fields_that_redis_8_0_has(hub):
+    line = hub.redis().execute_command("CLIENT INFO")
+    line = line if isinstance(line, dict) else dict(
+        word.split("=", 1) for word in line.decode().split()
+    )
+    assert list(line) == (
+        "id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem "
+        "multi-mem rbs rbp obl oll omem tot-mem events cmd user redir resp lib-name lib-ver "
+        "io-thread"
+    ).split()
+
+
+def test_a_pattern_of_command_names_is_in_any_case(hub):
+    def listed(pattern):
+        return hub.redis().execute_command("COMMAND LIST", "FILTERBY", "PATTERN", pattern)
+
+    assert listed("HGET*") == listed("hget*") and b"hgetall" in listed("hGeT*")
+
+
+def test_a_cluster_that_is_asked_for_is_refused_at_the_start(start):
+    program = start("serve", "--resp", "127.0.0.1:0", "--", "--cluster-enabled", "yes")
+    assert program.wait() == 2
+    assert "cluster-enabled" in program.stderr
+
+
+def test_many_watched_keys_are_each_watched_once(hub):
+    client, other = hub.redis(), hub.redis()
+    names = [f"key:{at}" for at in range(80_000)]
+    with client.pipeline(transaction=True) as pipeline:
+        pipeline.watch(*names)
+        pipeline.watch(*names[:10])
+        assert hub.redis().info("clients")["total_watched_keys"] == 80_000
+        other.set("key:79999", "changed")
+        pipeline.multi()
+        pipeline.get("key:1")
+        with pytest.raises(redis.WatchError):
+            pipeline.execute()
+    assert hub.redis().info("clients")["total_watched_keys"] == 0
+
+
+@pytest.mark.parametrize("command", ["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER"])
+def test_a_count_that_one_reply_cannot_hold_is_refused_and_never_cut(hub, command):
+    client = hub.redis()
+    client.sadd("SRANDMEMBER", "a")
+    client.hset("HRANDFIELD", "a", 1)
+    client.zadd("ZRANDMEMBER", {"a": 1})
+    with pytest.raises(redis.ResponseError, match="-20000000 is out of range"):
+        client.execute_command(command, command, -20_000_000)
+    assert len(client.execute_command(command, command, -70_000)) == 70_000
+
+
+def test_digests_of_scores_are_those_of_redis(start_hub, start_redis):
+    hub = start_hub("--set", "enable-debug-command=yes").redis()
+    real = start_redis()
+    scores = [100_000_000, 1_700_000_000_000, 1e16, 1e21, 0.1, 1e-7, 123456789012, 3, float("inf")]
+    for client in (hub, real):
+        client.zadd("few", {f"m{at}": score for at, score in enumerate(scores)})
+        client.zadd("many", {f"m{at}": at * 1e8 for at in range(300)})
+    for key in ("few", "many"):
+        digest = [one.execute_command("DEBUG", "DIGEST-VALUE", key) for one in (hub, real)]
+        assert digest[0] == digest[1], key
+    assert hub.execute_command("DEBUG", "DIGEST") == real.execute_command("DEBUG", "DIGEST")

@@ -72,6 +72,14 @@ def test_nobody_is_waited_for_now(hub, lagging):
     assert isinstance(outcome[0], redis.ConnectionError)
 
 
+def test_the_second_signal_waits_for_nobody(hub, lagging):
+    hub.redis().set("key", "value")
+    hub.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "Waiting for replicas" in hub.stderr, "the wait")
+    hub.process.send_signal(signal.SIGTERM)
+    assert hub.wait() == 128 + signal.SIGTERM
+
+
 def test_the_wait_ends_with_its_time(start_hub):
     hub = start_hub("--set", "shutdown-timeout=1")
     replica = hub.resp()
@@ -104,23 +112,70 @@ def test_who_was_cut_off_by_the_end_cannot_connect_again(start_hub):
         hub.wait()
 
 
-def test_a_signal_does_not_end_what_cannot_be_saved(start_hub, tmp_path):
+@pytest.fixture
+def unsavable(start_hub, tmp_path):
+    """A hub with a key that it cannot save: where the file belongs there is a folder."""
     folder = tmp_path / "data"
     folder.mkdir()
     hub = start_hub("--set", f"dir={folder}", "--set", "save=3600 1")
-    client = hub.redis()
-    client.set("key", "value")
-    # Where the file belongs there is a folder.
+    hub.redis().set("key", "value")
     (folder / "dump.rdb").mkdir()
-    for count, signal_number in enumerate((signal.SIGTERM, signal.SIGINT), 1):
-        hub.process.send_signal(signal_number)
-        eventually(lambda: hub.stderr.count("can't exit") == count, "the refusal")
-        assert client.get("key") == b"value"
+    hub.file = folder / "dump.rdb"
+    return hub
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_does_not_end_what_cannot_be_saved_and_the_second_does(
+    unsavable, first, second
+):
+    hub, client = unsavable, unsavable.redis()
+    hub.process.send_signal(first)
+    eventually(lambda: "did not end the server" in hub.stderr, "the refusal")
+    assert client.get("key") == b"value"
     with pytest.raises(redis.ResponseError, match="Errors trying to SHUTDOWN"):
         client.execute_command("SHUTDOWN")
-    (folder / "dump.rdb").rmdir()
+    hub.process.send_signal(second)
+    # It says that keys were lost.
+    assert hub.wait() == 1 and "could not be saved" in hub.stderr
+    assert "panicked" not in hub.stderr
+
+
+def test_the_second_signal_saves_what_can_be_saved_by_then(unsavable):
+    hub = unsavable
+    hub.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "did not end the server" in hub.stderr, "the refusal")
+    hub.file.rmdir()
     hub.stop()
-    assert (folder / "dump.rdb").is_file()
+    assert hub.file.is_file()
+
+
+def test_a_hangup_ends_nothing_and_opens_the_log_anew(start_hub, tmp_path):
+    log, old = tmp_path / "hub.log", tmp_path / "hub.log.1"
+    hub = start_hub("--set", f"logfile={log}")
+    client = hub.redis()
+    client.set("key", "value")
+    eventually(lambda: "is serving" in log.read_text(), "the start in the log")
+    log.rename(old)
+    for count in (1, 2):
+        hub.process.send_signal(signal.SIGHUP)
+        eventually(lambda: log.exists() and log.read_text().count("SIGHUP") == count, "a new log")
+        assert client.get("key") == b"value"
+    assert "SIGHUP" not in old.read_text()
+
+
+@pytest.mark.parametrize("saving", [["--dir"], ["--set", "appendonly=yes", "--set"]])
+def test_a_folder_that_cannot_be_written_ends_the_start(start, saving):
+    # Nobody makes files in /proc, root included.
+    folder = "/proc" if saving == ["--dir"] else "dir=/proc"
+    program = start("serve", *saving, folder)
+    assert program.wait() == 2
+    lines = program.stderr.splitlines()
+    assert len(lines) == 1 and "dir '/proc': cannot make files there" in lines[0]
+
+
+def test_a_folder_in_which_nothing_is_saved_is_not_looked_at(start_hub):
+    start_hub("--set", "dir=/proc").stop()
 
 
 def test_a_signal_ends_as_its_setting_says(start_hub, tmp_path):
@@ -132,3 +187,18 @@ def test_a_signal_ends_as_its_setting_says(start_hub, tmp_path):
         hub.redis().set("key", "value")
         hub.stop()
         assert (folder / "dump.rdb").exists() == is_saved
+
+
+def test_a_signal_waits_for_the_first_base_of_an_append_only_file(start_hub, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    settings = ["--dir", folder, "--set", "save="]
+    hub = start_hub(*settings, "--set", "shutdown-timeout=60")
+    client = hub.redis()
+    client.mset({f"key{number}": "v" for number in range(100)})
+    # A second for all of them.
+    client.config_set("rdb-key-save-delay", 10_000)
+    client.config_set("appendonly", "yes")
+    hub.stop()
+    hub = start_hub(*settings, "--set", "appendonly=yes")
+    assert hub.redis().dbsize() == 100

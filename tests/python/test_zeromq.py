@@ -161,7 +161,10 @@ def test_a_write_under_live_is_published_to_both(hub):
     assert sub.recv_multipart() == [b"live:state", b"running"]
     client.delete("live:state")
     client.hset("live:state", mapping={"rpm": "900", "quote": 'say "hi"'})
-    expected = {"rpm": "900", "quote": 'say "hi"'}
+    gone, expected = {"gone": True}, {"rpm": "900", "quote": 'say "hi"'}
+    assert subscriber.json() == gone
+    topic, payload = sub.recv_multipart()
+    assert topic == b"live:state" and json.loads(payload) == gone
     assert subscriber.json() == expected
     topic, payload = sub.recv_multipart()
     assert topic == b"live:state" and json.loads(payload) == expected

@@ -92,6 +92,9 @@ def test_plain_peers_have_the_rights_of_their_users(plain):
     assert status == b"ERR" and b"mget" in text
     client.set("hidden", "3")
     assert ask(reader, "SNAPSHOT") == [b"OK", b"", b"live:a", b"1"], "the rest is not shown"
+    client.execute_command("ACL", "SETUSER", "reader", "+scan")
+    assert ask(reader, "LIST") == [b"OK", b"", b"live:a"], "names are not told either"
+    assert ask(reader, "LIST", "hid") == [b"OK", b""]
     assert "hidden" not in str(client.acl_log()), "what is left out is no refusal"
     writer = plain.push(**as_user("reader", "words"))
     writer.send_multipart([b"live:a", b"false"])

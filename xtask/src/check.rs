@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::shell::{Failure, Shell};
-use crate::{clients, dependencies, model, python, tidy, tools};
+use crate::{clients, dependencies, linearizable, live, model, python, tidy, tools};
 use std::path::Path;
 use std::time::Instant;
 
@@ -31,6 +31,8 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("loom model", || loom(&shell, counts))?;
     step("black-box tests", || python::run(&shell, counts))?;
     step("other people's clients", || clients::run(&shell, counts))?;
+    step("linearizable", || linearizable::short(&shell))?;
+    step("live topics", || live::short(&shell))?;
     step("model", || model::short(&shell))
 }
 

@@ -3,19 +3,26 @@
 mod arguments;
 mod check;
 mod clients;
+mod complexity;
 mod conformance;
 mod counts;
+mod crash;
 mod dependencies;
 mod fuzz;
+mod hangs;
 mod libzmq;
+mod linearizable;
+mod live;
 mod model;
 mod python;
 mod server;
 mod shell;
 mod spdx;
+mod suites;
 mod tidy;
 mod tools;
 
+use arguments::Arguments;
 use counts::Counts;
 use shell::{Failure, Shell};
 use std::path::{Path, PathBuf};
@@ -27,19 +34,27 @@ usage: cargo xtask <chore>
   test          every check and test that a change must pass, in order
   tidy          the style rules that rustfmt and clippy do not know
   clients       the tests of tests/clients alone
+  clients --suites
+                the clients' own suites, with Redis or libzmq and with Tidewire
+    --suite NAME           only this one: ioredis, go-redis, redis-rs, hiredis or zmq4; several times
+    --sources FOLDER       has ioredis-6.0.0, redis-rs-1.6.0 and hiredis-1.4.1, unpacked [git clone]
+    --redis FILE           the redis-server to compare with [the one that is installed]
+    --stock FOLDER         has libzmq's own libzmq.so.5 [the system's]
+    --binary FILE          a tidewire that is already built
+    --lanes N              lanes of the server [2]
   dependencies  licences, sources and versions of all crates
   conformance redis --suite PATH
-                Redis's own test suite against Tidewire; PATH is Redis's tree, built
+                every file of Redis's or Valkey's test suite, with the server that it belongs to
+                and with Tidewire; PATH is its tree, built
     --unit NAME            only this file, such as type/string; may be given several times
     --lanes N              lanes of the server [2]
     --binary FILE          a tidewire that is already built
-    --redis FILE           a redis-server to count beside, instead of the counts kept
-    --failures FILE        writes what fails to a file, refreshed as files of the suite end
+    --continue             files that an earlier run has ended are not run again
+    --kept                 nothing is run: the page is made of what earlier runs have kept
+    --results FOLDER       where the harness's output of each file is kept
     --patience S           a test that takes longer hangs [240]
-    --scratch FOLDER       where the copy of the suite is made [target/conformance/redis]
+    --scratch FOLDER       where the copy of the suite is made [target/conformance/NAME]
     --base-port N          where the suite looks for free ports [27111]
-    --verify-exceptions    runs the exceptions: each must fail
-    --baseline             measures Redis itself, and keeps its counts
   conformance redis-py --suite PATH
                 redis-py's own tests against Redis and Tidewire; PATH is its sources, unpacked
     --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above
@@ -57,10 +72,35 @@ usage: cargo xtask <chore>
   libzmq --prefix FOLDER
                 builds and installs libzmq.so.5, zmq.h and libzmq.pc
     --profile NAME         what it is built with [release]
+  crash         kills a server with an append-only file under load: nothing acknowledged is lost
+    --rounds N             kills with each policy [200]
+    --policy NAME          always, everysec or no; may be given several times [all]
+    --pipeline N           commands that a writer sends at once, twice as many [16]
+    --lanes N              lanes of the server [2]
+    --seed S               when it is killed [1]
+    --binary FILE          a tidewire that is already built
+    --redis FILE           a redis-server in its place
+    --scratch FOLDER       where the files are [target/crash]
   fuzz [TARGET ...]
                 looks for inputs that break a decoder; all targets, one after another
     --seconds N            for each [60]
     --max-length N         bytes of an input [4096]
+  hangs         random commands, scripts and disconnects, while other clients ask each lane for PING
+    --minutes N            how long [10]; or --seconds N
+    --lanes N              lanes of the server [4]
+    --seed S               same seed, same commands of each client [1]
+    --clients N            clients that send them [12]
+    --binary FILE          a tidewire that is already built
+  linearizable  many clients at once; porcupine decides whether one order explains their replies
+    --operations N         of all runs together [1_000_000]
+    --seconds S            instead: how long, all runs together
+    --lanes N              lanes of a server; may be given several times [2 and 4]
+    --appendonly P         the file's policy, or `no`; several times [no, everysec, always]
+    --seed S               same seed, same calls [1]
+    --binary FILE          a tidewire that is already built
+  complexity    counts the instructions of each command at N and at 10 N, for docs/complexity.md
+    --command NAME         only this one, such as xgroup|create; writes no page
+    --profile NAME         what it is built with [release]
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]
@@ -70,6 +110,13 @@ usage: cargo xtask <chore>
     --differences N        goes on until so many are found [1]
     --known-only           what Tidewire has no command for is no difference
     --other-redis FILE     another redis-server in Tidewire's place
+  live          random operations on live topics by all protocols, with restarts, full syncs, slow and late
+                subscribers: the last message of each must be the topic's state
+    --operations N         how many for each number of lanes [100_000]
+    --seconds S            ends earlier, for each number of lanes
+    --seed S               same seed, same operations [1]
+    --lanes N              lanes of the hubs; may be given several times [1, 2 and 4]
+    --binary FILE          a tidewire that is already built
 ";
 
 fn main() -> ExitCode {
@@ -78,11 +125,17 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => counted(|counts| check::run(&root, counts)),
         ["clients"] => counted(|counts| clients::run(&Shell::new(&root), counts)),
+        ["clients", "--suites", ref rest @ ..] => outcome(suites::run(&root, Arguments::new(rest))),
         ["tidy"] => outcome(tidy::run(&root)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
+        ["complexity", ref rest @ ..] => outcome(complexity::run(&root, rest)),
         ["libzmq", ref rest @ ..] => outcome(libzmq::run(&root, rest)),
+        ["linearizable", ref rest @ ..] => outcome(linearizable::run(&root, Arguments::new(rest))),
+        ["crash", ref rest @ ..] => outcome(crash::run(&root, rest)),
         ["fuzz", ref rest @ ..] => outcome(fuzz::run(&root, rest)),
+        ["hangs", ref rest @ ..] => outcome(hangs::run(&root, rest)),
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
+        ["live", ref rest @ ..] => outcome(live::run(&root, rest)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

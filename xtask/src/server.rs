@@ -26,6 +26,13 @@ pub(crate) enum Kind {
     Hub { binary: PathBuf, zmq: [u16; 3] },
     /// A `redis-server`.
     Redis { binary: PathBuf },
+    /// Either with an append-only file in the folder that it is started in.
+    Durable {
+        binary: PathBuf,
+        lanes: u16,
+        is_redis: bool,
+        policy: String,
+    },
 }
 
 /// A running server. It is killed when it is dropped.
@@ -72,6 +79,36 @@ impl Kind {
                 (&HUB_OPTIONS, options)
             }
             Self::Redis { .. } => (&REDIS_OPTIONS, vec!["--port".into(), port.into()]),
+            Self::Durable {
+                is_redis: true,
+                policy,
+                ..
+            } => {
+                let own = [
+                    "--port",
+                    port,
+                    "--appendonly",
+                    "yes",
+                    "--appendfsync",
+                    policy,
+                ];
+                (&REDIS_OPTIONS, own.map(str::to_owned).to_vec())
+            }
+            Self::Durable { lanes, policy, .. } => {
+                let sets = [
+                    "save=".to_owned(),
+                    "appendonly=yes".to_owned(),
+                    format!("appendfsync={policy}"),
+                ];
+                let mut own: Vec<String> = sets
+                    .into_iter()
+                    .flat_map(|set| ["--set".to_owned(), set])
+                    .collect();
+                let resp = format!("127.0.0.1:{port}");
+                let lanes = lanes.to_string();
+                own.extend(["--dir", ".", "--resp", &resp, "--lanes", &lanes].map(str::to_owned));
+                (&TIDEWIRE_OPTIONS, own)
+            }
         };
         fixed
             .iter()
@@ -97,9 +134,10 @@ impl Kind {
 
     pub(crate) fn binary(&self) -> &Path {
         match self {
-            Self::Tidewire { binary, .. } | Self::Hub { binary, .. } | Self::Redis { binary } => {
-                binary
-            }
+            Self::Tidewire { binary, .. }
+            | Self::Hub { binary, .. }
+            | Self::Redis { binary }
+            | Self::Durable { binary, .. } => binary,
         }
     }
 }
@@ -109,27 +147,49 @@ impl Server {
     pub(crate) fn start(kind: &Kind, folder: &Path) -> Result<Self, Failure> {
         for _ in 0..PORT_ATTEMPTS {
             let port = free_port()?;
-            let mut server = Self::spawn(kind, port, folder)?;
-            let begin = Instant::now();
-            while begin.elapsed() < START_TIME_MAX {
-                if server.ended().is_some() {
-                    break;
-                }
-                if answers(port) {
-                    return Ok(server);
-                }
-                std::thread::sleep(POLL_INTERVAL);
+            let mut server = Self::spawn(kind, port, folder, &[])?;
+            if server.answers_in_time() {
+                return Ok(server);
             }
             let said = server.last_words();
             if server.ended().is_none() || !said.to_lowercase().contains("in use") {
-                let name = kind.binary().display();
-                return Err(Failure::new(format!("{name} does not start:\n{said}")));
+                return Err(server.does_not_start(kind));
             }
         }
         Err(Failure::new("no free port"))
     }
 
-    fn spawn(kind: &Kind, port: u16, folder: &Path) -> Result<Self, Failure> {
+    /// Starts it on this port, with more arguments behind its own, and waits until it answers.
+    pub(crate) fn start_at(
+        kind: &Kind,
+        port: u16,
+        folder: &Path,
+        more: &[String],
+    ) -> Result<Self, Failure> {
+        let mut server = Self::spawn(kind, port, folder, more)?;
+        match server.answers_in_time() {
+            true => Ok(server),
+            false => Err(server.does_not_start(kind)),
+        }
+    }
+
+    fn answers_in_time(&mut self) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < START_TIME_MAX && self.ended().is_none() {
+            if answers(self.port) {
+                return true;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        false
+    }
+
+    fn does_not_start(&self, kind: &Kind) -> Failure {
+        let (name, said) = (kind.binary().display(), self.last_words());
+        Failure::new(format!("{name} does not start:\n{said}"))
+    }
+
+    fn spawn(kind: &Kind, port: u16, folder: &Path, more: &[String]) -> Result<Self, Failure> {
         let log = folder.join("server.log");
         let failed = |error| Failure::new(format!("{}: {error}", kind.binary().display()));
         let file = File::create(&log).map_err(failed)?;
@@ -142,6 +202,7 @@ impl Server {
         }
         let child = command
             .args(kind.options(&port.to_string()))
+            .args(more)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(file.try_clone().map_err(failed)?)
@@ -158,6 +219,12 @@ impl Server {
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Sends it SIGTERM.
+    pub(crate) fn terminate(&self) -> Result<(), Failure> {
+        rustix::process::kill_process(pid(&self.child)?, rustix::process::Signal::TERM)
+            .map_err(|error| Failure::new(error.to_string()))
     }
 
     /// The end of what it logged.

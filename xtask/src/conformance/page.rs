@@ -1,99 +1,173 @@
-//! `docs/conformance-redis.md`: the counts file by file, and what is left out.
+//! `docs/conformance-*.md`: the counts file by file, what is not run, and what does not pass.
 
+use super::comparison::{Comparison, Difference};
 use super::records::Exceptions;
-use super::tally::Tally;
+use super::suite::Suite;
+use crate::shell::Failure;
 use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Where the page of a suite is.
+pub(super) fn place(suite: &Suite) -> PathBuf {
+    let name = suite.flavour().page;
+    match suite.version().split_once('.') {
+        // The version that Tidewire says it is has the plain name.
+        Some((major, rest)) if !suite.is_home() => {
+            let minor = rest.split('.').next().unwrap_or_default();
+            format!("docs/{name}-{major}.{minor}.md").into()
+        }
+        _ => format!("docs/{name}.md").into(),
+    }
+}
 
 /// The page.
-pub(crate) fn page(
-    version: &str,
+pub(super) fn page(
+    suite: &Suite,
     lanes: u16,
-    tallies: &[Tally],
-    exceptions: &Exceptions,
-) -> String {
-    let mut text = format!(
-        "# Conformance with Redis\n\n\
-         Redis {version}'s own test suite, run file by file against Tidewire with {lanes} lanes and,\n\
-         measured in the same way, against Redis itself. This page is made by\n\n\
-         ```sh\n\
-         cargo xtask conformance redis --suite PATH   # the tree of Redis's sources, built\n\
-         ```\n\n\
-         *Passed*, *failed* and *left out* are tests. Left out are the exceptions named below.\n\
-         *Ignored* are tests and groups of tests that the suite itself does not run: they need a\n\
-         server that the suite starts, or very much memory.\n\n\
-         | file | passed | failed | left out | ignored | Redis passed | Redis failed |\n\
-         |---|---:|---:|---:|---:|---:|---:|\n"
-    );
-    // Writing into a string cannot fail.
-    let mut row = |name: &str, tally: &Tally| {
+    comparisons: &[Comparison],
+    (exceptions, missing): (&Exceptions, &[String]),
+) -> Result<String, Failure> {
+    let mut sum = Comparison::default();
+    comparisons.iter().for_each(|one| sum.add(one));
+    let mut text = introduction(suite, lanes, &sum, comparisons);
+    if !missing.is_empty() {
         let _ = writeln!(
             text,
-            "| {name} | {} | {} | {} | {} | {} | {} |",
-            tally.passed,
-            tally.failed,
-            tally.skipped,
-            tally.ignored,
-            tally.baseline.passed,
-            tally.baseline.failed
+            "**This page is partial**: {} files of the suite are not measured yet; \
+             they are under *Not run*.\n",
+            missing.len()
+        );
+    }
+    table(&mut text, suite, comparisons, &sum);
+    not_run(&mut text, suite, exceptions, missing)?;
+    changed(&mut text, suite);
+    open(&mut text, comparisons);
+    let names = |one: &str| comparisons.iter().any(|file| file.unit == one);
+    let mut rows = String::new();
+    for one in exceptions.exception.iter().filter(|one| names(&one.unit)) {
+        for test in &one.tests {
+            let mark = if one.skip { " (not run)" } else { "" };
+            let (test, reason) = (cell(test), cell(&one.reason));
+            // Writing into a string cannot fail.
+            let _ = writeln!(rows, "| {} | {test}{mark} | {reason} |", one.unit);
+        }
+    }
+    text.push_str("\n## Exceptions\n\n");
+    if rows.is_empty() {
+        text.push_str("None.\n");
+    } else {
+        text.push_str("| file | test | reason |\n|---|---|---|\n");
+        text.push_str(&rows);
+    }
+    Ok(text)
+}
+
+fn introduction(suite: &Suite, lanes: u16, sum: &Comparison, comparisons: &[Comparison]) -> String {
+    let (name, version) = (suite.flavour().name, suite.version());
+    let (files, named) = (comparisons.len(), sum.named);
+    let open: usize = comparisons.iter().map(|one| one.unnamed.len()).sum();
+    format!(
+        "# Conformance with {name} {version}\n\n\
+         {name} {version}'s own test suite, file by file, with {name} itself and with Tidewire ({lanes} lanes).\n\
+         The suite's harness starts every server, from the configuration that it writes; for Tidewire it finds a\n\
+         program named `{}` that starts Tidewire with that configuration. This page is made by\n\n\
+         ```sh\n\
+         cargo xtask conformance redis --suite PATH   # the tree of {name}'s sources, built\n\
+         ```\n\n\
+         {files} files were run. {name} passes {} of their tests, Tidewire {}. Of those that pass with {name} and not\n\
+         here, {named} are exceptions with a reason, and {open} are open.\n\
+         *Failed* counts tests, and groups of tests that ended with an error. *Not reached* are tests that pass with\n\
+         {name} and did not run here, because the file or its group ended before, or because the test is left out.\n\
+         *Ignored* are tests and groups that the suite itself leaves out (too much memory, TLS, other modes).\n\n",
+        suite.flavour().server,
+        sum.theirs.passed,
+        sum.ours.passed,
+    )
+}
+
+fn table(text: &mut String, suite: &Suite, comparisons: &[Comparison], sum: &Comparison) {
+    let name = suite.flavour().name;
+    let _ = writeln!(
+        text,
+        "| file | {name} passed | failed | ignored | Tidewire passed | failed | not reached | ignored |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|"
+    );
+    let mut row = |file: &str, one: &Comparison| {
+        let _ = writeln!(
+            text,
+            "| {file} | {} | {} | {} | {} | {} | {} | {} |",
+            one.theirs.passed,
+            one.theirs.failed,
+            one.theirs.ignored,
+            one.ours.passed,
+            one.ours.failed,
+            one.not_reached,
+            one.ours.ignored
         );
     };
-    let mut sum = Tally::default();
-    for tally in tallies {
-        row(tally.unit.trim_start_matches("unit/"), tally);
-        sum.add(tally);
+    for one in comparisons {
+        row(&one.unit, one);
     }
-    row("**all**", &sum);
-    text.push_str("\n## Exceptions\n\n");
-    if exceptions.exception.is_empty() {
-        text.push_str("None.\n");
-        return text;
+    row("**all**", sum);
+}
+
+/// Files that are not run, with the tests that their sources have.
+fn not_run(
+    text: &mut String,
+    suite: &Suite,
+    exceptions: &Exceptions,
+    missing: &[String],
+) -> Result<(), Failure> {
+    text.push_str("\n## Not run\n\n| files | tests in their sources | reason |\n|---|---:|---|\n");
+    for one in &exceptions.not_run {
+        let tests = suite.tests_in(&one.files)?;
+        if tests > 0 {
+            let _ = writeln!(text, "| {} | {tests} | {} |", one.files, cell(&one.reason));
+        }
     }
-    text.push_str("| file | test | reason |\n|---|---|---|\n");
-    for one in &exceptions.exception {
-        let unit = one.unit.trim_start_matches("unit/");
-        let (test, reason) = (cell(&one.test), cell(&one.reason));
-        let _ = writeln!(text, "| {unit} | {test} | {reason} |");
+    for unit in missing {
+        let tests = suite.tests_in(unit)?;
+        let _ = writeln!(text, "| {unit} | {tests} | not measured yet |");
     }
-    text
+    Ok(())
+}
+
+/// Tests that pass there and not here, and that nobody has given a reason yet.
+fn open(text: &mut String, comparisons: &[Comparison]) {
+    text.push_str("\n## Open\n\n");
+    if comparisons.iter().all(|one| one.unnamed.is_empty()) {
+        text.push_str("Nothing.\n");
+        return;
+    }
+    text.push_str("| file | test | what the harness says |\n|---|---|---|\n");
+    for one in comparisons {
+        for Difference { test, reason } in &one.unnamed {
+            let mut lines = reason.lines().filter(|line| !line.trim().is_empty());
+            let line: String = lines
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(COLUMNS)
+                .collect();
+            let line = cell(&line).replace('`', "'");
+            let _ = writeln!(text, "| {} | {} | `{line}` |", one.unit, cell(test));
+        }
+    }
+}
+
+const COLUMNS: usize = 120;
+
+fn changed(text: &mut String, suite: &Suite) {
+    text.push_str("\n## Changed in the copy that is run\n\n");
+    let changes = suite.changes();
+    if changes.is_empty() {
+        text.push_str("Nothing.\n");
+    }
+    for change in changes {
+        let _ = writeln!(text, "* {change}");
+    }
 }
 
 fn cell(text: &str) -> String {
     text.trim().replace('\n', " ").replace('|', "\\|")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::records::{Counted, Exception};
-    use super::*;
-
-    #[test]
-    fn the_page_has_a_line_a_file_their_sum_and_the_exceptions() {
-        let tally = |unit: &str, passed| Tally {
-            unit: unit.into(),
-            passed,
-            failed: 1,
-            skipped: 2,
-            ignored: 3,
-            baseline: Counted {
-                passed: 9,
-                failed: 0,
-                ignored: 3,
-            },
-            ..Tally::default()
-        };
-        let exceptions = Exceptions {
-            exception: vec![Exception {
-                unit: "unit/a".into(),
-                test: "x | y".into(),
-                reason: "it needs\na fork".into(),
-                absent: false,
-            }],
-        };
-        let tallies = [tally("unit/a", 5), tally("unit/type/b", 7)];
-        let text = page("8.0.6", 2, &tallies, &exceptions);
-        assert!(text.contains("\n| a | 5 | 1 | 2 | 3 | 9 | 0 |\n"));
-        assert!(text.contains("\n| type/b | 7 | 1 | 2 | 3 | 9 | 0 |\n"));
-        assert!(text.contains("\n| **all** | 12 | 2 | 4 | 6 | 18 | 0 |\n"));
-        assert!(text.contains("\n| a | x \\| y | it needs a fork |\n"));
-    }
 }

@@ -1,117 +1,94 @@
-//! What is kept about the suite: Redis's own counts, and the tests that are left out.
+//! What is kept about a suite: files that are not run, and tests that do not pass.
 
+use super::comparison::plain;
 use crate::shell::Failure;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Redis's own counts, as `--baseline` measured them.
-#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Baseline {
-    /// The version of Redis.
-    pub(crate) version: String,
-    pub(crate) unit: BTreeMap<String, Counted>,
-}
-
-/// Tests of one file.
-#[derive(Debug, Clone, Copy, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Counted {
-    pub(crate) passed: usize,
-    pub(crate) failed: usize,
-    /// Tests and groups that their tags exclude.
-    pub(crate) ignored: usize,
-}
-
-/// Tests that are left out, each with its reason.
+/// What is left out, each with its reason.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exceptions {
     #[serde(default)]
+    pub(crate) not_run: Vec<NotRun>,
+    #[serde(default)]
     pub(crate) exception: Vec<Exception>,
 }
 
+/// A file, or a folder of files, that is not run.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NotRun {
+    pub(crate) files: String,
+    pub(crate) reason: String,
+}
+
+/// Tests of one file that pass with the server of the suite and not here.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Exception {
     pub(crate) unit: String,
-    /// The test's name, whole.
-    pub(crate) test: String,
+    /// Their names, whole.
+    pub(crate) tests: Vec<String>,
     pub(crate) reason: String,
-    /// The suite itself asks the server whether the test makes sense, and leaves it out.
+    /// They are not run, because they would end the file.
     #[serde(default)]
-    pub(crate) absent: bool,
-}
-
-impl Baseline {
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        parse(path)
-    }
-
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let mut text = String::from(
-            "# Redis's own counts in its own suite, measured by\n\
-             # `cargo xtask conformance redis --suite PATH --baseline`.\n\n",
-        );
-        // Writing into a string cannot fail.
-        let _ = writeln!(text, "version = \"{}\"\n\n[unit]", self.version);
-        for (unit, counted) in &self.unit {
-            let Counted {
-                passed,
-                failed,
-                ignored,
-            } = counted;
-            let _ = writeln!(
-                text,
-                "\"{unit}\" = {{ passed = {passed}, failed = {failed}, ignored = {ignored} }}"
-            );
-        }
-        fs::write(path, text).map_err(|error| named(path, &error))
-    }
-
-    /// All tests that run.
-    pub(crate) fn tests(&self) -> usize {
-        self.unit
-            .values()
-            .map(|counted| counted.passed + counted.failed)
-            .sum()
-    }
+    pub(crate) skip: bool,
 }
 
 impl Exceptions {
     /// Reads them; a file that names a test twice, or without a reason, is refused.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let exceptions: Self = parse(path)?;
-        for (index, one) in exceptions.exception.iter().enumerate() {
-            let is_same = |other: &Exception| other.unit == one.unit && other.test == one.test;
-            let refuse = |why| Err(named(path, &format!("'{}': {why}", one.test)));
+        let mut seen = Vec::new();
+        for one in &exceptions.not_run {
             if one.reason.trim().is_empty() {
-                return refuse("no reason");
+                return Err(named(path, &format!("'{}': no reason", one.files)));
             }
-            if one.test.starts_with('/') {
-                return refuse("a pattern would leave out tests that nobody has named");
-            }
-            if exceptions.exception[..index].iter().any(is_same) {
-                return refuse("named twice");
+        }
+        for one in &exceptions.exception {
+            for test in &one.tests {
+                let refuse = |why| Err(named(path, &format!("'{test}': {why}")));
+                if one.reason.trim().is_empty() {
+                    return refuse("no reason");
+                }
+                if test.starts_with('/') {
+                    return refuse("a pattern would leave out tests that nobody has named");
+                }
+                if seen.contains(&(&one.unit, test)) {
+                    return refuse("named twice");
+                }
+                seen.push((&one.unit, test));
             }
         }
         Ok(exceptions)
     }
 
-    /// The names of one file's exceptions.
-    pub(crate) fn of(&self, unit: &str) -> Vec<&str> {
-        let of_unit = self.exception.iter().filter(|one| one.unit == unit);
-        of_unit.map(|one| one.test.as_str()).collect()
+    /// Why a file is not run, if it is not.
+    pub(crate) fn not_run(&self, unit: &str) -> Option<&str> {
+        let is_in = |one: &&NotRun| {
+            let rest = unit.strip_prefix(one.files.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let found = self.not_run.iter().find(is_in);
+        found.map(|one| one.reason.as_str())
     }
 
-    /// Those of one file that the suite itself leaves out.
-    pub(crate) fn absent(&self, unit: &str) -> Vec<&str> {
+    /// Whether a test is named; numbers in its name do not matter.
+    pub(crate) fn of(&self, unit: &str, test: &str) -> bool {
+        let key = plain(test);
+        let mut of_unit = self.exception.iter().filter(|one| one.unit == unit);
+        of_unit.any(|one| one.tests.iter().any(|name| plain(name) == key))
+    }
+
+    /// The names of one file's tests that are not run.
+    pub(crate) fn skips(&self, unit: &str) -> Vec<&str> {
         let of_unit = self.exception.iter().filter(|one| one.unit == unit);
-        let absent = of_unit.filter(|one| one.absent);
-        absent.map(|one| one.test.as_str()).collect()
+        let skipped = of_unit.filter(|one| one.skip);
+        skipped
+            .flat_map(|one| one.tests.iter().map(String::as_str))
+            .collect()
     }
 }
 
@@ -128,43 +105,38 @@ pub(super) fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
 mod tests {
     use super::*;
 
-    fn with_file<T>(name: &str, text: &str, look: impl FnOnce(&Path) -> T) -> T {
-        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+    fn read(text: &str) -> Result<Exceptions, Failure> {
+        let name = format!(
+            "exceptions-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        );
+        let path = std::env::temp_dir().join(name);
         fs::write(&path, text).unwrap();
-        let seen = look(&path);
+        let read = Exceptions::read(&path);
         fs::remove_file(&path).unwrap();
-        seen
-    }
-
-    #[test]
-    fn counts_are_read_back_as_they_were_written() {
-        let counted = Counted {
-            passed: 79,
-            failed: 0,
-            ignored: 1,
-        };
-        let baseline = Baseline {
-            version: "8.0.6".into(),
-            unit: [("unit/type/string".to_owned(), counted)].into(),
-        };
-        with_file("baseline", "", |path| {
-            baseline.write(path).unwrap();
-            assert_eq!(Baseline::read(path).unwrap(), baseline);
-        });
-        assert_eq!(baseline.tests(), 79);
+        read
     }
 
     #[test]
     fn an_exception_needs_a_reason_and_stands_once() {
-        let one =
-            |reason| format!("[[exception]]\nunit = 'unit/a'\ntest = 'b'\nreason = '{reason}'\n");
-        let read = |text: &str| with_file("exceptions", text, Exceptions::read);
-        assert_eq!(read(&one("c")).unwrap().of("unit/a"), ["b"]);
+        let one = |reason| {
+            format!("[[exception]]\nunit = 'unit/a'\ntests = ['b 1']\nreason = '{reason}'\n")
+        };
+        let known = read(&format!("{}skip = true\n", one("c"))).unwrap();
+        assert!(known.of("unit/a", "b 2") && !known.of("unit/b", "b 1"));
+        assert_eq!(known.skips("unit/a"), ["b 1"]);
+        assert_eq!(read(&one("c")).unwrap().skips("unit/a"), [""; 0]);
         assert!(read(&one(" ")).is_err());
         assert!(read(&one("c").repeat(2)).is_err());
-        assert!(read(&one("c").replace("'b'", "'/b.*'")).is_err());
-        assert_eq!(read("").unwrap().of("unit/a"), [""; 0]);
-        let absent = format!("{}absent = true\n", one("c"));
-        assert_eq!(read(&absent).unwrap().absent("unit/a"), ["b"]);
+        assert!(read(&one("c").replace("'b 1'", "'/b.*'")).is_err());
+    }
+
+    #[test]
+    fn a_folder_stands_for_its_files() {
+        let known = read("[[not_run]]\nfiles = 'unit/a'\nreason = 'b'\n").unwrap();
+        assert_eq!(known.not_run("unit/a/c"), Some("b"));
+        assert_eq!(known.not_run("unit/a"), Some("b"));
+        assert_eq!(known.not_run("unit/ab"), None);
     }
 }

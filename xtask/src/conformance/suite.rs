@@ -1,7 +1,6 @@
-//! Redis's own test suite, run file by file from a copy of its tree.
+//! The test suite of Redis or of Valkey, run file by file from a copy of its tree.
 
-use super::output::Outcome;
-use crate::server::{Kind, Server, pid};
+use crate::server::{Kind, pid};
 use crate::shell::Failure;
 use rustix::process::{Signal, kill_process_group};
 use std::fs::{self, File};
@@ -11,86 +10,64 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a file of the suite gets its server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// We start the server, the harness connects.
-    External,
-    /// The file refuses servers that the harness did not start itself: it is given a program
-    /// named `redis-server` that starts ours.
-    Spawned,
+/// Whose suite it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Flavour {
+    pub(crate) name: &'static str,
+    /// What the harness starts.
+    pub(crate) server: &'static str,
+    client: &'static str,
+    /// How `src/version.h` names the version.
+    version: &'static str,
+    pub(crate) records: &'static str,
+    /// The page's name without `.md`.
+    pub(crate) page: &'static str,
+    /// The version that Tidewire says it is.
+    home: &'static str,
 }
 
-/// The files that judge Tidewire: every data type, what goes across types, scripts, access control,
-/// and what the server tells and limits.
-pub(crate) const UNITS: &[(&str, Mode)] = &[
-    ("unit/type/string", Mode::External),
-    ("unit/type/incr", Mode::External),
-    ("unit/type/list", Mode::External),
-    ("unit/type/list-2", Mode::External),
-    ("unit/type/list-3", Mode::External),
-    // One test ends its server's child, and leaves settings behind where it cannot.
-    ("unit/type/set", Mode::Spawned),
-    ("unit/type/zset", Mode::External),
-    ("unit/type/hash", Mode::External),
-    ("unit/type/hash-field-expire", Mode::Spawned),
-    ("unit/type/stream", Mode::External),
-    ("unit/type/stream-cgroups", Mode::External),
-    ("unit/expire", Mode::External),
-    ("unit/keyspace", Mode::External),
-    ("unit/scan", Mode::External),
-    ("unit/multi", Mode::External),
-    ("unit/pubsub", Mode::External),
-    ("unit/pubsubshard", Mode::Spawned),
-    ("unit/protocol", Mode::External),
-    ("unit/bitops", Mode::External),
-    ("unit/bitfield", Mode::External),
-    ("unit/hyperloglog", Mode::External),
-    ("unit/geo", Mode::External),
-    ("unit/sort", Mode::External),
-    ("unit/dump", Mode::External),
-    ("unit/other", Mode::External),
-    ("unit/pause", Mode::External),
-    // With a server from outside none of its tests would run.
-    ("unit/wait", Mode::Spawned),
-    ("unit/quit", Mode::External),
-    ("unit/scripting", Mode::Spawned),
-    ("unit/functions", Mode::Spawned),
-    ("unit/tracking", Mode::External),
-    ("unit/maxmemory", Mode::Spawned),
-    ("unit/introspection", Mode::Spawned),
-    ("unit/introspection-2", Mode::External),
-    ("unit/slowlog", Mode::External),
-    ("unit/latency-monitor", Mode::External),
-    ("unit/querybuf", Mode::External),
-    ("unit/limits", Mode::Spawned),
-    ("unit/client-eviction", Mode::Spawned),
-    ("unit/obuf-limits", Mode::Spawned),
-    ("unit/lazyfree", Mode::Spawned),
-    ("unit/info-command", Mode::External),
-    ("unit/info-keysizes", Mode::Spawned),
-    ("unit/networking", Mode::Spawned),
-    ("unit/replybufsize", Mode::External),
-    ("unit/violations", Mode::External),
-    ("unit/acl", Mode::Spawned),
-    ("unit/acl-v2", Mode::Spawned),
-    ("unit/auth", Mode::Spawned),
-    ("unit/info", Mode::Spawned),
+// Valkey's version.h has Redis's name too: it comes first.
+static FLAVOURS: [Flavour; 2] = [
+    Flavour {
+        name: "Valkey",
+        server: "valkey-server",
+        client: "valkey-cli",
+        version: "#define VALKEY_VERSION \"",
+        records: "tests/conformance/valkey.toml",
+        page: "conformance-valkey",
+        home: "9.1.",
+    },
+    Flavour {
+        name: "Redis",
+        server: "redis-server",
+        client: "redis-cli",
+        version: "#define REDIS_VERSION \"",
+        records: "tests/conformance/redis.toml",
+        page: "conformance-redis",
+        home: "8.0.",
+    },
 ];
 
 /// A copy of the suite's tree, in which it may write.
 #[derive(Debug)]
 pub(crate) struct Suite {
     folder: PathBuf,
+    flavour: &'static Flavour,
     version: String,
     /// Where the harness looks for free ports.
     base_port: u16,
 }
 
+/// The suite's name and version, such as `redis-8.0.6`.
+pub(crate) fn name(source: &Path) -> Result<String, Failure> {
+    let (flavour, version) = version(source)?;
+    Ok(format!("{}-{version}", flavour.name.to_lowercase()))
+}
+
 impl Suite {
     /// Copies what the harness needs from the built tree at `source` to `folder`.
     pub(crate) fn copy(source: &Path, folder: &Path, base_port: u16) -> Result<Self, Failure> {
-        let version = version(source)?;
+        let (flavour, version) = version(source)?;
         let failed = |error: std::io::Error| {
             Failure::new(format!("copying {} failed: {error}", source.display()))
         };
@@ -100,74 +77,149 @@ impl Suite {
         for name in ["tests", "utils"] {
             copy_folder(&source.join(name), &folder.join(name)).map_err(failed)?;
         }
-        for name in ["runtest", "redis.conf"] {
-            fs::copy(source.join(name), folder.join(name)).map_err(failed)?;
+        for entry in fs::read_dir(source).map_err(failed)?.flatten() {
+            let name = entry.file_name();
+            let text = name.to_string_lossy();
+            if text == "runtest" || text.ends_with(".conf") {
+                fs::copy(entry.path(), folder.join(name)).map_err(failed)?;
+            }
         }
         fs::create_dir_all(folder.join("src")).map_err(failed)?;
-        fs::create_dir_all(folder.join("server")).map_err(failed)?;
-        go_on_without_refused_settings(&folder.join("tests/support/server.tcl"))?;
-        go_on_without_debugger(&folder.join("tests/unit/scripting.tcl"))?;
         let source = source.canonicalize().map_err(failed)?;
-        for name in ["redis-cli", "redis-benchmark"] {
-            symlink(source.join("src").join(name), folder.join("src").join(name))
-                .map_err(failed)?;
+        for entry in fs::read_dir(source.join("src")).map_err(failed)?.flatten() {
+            let name = entry.file_name();
+            let text = name.to_string_lossy();
+            let is_program = ["redis-", "valkey-"]
+                .iter()
+                .any(|head| text.starts_with(head));
+            if text == "version.h" || is_program && !text.contains('.') {
+                symlink(entry.path(), folder.join("src").join(name)).map_err(failed)?;
+            }
         }
-        Ok(Self {
+        let suite = Self {
             folder: folder.to_path_buf(),
+            flavour,
             version,
             base_port,
-        })
+        };
+        for change in CHANGES {
+            suite.change(change)?;
+        }
+        Ok(suite)
     }
 
-    /// Redis's version.
+    pub(crate) fn flavour(&self) -> &'static Flavour {
+        self.flavour
+    }
+
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// Runs one file against a server of its own, but for the tests to skip.
+    /// Whether it is of the version that Tidewire says it is.
+    pub(crate) fn is_home(&self) -> bool {
+        self.version.starts_with(self.flavour.home)
+    }
+
+    /// Every file of tests, in the folders that the harness takes them from.
+    pub(crate) fn units(&self) -> Result<Vec<String>, Failure> {
+        let mut units = Vec::new();
+        for folder in FOLDERS {
+            for path in self.files(folder)? {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                if !name.is_empty() && path.extension().is_some_and(|end| end == "tcl") {
+                    units.push(format!("{folder}/{name}"));
+                }
+            }
+        }
+        Ok(units)
+    }
+
+    /// How many tests the sources of a file, or of a folder of files, have.
+    pub(crate) fn tests_in(&self, files: &str) -> Result<usize, Failure> {
+        let one = self.folder.join("tests").join(format!("{files}.tcl"));
+        let paths = if one.is_file() {
+            vec![one]
+        } else if self.folder.join("tests").join(files).is_dir() {
+            self.files(files)?
+        } else {
+            Vec::new()
+        };
+        let mut tests = 0;
+        for path in paths
+            .iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "tcl"))
+        {
+            let text = fs::read(path)
+                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            let text = String::from_utf8_lossy(&text);
+            let is_test = |line: &&str| {
+                let rest = line.trim_start().strip_prefix("test ");
+                rest.is_some_and(|rest| rest.starts_with(['{', '"']))
+            };
+            tests += text.lines().filter(is_test).count();
+        }
+        Ok(tests)
+    }
+
+    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, Failure> {
+        let place = self.folder.join("tests").join(folder);
+        let entries = fs::read_dir(&place)
+            .map_err(|error| Failure::new(format!("{}: {error}", place.display())))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// What is changed in the copy, for people.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        let is_there = |change: &&Change| self.folder.join(change.file).exists();
+        let told = CHANGES
+            .iter()
+            .filter(is_there)
+            .map(|change| format!("`{}`: {}", change.file, change.why));
+        told.collect()
+    }
+
+    fn change(&self, change: &Change) -> Result<(), Failure> {
+        let file = self.folder.join(change.file);
+        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", file.display()));
+        if !file.exists() {
+            return Ok(());
+        }
+        let text = fs::read_to_string(&file).map_err(failed)?;
+        fs::write(&file, text.replacen(change.from, change.to, 1)).map_err(failed)
+    }
+
+    /// Runs one file but for the tests to skip; the harness's output.
     pub(crate) fn run(
         &self,
-        (unit, mode): (&str, Mode),
+        unit: &str,
         kind: &Kind,
         skip: &[&str],
         patience_s: u64,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<String, Failure> {
         self.link_server(kind)?;
-        let mut arguments: Vec<String> = ["--durable", "--single", unit, "--baseport"]
-            .map(str::to_owned)
-            .to_vec();
-        arguments.push(self.base_port.to_string());
-        arguments.extend(["--timeout".into(), patience_s.to_string()]);
+        let numbers = [
+            ("--clients", 1),
+            ("--baseport", u64::from(self.base_port)),
+            ("--portcount", PORTS),
+            ("--timeout", patience_s),
+        ];
+        let mut arguments: Vec<String> = ["--durable", "--single", unit].map(str::to_owned).into();
+        for (name, number) in numbers {
+            arguments.extend([name.to_owned(), number.to_string()]);
+        }
         for name in skip {
             arguments.extend(["--skiptest".into(), (*name).to_owned()]);
         }
-        let mut server = None;
-        if mode == Mode::External {
-            let folder = self.folder.join("server");
-            let started = Server::start(kind, &folder)?;
-            arguments.extend(["--host".into(), "127.0.0.1".into()]);
-            arguments.extend(["--port".into(), started.port().to_string()]);
-            server = Some(started);
-        } else {
-            arguments.extend(["--clients".into(), "1".into()]);
-        }
-        let text = self.harness(unit, &arguments)?;
-        let mut outcome = Outcome::parse(&text);
-        if let Some(mut server) = server
-            && let Some(status) = server.ended()
-        {
-            let said = server.last_words();
-            outcome.ended_early = Some(format!("the server ended ({status}):\n{said}"));
-        }
-        Ok(outcome)
+        self.harness(&arguments)
     }
 
     /// Runs the harness and returns what it printed. Whatever it started ends with it.
-    fn harness(&self, unit: &str, arguments: &[String]) -> Result<String, Failure> {
+    fn harness(&self, arguments: &[String]) -> Result<String, Failure> {
         let failed = |error: std::io::Error| Failure::new(format!("runtest: {error}"));
-        let path = self
-            .folder
-            .join(format!("{}.output", unit.replace('/', "-")));
+        let path = self.folder.join("output");
         let output = File::create(&path).map_err(failed)?;
         let mut child = Command::new("./runtest")
             .args(arguments)
@@ -193,9 +245,10 @@ impl Suite {
 
     /// Puts the server where the harness starts one.
     fn link_server(&self, kind: &Kind) -> Result<(), Failure> {
-        let failed = |error| Failure::new(format!("src/redis-server: {error}"));
+        let server = self.flavour.server;
+        let failed = |error| Failure::new(format!("src/{server}: {error}"));
         let folder = self.folder.join("src");
-        let place = folder.join("redis-server");
+        let place = folder.join(server);
         let ours = folder.join("tidewire");
         for old in [&place, &ours] {
             if old.symlink_metadata().is_ok() {
@@ -207,14 +260,14 @@ impl Suite {
             return symlink(binary, place).map_err(failed);
         }
         symlink(binary, ours).map_err(failed)?;
-        fs::write(&place, wrapper(kind)).map_err(failed)?;
+        fs::write(&place, wrapper(kind, self.flavour.client)).map_err(failed)?;
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).map_err(failed)
     }
 }
 
 /// A script with the manners of `redis-server`: it takes a redis.conf and options as that does,
 /// and says in the words that the harness waits for that the server runs.
-fn wrapper(kind: &Kind) -> String {
+fn wrapper(kind: &Kind, client: &str) -> String {
     let options = kind.options_beside_conf().join(" ");
     format!(
         r#"#!/usr/bin/env bash
@@ -224,16 +277,24 @@ if [[ $# -gt 0 && $1 != -* ]]; then
     settings=(--redis-conf "$1")
     port=$(awk '$1 == "port" {{ print $2 }}' "$1")
     shift
-    echo " PID: $$ Server initialized"
     (
+        # It is initialized when it listens, if it does on a port, and ready when keys are loaded.
+        tries=0
         while kill -0 $$ 2>/dev/null; do
-            if "$here/redis-cli" -p "$port" PING 2>&1 |
-                grep -Eq 'PONG|NOAUTH|NOPERM|MASTERDOWN|MISCONF|DENIED'; then
+            said=$("$here/{client}" -p "$port" PING 2>&1)
+            if [[ $tries -ge 0 && ( $said != *"Could not connect"* || $tries -ge 40 ) ]]; then
+                echo " PID: $$ Server initialized"
+                tries=-1
+            fi
+            if grep -Eq 'PONG|NOAUTH|NOPERM|MASTERDOWN|MISCONF|DENIED' <<<"$said"; then
                 echo "Ready to accept connections"
                 exit
             fi
+            [[ $tries -ge 0 ]] && tries=$((tries + 1))
             sleep 0.05
         done
+        # One that cannot start has said so before in Redis too.
+        [[ $tries -ge 0 ]] && echo " PID: $$ Server initialized"
     ) &
 fi
 exec "$here/tidewire" {options} "${{settings[@]}}" -- "$@" 2>&1
@@ -254,52 +315,37 @@ fn wait(child: &mut Child) -> Result<bool, Failure> {
     }
 }
 
-fn version(source: &Path) -> Result<String, Failure> {
+fn version(source: &Path) -> Result<(&'static Flavour, String), Failure> {
     let place = source.join("src/version.h");
     let text = fs::read_to_string(&place)
         .map_err(|error| Failure::new(format!("{}: {error}", place.display())))?;
-    let version = text
-        .lines()
-        .find_map(|line| line.strip_prefix("#define REDIS_VERSION \""))
-        .and_then(|rest| rest.split('"').next());
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| Failure::new(format!("{}: no version", place.display())))
+    let of = |flavour: &'static Flavour| {
+        let mut lines = text.lines();
+        let rest = lines.find_map(|line| line.strip_prefix(flavour.version))?;
+        Some((flavour, rest.split('"').next()?.to_owned()))
+    };
+    let found = FLAVOURS.iter().find_map(of);
+    found.ok_or_else(|| Failure::new(format!("{}: no version", place.display())))
 }
 
-/// Lets a group of tests run although the server refuses a setting that the group asks for, such
-/// as `appendonly yes`. The harness would end the whole file; so each of the group's tests shows
-/// whether it needs the setting.
-fn go_on_without_refused_settings(harness: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", harness.display()));
-    let text = fs::read_to_string(harness).map_err(failed)?;
-    let changed = text.replacen(SETTING, SETTING_IF_TAKEN, 1);
-    if changed == text {
-        return Err(Failure::new(format!(
-            "{}: no setting found",
-            harness.display()
-        )));
-    }
-    fs::write(harness, changed).map_err(failed)
+/// What is changed in a file of the copy.
+#[derive(Debug)]
+struct Change {
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+    why: &'static str,
 }
 
-/// Leaves out what the file on scripts asks of the debugger between its tests, where a refusal
-/// would end the file. The tests that need the debugger are exceptions.
-fn go_on_without_debugger(file: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", file.display()));
-    let text = fs::read_to_string(file).map_err(failed)?;
-    fs::write(file, text.replacen(DEBUGGER, "", 1)).map_err(failed)
-}
+const CHANGES: &[Change] = &[Change {
+    file: "tests/unit/scripting.tcl",
+    from: "    r script debug sync\n    r eval {return 'hello'} 0\n    r eval {return 'hello'} 0\n",
+    to: "",
+    why: "three lines between the tests start the debugger for scripts; a refusal would end the \
+          file. They are taken out. The tests that need the debugger are exceptions.",
+}];
 
-const DEBUGGER: &str = "    r script debug sync\n    r eval {return 'hello'} 0\n    r eval {return \
-    'hello'} 0\n";
-
-/// Where the harness sets what a group asks for, and with what it is replaced.
-const SETTING: &str = "foreach {param val} $overrides {\n        r config set $param $val\n";
-const SETTING_IF_TAKEN: &str = "foreach {param val} $overrides {\n        \
-    if {[catch {r config set $param $val}]} continue\n";
-
-pub(super) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -316,8 +362,34 @@ pub(super) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Where the harness takes files from if none is named, the largest first.
+const FOLDERS: [&str; 3] = ["unit", "unit/type", "integration"];
 /// Where the harness looks for free ports, if nothing else is said.
 pub(crate) const BASE_PORT: u16 = 27_111;
-/// The slowest file takes five minutes on a small machine.
-const UNIT_TIME_MAX: Duration = Duration::from_secs(3_600);
+const PORTS: u64 = 400;
+/// The slowest file takes ten minutes on a small machine.
+const UNIT_TIME_MAX: Duration = Duration::from_secs(1_800);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_known_by_its_version() {
+        let folder = std::env::temp_dir().join(format!("suite-version-{}", std::process::id()));
+        fs::create_dir_all(folder.join("src")).unwrap();
+        let named = |text: &str| {
+            fs::write(folder.join("src/version.h"), text).unwrap();
+            name(&folder)
+        };
+        assert_eq!(
+            named("#define REDIS_VERSION \"8.0.6\"\n").unwrap(),
+            "redis-8.0.6"
+        );
+        let valkey = "#define VALKEY_VERSION \"9.1.2\"\n#define REDIS_VERSION \"7.2.4\"\n";
+        assert_eq!(named(valkey).unwrap(), "valkey-9.1.2");
+        assert!(named("").is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

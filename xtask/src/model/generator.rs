@@ -7,6 +7,20 @@ use std::rc::Rc;
 /// A command: its words.
 pub(crate) type Words = Vec<Vec<u8>>;
 
+/// Commands as a client sends them.
+pub(crate) fn encoded(commands: &[Words]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for words in commands {
+        bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+    }
+    bytes
+}
+
 /// What one connection sends without anything in between: a command, or a whole transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -27,6 +41,14 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// All forms.
+    pub(crate) fn newest() -> Self {
+        Self {
+            newest: true,
+            ..Self::default()
+        }
+    }
+
     /// The form without its mark, if it is wanted.
     fn of<'a>(&self, form: &'a str) -> Option<&'a str> {
         let form = match form.strip_prefix("8 ") {
@@ -276,11 +298,11 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    fn is_one_in(&mut self, count: usize) -> bool {
+    pub(crate) fn is_one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 }

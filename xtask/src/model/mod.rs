@@ -3,7 +3,7 @@
 
 mod followers;
 mod forms;
-mod generator;
+pub(crate) mod generator;
 mod peer;
 mod reply;
 mod same;

@@ -1,6 +1,6 @@
 //! A server under comparison, and the connections to it.
 
-use super::generator::{CONNECTIONS, Step, Words};
+use super::generator::{CONNECTIONS, Step, Words, encoded};
 use super::reply::Reply;
 use super::same::normal;
 use crate::server::{Kind, Server};
@@ -171,17 +171,8 @@ impl Peer {
 
 impl Connection {
     fn send(&mut self, commands: &[Words]) -> Result<(), Silence> {
-        let mut bytes = Vec::new();
-        for words in commands {
-            bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-            for word in words {
-                bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                bytes.extend_from_slice(word);
-                bytes.extend_from_slice(b"\r\n");
-            }
-        }
         self.stream
-            .write_all(&bytes)
+            .write_all(&encoded(commands))
             .map_err(|error| Silence(error.to_string()))
     }
 

@@ -1,0 +1,126 @@
+"""Protected mode: a port without credentials serves this machine alone."""
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+import zmq
+
+from support import eventually, free_ports, is_closed
+
+
+def address_of_this_machine():
+    """One that other machines would use; a connection to it does not come from the loopback."""
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        one.connect(("192.0.2.1", 9))
+        address = one.getsockname()[0]
+    except OSError:
+        address = "127.0.0.1"
+    one.close()
+    if address.startswith("127."):
+        pytest.skip("this machine has no address beside the loopback's")
+    return address
+
+
+class Open:
+    """A hub that listens on every interface."""
+
+    def __init__(self, start, *options):
+        self.host = address_of_this_machine()
+        names = ["resp", "zmq-pub", "zmq-pull", "zmq-router", "feed", "admin", "databento"]
+        self.ports = dict(zip(names, free_ports(len(names))))
+        words = [f"--{name}=0.0.0.0:{port}" for name, port in self.ports.items()]
+        if not any("databento-key" in str(option) for option in options):
+            words = [word for word in words if "databento" not in word]
+        self.program = start("serve", *words, *options)
+        eventually(lambda: self.asks("127.0.0.1") == b"+PONG\r\n" or self.with_password(), "a hub")
+
+    def with_password(self):
+        return self.asks("127.0.0.1").startswith(b"-NOAUTH")
+
+    def asks(self, host, name="resp", words=b"PING\r\n"):
+        try:
+            with socket.create_connection((host, self.ports[name]), 5) as one:
+                one.settimeout(10)
+                one.sendall(words)
+                return one.recv(1000)
+        except ConnectionError:
+            return b""
+
+    def zmq(self, kind, host, name, **options):
+        one = zmq.Context.instance().socket(kind)
+        one.linger, one.rcvtimeo = 0, 500
+        for option, value in options.items():
+            setattr(one, option, value)
+        one.connect(f"tcp://{host}:{self.ports[name]}")
+        return one
+
+    def answers(self, host, **options):
+        with self.zmq(zmq.REQ, host, "zmq-router", **options) as one:
+            one.send(b"GET nothing")
+            try:
+                return one.recv_multipart() == [b"NIL"]
+            except zmq.Again:
+                return False
+
+
+def test_other_machines_are_refused_at_every_port_without_credentials(start):
+    hub = Open(start)
+    assert hub.asks(hub.host).startswith(b"-DENIED Tidewire is running in protected mode")
+    with socket.create_connection((hub.host, hub.ports["feed"]), 5) as one:
+        one.settimeout(10)
+        refusal = one.recv(1000)
+        assert b"protected mode" in refusal and is_closed(one)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(f"http://{hub.host}:{hub.ports['admin']}/metrics", timeout=10)
+    assert error.value.code == 403
+    assert not hub.answers(hub.host) and hub.answers("127.0.0.1")
+    with hub.zmq(zmq.PUSH, hub.host, "zmq-pull") as push:
+        push.send_multipart([b"open", b"door"])
+        assert hub.asks("127.0.0.1", words=b"GET open\r\n") == b"$-1\r\n"
+    with hub.zmq(zmq.PUSH, "127.0.0.1", "zmq-pull") as push:
+        push.send_multipart([b"open", b"door"])
+        eventually(
+            lambda: hub.asks("127.0.0.1", words=b"GET open\r\n") == b"$4\r\ndoor\r\n", "a value"
+        )
+    url = f"http://127.0.0.1:{hub.ports['admin']}/metrics"
+    assert urllib.request.urlopen(url, timeout=10).status == 200
+    log = hub.program.stderr
+    for name in ("resp", "zmq-pub", "zmq-pull", "zmq-router", "feed", "admin"):
+        assert f'port="{name}"' in log, "one warning for each open port"
+    assert "refuses a connection from another machine" in log
+
+
+def test_protected_mode_can_be_turned_off(start, tmp_path):
+    hub = Open(start, "--protected-mode", "no")
+    assert hub.asks(hub.host) == b"+PONG\r\n"
+    assert hub.answers(hub.host)
+    url = f"http://{hub.host}:{hub.ports['admin']}/metrics"
+    assert urllib.request.urlopen(url, timeout=10).status == 200
+    assert "open to other machines" in hub.program.stderr
+    file = tmp_path / "tidewire.toml"
+    file.write_text("protected-mode = 'no'\n")
+    hub = Open(start, "--config", file)
+    assert hub.asks(hub.host) == b"+PONG\r\n"
+    hub = Open(start, "--config", file, "--protected-mode", "yes")
+    assert hub.asks(hub.host).startswith(b"-DENIED")
+    assert hub.asks("127.0.0.1", words=b"CONFIG SET protected-mode no\r\n") == b"+OK\r\n"
+    assert hub.asks(hub.host) == b"+PONG\r\n"
+
+
+def test_credentials_open_their_ports(start):
+    hub = Open(start, "--set", "requirepass=secret", "--databento-key", "k" * 32)
+    assert hub.asks(hub.host).startswith(b"-NOAUTH")
+    assert not hub.answers(hub.host), "NULL proves nothing"
+    assert hub.asks(hub.host, "databento", b"\n").startswith(b"lsg_version=")
+    assert b"protected mode" in hub.asks(hub.host, "feed", b"")
+    hub = Open(start, "--zmq-mechanism", "plain", "--set", "requirepass=secret")
+    right = {"plain_username": b"default", "plain_password": b"secret"}
+    assert hub.answers(hub.host, **right)
+    assert not hub.answers(hub.host, **right | {"plain_password": b"wrong"})
+    hub = Open(start, "--zmq-mechanism", "plain")
+    any_password = {"plain_username": b"default", "plain_password": b"any"}
+    assert not hub.answers(hub.host, **any_password), "a user without a password proves nothing"
+    assert hub.answers("127.0.0.1", **any_password)

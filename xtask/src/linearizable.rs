@@ -1,0 +1,177 @@
+//! `cargo xtask linearizable`: many clients at once, and a checker from elsewhere (porcupine) that
+//! decides whether one order explains all that they were told: `tests/linearizable`.
+
+use crate::arguments::Arguments;
+use crate::counts::number_before;
+use crate::server::{self, Kind, Server};
+use crate::shell::{Failure, Shell};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Runs it with the options of the command line.
+pub(crate) fn run(root: &Path, mut arguments: Arguments) -> Result<(), Failure> {
+    let shell = Shell::new(root);
+    let lanes = arguments.values("--lanes")?;
+    let policies = arguments.values("--appendonly")?;
+    let length = match arguments.value("--seconds")? {
+        Some(seconds) => Length::Seconds(number("--seconds", &seconds)?),
+        None => Length::Operations(arguments.number("--operations", OPERATIONS)?),
+    };
+    let seed = arguments.number("--seed", 1)?;
+    let binary = arguments.value("--binary")?.map(PathBuf::from);
+    arguments.end()?;
+    let lanes = match lanes.as_slice() {
+        [] => LANES.to_vec(),
+        given => given
+            .iter()
+            .map(|lanes| number("--lanes", lanes))
+            .collect::<Result<_, _>>()?,
+    };
+    let policies = match policies.as_slice() {
+        [] => POLICIES.map(str::to_owned).to_vec(),
+        given => given.to_vec(),
+    };
+    if !has_go(&shell) {
+        return Err(Failure::new("go is needed: install it (https://go.dev/dl)"));
+    }
+    let binary = match binary {
+        Some(binary) => binary,
+        None => server::build(&shell)?,
+    };
+    let checker = Checker::build(&shell)?;
+    let runs: Vec<(u16, &str)> = lanes
+        .iter()
+        .flat_map(|&lanes| policies.iter().map(move |policy| (lanes, policy.as_str())))
+        .collect();
+    let part = length.part(runs.len());
+    let mut operations = 0;
+    for (lanes, policy) in runs {
+        operations += checker.check(&shell, &binary, (lanes, policy), &part, seed)?;
+    }
+    println!("{operations} operations: no violation");
+    Ok(())
+}
+
+/// One minute over all lanes and policies.
+pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
+    if !has_go(shell) {
+        println!("go is absent: nothing checks the order of what concurrent clients see");
+        return Ok(());
+    }
+    run(shell.root(), Arguments::new(&["--seconds", "60"]))
+}
+
+fn has_go(shell: &Shell) -> bool {
+    shell.program("go", ["version"]).succeeds()
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Failure> {
+    let plain = value.replace('_', "");
+    let wrong = |_| Failure::new(format!("{name} {value}: not a number that fits"));
+    plain.parse().map_err(wrong)
+}
+
+/// How long to run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Length {
+    Operations(u64),
+    Seconds(f64),
+}
+
+impl Length {
+    /// What one of so many runs gets.
+    fn part(self, runs: usize) -> [String; 2] {
+        let runs = u32::try_from(runs.max(1)).unwrap_or(u32::MAX);
+        let (operations, seconds) = match self {
+            Self::Operations(all) => (all.div_ceil(runs.into()), 0.0),
+            Self::Seconds(all) => (u64::MAX, all / f64::from(runs)),
+        };
+        [
+            format!("-operations={operations}"),
+            format!("-seconds={seconds}"),
+        ]
+    }
+}
+
+/// The program that calls and decides.
+#[derive(Debug)]
+struct Checker {
+    program: PathBuf,
+    work: PathBuf,
+}
+
+impl Checker {
+    /// Builds it, and shows it a few histories of which the answer is known.
+    fn build(shell: &Shell) -> Result<Self, Failure> {
+        let source = shell.root().join("tests/linearizable");
+        let work = shell.target().join("linearizable");
+        fs::create_dir_all(&work)
+            .map_err(|error| Failure::new(format!("{}: {error}", work.display())))?;
+        let program = work.join("linearizable");
+        let go = |arguments: [&str; 2]| {
+            let program = shell.program("go", arguments).folder(&source);
+            program.env("GOFLAGS", "-mod=readonly")
+        };
+        go(["test", "-count=1"]).argument(".").run()?;
+        go(["build", "-o"]).argument(&program).argument(".").run()?;
+        Ok(Self { program, work })
+    }
+
+    /// Runs it against a server of its own; how many operations were in order.
+    fn check(
+        &self,
+        shell: &Shell,
+        binary: &Path,
+        (lanes, policy): (u16, &str),
+        part: &[String; 2],
+        seed: u64,
+    ) -> Result<u64, Failure> {
+        println!("--- {lanes} lanes, append-only file: {policy}");
+        let folder = self.work.join(format!("{lanes}-{policy}"));
+        let failed = |error| Failure::new(format!("{}: {error}", folder.display()));
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(failed)?;
+        }
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let server = Server::start(&Kind::tidewire(binary, lanes), &folder)?;
+        let [operations, seconds] = part;
+        let output = shell
+            .program(&self.program, ["-report"])
+            .argument(&self.work)
+            .argument(format!("-address=127.0.0.1:{}", server.port()))
+            .argument(format!("-appendonly={policy}"))
+            .argument(format!("-seed={seed}"))
+            .argument(operations)
+            .argument(seconds)
+            .capture()?;
+        if output.code != Some(0) {
+            return Err(Failure::new(format!(
+                "{lanes} lanes, append-only file {policy}: see {}",
+                self.work.display()
+            )));
+        }
+        let last = output.text.lines().next_back().unwrap_or_default();
+        number_before(last, " operations").ok_or_else(|| Failure::new("the checker ran nothing"))
+    }
+}
+
+const OPERATIONS: u64 = 1_000_000;
+const LANES: [u16; 2] = [2, 4];
+/// None, and what `appendfsync` says of the file.
+const POLICIES: [&str; 3] = ["no", "everysec", "always"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_gets_its_part() {
+        assert_eq!(
+            Length::Operations(10).part(4),
+            ["-operations=3", "-seconds=0"]
+        );
+        let [operations, seconds] = Length::Seconds(60.0).part(6);
+        assert_eq!(seconds, "-seconds=10");
+        assert_eq!(operations, format!("-operations={}", u64::MAX));
+    }
+}

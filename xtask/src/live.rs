@@ -1,0 +1,50 @@
+//! `cargo xtask live`: the oracle of live topics. Random operations by all protocols, with
+//! restarts, full syncs, slow and late subscribers: the last message of each subscriber must be
+//! the topic's state.
+
+use crate::arguments::Arguments;
+use crate::python;
+use crate::shell::{Failure, Program, Shell};
+use std::path::{Path, PathBuf};
+
+/// Runs `live` with the options behind it on the command line.
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
+    let mut arguments = Arguments::new(arguments);
+    let mut words = Vec::new();
+    for name in ["--operations", "--seconds", "--seed"] {
+        if let Some(value) = arguments.value(name)? {
+            words.extend([name.to_owned(), value]);
+        }
+    }
+    for lanes in arguments.values("--lanes")? {
+        words.extend(["--lanes".to_owned(), lanes]);
+    }
+    let binary = arguments.value("--binary")?;
+    arguments.end()?;
+    judge(&Shell::new(root), binary, &words)
+}
+
+/// The minute of `cargo xtask test`.
+pub(crate) fn short(shell: &Shell) -> Result<(), Failure> {
+    let words = ["--seconds", "20", "--operations", "1000000"].map(str::to_owned);
+    judge(shell, None, &words)
+}
+
+fn judge(shell: &Shell, binary: Option<String>, words: &[String]) -> Result<(), Failure> {
+    let requirements = shell.root().join("tests/python/requirements.txt");
+    let python = python::environment(shell, &requirements)?;
+    let binary = match binary {
+        Some(binary) => PathBuf::from(binary),
+        None => {
+            let build = ["build", "--release", "-p", "tidewire"];
+            shell.cargo(build).run()?;
+            shell.target().join("release/tidewire")
+        }
+    };
+    let oracle = shell
+        .program(python, ["tests/live/oracle.py", "--binary"])
+        .argument(&binary)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let add = |oracle: Program, word: &String| oracle.argument(word);
+    words.iter().fold(oracle, add).run()
+}

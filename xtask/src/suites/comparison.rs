@@ -1,0 +1,204 @@
+//! What a suite finds: its tests with the rival beside the same tests with Tidewire.
+
+use super::report::{End, Report};
+use super::setting::{named, read};
+use crate::shell::Failure;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Tests that pass with the rival and need what does not exist here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exceptions {
+    #[serde(default)]
+    exception: Vec<Exception>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exception {
+    suite: String,
+    reason: String,
+    /// Their whole names.
+    tests: Vec<String>,
+}
+
+impl Exceptions {
+    /// Reads them. A test without a reason, or named twice, is refused.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        Self::parse(&read(path)?).map_err(|error| named(path, &error))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let exceptions: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut seen = Vec::new();
+        for one in &exceptions.exception {
+            for test in &one.tests {
+                if one.reason.trim().is_empty() || seen.contains(&(&one.suite, test)) {
+                    return Err(format!("'{test}' has no reason, or is named twice"));
+                }
+                seen.push((&one.suite, test));
+            }
+        }
+        Ok(exceptions)
+    }
+
+    fn of(&self, suite: &str, test: &str) -> Option<&str> {
+        let mut of_suite = self.exception.iter().filter(|one| one.suite == suite);
+        let found = of_suite.find(|one| one.tests.iter().any(|name| name == test))?;
+        Some(&found.reason)
+    }
+
+    fn names<'a>(&'a self, suite: &'a str) -> impl Iterator<Item = &'a str> {
+        let of_suite = self.exception.iter().filter(move |one| one.suite == suite);
+        of_suite.flat_map(|one| one.tests.iter().map(String::as_str))
+    }
+}
+
+/// Two runs of one suite. It is kept beside the runs' logs, so that the page can be made of suites
+/// that have been run one by one.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Comparison {
+    pub(super) suite: String,
+    pub(super) version: String,
+    /// With its version.
+    pub(super) rival: String,
+    /// Passed, failed and skipped.
+    pub(super) theirs: [usize; 3],
+    pub(super) ours: [usize; 3],
+    /// Tests that passed here in a second run alone.
+    pub(super) repeated: usize,
+    /// Tests that pass with the rival alone, each with its reason.
+    pub(super) named: Vec<(String, String)>,
+    /// The same without a reason, each with what it said.
+    pub(super) unnamed: Vec<(String, String)>,
+    /// Tests that have a reason and pass here.
+    pub(super) unneeded: Vec<String>,
+    /// Tests that fail with the rival, each with what it said.
+    pub(super) failed_there: Vec<(String, String)>,
+}
+
+impl Comparison {
+    pub(super) fn new(suite: &str, theirs: &Report, ours: &Report, known: &Exceptions) -> Self {
+        let mut comparison = Self {
+            suite: suite.to_owned(),
+            theirs: theirs.counts(),
+            ours: ours.counts(),
+            ..Self::default()
+        };
+        for test in theirs.passed() {
+            let said = match ours.end(test) {
+                Some(End::Passed) => continue,
+                Some(End::Failed(said)) => said.clone(),
+                Some(End::Skipped) => "skipped".to_owned(),
+                None => "not run".to_owned(),
+            };
+            match known.of(suite, test) {
+                Some(reason) => comparison.named.push((test.to_owned(), reason.to_owned())),
+                None => comparison.unnamed.push((test.to_owned(), said)),
+            }
+        }
+        let passes = |test: &&str| ours.end(test) == Some(&End::Passed);
+        let unneeded = known.names(suite).filter(passes);
+        comparison.unneeded = unneeded.map(str::to_owned).collect();
+        let failed = theirs.failures();
+        comparison.failed_there = failed
+            .map(|(test, said)| (test.into(), said.into()))
+            .collect();
+        comparison
+    }
+
+    /// What makes the command fail.
+    pub(super) fn faults(&self) -> impl Iterator<Item = String> {
+        let unnamed = self.unnamed.iter();
+        let unnamed = unnamed.map(|(test, said)| format!("{}: {test}: {said}", self.suite));
+        let unneeded = self.unneeded.iter();
+        unnamed
+            .chain(unneeded.map(|test| format!("{}: {test}: an exception that passes", self.suite)))
+    }
+
+    pub(super) fn keep(&self, folder: &Path) -> Result<(), Failure> {
+        let place = place(folder, &self.suite);
+        let text = serde_json::to_string_pretty(self).map_err(|error| named(&place, &error))?;
+        fs::write(&place, text).map_err(|error| named(&place, &error))
+    }
+
+    /// That of an earlier run.
+    pub(super) fn kept(folder: &Path, suite: &str) -> Result<Option<Self>, Failure> {
+        let place = place(folder, suite);
+        if !place.exists() {
+            return Ok(None);
+        }
+        let kept = serde_json::from_str(&read(&place)?);
+        kept.map(Some).map_err(|error| named(&place, &error))
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([passed, failed, skipped], theirs) = (self.ours, self.theirs);
+        write!(
+            f,
+            "{}: {passed} passed, {failed} failed, {skipped} skipped; with {} {} passed, {} failed, \
+             {} skipped; {} named, {} not named",
+            self.suite,
+            self.rival,
+            theirs[0],
+            theirs[1],
+            theirs[2],
+            self.named.len(),
+            self.unnamed.len()
+        )
+    }
+}
+
+fn place(folder: &Path, suite: &str) -> PathBuf {
+    folder.join(format!("{suite}-compared.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_passes_with_the_rival_alone_is_found_unless_it_is_named() {
+        let text = "[[exception]]\nsuite = \"s\"\nreason = \"r\"\ntests = [\"named\", \"fine\"]\n";
+        let known = Exceptions::parse(text).unwrap();
+        let (mut theirs, mut ours) = (Report::default(), Report::default());
+        for test in ["named", "fine", "wrong", "absent", "skipped"] {
+            theirs.add(test, End::Passed);
+        }
+        theirs.add("never", End::Failed("no".into()));
+        ours.add("named", End::Failed("unknown command".into()));
+        ours.add("fine", End::Passed);
+        ours.add("wrong", End::Failed("0 is not 1".into()));
+        ours.add("skipped", End::Skipped);
+        let comparison = Comparison::new("s", &theirs, &ours, &known);
+        let faults: Vec<String> = comparison.faults().collect();
+        assert_eq!(
+            faults,
+            [
+                "s: absent: not run",
+                "s: skipped: skipped",
+                "s: wrong: 0 is not 1",
+                "s: fine: an exception that passes"
+            ]
+        );
+        assert_eq!(comparison.named, [("named".to_owned(), "r".to_owned())]);
+        assert_eq!(comparison.failed_there.len(), 1);
+    }
+
+    #[test]
+    fn an_exception_needs_a_reason_and_a_name_of_its_own() {
+        let of = |reason: &str, tests: &str| {
+            let text =
+                format!("[[exception]]\nsuite = \"s\"\nreason = \"{reason}\"\ntests = [{tests}]\n");
+            Exceptions::parse(&text)
+        };
+        assert!(of("r", "\"a\"").is_ok());
+        assert!(of(" ", "\"a\"").is_err());
+        assert!(of("r", "\"a\", \"a\"").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! `docs/conformance-clients.md`.
+
+use super::Suite;
+use super::comparison::Comparison;
+use std::fmt::Write;
+
+/// The page of all suites.
+pub(super) fn page(kept: &[(&Suite, Comparison)], missing: &[&str], lanes: u16) -> String {
+    let mut text = format!(
+        "# Conformance with clients\n\n\
+         Test suites of Redis and ZeroMQ clients, unchanged: first with Redis (zmq4: with libzmq), then with Tidewire\n\
+         ({lanes} lanes; zmq4: with its `libzmq.so.5`). This page is made by\n\n\
+         ```sh\n\
+         cargo xtask clients --suites\n\
+         ```\n\n\
+         A test that fails with Tidewire gets a second run; *second run* counts those that passed in it alone.\n\
+         *Skipped* are tests that the suite itself leaves out, such as those of a newer Redis. *Named* are tests that\n\
+         pass with the rival alone, each listed below with the feature that does not exist here.\n\n\
+         | suite | rival | passed there | failed there | skipped there | Tidewire passed | failed | skipped | \
+         second run | named | not named |\n\
+         |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+    );
+    for (_, one) in kept {
+        let ([passed, failed, skipped], there) = (one.ours, one.theirs);
+        // Writing into a string cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} {} | {} | {} | {} | {} | {passed} | {failed} | {skipped} | {} | {} | {} |",
+            one.suite,
+            one.version,
+            one.rival,
+            there[0],
+            there[1],
+            there[2],
+            one.repeated,
+            one.named.len(),
+            one.unnamed.len()
+        );
+    }
+    if !missing.is_empty() {
+        let _ = writeln!(text, "\nNot measured yet: {}.", missing.join(", "));
+    }
+    text.push_str("\n## Tests that are not run\n\n");
+    for (suite, _) in kept {
+        let _ = writeln!(text, "* {}: {}", suite.name, suite.not_run);
+    }
+    text.push_str("\n## Passed there and not here\n\n");
+    let without = kept.iter().flat_map(|(_, one)| {
+        let unnamed = one.unnamed.iter();
+        unnamed.map(move |(test, said)| (one.suite.as_str(), test.as_str(), said.as_str()))
+    });
+    table(&mut text, "what it says", without);
+    text.push_str("\n## Named tests\n\n");
+    let named = kept.iter().flat_map(|(_, one)| {
+        let named = one.named.iter();
+        named.map(move |(test, why)| (one.suite.as_str(), test.as_str(), why.as_str()))
+    });
+    table(&mut text, "reason", named);
+    text.push_str("\n## Failed there\n\nThese say nothing about Tidewire.\n\n");
+    for (_, one) in kept.iter().filter(|(_, one)| !one.failed_there.is_empty()) {
+        let mut reasons: Vec<(String, usize)> = Vec::new();
+        for (_, said) in &one.failed_there {
+            let reason = reason(said);
+            match reasons.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let _ = writeln!(text, "* {}: {} tests", one.suite, one.failed_there.len());
+        for (reason, count) in reasons {
+            let _ = writeln!(text, "  * {count}: {reason}");
+        }
+    }
+    text
+}
+
+fn table<'a>(
+    text: &mut String,
+    third: &str,
+    rows: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
+) {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        text.push_str("None.\n");
+        return;
+    }
+    let _ = writeln!(text, "| suite | test | {third} |\n|---|---|---|");
+    for (suite, test, said) in rows {
+        let _ = writeln!(text, "| {suite} | {} | {} |", cell(test), cell(said));
+    }
+}
+
+/// Why a test failed with the rival: of a command that it does not know, the command's family.
+fn reason(said: &str) -> String {
+    if let Some((_, rest)) = said.split_once("unknown command '") {
+        let command = rest.split('\'').next().unwrap_or_default();
+        let family = command.split('.').next().unwrap_or_default();
+        return format!("no such command, `{family}…`");
+    }
+    cell(said)
+}
+
+/// One line that fits a cell.
+fn cell(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short: String = line.chars().take(CELL_LETTERS_MAX).collect();
+    let short = short.trim_end();
+    short.replace('|', "\\|").replace('<', "\\<")
+}
+
+const CELL_LETTERS_MAX: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_module_would_know_is_told_by_its_family() {
+        let said = "Unexpected error:\n ERR unknown command 'JSON.SET', with args beginning with";
+        assert_eq!(reason(said), "no such command, `JSON…`");
+        assert_eq!(cell("a |\n  <b>"), "a \\| \\<b>");
+    }
+}

@@ -1,0 +1,194 @@
+//! What all suites need: programs, sources and servers on the ports that their tests expect.
+
+use crate::arguments::Arguments;
+use crate::conformance::copy_folder;
+use crate::libzmq::absolute;
+use crate::server::{Kind, Server, build};
+use crate::shell::{Failure, Program, Shell};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+/// With whom a suite runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Rival,
+    Tidewire,
+}
+
+/// What the command line says, with everything else at hand.
+#[derive(Debug)]
+pub(super) struct Setting {
+    pub(super) shell: Shell,
+    /// Where suites are built and results are kept.
+    pub(super) work: PathBuf,
+    pub(super) lanes: u16,
+    pub(super) redis: PathBuf,
+    pub(super) tidewire: PathBuf,
+    /// A folder with libzmq's own `libzmq.so.5`, if it is not the system's.
+    pub(super) stock: Option<PathBuf>,
+    sources: Option<PathBuf>,
+}
+
+impl Setting {
+    pub(super) fn new(shell: Shell, mut arguments: Arguments) -> Result<Self, Failure> {
+        let redis = arguments.value("--redis")?;
+        let redis = redis.unwrap_or_else(|| "redis-server".into());
+        let lanes = arguments.number("--lanes", LANES)?;
+        let folder = |value: Option<String>| value.map(|path| absolute(Path::new(&path)));
+        let sources = folder(arguments.value("--sources")?).transpose()?;
+        let stock = folder(arguments.value("--stock")?).transpose()?;
+        let binary = arguments.value("--binary")?;
+        arguments.end()?;
+        let tidewire = match binary {
+            Some(path) => absolute(Path::new(&path))?,
+            None => build(&shell)?,
+        };
+        let redis = if redis.contains('/') {
+            absolute(Path::new(&redis))?
+        } else {
+            redis.into()
+        };
+        let work = shell.target().join("suites");
+        fs::create_dir_all(&work).map_err(|error| named(&work, &error))?;
+        Ok(Self {
+            shell,
+            work,
+            lanes,
+            redis,
+            tidewire,
+            stock,
+            sources,
+        })
+    }
+
+    /// `Redis 8.0.6`, as `redis-server --version` says.
+    pub(super) fn redis_version(&self) -> Result<String, Failure> {
+        let text = self.shell.program(&self.redis, ["--version"]).read()?;
+        let version = text
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("v="));
+        Ok(format!("Redis {}", version.unwrap_or("of unknown version")))
+    }
+
+    /// `libzmq 4.3.4`, as `pkg-config` says.
+    pub(super) fn libzmq_version(&self) -> Result<String, Failure> {
+        let mut program = self.shell.program("pkg-config", ["--modversion", "libzmq"]);
+        if let Some(folder) = &self.stock {
+            program = program.env("PKG_CONFIG_PATH", folder.join("pkgconfig"));
+        }
+        let version = program.read()?;
+        Ok(format!("libzmq {}", version.trim()))
+    }
+
+    /// The sources `NAME-VERSION`, ready to be built in: copied from `--sources`, or cloned.
+    pub(super) fn source(&self, name: &str, tag: &str, url: &str) -> Result<PathBuf, Failure> {
+        let place = self.work.join(name);
+        if place.is_dir() {
+            return Ok(place);
+        }
+        let new = self.work.join("new");
+        if new.is_dir() {
+            fs::remove_dir_all(&new).map_err(|error| named(&new, &error))?;
+        }
+        if let Some(sources) = &self.sources {
+            let from = sources.join(name);
+            copy_folder(&from, &new).map_err(|error| named(&from, &error))?;
+        } else {
+            let clone = ["clone", "--quiet", "--depth", "1", "--branch", tag, url];
+            self.shell.program("git", clone).argument(&new).run()?;
+        }
+        fs::rename(&new, &place).map_err(|error| named(&place, &error))?;
+        Ok(place)
+    }
+
+    /// The folder of a Go module's sources, read only.
+    pub(super) fn go_module(&self, module: &str) -> Result<PathBuf, Failure> {
+        let download = ["mod", "download", "-json", module];
+        let text = self
+            .shell
+            .program("go", download)
+            .folder(&self.work)
+            .read()?;
+        let told: serde_json::Value = serde_json::from_str(&text)
+            .map_err(|error| Failure::new(format!("go mod download {module}: {error}")))?;
+        let folder = told.get("Dir").and_then(serde_json::Value::as_str);
+        let missing = || Failure::new(format!("go mod download {module}: no folder"));
+        folder.map(PathBuf::from).ok_or_else(missing)
+    }
+
+    /// Starts a server of this side on the port that the tests expect.
+    pub(super) fn server(&self, side: Side, port: u16) -> Result<Server, Failure> {
+        self.server_with(side, port, &[])
+    }
+
+    /// The same, with more parameters of a redis.conf.
+    pub(super) fn server_with(
+        &self,
+        side: Side,
+        port: u16,
+        parameters: &[String],
+    ) -> Result<Server, Failure> {
+        let (kind, mark) = match side {
+            Side::Rival => (Kind::redis(&self.redis), None),
+            Side::Tidewire => (self.tidewire(), Some("--".to_owned())),
+        };
+        is_free(port)?;
+        let mut more: Vec<String> = mark.into_iter().collect();
+        more.extend(["--save".to_owned(), String::new()]);
+        more.extend_from_slice(parameters);
+        Server::start_at(&kind, port, &self.folder(&format!("server-{port}"))?, &more)
+    }
+
+    /// What Tidewire is started with where the tests say the rest.
+    pub(super) fn options_beside_conf(&self) -> Vec<String> {
+        self.tidewire().options_beside_conf()
+    }
+
+    fn tidewire(&self) -> Kind {
+        Kind::tidewire(&self.tidewire, self.lanes)
+    }
+
+    /// An empty folder of this name under the work's.
+    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, Failure> {
+        let folder = self.work.join(name);
+        if folder.is_dir() {
+            fs::remove_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+        }
+        fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+        Ok(folder)
+    }
+
+    /// Runs a suite with what it prints in a file beside its results, and returns that.
+    pub(super) fn logged(&self, name: &str, side: Side, run: Program) -> Result<String, Failure> {
+        let place = self
+            .work
+            .join(format!("{name}-{side:?}.log").to_lowercase());
+        // Its exit code says no more than the tests do, one by one.
+        run.log(&place)?;
+        read(&place)
+    }
+}
+
+/// Says how to go on where a port is taken.
+pub(super) fn is_free(port: u16) -> Result<(), Failure> {
+    if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "port {port}, which the tests expect, is in use: stop that server, or run the command in a \
+         network of its own: unshare (see CONTRIBUTING.md)"
+    )))
+}
+
+pub(super) fn read(path: &Path) -> Result<String, Failure> {
+    let text = fs::read(path).map_err(|error| named(path, &error))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+pub(super) fn named(path: &Path, error: &impl std::fmt::Display) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// Two lanes find what one cannot.
+const LANES: u16 = 2;
