@@ -203,7 +203,7 @@ def one_line(program, code, *words):
 def test_a_file_that_cannot_be_read_is_named(hub, start, tmp_path):
     to = ["--to", f"127.0.0.1:{hub.feed_port}"]
     one_line(start("replay", "/no/such/file.dbn", *to), 2, "/no/such/file.dbn", "No such file")
-    one_line(start("replay", tmp_path, *to), 2, tmp_path, "directory")
+    one_line(start("replay", tmp_path, *to), 2, tmp_path, "is a folder")
 
 
 @pytest.mark.parametrize(

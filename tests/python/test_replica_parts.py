@@ -75,29 +75,6 @@ def test_client_pause_holds_back_what_the_master_sends(pair):
     eventually(lambda: client.get("key") == b"behind", "the second value")
 
 
-def test_debug_sleep_stops_every_lane(start_hub):
-    hub = start_hub("--lanes", "3", *DEBUG)
-    clients = [RespSocket(hub.resp()) for _ in range(6)]
-    sleeper = RespSocket(hub.resp())
-    silences_us = []
-
-    def watch(one):
-        """Asks for the time until three seconds have passed; notes the longest silence."""
-        times_us = []
-        while not times_us or times_us[-1] < times_us[0] + 3_000_000:
-            seconds, us = one.call("TIME")
-            times_us.append(int(seconds) * 1_000_000 + int(us))
-        silences_us.append(max(b - a for a, b in zip(times_us, times_us[1:])))
-
-    threads = [threading.Thread(target=watch, args=(one,)) for one in clients]
-    for thread in threads:
-        thread.start()
-    sleeper.call("DEBUG", "SLEEP", "1")
-    for thread in threads:
-        thread.join(30)
-    assert len(silences_us) == 6 and min(silences_us) > 800_000, silences_us
-
-
 def test_the_end_says_which_replicas_do_not_have_everything(start_hub):
     hub = start_hub("--set", "shutdown-timeout=0")
     replica = hub.resp()

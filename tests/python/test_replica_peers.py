@@ -117,6 +117,23 @@ def test_a_stream_goes_on_at_the_greatest_offset_that_is_taken(start_hub, fake_m
     assert replication(client)["second_repl_offset"] == offset + len(command) + 1
 
 
+@pytest.mark.parametrize("words", [("PING",), ("GET", "key"), ("SET", "key", "mine"), ("NONE",),
+                                   ("MULTI",), ("SUBSCRIBE", "channel")])
+def test_a_replica_that_sends_commands_is_ended_and_nothing_gets_into_its_stream(start_hub, words):
+    hub = start_hub()
+    hub.redis().set("key", "value")
+    peer = Peer(hub.resp_port)
+    peer.send("PSYNC", "?", "-1")
+    assert peer.line().startswith(b"+FULLRESYNC ")
+    peer.send(*words)
+    stream = b""
+    while received := peer.socket.recv(1 << 16):
+        stream += received
+    assert b"PONG" not in stream and b"ERR" not in stream and b"+OK" not in stream
+    assert hub.redis().get("key") == b"value"
+    eventually(lambda: "disconnecting it" in hub.stderr, "the reason in the log")
+
+
 def test_an_acknowledgement_of_more_than_there_can_be_is_none(start_hub):
     hub = start_hub()
     client = hub.redis()
@@ -124,7 +141,8 @@ def test_an_acknowledgement_of_more_than_there_can_be_is_none(start_hub):
     peer.send("PSYNC", "?", "-1")
     peer.until(FILE_END[:1])
     eventually(lambda: replication(client)["slave0"]["state"] == "online", "it follows")
-    for offset in [2**63 - 1, 2**64 - 1, -(2**63)]:
+    end = replication(client)["master_repl_offset"]
+    for offset in [end + 1_000_000, 2**63 - 1, 2**64 - 1, -(2**63)]:
         peer.send("REPLCONF", "ACK", offset, "FACK", offset)
     client.set("key", "value")
     assert client.execute_command("WAIT", 1, 100) == 0

@@ -58,7 +58,7 @@ impl Default for GeneratorConfig {
 #[non_exhaustive]
 pub enum GeneratorError {
     /// Fewer messages than the day's frame takes.
-    #[error("so few messages are no day of these securities, which has {0} at least")]
+    #[error("a day of these securities has at least {0} messages")]
     TooFewMessages(u64),
     /// No security.
     #[error("1 to 65535 securities are possible")]

@@ -64,11 +64,14 @@ impl RedisConf {
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            let failed = |reason: String| {
-                let line = String::from_utf8_lossy(line);
-                match place == COMMAND_LINE {
-                    true => format!("{place}: '{line}': {}", plain(&reason)),
-                    false => format!("{place}, at line {number}: '{line}': {reason}"),
+            let failed = |reason: String| match (place == COMMAND_LINE, split(line)) {
+                (true, Some(words)) => {
+                    let option = words.join(&b' ');
+                    format!("--{}: {}", String::from_utf8_lossy(&option), plain(&reason))
+                }
+                _ => {
+                    let line = String::from_utf8_lossy(line);
+                    format!("{place}, at line {number}: '{line}': {reason}")
                 }
             };
             let words = split(line).ok_or("Unbalanced quotes in configuration line");

@@ -77,6 +77,7 @@ impl State {
             && self.permit.is_free(&hub.access)
             && self.reply_mode == ReplyMode::On
             && self.transaction.is_none()
+            && self.replica.is_none()
             && !self.leaves_untouched
             && !self.client.is_subscriber()
             && hub.attention.load() == 0

@@ -425,6 +425,9 @@ impl State {
         mut call: Call<'_>,
         command: &Result<&'static Command, String>,
     ) -> bool {
+        if self.replica.is_some() && self.ends_stray_replica(&mut call, command) {
+            return true;
+        }
         if call.hub.pause.may_be_on()
             && let Ok(command) = command
             && self.is_postponed(&call, command)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Audience, FileVersion, Unit};
-use tidewire_lane::Context;
+use tidewire_keyspace::{Audience, Command, FileVersion, Run, Unit};
+use tidewire_lane::{CloseReason, Context};
 use tidewire_resp::ArgumentList;
 use tidewire_resp::number::parse_integer;
 use tracing::info;
@@ -58,6 +58,10 @@ impl State {
             return;
         }
         let Some(next) = parse_integer(&call.arguments[2]) else {
+            tracing::warn!(
+                "Replica {} asks for synchronization but with a wrong offset",
+                self.client.address
+            );
             return self.refuse(call, NOT_INTEGER);
         };
         let id = &call.arguments[1];
@@ -179,6 +183,39 @@ impl State {
         }
     }
 
+    /// A replica that sends what is no replica's to send would find the reply in its stream: its
+    /// connection is ended.
+    pub(super) fn ends_stray_replica(
+        &mut self,
+        call: &mut Call<'_>,
+        command: &Result<&'static Command, String>,
+    ) -> bool {
+        let name = match command {
+            _ if !self.is_replica() => return false,
+            Ok(command) if REPLICAS_MAY_SEND.contains(&command.name) => return false,
+            Ok(command) => command.full_name,
+            Err(_) => "unknown",
+        };
+        let (client, address) = (self.client.id, &self.client.address);
+        if let Ok(command) = command
+            && matches!(command.run, Run::Data(_))
+        {
+            tracing::warn!(
+                client, %address,
+                "== CRITICAL == This master is sending an error to its replica: 'Replica can't \
+                 interact with the keyspace' after processing the command '{name}'"
+            );
+        }
+        tracing::warn!(
+            client, %address,
+            "Replica generated a reply to command '{name}', disconnecting it: it sends more than \
+             replicas do"
+        );
+        call.context.cut_off(self.id, CloseReason::Requested);
+        self.closing = true;
+        true
+    }
+
     fn is_replica(&self) -> bool {
         let own = self.replica.as_ref();
         own.is_some_and(|own| own.replica.is_some())
@@ -262,7 +299,9 @@ impl State {
         let Some(replica) = own.and_then(|own| own.replica.as_ref()) else {
             return;
         };
-        if let Some(offset) = parse_offset(offset) {
+        // Nothing can have come that is not in the stream.
+        let end = log_of(call.hub).end();
+        if let Some(offset) = parse_offset(offset).filter(|&offset| offset <= end) {
             let words = call.arguments;
             let mut pairs = (1..words.len() - 1).step_by(2);
             let on_disk = pairs.find(|&at| words[at].eq_ignore_ascii_case(b"FACK"));
@@ -443,6 +482,8 @@ impl StreamStatus {
     }
 }
 
+/// What replicas send once they are replicas.
+const REPLICAS_MAY_SEND: &[&str] = &["replconf", "psync", "sync"];
 /// The longest address that a replica may give itself.
 const ADDRESS_BYTES_MAX: usize = 256;
 const BUSY_WITH_MASTER: &str =
