@@ -245,16 +245,16 @@ def test_nobody_waits_in_silence_when_the_kernel_has_no_descriptor(start_hub):
     client = hub.redis(single_connection_client=True)
     assert client.ping()
     before = resource.prlimit(hub.pid, resource.RLIMIT_NOFILE)
-    # All descriptors below the new limit are in use: accept() itself fails from now on.
-    # The limit is on their numbers, which may have holes: it is the lowest number that is free.
-    used = {int(number) for number in os.listdir(f"/proc/{hub.pid}/fd")}
-    free = min(set(range(len(used) + 1)) - used)
-    resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (free, before[1]))
+    # accept() itself fails from now on.
+    others, count = without_holes(hub)
+    resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (count, before[1]))
     for port in (hub.resp_port, hub.pull_port, hub.feed_port, hub.resp_port):
         assert b"max number of clients reached" in refused(port)
     assert client.ping()
     resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, before)
     assert hub.redis().ping()
+    for one in others:
+        one.close()
 
 
 def test_a_limit_that_is_too_low_for_a_single_client_ends_the_start(start):
@@ -304,17 +304,28 @@ def test_what_cannot_be_reached_is_told(start_hub):
 def test_health_is_told_when_there_is_no_descriptor_left(start_hub):
     port = free_ports(1)[0]
     hub = start_hub("--admin", f"127.0.0.1:{port}", "--lanes", "2", preexec=limited(100, 100))
-    clients = [hub.resp() for _ in range(10)]
     before = resource.prlimit(hub.pid, resource.RLIMIT_NOFILE)
-    used = eventually(lambda: settled(hub.pid), "the end of the start")
-    free = min(set(range(len(used) + 1)) - used)
+    clients, count = without_holes(hub)
     # What is needed from now on is what the hub has kept.
-    resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (free, before[1]))
+    resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (count, before[1]))
     for _ in range(5):
         assert http(port, "GET /health HTTP/1.1")[0] == 200
     resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, before)
     for one in clients:
         one.close()
+
+
+def without_holes(hub):
+    """Clients that take what numbers are free below the highest, and how many are in use then.
+
+    The limit is on the numbers: what the hub keeps above a hole is of no use below the limit.
+    """
+    clients = []
+    while True:
+        used = eventually(lambda: settled(hub.pid), "no descriptor comes or goes")
+        if len(used) > max(used):
+            return clients, len(used)
+        clients.append(hub.resp())
 
 
 def settled(pid):

@@ -137,7 +137,7 @@ impl State {
             return true;
         }
         // By the clock it may have run for too long; what it is, its own lane tells soon.
-        if command.name == "function|stats" && scripting.is_unannounced() {
+        if command.full_name == "function|stats" && scripting.is_unannounced() {
             return false;
         }
         // Whether there is something to kill will be known soon.
