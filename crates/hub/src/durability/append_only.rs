@@ -51,6 +51,9 @@ pub(crate) struct AppendOnly {
     pub(super) switch_ordered: AtomicBool,
     /// The disk is slow: lanes leave writing to the thread.
     pub(super) is_slow: AtomicBool,
+    /// The disk is waited for, and a write of a lane has waited with it.
+    is_syncing: AtomicBool,
+    yields_to_sync: AtomicBool,
     /// Lanes that hold replies back, a bit each.
     holding: AtomicU64,
     /// The thread sleeps, and for long: a change that is told wakes it.
@@ -230,6 +233,10 @@ impl AppendOnly {
         self.wake();
         self.holding.fetch_or(1 << lane, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+        if is_behind && !self.is_stuck() {
+            // The disk was waited for until just now: it may be that nobody was told.
+            self.write_on_lane(hub);
+        }
         // Anything that is done from here on wakes the lane.
         self.look(hub)
     }
@@ -251,7 +258,26 @@ impl AppendOnly {
 
     /// Whether the disk takes nothing, or slowly.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.has_failed() || self.is_slow.load(Ordering::Relaxed)
+        self.has_failed() || self.is_slow.load(Ordering::Relaxed) || self.yields()
+    }
+
+    /// Whether lanes leave writing until the disk has been waited for.
+    fn yields(&self) -> bool {
+        self.is_syncing.load(Ordering::SeqCst) && self.yields_to_sync.load(Ordering::Relaxed)
+    }
+
+    /// The thread waits for the disk from now on, or no more. Many file systems hold back a write
+    /// to a file that is being synced: once a lane has met that, lanes write before and behind.
+    pub(super) fn set_syncing(&self, is_syncing: bool) {
+        self.is_syncing.store(is_syncing, Ordering::SeqCst);
+    }
+
+    /// A lane's write took long. With `always` the thread writes best, as it syncs all the time.
+    fn note_slow_write(&self, met_sync: bool) {
+        match met_sync && !self.is_always() {
+            true => self.yields_to_sync.store(true, Ordering::Relaxed),
+            false => self.is_slow.store(true, Ordering::Release),
+        }
     }
 
     /// Writes, unless another thread is at it. Who is at it looks again behind it.
@@ -265,6 +291,7 @@ impl AppendOnly {
                 return;
             };
             let started = Instant::now();
+            let syncs = self.is_syncing.load(Ordering::SeqCst);
             let written = self.write_out(hub, writer_of_log);
             drop(writer);
             self.tell_lanes(hub);
@@ -275,7 +302,8 @@ impl AppendOnly {
                 Err(error) => return self.note_failure(hub, &error),
             }
             if started.elapsed() > SLOW_WRITE {
-                return self.is_slow.store(true, Ordering::Release);
+                let met_sync = syncs || self.is_syncing.load(Ordering::SeqCst);
+                return self.note_slow_write(met_sync);
             }
             fence(Ordering::SeqCst);
             if log.end() <= self.written.load(Ordering::Acquire) {
@@ -426,6 +454,7 @@ impl AppendOnly {
         *self.orders.lock() = Orders::default();
         self.switch_ordered.store(false, Ordering::Release);
         self.is_slow.store(false, Ordering::Release);
+        self.yields_to_sync.store(false, Ordering::Relaxed);
         self.in_doubt.store(false, Ordering::Release);
         *self.writer.lock() = Some(LogWriter::new(file, at));
         self.is_writing.store(true, Ordering::Release);

@@ -23,6 +23,9 @@ pub(super) fn start(hub: &Arc<Hub>) -> io::Result<JoinHandle<()>> {
         synced_at: now,
         busy_at: now,
         slow_since: None,
+        slow_for: SLOW_FOR_LEAST,
+        longest_write: Duration::ZERO,
+        fast_since: None,
         closing_since: None,
     };
     let thread = std::thread::Builder::new().name("append-only".to_owned());
@@ -41,7 +44,14 @@ struct Scribe {
     synced_at: Instant,
     /// When there was last something to write.
     busy_at: Instant,
+    /// Since when every write was fast although the disk counts as slow.
     slow_since: Option<Instant>,
+    /// How long that must last until lanes write again: longer if it was not for long before.
+    slow_for: Duration,
+    /// Of those since the last look; telling the lanes is no part of it.
+    longest_write: Duration,
+    /// When lanes were let write again last.
+    fast_since: Option<Instant>,
     closing_since: Option<Instant>,
 }
 
@@ -97,19 +107,38 @@ impl Scribe {
         if !(is_old || is_slow || is_ordered || closing || own.has_failed()) {
             return Ok(());
         }
-        let started = Instant::now();
+        self.longest_write = Duration::ZERO;
         let written = self.write_all(closing);
         if is_slow {
-            let since = *self.slow_since.get_or_insert(started);
-            if started.elapsed() > SLOW_WRITE {
-                self.slow_since = Some(Instant::now());
-            } else if since.elapsed() > SLOW_FOR {
-                // Lanes may try again.
-                own.is_slow.store(false, Ordering::Release);
-                self.slow_since = None;
-            }
+            self.look_at_speed();
         }
         written
+    }
+
+    /// Lets lanes write again once the disk was fast for a while.
+    fn look_at_speed(&mut self) {
+        let now = Instant::now();
+        let since = match self.slow_since {
+            Some(since) if self.longest_write <= SLOW_WRITE => since,
+            Some(_) => *self.slow_since.insert(now),
+            None => {
+                let was_fast_for = self.fast_since.map(|since| now - since);
+                self.slow_for = match was_fast_for {
+                    Some(time) if time < SLOW_FOR_MOST => (self.slow_for * 2).min(SLOW_FOR_MOST),
+                    _ => SLOW_FOR_LEAST,
+                };
+                *self.slow_since.insert(now)
+            }
+        };
+        if now - since > self.slow_for {
+            self.hub
+                .durability
+                .log
+                .is_slow
+                .store(false, Ordering::Release);
+            self.slow_since = None;
+            self.fast_since = Some(now);
+        }
     }
 
     /// Writes all that is told, and goes on to the next file where that was ordered.
@@ -119,8 +148,11 @@ impl Scribe {
         loop {
             let written = match &mut *own.writer.lock() {
                 Some(writer) => {
+                    let started = Instant::now();
                     let mended = writer.mend();
-                    mended.and_then(|()| own.write_out(&hub, writer))
+                    let written = mended.and_then(|()| own.write_out(&hub, writer));
+                    self.longest_write = self.longest_write.max(started.elapsed());
+                    written
                 }
                 None => Ok(false),
             };
@@ -155,7 +187,10 @@ impl Scribe {
         let Some(mut job) = self.begin_sync() else {
             return Ok(());
         };
-        match job.run() {
+        own.set_syncing(true);
+        let synced = job.run();
+        own.set_syncing(false);
+        match synced {
             Ok(at) => {
                 self.synced_at = Instant::now();
                 own.synced.fetch_max(at, Ordering::SeqCst);
@@ -163,6 +198,7 @@ impl Scribe {
                 Ok(())
             }
             Err(error) => {
+                own.tell_lanes(&hub);
                 self.job = Some(job);
                 Err(error)
             }
@@ -240,7 +276,8 @@ impl Scribe {
 const SYNC_EACH: Duration = Duration::from_secs(1);
 /// A disk that takes longer for one write is slow, and believed to stay so for a while.
 const SLOW_WRITE: Duration = Duration::from_millis(5);
-const SLOW_FOR: Duration = Duration::from_secs(1);
+const SLOW_FOR_LEAST: Duration = Duration::from_millis(100);
+const SLOW_FOR_MOST: Duration = Duration::from_secs(1);
 /// For so long after something was told the thread looks by itself.
 const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(10);
