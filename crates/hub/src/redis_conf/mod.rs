@@ -64,14 +64,16 @@ impl RedisConf {
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            let failed = |reason: String| match (place == COMMAND_LINE, split(line)) {
-                (true, Some(words)) => {
-                    let option = words.join(&b' ');
-                    format!("--{}: {}", String::from_utf8_lossy(&option), plain(&reason))
-                }
-                _ => {
-                    let line = String::from_utf8_lossy(line);
-                    format!("{place}, at line {number}: '{line}': {reason}")
+            let failed = |reason: String| {
+                let text = String::from_utf8_lossy(line);
+                match (place == COMMAND_LINE, split(line)) {
+                    // How several values were taken for one option's is seen as Redis shows it.
+                    (true, Some(words)) if words.len() <= 2 => {
+                        let option = words.join(&b' ');
+                        format!("--{}: {}", String::from_utf8_lossy(&option), plain(&reason))
+                    }
+                    (true, _) => format!("{place}: '{text}': {}", plain(&reason)),
+                    _ => format!("{place}, at line {number}: '{text}': {reason}"),
                 }
             };
             let words = split(line).ok_or("Unbalanced quotes in configuration line");

@@ -114,7 +114,12 @@ fn options_are_told_from_values_as_redis_does() {
     // Nothing is taken as said that only a file's silence means.
     assert!(conf.bind.is_none() && value(&conf, "bind").is_none());
     let error = read(&[], &["--port", "--loglevel", "verbose"]).unwrap_err();
-    assert!(error.starts_with("--port --loglevel verbose: "), "{error}");
+    assert!(
+        error.contains("'port \"--loglevel\" \"verbose\"'"),
+        "{error}"
+    );
+    let error = read(&[], &["--port", "many"]).unwrap_err();
+    assert!(error.starts_with("--port many: "), "{error}");
     let silent = read(&[("a.conf", "")], &[]).unwrap();
     assert_eq!(silent.bind.as_deref(), Some("* -::*"));
     assert_eq!(value(&silent, "save"), Some("3600 1 300 100 60 10000"));
