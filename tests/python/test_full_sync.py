@@ -232,3 +232,24 @@ def test_a_server_that_ended_while_it_loaded_its_master_s_keys_saved_half_of_the
     hub.stop()
     assert (folder / "dump.rdb").read_bytes() == before
     assert start_hub(*options).redis().keys() == [b"old"]
+
+
+@pytest.mark.parametrize("is_lazy", ["yes", "no"])
+def test_info_said_that_nothing_was_loaded_while_a_master_s_keys_took_the_place_of_others(
+    start_hub, is_lazy
+):
+    debug = ("--set", "enable-debug-command=yes")
+    master, replica = start_hub(*debug), start_hub(*debug, "--set", f"replica-lazy-flush={is_lazy}")
+    master.redis().execute_command("DEBUG", "POPULATE", 1000, "master")
+    client = replica.redis()
+    client.execute_command("DEBUG", "POPULATE", 500, "own")
+    client.config_set("key-load-delay", 100_000)
+    client.replicaof("127.0.0.1", master.resp_port)
+    eventually(lambda: client.info("persistence")["loading"] == 1, "it loads")
+    with pytest.raises(redis.BusyLoadingError):
+        client.get("own:0")
+    client.config_set("key-load-delay", 0)
+    eventually(lambda: client.info("replication")["master_link_status"] == "up", "it follows")
+    assert client.info("persistence")["loading"] == 0 and client.dbsize() == 1000
+    freed = 500 if is_lazy == "yes" else 0
+    eventually(lambda: client.info("memory")["lazyfreed_objects"] == freed, "the old keys are freed")

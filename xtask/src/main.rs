@@ -181,5 +181,6 @@ fn root() -> PathBuf {
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| "xtask".into(), PathBuf::from);
     package
         .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
         .map_or_else(|| ".".into(), Path::to_path_buf)
 }

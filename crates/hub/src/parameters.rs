@@ -514,6 +514,7 @@ impl Parameters {
             replacement: lazy("lazyfree-lazy-server-del"),
             deletion: lazy("lazyfree-lazy-user-del"),
             flush: lazy("lazyfree-lazy-user-flush"),
+            full_sync: lazy("replica-lazy-flush"),
         });
         let events = EventClasses::parse(value_in(values, "notify-keyspace-events"));
         let channels = EventClasses::KEYSPACE_CHANNELS.union(EventClasses::KEYEVENT_CHANNELS);

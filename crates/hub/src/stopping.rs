@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use parking_lot::Mutex;
 
 use crate::hub::{Hub, Mail, unix_ms};
-use crate::replication::{Wanted, log_of};
+use crate::replication::log_of;
 
 /// The end that has been asked for.
 #[derive(Debug, Default)]
@@ -287,10 +287,12 @@ impl Hub {
         }
     }
 
-    /// Whether a replica has not said yet that it has everything.
+    /// Whether a replica has not said yet that it has every change. One that waits for all keys
+    /// of a server on which nothing was changed does not keep it.
     fn replicas_lag(&self) -> bool {
-        let count = self.replication.count();
-        count > 0 && !Wanted::by_replicas(self, count).is_met(self)
+        let end = log_of(self).changed();
+        let statuses = self.replication.statuses(unix_ms());
+        statuses.iter().any(|one| one.acked < end)
     }
 }
 

@@ -169,7 +169,8 @@ pub struct Keyspace {
     last_census: census::Last,
 }
 
-/// What is freed in the background if it is large: the settings `lazyfree-lazy-*`.
+/// What is freed in the background if it is large: the settings `lazyfree-lazy-*` and
+/// `replica-lazy-flush`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyFreeing {
     /// Values of keys that give way to others.
@@ -182,6 +183,8 @@ pub struct LazyFreeing {
     pub deletion: bool,
     /// FLUSHALL and FLUSHDB do as with ASYNC.
     pub flush: bool,
+    /// Keys in whose place those of a master or a file come.
+    pub full_sync: bool,
 }
 
 /// How a command ended. Its reply is written in either case.

@@ -32,6 +32,8 @@ pub(crate) enum Cause {
     Deletion = 8,
     /// `lazyfree-lazy-user-flush`: FLUSHALL and FLUSHDB.
     Flush = 16,
+    /// `replica-lazy-flush`: the keys of a master take their place.
+    FullSync = 32,
     /// UNLINK: always.
     Unlink = 128,
 }

@@ -7,7 +7,7 @@ use crate::replication::{LinkState, log_of};
 pub(super) fn durability(hub: &Hub, page: &mut Page) {
     let (saving, log) = (&hub.durability.saving, &hub.durability.log);
     let help = "Whether keys are being loaded.";
-    let is_loading = u8::from(hub.durability.is_loading());
+    let is_loading = u8::from(hub.is_filling());
     page.one("loading", "gauge", help, is_loading);
     let help = "When the last snapshot was saved, UNIX time.";
     let last = saving.last_save_s();

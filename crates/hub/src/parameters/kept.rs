@@ -82,7 +82,6 @@ const KEPT: &[&str] = &[
     "replica-full-sync-buffer-limit",
     "replica-ignore-disk-write-errors",
     "replica-ignore-maxmemory",
-    "replica-lazy-flush",
     "sanitize-dump-payload",
     "server-cpulist",
     "set-proc-title",

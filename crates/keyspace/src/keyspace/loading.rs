@@ -8,6 +8,7 @@ use crate::hash;
 use crate::keyspace::shard_of;
 use crate::locks::{Locked, ShardSet};
 use crate::observer::{NullObserver, Observer};
+use crate::reclaim::{Cause, Garbage};
 use crate::serial::{self, KeyRecord, SerialError};
 use crate::shard::{DATABASES, Dictionary};
 use crate::view::View;
@@ -164,6 +165,11 @@ impl Keyspace {
             }
         }
         drop(locked);
+        if self.reclaimer.is_lazy(Cause::FullSync) {
+            for dictionary in emptied {
+                self.reclaimer.free(Garbage::Dictionary(dictionary));
+            }
+        }
     }
 }
 

@@ -60,6 +60,7 @@ impl Keyspace {
             (lazy.replacement, Cause::Replacement),
             (lazy.deletion, Cause::Deletion),
             (lazy.flush, Cause::Flush),
+            (lazy.full_sync, Cause::FullSync),
         ];
         let bit = |(is_lazy, cause): (bool, Cause)| if is_lazy { cause as u8 } else { 0 };
         self.reclaimer.set_lazy(causes.into_iter().map(bit).sum());

@@ -11,7 +11,7 @@ pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
     let (loading, saving) = (&durability.loading, &durability.saving);
     let status = |failed: bool| if failed { "err" } else { "ok" };
     let saving_s = saving.running_s(Job::Snapshot);
-    line(out, "loading", u8::from(durability.is_loading()));
+    line(out, "loading", u8::from(hub.is_filling()));
     line(out, "async_loading", 0);
     line(out, "current_cow_peak", 0);
     line(out, "current_cow_size", 0);
