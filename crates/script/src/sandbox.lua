@@ -314,6 +314,8 @@ function redis.set_repl(...)
 end
 
 seen.redis = protect(redis)
+-- Valkey's name for it.
+seen.server = seen.redis
 
 local function missing(_, name)
   if type(name) ~= 'string' and type(name) ~= 'number' then
@@ -384,6 +386,7 @@ end
 -- What a library sees while it is loaded.
 local loading_redis = setmetatable(native.loading_redis, { __index = missing })
 local loading = { redis = protect(loading_redis) }
+loading.server = loading.redis
 setmetatable(loading, { __index = missing })
 
 local function set_loading(on)

@@ -343,22 +343,13 @@ struct Change {
     why: &'static str,
 }
 
-const CHANGES: &[Change] = &[
-    Change {
-        file: "tests/unit/scripting.tcl",
-        from: "    r script debug sync\n    r eval {return 'hello'} 0\n    r eval {return 'hello'} 0\n",
-        to: "",
-        why: "three lines between the tests start the debugger for scripts; a refusal would end \
+const CHANGES: &[Change] = &[Change {
+    file: "tests/unit/scripting.tcl",
+    from: "    r script debug sync\n    r eval {return 'hello'} 0\n    r eval {return 'hello'} 0\n",
+    to: "",
+    why: "three lines between the tests start the debugger for scripts; a refusal would end \
               the file. They are taken out. The tests that need the debugger are exceptions.",
-    },
-    Change {
-        file: "tests/assets/default.conf",
-        from: "\nenable-debug-assert yes\n",
-        to: "\n",
-        why: "the parameter, which only Valkey has, turns on checks in its C code; every file \
-              would end at it.",
-    },
-];
+}];
 
 pub(crate) fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;

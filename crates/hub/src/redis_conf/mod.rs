@@ -67,8 +67,8 @@ impl RedisConf {
             let failed = |reason: String| {
                 let text = String::from_utf8_lossy(line);
                 match (place == COMMAND_LINE, split(line)) {
-                    // How several values were taken for one option's is seen as Redis shows it.
-                    (true, Some(words)) if words.len() <= 2 => {
+                    // Which values were taken for one option's is seen as Redis shows it.
+                    (true, Some(words)) if words.len() == 2 => {
                         let option = words.join(&b' ');
                         format!("--{}: {}", String::from_utf8_lossy(&option), plain(&reason))
                     }
