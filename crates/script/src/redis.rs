@@ -43,6 +43,11 @@ pub(crate) fn register(
         redis.raw_set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
     }
     native.raw_set("redis", redis)?;
+    let of_kill = shared.clone();
+    native.raw_set(
+        "is_killed",
+        lua.create_function(move |_, ()| Ok(of_kill.is_killed.get()))?,
+    )?;
     native.raw_set("acl_check", MAY_RUN)?;
     let loading = lua.create_table()?;
     register_log(lua, &loading)?;

@@ -136,6 +136,10 @@ end
 
 function seen.xpcall(action, handler)
   local function translate(problem)
+    -- What ends the script does so within the hook: no other hook would end its handler.
+    if native.is_killed() then
+      return problem
+    end
     if type(problem) == 'userdata' then
       problem = native.as_value(problem)
     end

@@ -334,6 +334,17 @@ fn a_script_that_is_killed_ends_whatever_it_does() {
         "while true do pcall(function() while true do end end) end",
         "local f = coroutine.wrap(function() while true do end end) while 1 do pcall(f) end",
         "while true do xpcall(function() while true do end end, function(e) return e end) end",
+        "local function h() while true do end end
+         while true do xpcall(function() error('x') end, h) end",
+        "local function h() while true do end end
+         while true do xpcall(function() while true do end end, h) end",
+        "local function h() while true do end end
+         local function g() xpcall(h, h) h() end
+         while true do pcall(function() xpcall(function() xpcall(h, g) end, g) end) end",
+        "local t = setmetatable({}, {__index = function(t, k) while true do end end})
+         while true do xpcall(function() return t.x end, function() return t.y end) end",
+        "local function h() while true do end end
+         while true do coroutine.wrap(function() xpcall(h, h) h() end)() end",
         "local t = {} for i = 1, 100 do t[i] = i end
          while true do table.sort(t, function(a, b) return a > b end) end",
     ];

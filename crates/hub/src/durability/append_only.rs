@@ -208,14 +208,11 @@ impl AppendOnly {
         self.policy.load(Ordering::Acquire) == NEVER
     }
 
-    /// Changes that this lane has told, to see whether a client has changed something; 0 while
-    /// nothing is written. Where the log ends would not show it: other lanes write there too.
+    /// Changes that this lane has told, to see whether a client has changed something. Where the
+    /// log ends would not show it: other lanes write there too.
     #[inline]
     pub(crate) fn told_here(&self) -> u64 {
-        match self.is_writing() {
-            true => changes_told_here(),
-            false => 0,
-        }
+        changes_told_here()
     }
 
     /// At the end of a lane's turn: writes what was told until now, unless that would have to be
