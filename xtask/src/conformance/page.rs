@@ -139,20 +139,36 @@ fn open(text: &mut String, comparisons: &[Comparison]) {
         text.push_str("Nothing.\n");
         return;
     }
-    text.push_str("| file | test | what the harness says |\n|---|---|---|\n");
+    text.push_str("| file | tests | what the harness says |\n|---|---|---|\n");
     for one in comparisons {
+        // Those of which it says the same share a row.
+        let mut rows: Vec<(String, Vec<String>)> = Vec::new();
         for Difference { test, reason } in &one.unnamed {
-            let mut lines = reason.lines().filter(|line| !line.trim().is_empty());
-            let line: String = lines
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(COLUMNS)
-                .collect();
-            let line = cell(&line).replace('`', "'");
-            let _ = writeln!(text, "| {} | {} | `{line}` |", one.unit, cell(test));
+            let (line, test) = (first_line(reason), cell(test));
+            match rows.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, tests)) => tests.push(test),
+                None => rows.push((line, vec![test])),
+            }
+        }
+        for (line, tests) in rows {
+            let tests = tests.join("; ");
+            let _ = writeln!(text, "| {} | {tests} | `{line}` |", one.unit);
         }
     }
+}
+
+/// The first line of what the harness says, without the folders of the machine.
+fn first_line(reason: &str) -> String {
+    let mut lines = reason.lines().filter(|line| !line.trim().is_empty());
+    let words = lines.next().unwrap_or_default().split(' ');
+    let words = words.map(|word| match word.find("/suite/") {
+        Some(at) => &word[at + "/suite/".len()..],
+        None => word,
+    });
+    let line: String = words.collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|one| !one.is_control()).collect();
+    let line: String = line.chars().take(COLUMNS).collect();
+    cell(&line).replace('`', "'")
 }
 
 const COLUMNS: usize = 120;
