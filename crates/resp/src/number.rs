@@ -1,6 +1,10 @@
 //! Numbers as Redis reads and prints them.
 
+mod grisu;
+
 use std::fmt;
+
+use grisu::Decimal;
 
 /// Reads a signed decimal integer as strictly as Redis does: an optional `-`, then digits without a
 /// leading zero; no `+`, no blanks, no `-0`, nothing beyond the range of `i64`.
@@ -31,7 +35,7 @@ pub struct DoubleText {
 }
 
 impl DoubleText {
-    /// Prints `value` as Redis 8 does: the shortest digits that read back to the same double,
+    /// Prints `value` as Redis 8 does: few digits that read back to the same double,
     /// `inf`, `-inf`, `nan`, whole numbers without a point, exponents as in `1e+20` and `1.5e-7`.
     pub fn new(value: f64) -> Self {
         if value.abs() <= WHOLE_MAX && value.trunc() == value && value != 0.0 {
@@ -42,8 +46,8 @@ impl DoubleText {
         DoubleText::shortest(value)
     }
 
-    /// Prints `value` by the shortest digits in any case, so that 100000000 is `1e+8`: as Redis
-    /// does in what nobody reads.
+    /// Prints `value` by its digits in any case, so that 100000000 is `1e+8`: as Redis does in what
+    /// nobody reads.
     pub fn shortest(value: f64) -> Self {
         let mut text = DoubleText::empty();
         if value.is_nan() {
@@ -75,9 +79,9 @@ impl DoubleText {
         &self.bytes[..self.length]
     }
 
-    /// Lays out the shortest digits by the rules of `fpconv_dtoa`, which Redis prints with.
+    /// Lays out the digits by the rules of `fpconv_dtoa`, which Redis prints with.
     fn append_shortest(&mut self, value: f64) {
-        let decimal = Decimal::shortest(value);
+        let decimal = Decimal::of(value);
         let digits = &decimal.digits[..decimal.count];
         let count = decimal.count as i32;
         let exponent = decimal.scale + count - 1;
@@ -99,8 +103,9 @@ impl DoubleText {
                 self.append(&digits[whole as usize..]);
             }
         } else {
+            let digits = &digits[..digits.len().min(18 - usize::from(value < 0.0))];
             self.append(&digits[..1]);
-            if count > 1 {
+            if digits.len() > 1 {
                 self.append(b".");
                 self.append(&digits[1..]);
             }
@@ -177,59 +182,6 @@ fn medium_length(digits: &[u8]) -> Option<(usize, usize)> {
         }
     }
     None
-}
-
-/// Digits without leading or trailing zeros, times ten to the `scale`.
-struct Decimal {
-    digits: [u8; 17],
-    /// 1 to 17.
-    count: usize,
-    scale: i32,
-}
-
-impl Decimal {
-    /// The shortest decimal that reads back to `value`, which is finite and not zero; without sign.
-    fn shortest(value: f64) -> Self {
-        let mut buffer = ryu::Buffer::new();
-        let text = buffer.format_finite(value.abs()).as_bytes();
-        let mut decimal = Decimal {
-            digits: [0; 17],
-            count: 0,
-            scale: 0,
-        };
-        let mut zeros = 0;
-        let mut fraction = false;
-        for (at, &byte) in text.iter().enumerate() {
-            match byte {
-                b'.' => fraction = true,
-                b'e' => {
-                    let exponent = parse_integer(&text[at + 1..]).unwrap_or(0);
-                    decimal.scale += exponent as i32;
-                    break;
-                }
-                digit => {
-                    decimal.scale -= i32::from(fraction);
-                    if digit == b'0' {
-                        // Kept back until a digit follows: trailing zeros go into the scale.
-                        zeros += usize::from(decimal.count > 0);
-                        continue;
-                    }
-                    for _ in 0..zeros {
-                        decimal.push(b'0');
-                    }
-                    zeros = 0;
-                    decimal.push(digit);
-                }
-            }
-        }
-        decimal.scale += zeros as i32;
-        decimal
-    }
-
-    fn push(&mut self, digit: u8) {
-        self.digits[self.count] = digit;
-        self.count += 1;
-    }
 }
 
 #[inline]
