@@ -158,7 +158,7 @@ fn power_for(exponent: i32) -> (Float, i32) {
         // The logarithm to the base of two of a power of ten, rounded down.
         let power = Float {
             fraction: POWERS[index],
-            exponent: (ten_to * 1_741_647 >> 19) - 63,
+            exponent: ((ten_to * 1_741_647) >> 19) - 63,
         };
         match exponent + power.exponent + 64 {
             ..-60 => index += 1,
