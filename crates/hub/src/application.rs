@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidewire_keyspace::SHARDS;
+use tidewire_keyspace::{SHARDS, changes_told_here};
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
 use tracing::debug;
 
@@ -429,9 +429,10 @@ impl Application for HubLane {
         }
         self.hub.turns[self.lane].doing.part(Part::Input);
         let _ = self.hub.scripting.rights.enter(self.lane);
-        let told = self.hub.durability.log.told_here();
+        // Where the log ends would not show who has changed something: other lanes write there too.
+        let told = changes_told_here();
         let consumed = self.take_input(context, id, input);
-        if self.hub.durability.log.told_here() != told {
+        if changes_told_here() != told {
             self.holding.writers.push(id);
         }
         consumed

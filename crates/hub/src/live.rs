@@ -229,8 +229,7 @@ impl Hub {
 
     /// Whether keys are being loaded: what a key has now says nothing yet.
     pub(crate) fn is_filling(&self) -> bool {
-        let is_replacing = |master: Arc<crate::replication::Master>| master.is_replacing();
-        self.durability.is_loading() || self.replication.master().is_some_and(is_replacing)
+        self.load_wait().is_some()
     }
 }
 

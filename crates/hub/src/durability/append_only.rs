@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use tidewire_durability::{LogFolder, LogWriter, Manifest, Source};
 use tidewire_files::AppendFile;
-use tidewire_keyspace::{Audience, Log, changes_told_here};
+use tidewire_keyspace::{Audience, Log};
 use tracing::{error, warn};
 
 use super::files::log_folder;
@@ -206,13 +206,6 @@ impl AppendOnly {
 
     pub(super) fn is_never(&self) -> bool {
         self.policy.load(Ordering::Acquire) == NEVER
-    }
-
-    /// Changes that this lane has told, to see whether a client has changed something. Where the
-    /// log ends would not show it: other lanes write there too.
-    #[inline]
-    pub(crate) fn told_here(&self) -> u64 {
-        changes_told_here()
     }
 
     /// At the end of a lane's turn: writes what was told until now, unless that would have to be
@@ -598,6 +591,6 @@ const ALWAYS: u8 = 2;
 /// Above so many bytes that are told and not written, no more is taken from who brings them.
 const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;
 /// A disk that takes longer for one write is slow.
-const SLOW_WRITE: Duration = Duration::from_millis(5);
+pub(super) const SLOW_WRITE: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const NAP: Duration = Duration::from_millis(2);

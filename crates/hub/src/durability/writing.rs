@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tidewire_durability::SyncJob;
 use tracing::error;
 
-use super::append_only::log_of;
+use super::append_only::{SLOW_WRITE, log_of};
 use crate::hub::Hub;
 
 /// Starts the thread.
@@ -274,8 +274,7 @@ impl Scribe {
 }
 
 const SYNC_EACH: Duration = Duration::from_secs(1);
-/// A disk that takes longer for one write is slow, and believed to stay so for a while.
-const SLOW_WRITE: Duration = Duration::from_millis(5);
+/// How long a disk that was slow must be fast until it is believed to be.
 const SLOW_FOR_LEAST: Duration = Duration::from_millis(100);
 const SLOW_FOR_MOST: Duration = Duration::from_secs(1);
 /// For so long after something was told the thread looks by itself.
