@@ -203,23 +203,23 @@ def test_a_replica_that_takes_no_more_of_its_file_is_cut_off_and_others_get_thei
     assert client.save()
 
 
-def test_a_replica_that_has_its_file_and_says_nothing_is_cut_off(start_hub):
+def replica_with_its_file(start_hub):
+    """A client of a hub that waits for one second at most, and a replica that has its file."""
     hub = start_hub("--set", "repl-timeout=1")
-    client = hub.redis()
     peer = Peer(hub.resp_port)
     peer.send("REPLCONF", "capa", "eof")
     peer.send("PSYNC", "?", "-1")
     peer.until(FILE_END[:1])
+    return hub.redis(), peer
+
+
+def test_a_replica_that_has_its_file_and_says_nothing_is_cut_off(start_hub):
+    client, peer = replica_with_its_file(start_hub)
     eventually(lambda: replication(client)["connected_slaves"] == 0, "it is cut off")
 
 
 def test_a_replica_that_says_that_it_still_loads_is_waited_for(start_hub):
-    hub = start_hub("--set", "repl-timeout=1")
-    client = hub.redis()
-    peer = Peer(hub.resp_port)
-    peer.send("REPLCONF", "capa", "eof")
-    peer.send("PSYNC", "?", "-1")
-    peer.until(FILE_END[:1])
+    client, peer = replica_with_its_file(start_hub)
     for _ in range(15):
         time.sleep(0.2)
         peer.socket.sendall(b"\n")

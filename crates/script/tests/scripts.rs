@@ -326,6 +326,21 @@ fn nothing_that_outlives_a_script_can_be_changed() {
     assert_eq!(runner.run("return #KEYS"), ":0 ");
 }
 
+/// Each is ended by the third look, and the next script runs as ever.
+fn assert_killed(scripts: &[&str]) {
+    let mut runner = Runner::new();
+    for body in scripts {
+        runner.store.looks = Some(3);
+        let got = runner.run(body);
+        assert!(
+            got.contains("Script killed by user with SCRIPT KILL..."),
+            "{body}: {got}"
+        );
+        runner.store.looks = None;
+        assert_eq!(runner.run("return 1"), ":1 ");
+    }
+}
+
 #[test]
 fn a_script_that_is_killed_ends_whatever_it_does() {
     let scripts = [
@@ -348,17 +363,7 @@ fn a_script_that_is_killed_ends_whatever_it_does() {
         "local t = {} for i = 1, 100 do t[i] = i end
          while true do table.sort(t, function(a, b) return a > b end) end",
     ];
-    let mut runner = Runner::new();
-    for body in scripts {
-        runner.store.looks = Some(3);
-        let got = runner.run(body);
-        assert!(
-            got.contains("Script killed by user with SCRIPT KILL..."),
-            "{body}: {got}"
-        );
-        runner.store.looks = None;
-        assert_eq!(runner.run("return 1"), ":1 ");
-    }
+    assert_killed(&scripts);
 }
 
 #[test]
@@ -398,17 +403,7 @@ fn a_script_that_is_killed_inside_of_the_library_ends() {
          end
          deep(4)",
     ];
-    let mut runner = Runner::new();
-    for body in scripts {
-        runner.store.looks = Some(3);
-        let got = runner.run(body);
-        assert!(
-            got.contains("Script killed by user with SCRIPT KILL..."),
-            "{body}: {got}"
-        );
-        runner.store.looks = None;
-        assert_eq!(runner.run("return 1"), ":1 ");
-    }
+    assert_killed(&scripts);
 }
 
 #[test]
