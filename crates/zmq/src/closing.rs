@@ -111,7 +111,7 @@ impl State {
                     self.unwatch_descriptor(descriptor);
                 }
                 let is_established = matches!(connecter.phase, Phase::Established);
-                if self.options.reconnect_stop & STOP_AFTER_DISCONNECT != 0 && !is_established {
+                if removed.options.reconnect_stop & STOP_AFTER_DISCONNECT != 0 && !is_established {
                     self.report(Event::Closed, 0, &removed.name, "");
                 }
                 lost.extend(connecter.peer);

@@ -571,8 +571,9 @@ impl State {
         if self.is_closing {
             return None;
         }
-        let mut peer = Peer::new(Link::None, origin);
-        peer.routing_id = std::mem::take(&mut self.options.connect_routing_id);
+        let routing_id = std::mem::take(&mut self.options.connect_routing_id);
+        let mut peer = Peer::new(Link::None, origin, self.options_now());
+        peer.routing_id = routing_id;
         if peer.routing_id.is_empty()
             && let Some(hello) = end.peer()
         {

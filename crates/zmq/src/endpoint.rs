@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -10,6 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType as Kind, socket_with};
 use crate::address::Target;
 use crate::clock::now_ns;
 use crate::monitor::Event;
+use crate::options::Options;
 use crate::peer::{Link, Peer};
 use crate::slab::Key;
 use crate::socks::Negotiation;
@@ -21,6 +23,9 @@ pub(crate) struct Endpoint {
     /// As the program may name it to undo it.
     pub(crate) name: String,
     pub(crate) role: Role,
+    /// The socket's options as they were when this was bound or connected: what is set later counts
+    /// for later endpoints.
+    pub(crate) options: Arc<Options>,
 }
 
 #[derive(Debug)]
@@ -81,9 +86,11 @@ impl State {
     /// Starts an outgoing connection.
     pub(crate) fn connect_to(&mut self, name: String, remote: Remote) -> Key {
         let routing_id = std::mem::take(&mut self.options.connect_routing_id);
-        let backoff_ms = self.options.reconnect_interval_ms;
+        let options = self.options_now();
+        let backoff_ms = options.reconnect_interval_ms;
         let endpoint = self.endpoints.insert(Endpoint {
             name,
+            options: Arc::clone(&options),
             role: Role::Connecter(Box::new(Connecter {
                 remote,
                 phase: Phase::Waiting,
@@ -92,9 +99,9 @@ impl State {
                 routing_id: routing_id.clone(),
             })),
         });
-        let waits_for_peer = self.options.immediate && !self.kind.is_subscriber();
+        let waits_for_peer = options.immediate && !self.kind.is_subscriber();
         if !waits_for_peer {
-            let mut peer = Peer::new(Link::None, Some(endpoint));
+            let mut peer = Peer::new(Link::None, Some(endpoint), options);
             peer.routing_id = routing_id;
             let key = self.peers.insert(peer);
             if let Some(connecter) = self.connecter(endpoint) {
@@ -106,6 +113,20 @@ impl State {
         endpoint
     }
 
+    /// The options as they are now, to be kept by what is bound or connected with them. Endpoints
+    /// that begin with the same options share them.
+    pub(crate) fn options_now(&mut self) -> Arc<Options> {
+        if *self.options_shared != self.options {
+            self.options_shared = Arc::new(self.options.clone());
+        }
+        Arc::clone(&self.options_shared)
+    }
+
+    /// The options that an endpoint was bound or connected with; `None`: it is gone.
+    fn options_of(&self, endpoint: Key) -> Option<Arc<Options>> {
+        Some(Arc::clone(&self.endpoints.get(endpoint)?.options))
+    }
+
     pub(crate) fn connecter(&mut self, endpoint: Key) -> Option<&mut Connecter> {
         match &mut self.endpoints.get_mut(endpoint)?.role {
             Role::Connecter(connecter) => Some(connecter),
@@ -115,8 +136,11 @@ impl State {
 
     /// Tries to connect.
     pub(crate) fn attempt(&mut self, endpoint: Key) {
-        let ipv6 = self.options.ipv6;
-        let proxy = Target::parse(&self.options.socks_proxy).ok();
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        let ipv6 = options.ipv6;
+        let proxy = Target::parse(&options.socks_proxy).ok();
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
@@ -126,7 +150,7 @@ impl State {
         };
         match &remote {
             Remote::Ipc(path) => {
-                let result = crate::transport::connect_unix(path, &self.options);
+                let result = crate::transport::connect_unix(path, &options);
                 self.attempted(endpoint, result);
             }
             Remote::Tcp(target) => match target.numeric(ipv6) {
@@ -144,10 +168,13 @@ impl State {
     }
 
     fn attempt_tcp(&mut self, endpoint: Key, source: Option<&str>, address: SocketAddr) {
-        let ipv6 = self.options.ipv6;
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        let ipv6 = options.ipv6;
         let source = source.map(|source| crate::address::listen_address(source, ipv6));
         let result = match source.transpose() {
-            Ok(source) => crate::transport::connect_tcp(source, address, &self.options),
+            Ok(source) => crate::transport::connect_tcp(source, address, &options),
             // The device may get its address later.
             Err(_) => Err(Errno::ADDRNOTAVAIL),
         };
@@ -190,6 +217,9 @@ impl State {
 
     /// A connection attempt is under way, done, or failed.
     fn attempted(&mut self, endpoint: Key, result: Result<(OwnedFd, bool), Errno>) {
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
         match result {
             Ok((descriptor, true)) => self.reached(endpoint, descriptor),
             Ok((descriptor, false)) => {
@@ -203,7 +233,7 @@ impl State {
                     Event::ConnectDelayed,
                     Errno::INPROGRESS.raw_os_error(),
                 );
-                let timeout_ms = self.options.connect_timeout_ms;
+                let timeout_ms = options.connect_timeout_ms;
                 if timeout_ms > 0 {
                     let deadline = self.now_ns + timeout_ms as u64 * 1_000_000;
                     self.set_timer(deadline, Timer::Connect(endpoint));
@@ -215,7 +245,7 @@ impl State {
             Err(errno) => {
                 self.monitor_endpoint(endpoint, Event::Closed, errno.raw_os_error());
                 let is_refused = errno == Errno::CONNREFUSED;
-                if is_refused && self.options.reconnect_stop & STOP_REFUSED != 0 {
+                if is_refused && options.reconnect_stop & STOP_REFUSED != 0 {
                     return self.stop_connecting(endpoint);
                 }
                 self.retry_later(endpoint);
@@ -265,19 +295,20 @@ impl State {
 
     /// A connection is made: to the peer itself, or to a proxy.
     fn reached(&mut self, endpoint: Key, descriptor: OwnedFd) {
-        let options = &self.options;
-        let negotiation = match self.endpoints.get(endpoint).map(|known| &known.role) {
-            Some(Role::Connecter(connecter)) if !options.socks_proxy.is_empty() => {
-                match &connecter.remote {
-                    Remote::Tcp(target) => Some(Negotiation::new(
-                        &target.host,
-                        target.port,
-                        &options.socks_username,
-                        &options.socks_password,
-                    )),
-                    Remote::Ipc(_) => None,
-                }
-            }
+        let negotiation = match self.endpoints.get(endpoint) {
+            Some(Endpoint {
+                role: Role::Connecter(connecter),
+                options,
+                ..
+            }) if !options.socks_proxy.is_empty() => match &connecter.remote {
+                Remote::Tcp(target) => Some(Negotiation::new(
+                    &target.host,
+                    target.port,
+                    &options.socks_username,
+                    &options.socks_password,
+                )),
+                Remote::Ipc(_) => None,
+            },
             _ => None,
         };
         let Some(negotiation) = negotiation else {
@@ -324,9 +355,12 @@ impl State {
 
     /// The transport is there; the handshake begins.
     fn connected(&mut self, endpoint: Key, descriptor: OwnedFd) {
-        crate::transport::tune(&descriptor, &self.options);
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        crate::transport::tune(&descriptor, &options);
         self.monitor_endpoint(endpoint, Event::Connected, raw(&descriptor));
-        let backoff_ms = self.options.reconnect_interval_ms;
+        let backoff_ms = options.reconnect_interval_ms;
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
@@ -336,7 +370,7 @@ impl State {
         let key = match connecter.peer {
             Some(key) => key,
             None => {
-                let mut peer = Peer::new(Link::None, Some(endpoint));
+                let mut peer = Peer::new(Link::None, Some(endpoint), options);
                 peer.routing_id = routing_id;
                 let key = self.peers.insert(peer);
                 if let Some(connecter) = self.connecter(endpoint) {
@@ -350,8 +384,11 @@ impl State {
 
     /// The next attempt: after the interval, which doubles up to its maximum, with jitter.
     pub(crate) fn retry_later(&mut self, endpoint: Key) {
-        let base_ms = self.options.reconnect_interval_ms;
-        let max_ms = self.options.reconnect_interval_max_ms;
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        let base_ms = options.reconnect_interval_ms;
+        let max_ms = options.reconnect_interval_max_ms;
         if base_ms < 0 {
             return self.stop_connecting(endpoint);
         }
@@ -438,12 +475,16 @@ impl State {
     }
 
     fn accepted(&mut self, endpoint: Key, descriptor: OwnedFd) {
-        if !crate::transport::is_admitted(&descriptor, &self.options) {
+        let Some(options) = self.options_of(endpoint) else {
+            return;
+        };
+        if !crate::transport::is_admitted(&descriptor, &options) {
             return;
         }
-        crate::transport::tune(&descriptor, &self.options);
+        crate::transport::tune(&descriptor, &options);
         self.monitor_endpoint(endpoint, Event::Accepted, raw(&descriptor));
-        let key = self.peers.insert(Peer::new(Link::None, Some(endpoint)));
+        let peer = Peer::new(Link::None, Some(endpoint), options);
+        let key = self.peers.insert(peer);
         self.begin_link(key, descriptor, false);
         if self.options.handshakes_max > 0 {
             self.limit_handshakes(key);

@@ -15,7 +15,7 @@ use crate::kind::SocketType;
 use crate::link::{Claim, Fill, Inbound, Interest, StreamLink};
 use crate::message::{Message, Properties};
 use crate::monitor::Event;
-use crate::options::Mechanism;
+use crate::options::{Mechanism, Options};
 use crate::peer::Link;
 use crate::slab::Key;
 use crate::state::{Last, State, Timer, Token};
@@ -23,9 +23,13 @@ use crate::state::{Last, State, Timer, Token};
 impl State {
     /// A transport is there: greets the peer.
     pub(crate) fn begin_link(&mut self, key: Key, descriptor: OwnedFd, is_ours: bool) {
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        let options = Arc::clone(&peer.options);
         let peer_address = crate::transport::remote_address(&descriptor);
         let bytes = match peer_address {
-            _ if self.options.send_buffer_bytes >= 0 => None,
+            _ if options.send_buffer_bytes >= 0 => None,
             None => self.unix_send_bytes(),
             Some(address) if address.ip().is_loopback() => self.local_send_bytes(),
             Some(_) => None,
@@ -33,7 +37,7 @@ impl State {
         if let Some(bytes) = bytes {
             crate::transport::set_send_buffer(&descriptor, bytes);
         }
-        let Some(mut link) = self.new_link(key, descriptor, is_ours) else {
+        let Some(mut link) = self.new_link(key, descriptor, &options, is_ours) else {
             return self.lose(key, Loss::ByUs);
         };
         link.peer_address = peer_address.map_or(String::new(), |address| address.ip().to_string());
@@ -81,12 +85,18 @@ impl State {
     }
 
     /// What is spoken with a new peer; `None`: there is no way to begin.
-    fn new_link(&self, key: Key, descriptor: OwnedFd, is_ours: bool) -> Option<StreamLink> {
+    fn new_link(
+        &self,
+        key: Key,
+        descriptor: OwnedFd,
+        options: &Options,
+        is_ours: bool,
+    ) -> Option<StreamLink> {
         let kind = self.kind.wire().filter(|_| !self.options.router_raw);
         let Some(kind) = kind else {
             return Some(StreamLink::raw(descriptor));
         };
-        let mut config = self.wire_config(kind);
+        let mut config = wire_config(kind, options);
         let Some(place) = self.websocket_place(key) else {
             let connection = Connection::new(config, self.now_ns);
             return Some(StreamLink::zmtp(descriptor, connection));
@@ -111,53 +121,6 @@ impl State {
         let origin = self.peers.get(key)?.origin?;
         let place = self.endpoints.get(origin)?.name.strip_prefix("ws://")?;
         Some(place.to_owned())
-    }
-
-    fn wire_config(&self, kind: zmtp::SocketType) -> zmtp::Config {
-        let options = &self.options;
-        let mut config = zmtp::Config::new(kind);
-        config.routing_id = options.routing_id.clone();
-        config.properties = options.metadata.clone();
-        let security = &options.security;
-        config.security = match (security.mechanism, security.is_server) {
-            (Mechanism::Plain, true) => zmtp::Security::PlainServer,
-            (Mechanism::Plain, false) => zmtp::Security::PlainClient {
-                username: security.username.clone(),
-                password: security.password.clone(),
-            },
-            (Mechanism::Curve, true) => zmtp::Security::CurveServer {
-                secret_key: SecretKey::new(security.secret_key),
-            },
-            (Mechanism::Curve, false) => zmtp::Security::CurveClient {
-                keys: Keypair {
-                    public: security.public_key,
-                    secret: SecretKey::new(security.secret_key),
-                },
-                server_key: security.server_key,
-            },
-            (Mechanism::Null, _) => zmtp::Security::Null,
-        };
-        config.authenticate_null =
-            security.mechanism == Mechanism::Null && !options.zap_domain.is_empty();
-        config.limits.frame_bytes_max = match options.message_bytes_max {
-            limit if limit >= 0 => limit as u64,
-            _ => i64::MAX as u64,
-        };
-        config.stream_above_bytes = Some(STREAMED_BYTES_MIN);
-        config.only_first_subscribe = options.only_first_subscribe;
-        config.handshake_timeout_ns = options.handshake_interval_ms.max(0) as u64 * 1_000_000;
-        if options.heartbeat_interval_ms > 0 {
-            let timeout_ms = match options.heartbeat_timeout_ms {
-                -1 => options.heartbeat_interval_ms,
-                given => given,
-            };
-            config.heartbeat = Some(zmtp::Heartbeat {
-                interval_ns: options.heartbeat_interval_ms as u64 * 1_000_000,
-                ttl_deciseconds: options.heartbeat_ttl_deciseconds,
-                timeout_ns: timeout_ms as u64 * 1_000_000,
-            });
-        }
-        config
     }
 
     /// The kernel has something for a peer, or room.
@@ -560,6 +523,7 @@ impl State {
             return;
         }
         let origin = peer.origin;
+        let options = Arc::clone(&peer.options);
         let was_ready = peer.identity.take().is_some();
         peer.zap = None;
         let link = std::mem::replace(&mut peer.link, Link::None);
@@ -593,13 +557,13 @@ impl State {
             && !was_ready
             && had_link.is_some()
             && loss != Loss::ByUs
-            && self.options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0
+            && options.reconnect_stop & STOP_AFTER_HANDSHAKE != 0
         {
             return self.stop_connecting(endpoint);
         }
         let returns = is_connecting
             && self.kind != SocketType::Stream
-            && (!self.options.immediate || self.kind.is_subscriber());
+            && (!options.immediate || self.kind.is_subscriber());
         if let Some(peer) = self.peers.get_mut(key)
             && returns
             && peer.is_attached
@@ -755,6 +719,53 @@ impl State {
             .unwrap_or_default();
         self.report(event, value, &name, "");
     }
+}
+
+/// What is said and kept to with a peer, by the options of the endpoint that it came by.
+fn wire_config(kind: zmtp::SocketType, options: &Options) -> zmtp::Config {
+    let mut config = zmtp::Config::new(kind);
+    config.routing_id = options.routing_id.clone();
+    config.properties = options.metadata.clone();
+    let security = &options.security;
+    config.security = match (security.mechanism, security.is_server) {
+        (Mechanism::Plain, true) => zmtp::Security::PlainServer,
+        (Mechanism::Plain, false) => zmtp::Security::PlainClient {
+            username: security.username.clone(),
+            password: security.password.clone(),
+        },
+        (Mechanism::Curve, true) => zmtp::Security::CurveServer {
+            secret_key: SecretKey::new(security.secret_key),
+        },
+        (Mechanism::Curve, false) => zmtp::Security::CurveClient {
+            keys: Keypair {
+                public: security.public_key,
+                secret: SecretKey::new(security.secret_key),
+            },
+            server_key: security.server_key,
+        },
+        (Mechanism::Null, _) => zmtp::Security::Null,
+    };
+    config.authenticate_null =
+        security.mechanism == Mechanism::Null && !options.zap_domain.is_empty();
+    config.limits.frame_bytes_max = match options.message_bytes_max {
+        limit if limit >= 0 => limit as u64,
+        _ => i64::MAX as u64,
+    };
+    config.stream_above_bytes = Some(STREAMED_BYTES_MIN);
+    config.only_first_subscribe = options.only_first_subscribe;
+    config.handshake_timeout_ns = options.handshake_interval_ms.max(0) as u64 * 1_000_000;
+    if options.heartbeat_interval_ms > 0 {
+        let timeout_ms = match options.heartbeat_timeout_ms {
+            -1 => options.heartbeat_interval_ms,
+            given => given,
+        };
+        config.heartbeat = Some(zmtp::Heartbeat {
+            interval_ns: options.heartbeat_interval_ms as u64 * 1_000_000,
+            ttl_deciseconds: options.heartbeat_ttl_deciseconds,
+            timeout_ns: timeout_ms as u64 * 1_000_000,
+        });
+    }
+    config
 }
 
 /// Frames longer than this that are not all here are read straight into their message.

@@ -1,7 +1,7 @@
 //! What a program has set on a socket. Defaults are libzmq's.
 
 /// The settings of one socket. Times are in milliseconds; -1 stands for "for ever" or "not set".
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     pub(crate) affinity: u64,
     pub(crate) routing_id: Vec<u8>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::incoming::Incoming;
 use crate::link::StreamLink;
 use crate::message::{Message, Properties};
+use crate::options::Options;
 use crate::pipe::PipeEnd;
 use crate::slab::Key;
 
@@ -15,6 +16,8 @@ pub(crate) struct Peer {
     pub(crate) link: Link,
     /// The endpoint that it came by.
     pub(crate) origin: Option<Key>,
+    /// The options of that endpoint, which last as long as the peer does.
+    pub(crate) options: Arc<Options>,
     /// The name under which ROUTER files it.
     pub(crate) routing_id: Vec<u8>,
     /// Whether the socket's pattern knows it: it may be sent to.
@@ -60,10 +63,11 @@ pub(crate) struct Counters {
 }
 
 impl Peer {
-    pub(crate) fn new(link: Link, origin: Option<Key>) -> Peer {
+    pub(crate) fn new(link: Link, origin: Option<Key>, options: Arc<Options>) -> Peer {
         Peer {
             link,
             origin,
+            options,
             routing_id: Vec::new(),
             is_attached: false,
             backlog: VecDeque::new(),

@@ -542,9 +542,11 @@ impl State {
         let key = self.endpoints.next_key();
         let flags = rustix::event::epoll::EventFlags::IN;
         self.watch_descriptor(&descriptor, Token::Endpoint(key), flags)?;
+        let options = self.options_now();
         self.endpoints.insert(Endpoint {
             name: name.clone(),
             role: Role::Listener { descriptor, path },
+            options,
         });
         self.report(Event::Listening, number, &name, "");
         self.last_endpoint = name;
@@ -559,9 +561,11 @@ impl State {
         let hello = self.hello();
         let context = Arc::clone(&self.context);
         let early = context.bind_inproc(endpoint, &self.signal, &hello)?;
+        let options = self.options_now();
         let key = self.endpoints.insert(Endpoint {
             name: endpoint.to_owned(),
             role: Role::InprocListener,
+            options,
         });
         for end in early {
             self.attach_pipe(end, Some(key));
@@ -598,9 +602,11 @@ impl State {
         context.connect_inproc_early(endpoint, &signal, hello, |end| {
             let origin = self.endpoints.next_key();
             let peer = self.attach_pipe(end, Some(origin))?;
+            let options = self.options_now();
             self.endpoints.insert(Endpoint {
                 name: endpoint.to_owned(),
                 role: Role::InprocConnecter { peer },
+                options,
             });
             Some(peer)
         });

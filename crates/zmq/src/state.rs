@@ -30,6 +30,8 @@ use crate::slab::{Key, Slab};
 pub(crate) struct State {
     pub(crate) kind: SocketType,
     pub(crate) options: Options,
+    /// As they were when something was last bound or connected; see [`State::options_now`].
+    pub(crate) options_shared: Arc<Options>,
     pub(crate) context: Arc<ContextInner>,
     pub(crate) signal: Arc<Signal>,
     /// Watches every descriptor of this socket, and its bell.
@@ -170,6 +172,7 @@ impl State {
         };
         State {
             kind,
+            options_shared: Arc::new(options.clone()),
             options,
             context,
             signal,

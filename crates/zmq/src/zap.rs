@@ -1,5 +1,7 @@
 //! ZAP (RFC 27): a handler within the process judges who may connect.
 
+use std::sync::Arc;
+
 use tidewire_zmtp::Metadata;
 
 use crate::link::Claim;
@@ -34,6 +36,10 @@ impl Inquiry {
 
 impl State {
     pub(crate) fn ask_zap(&mut self, key: Key, claim: &Claim) -> Asked {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Asked::NobodyThere(false);
+        };
+        let options = Arc::clone(&peer.options);
         let hello = Hello {
             routing_id: Vec::new(),
             receive_high_water: 0,
@@ -44,14 +50,11 @@ impl State {
             .context
             .connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
         let Some(mut pipe) = connected else {
-            let is_allowed = match self.options.security.mechanism {
-                Mechanism::Null | Mechanism::Curve => !self.options.zap_enforce_domain,
+            let is_allowed = match options.security.mechanism {
+                Mechanism::Null | Mechanism::Curve => !options.zap_enforce_domain,
                 Mechanism::Plain => false,
             };
             return Asked::NobodyThere(is_allowed);
-        };
-        let Some(peer) = self.peers.get_mut(key) else {
-            return Asked::NobodyThere(false);
         };
         let address = match &peer.link {
             Link::Stream(link) => link.peer_address.clone(),
@@ -61,9 +64,9 @@ impl State {
             Vec::new(),
             b"1.0".to_vec(),
             b"1".to_vec(),
-            self.options.zap_domain.clone(),
+            options.zap_domain.clone(),
             address.into_bytes(),
-            self.options.routing_id.clone(),
+            options.routing_id.clone(),
         ];
         match claim {
             Claim::Null => frames.push(b"NULL".to_vec()),

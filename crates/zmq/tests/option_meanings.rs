@@ -318,6 +318,55 @@ fn a_socket_says_what_it_is() {
 }
 
 #[test]
+fn a_client_credential_set_after_bind_does_not_change_the_listener() {
+    const PLAIN_USERNAME: i32 = 45;
+    const PLAIN_PASSWORD: i32 = 46;
+    let context = Context::new();
+    let server = socket(&context, SocketType::Pull);
+    set_int(&server, PLAIN_SERVER, 1);
+    server.bind(TCP).unwrap();
+    let endpoint = last_endpoint(&server);
+    // As zmq4's authentication test does: the same socket goes on as a client.
+    set(&server, PLAIN_USERNAME, b"server");
+    set(&server, PLAIN_PASSWORD, b"secret");
+    assert_eq!(number(&server, PLAIN_SERVER), 0);
+
+    let handler = socket(&context, SocketType::Rep);
+    handler.bind("inproc://zeromq.zap.01").unwrap();
+    let client = socket(&context, SocketType::Push);
+    set(&client, PLAIN_USERNAME, b"client");
+    set(&client, PLAIN_PASSWORD, b"word");
+    client.connect(&endpoint).unwrap();
+    let request = receive(&handler);
+    assert_eq!(request[5..], [&b"PLAIN"[..], b"client", b"word"]);
+}
+
+#[test]
+fn what_is_set_after_connect_holds_for_the_next_connection() {
+    const ROUTING_ID: i32 = 5;
+    let context = Context::new();
+    let router = socket(&context, SocketType::Router);
+    let endpoint = nowhere();
+    let dealer = socket(&context, SocketType::Dealer);
+    set_int(&dealer, RECONNECT_IVL, 20);
+    set(&dealer, ROUTING_ID, b"first");
+    // Nobody is there yet: the handshake comes after the options have changed.
+    dealer.connect(&endpoint).unwrap();
+    set(&dealer, ROUTING_ID, b"second");
+    set_int(&dealer, RECONNECT_IVL, -1);
+    router.bind(&endpoint).unwrap();
+    send(&dealer, &[b"hello"]);
+    assert_eq!(receive(&router), [&b"first"[..], b"hello"]);
+
+    let other = socket(&context, SocketType::Router);
+    other.bind(TCP).unwrap();
+    dealer.connect(&last_endpoint(&other)).unwrap();
+    send(&dealer, &[b"to one"]);
+    send(&dealer, &[b"to the other"]);
+    assert_eq!(receive(&other)[0], b"second");
+}
+
+#[test]
 fn options_of_what_is_not_here_are_refused() {
     let context = Context::new();
     let socket = socket(&context, SocketType::Dealer);

@@ -31,11 +31,16 @@ fn set(socket: &Socket, option: i32, value: i32) {
 
 fn bound(context: &Context, kind: SocketType) -> (Socket, String) {
     let socket = socket(context, kind);
+    let name = bind(&socket);
+    (socket, name)
+}
+
+/// Where the socket listens from now on.
+fn bind(socket: &Socket) -> String {
     socket.bind("tcp://127.0.0.1:*").unwrap();
     let mut name = [0; 256];
     let length = socket.option(LAST_ENDPOINT, &mut name).unwrap();
-    let name = String::from_utf8(name[..length - 1].to_vec()).unwrap();
-    (socket, name)
+    String::from_utf8(name[..length - 1].to_vec()).unwrap()
 }
 
 /// Waits on the descriptor of a socket as an event loop does.
@@ -92,8 +97,9 @@ fn a_socket_whose_descriptor_nobody_polls_still_connects() {
 #[test]
 fn who_is_refused_does_not_come_back() {
     let context = Context::new();
-    let (server, endpoint) = bound(&context, SocketType::Pull);
+    let server = socket(&context, SocketType::Pull);
     set(&server, PLAIN_SERVER, 1);
+    let endpoint = bind(&server);
     let handler = socket(&context, SocketType::Rep);
     handler.bind("inproc://zeromq.zap.01").unwrap();
     let client = socket(&context, SocketType::Push);
