@@ -1,7 +1,7 @@
 """The server side of Redis: parameters, passwords, clients, statistics and notifications."""
 
 import socket
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 import redis
@@ -150,6 +150,43 @@ def test_notifications_come_in_the_order_of_what_happened(two_lanes):
     client.config_set("notify-keyspace-events", "")
     client.set("quiet", "1")
     assert subscriber.get_message(timeout=0.1) is None
+
+
+def test_reads_within_writing_commands_are_counted_once_and_missing_keys_are_told(two_lanes):
+    client = two_lanes.redis()
+    client.config_set("notify-keyspace-events", "Em")
+    subscriber = two_lanes.redis().pubsub()
+    subscriber.psubscribe("__keyevent@0__:*")
+    eventually(lambda: client.pubsub_numpat() == 1, "the subscription")
+    # As Redis 8.0.6 counts and tells.
+    twice = {"SINTERSTORE d m n", "ZDIFFSTORE d 2 m n", "BITOP AND d m n", "PFMERGE m n"}
+    once = {
+        "GETEX m", "GETDEL m", "BITFIELD m GET u8 0", "HRANDFIELD m", "HRANDFIELD m 2", "SSCAN m 0",
+        "ZRANGESTORE d m 0 1", "GEOSEARCH m FROMLONLAT 1 1 BYRADIUS 1 m", "GEORADIUS m 1 1 1 m",
+        "SORT m", "SORT m STORE d", "SET m x GET", "GETSET m x", "XACK m g 1-1", "SUNIONSTORE d m",
+        "GEOSEARCHSTORE d m FROMLONLAT 1 1 BYRADIUS 1 m", "COPY m n", "XINFO STREAM m",
+        "XCLAIM m g c 0 1-1", "XAUTOCLAIM m g c 0 0",
+    }
+    counted = {"OBJECT ENCODING m": 1, "MEMORY USAGE m": 0, "APPEND m x": 0, "HSET m f v": 0}
+    for command in sorted(once | twice | counted.keys()):
+        client.flushall()
+        client.config_resetstat()
+        with suppress(redis.ResponseError):
+            client.execute_command(*command.split())
+        told = 2 * (command in twice) + (command in once)
+        assert client.info("stats")["keyspace_misses"] == counted.get(command, told), command
+        client.publish("__keyevent@0__:end", command)
+        names = [name for name, _ in messages(subscriber, told + 1)]
+        assert names == [b"__keyevent@0__:keymiss"] * told + [b"__keyevent@0__:end"], command
+    found = {"GETEX s": "SET s v", "SET s x GET": "SET s v", "SSCAN t 0": "SADD t a",
+             "HSCAN h 0": "HSET h f v", "ZSCAN z 0": "ZADD z 1 a", "COPY s n": "SET s v",
+             "HRANDFIELD h": "HSET h f v", "XINFO STREAM x": "XADD x * f v"}
+    for command, before in found.items():
+        client.flushall()
+        client.execute_command(*before.split())
+        client.config_resetstat()
+        client.execute_command(*command.split())
+        assert client.info("stats")["keyspace_hits"] == 1, command
 
 
 def test_shard_channels_are_names_of_their_own(two_lanes):

@@ -586,6 +586,7 @@ impl Keyspace {
             tells: Tells::Request,
         };
         call.view.counts_reads = !command.writes_keys;
+        call.view.only_reads = !command.writes_keys;
         if command.writes_keys {
             if call.view.is_closed() {
                 return self.refuse(&mut call, CommandError::Loading);

@@ -64,8 +64,13 @@ pub(crate) struct View<'c, 'k> {
     pub(crate) is_dirty: bool,
     /// Whether anybody is told of changes.
     pub(crate) propagates: bool,
-    /// Reads are counted, and missing keys told of: the command only reads.
+    /// Reads are counted as hits and misses. On for commands that only read; some that
+    /// write turn it on for what they read first, as Redis does.
     pub(crate) counts_reads: bool,
+    /// A key that is read and missing is an event (`keymiss`).
+    pub(crate) tells_missing: bool,
+    /// The command only reads: while writes are paused it removes nothing that has expired.
+    pub(crate) only_reads: bool,
     /// Whether finding a key is a use of it.
     pub(crate) touches: bool,
     access: Access,
@@ -101,6 +106,8 @@ impl<'c, 'k> View<'c, 'k> {
             is_dirty: false,
             propagates: keyspace.propagation().is_wanted(),
             counts_reads: false,
+            tells_missing: true,
+            only_reads: false,
             touches,
             access: keyspace.access(),
             counted: None,
@@ -140,12 +147,13 @@ impl<'c, 'k> View<'c, 'k> {
         Some(ValueRef::at(entry, now_ms))
     }
 
+    /// Counts a lookup that Redis counts as a read, and tells of a missing key.
     #[inline]
-    fn count_read(&mut self, key: Key<'_>, hit: bool) {
+    pub(crate) fn count_read(&mut self, key: Key<'_>, hit: bool) {
         let shard = self.locked.shard(shard_of(key.hash));
         shard.hits += u64::from(hit);
         shard.misses += u64::from(!hit);
-        if !hit {
+        if !hit && self.tells_missing {
             self.notify(key, Event::Miss);
         }
     }
@@ -300,7 +308,7 @@ impl<'c, 'k> View<'c, 'k> {
         let used = entry.access();
         match entry.deadline_ms() {
             Some(deadline) if deadline <= now_ms && !self.keyspace.is_loading() => {
-                if !(self.counts_reads && self.keyspace.is_expiry_paused(now_ms)) {
+                if !(self.only_reads && self.keyspace.is_expiry_paused(now_ms)) {
                     self.locked.shard(shard_of(key.hash)).expired_keys += 1;
                     let entry = self.remove(key, place, Event::Expired);
                     self.dispose(entry, Cause::Expiry);

@@ -110,6 +110,7 @@ pub(super) fn bitop(call: &mut Call<'_, '_, '_>) -> Result {
         _ => {}
     }
     // First each alone, which removes what has expired and checks the types.
+    call.view.counts_reads = true;
     for at in sources.clone() {
         let key = call.key(at);
         call.view.read_text(key)?;
@@ -330,6 +331,7 @@ fn steps(call: &Call<'_, '_, '_>) -> Result<Vec<Step>> {
 
 fn read_fields(call: &mut Call<'_, '_, '_>, steps: &[Step]) -> Result {
     let key = call.key(1);
+    call.view.counts_reads = true;
     let text = call.view.read_text(key)?;
     let bytes = text.as_ref().map_or(&b""[..], |text| text.as_bytes());
     call.reply.array(steps.len());

@@ -31,6 +31,7 @@ pub(super) fn memory_usage(call: &mut Call<'_, '_, '_>) -> Result {
         at += 2;
     }
     call.view.touches = false;
+    call.view.counts_reads = false;
     let key = call.key(2);
     match call.view.read(key) {
         Some(value) => {

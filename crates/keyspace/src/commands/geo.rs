@@ -250,7 +250,9 @@ fn search(call: &mut Call<'_, '_, '_>, command: Command) -> Result {
         1
     };
     let source = call.key(source_at);
+    call.view.counts_reads = true;
     let there = call.view.read_sorted_set(source)?.is_some();
+    call.view.counts_reads = false;
     let query = Query::parse(call, command, source_at, there)?;
     let found = match (query.center, query.shape) {
         (Some(center), Some(shape)) => {

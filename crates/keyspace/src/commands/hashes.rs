@@ -310,8 +310,10 @@ fn remove_due_of(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, from: 
 
 /// Removes all fields whose time has come.
 fn remove_all_due(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result {
-    let fields = call.view.read_fields(key)?;
-    if !fields.is_some_and(Fields::has_due) {
+    let has_due = call.view.read_fields(key)?.is_some_and(Fields::has_due);
+    // The caller reads again.
+    call.view.counts_reads = false;
+    if !has_due {
         return Ok(());
     }
     if let Some(place) = find_to_expire(call, key) {

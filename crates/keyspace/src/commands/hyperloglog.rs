@@ -76,6 +76,7 @@ pub(super) fn pfcount(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn pfmerge(call: &mut Call<'_, '_, '_>) -> Result {
     let mut union = Registers::new();
     let mut encoding = Encoding::Sparse;
+    call.view.counts_reads = true;
     for at in call.rest(1) {
         if let Some(text) = call.view.read_text(call.view.key(call.argument(at)))? {
             let source = HyperLogLog::new(text.as_bytes())?;

@@ -136,6 +136,7 @@ pub(super) fn copy(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.database = home;
     writable?;
     let copy = call.view.exists(from) && free;
+    call.view.counts_reads = false;
     if copy && let Some((entry, deadline_ms)) = call.view.duplicate(from, to) {
         call.view.database = target;
         put(call, to, entry, deadline_ms, Event::CopyTo);
@@ -260,6 +261,7 @@ fn keep_mounts_out(call: &mut Call<'_, '_, '_>, other: usize) -> Result {
 
 pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
+    call.view.tells_missing = false;
     let key = call.key(2);
     match call.view.read(key) {
         Some(value) => call.reply.bulk(value.encoding().as_bytes()),
@@ -270,6 +272,7 @@ pub(super) fn object_encoding(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn object_refcount(call: &mut Call<'_, '_, '_>) -> Result {
     call.view.touches = false;
+    call.view.tells_missing = false;
     let key = call.key(2);
     let shared = call.view.keyspace.shares_integers()
         && matches!(
@@ -300,6 +303,7 @@ fn reply_use(
     read: impl Fn(u32, Access, i64) -> std::result::Result<u32, CommandError>,
 ) -> Result {
     call.view.touches = false;
+    call.view.tells_missing = false;
     let key = call.key(2);
     let now_ms = call.view.clock_ms;
     if !call.view.exists(key) {

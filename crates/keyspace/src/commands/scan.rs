@@ -70,6 +70,7 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
         reply_empty(call.reply);
         return Ok(());
     }
+    call.view.counts_reads = false;
     let options = ScanOptions::parse(call, 3)?;
     let show = |reply: &mut Writer<'_>, field: &[u8], value: &[u8]| {
         if !options.accepts_name(field) {
@@ -113,6 +114,7 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
         reply_empty(call.reply);
         return Ok(());
     }
+    call.view.counts_reads = false;
     let options = ScanOptions::parse(call, 3)?;
     let show = |reply: &mut Writer<'_>, member: &[u8]| {
         let accepted = options.accepts_name(member);
@@ -147,6 +149,7 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
         reply_empty(call.reply);
         return Ok(());
     }
+    call.view.counts_reads = false;
     let options = ScanOptions::parse(call, 3)?;
     let Some(scored) = call.view.read_sorted_set(key)? else {
         return Ok(());

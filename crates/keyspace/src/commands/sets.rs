@@ -373,6 +373,7 @@ fn sets<'v>(
     keys: Range<usize>,
 ) -> Result<Vec<Option<Members<'v>>>> {
     // First each alone, which removes what has expired and checks the types.
+    view.counts_reads = true;
     for at in keys.clone() {
         view.read_members(view.key(&arguments[at]))?;
     }

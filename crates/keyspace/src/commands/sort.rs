@@ -233,6 +233,7 @@ impl Sorted {
             shown: 0..0,
         };
         let key = call.key(1);
+        call.view.counts_reads = true;
         let Some(value) = call.view.read(key) else {
             return Ok(sorted);
         };

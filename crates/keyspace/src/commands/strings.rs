@@ -44,8 +44,10 @@ pub(super) fn set(call: &mut Call<'_, '_, '_>) -> Result {
     let options = SetOptions::parse(call)?;
     let key = call.key(1);
     if options.get {
+        call.view.counts_reads = true;
         // Of another type the old value is an error, and nothing is stored.
         call.view.read_text(key)?;
+        call.view.counts_reads = false;
     }
     let exists =
         (options.condition != Condition::Always || options.get) && call.view.find(key).is_some();
@@ -102,6 +104,7 @@ pub(super) fn psetex(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
+    call.view.counts_reads = true;
     reply_text(call, key)?;
     store(call, key, call.argument(2), Expiry::Clear);
     call.tell_with(0, b"SET");
@@ -110,6 +113,7 @@ pub(super) fn getset(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn getdel(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);
+    call.view.counts_reads = true;
     reply_text(call, key)?;
     if call.view.delete(key, Event::Delete) {
         call.tell([&b"DEL"[..], key.bytes]);
@@ -134,10 +138,12 @@ pub(super) fn getex(call: &mut Call<'_, '_, '_>) -> Result {
         at += 1;
     }
     let key = call.key(1);
+    call.view.counts_reads = true;
     if call.view.read_text(key)?.is_none() {
         call.reply.null();
         return Ok(());
     }
+    call.view.counts_reads = false;
     let deadline_ms = match time {
         Some((form, at)) => {
             let amount = call.integer(at)?;

@@ -130,6 +130,7 @@ impl Request {
             with_scores: false,
             limit: 0,
         };
+        call.view.counts_reads = true;
         for at in request.keys.clone() {
             let key = call.key(at);
             // Each alone at first, which removes what has expired as well.

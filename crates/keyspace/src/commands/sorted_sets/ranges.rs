@@ -39,6 +39,7 @@ pub(in crate::commands) fn zrangestore(call: &mut Call<'_, '_, '_>) -> Result {
     let (to, from) = (call.key(1), call.key(2));
     let limits = call.view.keyspace.sorted_set_limits();
     let mut result = Builder::default();
+    call.view.counts_reads = true;
     if let Some(scored) = call.view.read_sorted_set(from)? {
         for (member, score) in scored.range(query.ranks(scored)) {
             result.insert(member.as_bytes(), score);

@@ -140,6 +140,7 @@ impl Claim<'_, '_> {
 fn find_group(call: &mut Call<'_, '_, '_>, key: Key<'_>) -> Result<Place> {
     let name = call.argument(2);
     let place = find(call, key)?;
+    call.view.count_read(key, place.is_some());
     place
         .filter(|&place| stream_at(call, key, place).groups.contains_key(name))
         .ok_or_else(|| no_key_or_group(key.bytes, name))

@@ -13,6 +13,7 @@ pub(in crate::commands) fn xinfo_stream(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(2);
     // The key is looked up before the options are read.
     call.view.read_stream(key)?.ok_or(CommandError::NoSuchKey)?;
+    call.view.counts_reads = false;
     let most = parse_full(call)?;
     let stream = call.view.read_stream(key)?.ok_or(CommandError::NoSuchKey)?;
     let (log, groups) = (&stream.log, &stream.groups);

@@ -11,6 +11,7 @@ use crate::stream::{Group, StreamId};
 pub(in crate::commands) fn xack(call: &mut Call<'_, '_, '_>) -> Result {
     let (key, group) = (call.key(1), call.argument(2));
     let place = find(call, key)?;
+    call.view.count_read(key, place.is_some());
     let there = match place {
         Some(place) => stream_at(call, key, place).groups.contains_key(group),
         None => false,
