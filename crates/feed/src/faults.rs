@@ -68,15 +68,15 @@ pub enum FaultPlanError {
     NoValue(String),
     /// A name that is no fault.
     #[error(
-        "'{0}' is no fault; known are gaps, loss, duplicate, reorder, corrupt, corrupt-header, \
+        "unknown fault '{0}': expected gaps, loss, duplicate, reorder, corrupt, corrupt-header, \
          fragment, stall, stall-duration, disconnect"
     )]
     UnknownFault(String),
     /// Not a share of 0 % to 100 %.
-    #[error("'{0}' is no share: expected 0% to 100%, or 0 to 1")]
+    #[error("'{0}' is not a share: expected 0% to 100%, or 0 to 1")]
     BadShare(String),
     /// Not a duration up to [`STALL_NS_MAX`].
-    #[error("'{0}' is no duration up to 10s: expected for example 50ms")]
+    #[error("'{0}' is not a duration up to 10s: expected for example 50ms")]
     BadDuration(String),
 }
 

@@ -329,7 +329,9 @@ impl ListenError {
 impl fmt::Display for ListenError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self.error {
-            Errno::ADDRINUSE => "the address is in use".to_owned(),
+            Errno::ADDRINUSE => {
+                "address already in use; stop the other server or choose another address".to_owned()
+            }
             Errno::ACCESS | Errno::PERM => "permission denied".to_owned(),
             Errno::ADDRNOTAVAIL => "no such address on this machine".to_owned(),
             error => std::io::Error::from(error).to_string(),
@@ -376,7 +378,7 @@ mod tests {
         let error = Listener::bind(first.endpoint(), 0).unwrap_err();
         assert!(error.is_in_use());
         let text = format!(
-            "cannot listen on {}: the address is in use",
+            "cannot listen on {}: address already in use; stop the other server or choose another address",
             first.endpoint()
         );
         assert_eq!(error.to_string(), text);

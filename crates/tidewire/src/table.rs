@@ -7,7 +7,7 @@ use tidewire_hub::Hub;
 use tidewire_lastvalue::{FLAG_STALE, MarketValue};
 
 use crate::columns::Figure;
-use crate::units::{grouped, latency, price};
+use crate::units::{counted, grouped, latency, price};
 
 /// One look at a hub.
 #[derive(Debug)]
@@ -110,12 +110,12 @@ impl View {
     /// The line about those who listen.
     pub(crate) fn listeners(&self) -> String {
         format!(
-            "{} topics · {} Redis clients · {} messages delivered, {} conflated · {} gaps",
-            grouped(self.topics as u64),
-            self.clients,
-            grouped(self.delivered),
+            "{} · {} · {} delivered, {} conflated · {}",
+            counted(self.topics as u64, "topic"),
+            counted(self.clients as u64, "Redis client"),
+            counted(self.delivered, "message"),
             grouped(self.conflated),
-            grouped(self.gaps)
+            counted(self.gaps, "gap")
         )
     }
 }

@@ -74,6 +74,12 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
+/// `1 source`, `2,000 sources`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {one}{ending}", grouped(count))
+}
+
 /// `999`, `12.3k`, `768.8M`, `1.2G`: a count in up to six letters.
 pub(crate) fn compact(count: u64) -> String {
     let (scale, letter) = match count {

@@ -14,18 +14,18 @@ pub(super) fn checked(text: &str, level: &str) -> Result<String, String> {
             None if is_level(part) => has_level = true,
             None => {
                 return Err(format!(
-                    "'{part}' is no log level: {LEVELS_TEXT} or MODULE=LEVEL is expected"
+                    "unknown log level '{part}': expected {LEVELS_TEXT} or MODULE=LEVEL"
                 ));
             }
             Some((module, level)) if !is_level(level) => {
                 return Err(format!(
-                    "'{module}={level}': '{level}' is no log level: {LEVELS_TEXT} is expected"
+                    "'{module}={level}': unknown log level '{level}': expected {LEVELS_TEXT}"
                 ));
             }
             Some((module, _)) if !is_module(module) => {
                 return Err(format!(
-                    "'{part}': there is no module '{module}': one such as tidewire_hub or \
-                     tidewire_hub::replication is expected"
+                    "'{part}': unknown module '{module}': expected one such as tidewire_hub or \
+                     tidewire_hub::replication"
                 ));
             }
             Some(_) => {}
@@ -103,7 +103,7 @@ mod tests {
         ] {
             let error = checked(text, "warn").unwrap_err();
             assert!(
-                error.contains("is no log level") || error.contains("no module"),
+                error.contains("unknown log level") || error.contains("unknown module"),
                 "{error}"
             );
         }

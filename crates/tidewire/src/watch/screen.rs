@@ -17,7 +17,7 @@ use super::view::{Column, View, Wish};
 use crate::columns::{self, Figure, Heading, whole_parts, whole_words};
 use crate::failure::Failure;
 use crate::keys::{self, Heard};
-use crate::units::{grouped, latency, price};
+use crate::units::{counted, grouped, latency, price};
 
 /// Shows what is watched until `q` is pressed or a signal comes.
 pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
@@ -301,18 +301,15 @@ fn clocks(sight: &Sight) -> String {
 fn hub(sight: &Sight) -> String {
     let (figures, rate) = match &sight.hub {
         Ok(pair) => pair,
-        Err(reason) => return format!("hub: its own figures are not there: {reason}"),
+        Err(reason) => return format!("hub figures unavailable: {reason}"),
     };
     let [p50, p99, _] = figures.latency_ns.map(latency);
     format!(
-        "hub {}/s · {} · {} Redis clients · {} lost · {} delivered, {} conflated, {} \
+        "hub {}/s · {} · {} · {} lost · {} delivered, {} conflated, {} \
          dropped, {} cut off · p50 {p50} p99 {p99}",
         grouped(*rate as u64),
-        match figures.sources {
-            1 => "1 source".to_owned(),
-            count => format!("{count} sources"),
-        },
-        grouped(figures.redis_clients),
+        counted(figures.sources, "source"),
+        counted(figures.redis_clients, "Redis client"),
         grouped(figures.lost),
         grouped(figures.delivered),
         grouped(figures.conflated),
