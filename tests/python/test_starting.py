@@ -402,3 +402,17 @@ def test_no_other_port_takes_commands_out_of_http(start_hub):
             except ConnectionResetError:
                 pass
     assert hub.redis().get("stolen") is None and hub.redis().ping()
+
+
+def test_a_folder_named_by_a_directive_of_the_command_line_keeps_the_keys(start_hub, tmp_path):
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    hub = start_hub("--", "--dir", folder)
+    assert hub.redis().config_get("save")["save"], "it saves as often as Redis does"
+    hub.redis().set("key", "value")
+    assert hub.redis().save()
+    assert (folder / "dump.rdb").exists()
+    hub.redis().set("late", "value")
+    hub.stop()
+    again = start_hub("--", "--dir", folder).redis()
+    assert again.mget("key", "late") == [b"value", b"value"]

@@ -257,7 +257,7 @@ def test_it_outlives_the_hub(tmp_path, start_simulator, start_hub, terminal):
     ports = [hub.resp_port, hub.pub_port, hub.pull_port, hub.feed_port]
     options = ["--resp", "--zmq-pub", "--zmq-pull", "--feed"]
     places = [f"{name}=127.0.0.1:{port}" for name, port in zip(options, ports)]
-    again = Program(tmp_path, "serve", "--source", simulator.source, *places)
+    again = Program(tmp_path, "serve", "--source", simulator.source, "--zmq-router=127.0.0.1:0", *places)
     try:
         shown.shows("1 reconnects")
         shown.shows("3 of 3")

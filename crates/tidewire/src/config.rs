@@ -205,10 +205,18 @@ impl Config {
         }
         file.limits.apply(&mut hub);
         hub.parameters = conf.parameters;
-        if hub.redis_conf.is_some() && hub.parameters.iter().all(|(name, _)| name != "save") {
-            // Whoever comes from Redis is saved as often as there.
+        // `dir` among the directives of the command line asks for files as `--dir` does.
+        let directory = conf.directory.clone().filter(|_| hub.redis_conf.is_none());
+        let asks_for_files = hub.redis_conf.is_some() || directory.is_some();
+        if asks_for_files && hub.parameters.iter().all(|(name, _)| name != "save") {
+            // As often as Redis saves.
             hub.parameters
                 .push(("save".to_owned(), SAVE_POINTS.to_owned()));
+        }
+        if let Some(directory) = directory.clone() {
+            let directory = std::path::absolute(&directory).unwrap_or(directory);
+            let value = directory.display().to_string();
+            hub.parameters.push(("dir".to_owned(), value));
         }
         hub.parameters.extend(parameters(&file, options, &place)?);
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
