@@ -167,15 +167,24 @@ impl AsNumber for Value {
     }
 }
 
+/// Whole numbers up to this are printed digit by digit.
+const EXACT_MAX: u64 = 1 << 62;
+
 /// The arguments of a command that a script calls; false if one is neither text nor number.
 pub(crate) fn to_arguments(values: &MultiValue, arguments: &mut ArgumentList) -> bool {
     arguments.clear();
     for value in values {
         match value {
             Value::String(text) => arguments.push(&text.as_bytes()),
+            // Every number of Lua 5.1 is a double: Redis prints large ones by their shortest digits.
+            Value::Integer(number) if number.unsigned_abs() > EXACT_MAX => {
+                arguments.push(DoubleText::new(*number as f64).as_bytes());
+            }
             Value::Integer(number) => {
                 arguments.push(itoa::Buffer::new().format(*number).as_bytes());
             }
+            // Also -0.
+            Value::Number(0.0) => arguments.push(b"0"),
             Value::Number(number) => arguments.push(DoubleText::new(*number).as_bytes()),
             _ => return false,
         }

@@ -108,6 +108,22 @@ impl Runner {
 }
 
 #[test]
+fn large_numbers_are_passed_to_commands_as_redis_prints_them() {
+    let table = [
+        ("5580324750113222373", "5580324750113223000"),
+        ("4611686018427387904", "4611686018427387904"),
+        ("9007199254740993", "9007199254740992"),
+        ("-0.0", "0"),
+        ("0.5", "0.5"),
+        ("1e20", "1e+20"),
+    ];
+    for (number, text) in table {
+        let got = Runner::new().run(&format!("return redis.call('echo', {number})"));
+        assert_eq!(got, format!("*1 ${} {text} ", text.len()), "{number}");
+    }
+}
+
+#[test]
 fn values_of_lua_become_replies() {
     let table = [
         ("return 'hello'", "$5 hello "),
