@@ -1,6 +1,7 @@
 """Subscribers that stop reading: they hold nobody up, and have the newest values afterwards."""
 
 import json
+import socket
 import time
 from collections import defaultdict
 
@@ -357,3 +358,32 @@ def test_one_that_stops_reading_costs_the_others_nothing(fast):
         order.check(value)
     assert time.monotonic() - begin < PATIENCE_S
     assert fast.info("feed")["feed_lost_messages"] == 0
+
+
+def test_a_peer_that_leaves_with_many_subscriptions_is_taken_out_in_parts(start_hub):
+    hub = start_hub("--lanes", "1")
+    names = [f"channel:{number}" for number in range(20_000)]
+    leaving, staying = (RespSocket(hub.resp()) for _ in range(2))
+    for kind in ("SUBSCRIBE", "PSUBSCRIBE"):
+        leaving.send(kind, *names)
+        for _ in names:
+            leaving.read()
+    staying.send("SUBSCRIBE", *names[:100])
+    for _ in range(100):
+        staying.read()
+    peer = hub.sub(*names)
+    client = hub.redis()
+    eventually(lambda: client.publish(names[-1], "x") == 2, "they are subscribed")
+    peer.recv()
+    leaving.socket.shutdown(socket.SHUT_RDWR)
+    peer.close()
+    # Who comes meanwhile gets every message, and once.
+    again = hub.subscriber(names[0])
+    client.publish(names[0], "first")
+    assert again.data() == b"first"
+    assert staying.read() == [b"message", names[0].encode(), b"first"]
+    eventually(lambda: hub.info("stats")["pubsub_channels"] == 100, "its channels are taken out")
+    eventually(lambda: hub.info("stats")["pubsub_patterns"] == 0, "its patterns are taken out")
+    assert client.publish(names[0], "last") == 2
+    assert client.publish(names[-1], "nobody") == 0
+    assert again.data() == b"last"

@@ -522,8 +522,7 @@ impl HubLane {
                 let replicas = &mut self.sessions.replicas;
                 replicas.remove(&self.hub, self.lane, id, now_ms);
                 if reason != CloseReason::Stopping {
-                    // To leave a million channels one by one takes seconds.
-                    self.fanout.remove(id);
+                    self.fanout.depart(id);
                 }
                 self.hub.clients.disconnect(session.client().id);
             }
@@ -533,7 +532,7 @@ impl HubLane {
                 self.parked.forget(&self.hub, id);
                 self.hub.zmq_peers[session.port() as usize].fetch_sub(1, Ordering::Relaxed);
                 if reason != CloseReason::Stopping {
-                    self.fanout.remove(id);
+                    self.fanout.depart(id);
                 }
             }
             Session::Feed(session) => {
@@ -722,6 +721,9 @@ impl HubLane {
         if let Some(lines) = &mut self.lines_out {
             let again_ns = lines.turn(&self.hub, self.lane, context.now_ns());
             deadline_ns = earlier(deadline_ns, Some(again_ns));
+        }
+        if self.fanout.take_departing_out() {
+            deadline_ns = Some(context.now_ns());
         }
         self.announce_journal();
         if !self.sessions.replicas.is_empty() {

@@ -5,6 +5,7 @@
 //! when it is ready again, and of plain messages it is cut off (Redis) or misses some (ZeroMQ);
 //! all of it is counted.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,7 @@ use tidewire_keyspace::glob;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_zmtp::Connection;
 
+use crate::departing::Departing;
 use crate::frames::{Frames, How, write_sealed};
 use crate::hub::{Hub, Mail};
 use crate::listeners::{Change, Listeners, Target};
@@ -42,6 +44,8 @@ pub(crate) struct Fanout {
     current_written: Vec<ConnectionId>,
     /// Connections whose owed values wait until the lane may lock shards.
     put_off: Vec<ConnectionId>,
+    /// Connections that have ended, with the subscriptions that are still to be taken out.
+    pub(crate) departing: VecDeque<Departing>,
     /// When that is next looked through, monotonic ns.
     forget_at_ns: u64,
 }
@@ -76,6 +80,7 @@ impl Fanout {
             json: Vec::new(),
             current_written: Vec::new(),
             put_off: Vec::new(),
+            departing: VecDeque::new(),
             forget_at_ns: 0,
         }
     }
@@ -193,18 +198,11 @@ impl Fanout {
         }
     }
 
-    /// Forgets a connection that has ended.
+    /// Takes out all subscriptions of a connection that goes on: it has none when this returns.
     pub(crate) fn remove(&mut self, connection: ConnectionId) {
-        let Some(slot) = self.outlets.get_mut(connection.index()) else {
+        let Some(outlet) = self.take_outlet(connection) else {
             return;
         };
-        if slot
-            .as_ref()
-            .is_none_or(|outlet| outlet.connection != connection)
-        {
-            return;
-        }
-        let Some(outlet) = slot.take() else { return };
         for name in &outlet.channels {
             self.remove_subscriber(connection, Kind::Channel, name);
         }
@@ -214,10 +212,13 @@ impl Fanout {
         for text in &outlet.patterns {
             self.remove_subscriber(connection, Kind::Pattern, text);
         }
-        for prefix in self.listeners.remove_prefixes(connection) {
-            let shared = &self.hub.subscriptions;
-            shared.remove(self.lane, Kind::Prefix, &prefix);
-        }
+        self.remove_prefixes(connection, usize::MAX);
+    }
+
+    /// Takes a connection's outlet away: it is delivered nothing from now on.
+    pub(crate) fn take_outlet(&mut self, connection: ConnectionId) -> Option<Outlet> {
+        let slot = self.outlets.get_mut(connection.index())?;
+        slot.take_if(|outlet| outlet.connection == connection)
     }
 
     /// Gives each of this lane's subscribers its share of `publication`.
@@ -553,7 +554,12 @@ impl Fanout {
         }
     }
 
-    fn remove_subscriber(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) -> Change {
+    pub(crate) fn remove_subscriber(
+        &mut self,
+        connection: ConnectionId,
+        kind: Kind,
+        name: &[u8],
+    ) -> Change {
         let topic = match kind {
             Kind::Channel => self.hub.find_topic(name).map(|topic| topic.id()),
             Kind::Pattern | Kind::Prefix | Kind::Shard => None,

@@ -26,6 +26,7 @@ mod clients;
 pub use clients::{Client, Clients, Labels};
 
 mod decimal;
+mod departing;
 mod dialing;
 
 mod durability;

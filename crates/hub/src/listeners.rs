@@ -146,17 +146,22 @@ impl Listeners {
         change
     }
 
-    /// Takes out all prefixes of a connection; returns those that nobody of the lane has any more.
-    pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId) -> Vec<Vec<u8>> {
+    /// Takes out some prefixes of a connection; returns those that nobody of the lane has any more,
+    /// and whether the connection has others.
+    pub(crate) fn remove_prefixes(
+        &mut self,
+        connection: ConnectionId,
+        most: usize,
+    ) -> (Vec<Vec<u8>>, bool) {
         let pairs = self.prefixes.len();
         let mut ended = Vec::new();
-        self.prefixes
-            .remove_subscriber(connection, &mut |prefix| ended.push(prefix.to_vec()));
+        let mut note = |prefix: &[u8]| ended.push(prefix.to_vec());
+        let has_more = self.prefixes.remove_some(connection, most, &mut note);
         if self.prefixes.len() < pairs {
             self.forget_routes(Kind::Prefix, &[]);
         }
         self.name_bytes -= ended.iter().map(|prefix| cost_bytes(prefix)).sum::<usize>();
-        ended
+        (ended, has_more)
     }
 
     /// Appends everybody who gets a message to the shard channel `name`.

@@ -117,8 +117,33 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
     /// Ends all subscriptions of a subscriber, in time by their number alone. `ended` is given
     /// each prefix that nobody has any more, in no order.
     pub fn remove_subscriber(&mut self, subscriber: T, ended: &mut impl FnMut(&[u8])) {
+        self.remove_some(subscriber, usize::MAX, ended);
+    }
+
+    /// Ends some subscriptions of a subscriber, `most` or fewer: a million in one call take
+    /// seconds. Returns whether it has more. `ended` is given each prefix that nobody has any more.
+    pub fn remove_some(
+        &mut self,
+        subscriber: T,
+        most: usize,
+        ended: &mut impl FnMut(&[u8]),
+    ) -> bool {
+        let Some(places) = self.places.get_mut(&subscriber) else {
+            return false;
+        };
+        let has_more = places.len() > most;
+        let some: Vec<NodeId> = match has_more {
+            true => places.iter().copied().take(most).collect(),
+            false => places.drain().collect(),
+        };
+        for node in &some {
+            places.remove(node);
+        }
+        if !has_more {
+            self.places.remove(&subscriber);
+        }
         let mut prefix = Vec::new();
-        for node in self.places.remove(&subscriber).unwrap_or_default() {
+        for node in some {
             self.pairs -= 1;
             self.nodes.subscribers_mut(node).take(subscriber);
             if self.nodes.subscribers(node).is_empty() {
@@ -128,6 +153,7 @@ impl<T: Copy + Ord + Hash> PrefixTable<T> {
                 ended(&prefix);
             }
         }
+        has_more
     }
 
     /// Gives each subscriber that has a prefix of the topic, once, however many of its prefixes

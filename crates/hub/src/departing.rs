@@ -1,0 +1,106 @@
+//! Subscriptions of connections that have ended, taken out in parts: a peer may leave a million,
+//! and its lane's other clients must not wait until all are gone.
+
+use std::collections::hash_set::IntoIter;
+use std::sync::Arc;
+
+use tidewire_lane::ConnectionId;
+
+use crate::fanout::Fanout;
+use crate::outlet::Outlet;
+use crate::subscriptions::Kind;
+
+/// What is left of a connection's subscriptions. Messages that still find one of them find no
+/// connection and are dropped.
+#[derive(Debug)]
+pub(crate) struct Departing {
+    connection: ConnectionId,
+    channels: IntoIter<Box<[u8]>>,
+    shard_channels: IntoIter<Box<[u8]>>,
+    patterns: IntoIter<Arc<[u8]>>,
+}
+
+impl Departing {
+    fn next(&mut self) -> Option<(Kind, Name)> {
+        let channel = self.channels.next();
+        if let Some(name) = channel {
+            return Some((Kind::Channel, Name::Own(name)));
+        }
+        if let Some(name) = self.shard_channels.next() {
+            return Some((Kind::Shard, Name::Own(name)));
+        }
+        let pattern = self.patterns.next()?;
+        Some((Kind::Pattern, Name::Shared(pattern)))
+    }
+}
+
+enum Name {
+    Own(Box<[u8]>),
+    Shared(Arc<[u8]>),
+}
+
+impl Name {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Name::Own(name) => name,
+            Name::Shared(name) => name,
+        }
+    }
+}
+
+impl Fanout {
+    /// A connection has ended: few subscriptions are taken out at once, the rest turn by turn.
+    pub(crate) fn depart(&mut self, connection: ConnectionId) {
+        if let Some(outlet) = self.take_outlet(connection) {
+            self.departing.push_back(departing(outlet));
+            self.take_departing_out();
+        }
+    }
+
+    /// Takes a part of those out whose connections have ended. Whether some are left.
+    pub(crate) fn take_departing_out(&mut self) -> bool {
+        let mut left = NAMES_A_TURN;
+        while left > 0
+            && let Some(mut departing) = self.departing.pop_front()
+        {
+            let connection = departing.connection;
+            while left > 0
+                && let Some((kind, name)) = departing.next()
+            {
+                self.remove_subscriber(connection, kind, name.bytes());
+                left -= 1;
+            }
+            let has_prefixes = left == 0 || {
+                left -= 1;
+                self.remove_prefixes(connection, NAMES_A_TURN)
+            };
+            if has_prefixes {
+                self.departing.push_back(departing);
+                break;
+            }
+        }
+        !self.departing.is_empty()
+    }
+
+    /// Takes out some of a connection's prefixes; whether it has more.
+    pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId, most: usize) -> bool {
+        let (ended, has_more) = self.listeners.remove_prefixes(connection, most);
+        for prefix in ended {
+            let shared = &self.hub.subscriptions;
+            shared.remove(self.lane, Kind::Prefix, &prefix);
+        }
+        has_more
+    }
+}
+
+fn departing(outlet: Outlet) -> Departing {
+    Departing {
+        connection: outlet.connection,
+        channels: outlet.channels.into_iter(),
+        shard_channels: outlet.shard_channels.into_iter(),
+        patterns: outlet.patterns.into_iter(),
+    }
+}
+
+/// Subscriptions that are taken out in one turn: about a millisecond.
+const NAMES_A_TURN: usize = 512;
