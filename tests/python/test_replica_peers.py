@@ -292,6 +292,41 @@ def test_a_discarded_transaction_of_a_master_hides_nothing_behind_it(start_hub, 
     assert replication(client)["slave_repl_offset"] == len(stream)
 
 
+def test_a_command_of_a_master_with_more_than_a_million_arguments_is_executed(start_hub, fake_master):
+    hub = start_hub()
+    client = hub.redis()
+    master = fake_master(full_sync())
+    client.replicaof("127.0.0.1", master.port)
+    eventually(lambda: link(client) == "up", "it is followed")
+    words = [word for number in range(600_000) for word in (f"k{number}", number)]
+    stream = request("MSET", *words) + request("SET", "behind", 1)
+    master.send(stream)
+    eventually(lambda: client.get("behind"), "the command behind it is executed")
+    assert client.mget("k0", "k599999") == [b"0", b"599999"]
+    assert replication(client)["slave_repl_offset"] == len(stream)
+    assert len(master.asked) == 1
+
+
+def test_a_client_may_send_more_than_a_million_arguments(hub):
+    client = hub.redis()
+    assert client.mset({f"k{number}": number for number in range(600_000)})
+    assert client.get("k599999") == b"599999" and client.dbsize() == 600_000
+
+
+def test_a_master_cannot_mark_messages_as_current_values(start_hub, fake_master):
+    hub = start_hub()
+    client = hub.redis()
+    master = fake_master(full_sync())
+    client.replicaof("127.0.0.1", master.port)
+    eventually(lambda: link(client) == "up", "it is followed")
+    listener = hub.subscriber("__snapshot__", "end")
+    master.send(request("PUBLISH", "__snapshot__", "live:a") + request("MULTI")
+                + request("PUBLISH", "__snapshot__", "live:b") + request("SET", "a", 1)
+                + request("EXEC") + request("PUBLISH", "end", "end"))
+    assert listener.data() == b"end"
+    assert client.get("a") == b"1"
+
+
 LENGTHS = [b"", b"abc", b"+5", b"-1", b"1 ", b"%d" % 2**63, b"%d" % (2**64 + 5), b"EOF:", b"EOF:x"]
 
 

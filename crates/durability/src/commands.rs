@@ -138,12 +138,7 @@ impl Default for CommandReader {
 }
 
 fn parser() -> RequestParser {
-    RequestParser::new(Limits {
-        // A command that the server itself has written may be longer than a client's.
-        arguments_max: 64 << 20,
-        bulk_bytes_max: 2 << 30,
-        ..Limits::default()
-    })
+    RequestParser::new(Limits::of_server())
 }
 
 /// A longer line is no note.

@@ -6,6 +6,7 @@ use tidewire_keyspace::Locked;
 
 use crate::board::{self, MARKET_PREFIX, Topic};
 use crate::hub::Hub;
+use crate::live::is_reserved_channel;
 use crate::plant::tags::Tag;
 use crate::plant::{self, PLANT_PREFIX};
 
@@ -129,6 +130,9 @@ impl Hub {
     ) -> Option<&'static str> {
         if self.is_mounted(name) {
             return Some("READONLY this channel belongs to a live source");
+        }
+        if is_reserved_channel(name) {
+            return Some("ERR this channel is reserved: the hub alone publishes on it");
         }
         let is_topic = self.keyspace.is_topic(name, locked);
         is_topic.then_some("READONLY this channel carries the values of a live key: write the key")

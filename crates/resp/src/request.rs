@@ -29,6 +29,14 @@ impl Limits {
     /// Most bytes of an argument before authentication.
     pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
+    /// For what another server, or this one, has written: commands may be longer than a client's.
+    pub fn of_server() -> Self {
+        Limits {
+            bulk_bytes_max: 1 << 40,
+            ..Limits::default()
+        }
+    }
+
     /// The default limits, for a client that has still to authenticate itself.
     pub fn unauthenticated() -> Self {
         Limits {
@@ -57,11 +65,10 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Redis's limits, for an authenticated client. (Redis 7 and later take up to 2^31 - 1
-    /// arguments; a million is what those before took.)
+    /// Redis's limits, for an authenticated client.
     fn default() -> Self {
         Limits {
-            arguments_max: 1024 * 1024,
+            arguments_max: i32::MAX as usize,
             bulk_bytes_max: 512 * 1024 * 1024,
             inline_bytes_max: 64 * 1024,
             unauthenticated: false,

@@ -45,7 +45,7 @@ impl<'a> Applier<'a> {
         Applier {
             hub,
             master,
-            parser: RequestParser::new(Limits::default()),
+            parser: RequestParser::new(Limits::of_server()),
             database: 0,
             queued: None,
             held: Vec::new(),
@@ -60,7 +60,7 @@ impl<'a> Applier<'a> {
     /// Another connection brings the stream, which has selected a database. What was not executed
     /// of a transaction comes again.
     pub(super) fn restart(&mut self, database: usize) {
-        self.parser = RequestParser::new(Limits::default());
+        self.parser = RequestParser::new(Limits::of_server());
         self.database = database;
         self.queued = None;
         self.held.clear();
@@ -70,7 +70,7 @@ impl<'a> Applier<'a> {
     /// A transaction counts as one. Ends early when the master is followed no more.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, ProtocolError> {
         let mut taken = 0;
-        let mut parser = RequestParser::new(Limits::default());
+        let mut parser = RequestParser::new(Limits::of_server());
         std::mem::swap(&mut parser, &mut self.parser);
         while taken < input.len() {
             let rest = &input[taken..];
@@ -79,7 +79,7 @@ impl<'a> Applier<'a> {
                     // The keys and the stream's end go on together.
                     let _stream = self.hub.replication.hold_stream();
                     if self.master.is_over() {
-                        break;
+                        return Ok(taken);
                     }
                     self.one(parser.arguments(rest));
                     self.pass_on(&rest[..consumed]);
@@ -88,7 +88,8 @@ impl<'a> Applier<'a> {
                 _ => break,
             }
         }
-        // What is not whole is looked at again from its first byte.
+        // It knows how far it has come with a command that is not whole.
+        self.parser = parser;
         Ok(taken)
     }
 

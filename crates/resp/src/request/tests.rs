@@ -210,7 +210,7 @@ fn protocol_errors_are_worded_as_redis_words_them() {
         ("*-0\r\n", "invalid multibulk length"),
         ("* 1\r\n", "invalid multibulk length"),
         ("*1\rx", "invalid multibulk length"),
-        ("*1048577\r\n", "invalid multibulk length"),
+        ("*2147483648\r\n", "invalid multibulk length"),
         ("*3000000000\r\n", "invalid multibulk length"),
         ("*9223372036854775808\r\n", "invalid multibulk length"),
         ("*1\r\nfoo\r\n", "expected '$', got 'f'"),
@@ -284,7 +284,7 @@ fn a_client_without_password_gets_small_limits_until_it_has_given_it() {
     for (input, error) in [
         ("*11\r\n", ProtocolError::UnauthenticatedMultibulkLength),
         ("*100\r\n", ProtocolError::UnauthenticatedMultibulkLength),
-        ("*1048577\r\n", ProtocolError::InvalidMultibulkLength),
+        ("*2147483648\r\n", ProtocolError::InvalidMultibulkLength),
         ("*1\r\n$16385\r\n", ProtocolError::UnauthenticatedBulkLength),
         (
             "*1\r\n$100000000\r\n",

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use super::{Call, State};
-use crate::live::is_reserved_channel;
 use crate::publication::Origin;
 use crate::subscriptions::Kind;
 
@@ -59,10 +58,6 @@ impl State {
         {
             return self.refuse(call, text);
         }
-        if origin == Origin::Channel && is_reserved_channel(name) {
-            let text = "ERR this channel is reserved: the hub alone publishes on it";
-            return self.refuse(call, text);
-        }
         self.sample_channel(call, name);
         let lane = call.context.lane();
         let (own, receivers) = call
@@ -76,6 +71,13 @@ impl State {
     }
 
     pub(super) fn pubsub_channels(&self, call: &mut Call<'_>, kind: Kind) {
+        if call.arguments.len() > 3 {
+            let part = String::from_utf8_lossy(&call.arguments[1]).into_owned();
+            let text = format!(
+                "ERR unknown subcommand or wrong number of arguments for '{part}'. Try PUBSUB HELP."
+            );
+            return self.refuse(call, &text);
+        }
         let channels = call.hub.subscriptions.channels(kind, call.arguments.get(2));
         self.reply(call.context, |reply| {
             reply.array(channels.len());
