@@ -62,6 +62,10 @@ pub struct Context<M> {
     pub(crate) accept_again_ns: Option<u64>,
     /// What came in a turn within a turn.
     pub(crate) late_mail: Vec<M>,
+    /// The connection whose work is carried out to its end, even if the connection ends before.
+    pub(crate) working: Option<ConnectionId>,
+    /// What is written to it after its end; nobody reads it.
+    pub(crate) scrap: Outbox,
     pub(crate) stopping: bool,
 }
 
@@ -132,17 +136,15 @@ impl<M> Context<M> {
         &self.counters
     }
 
-    /// Where to write to a peer; `None` when the connection has ended or is ending.
+    /// Where to write to a peer; `None` when the connection has ended or is ending, unless it is
+    /// [worked for](Self::work_for).
     #[inline]
     pub fn out(&mut self, id: ConnectionId) -> Option<&mut Outbox> {
-        let slot = self.connections.get_mut(id.index())?;
-        if slot.generation != id.generation {
-            return None;
+        let is_open = |connection: &Connection| connection.closing == Closing::No;
+        if !self.connection(id).is_some_and(is_open) {
+            return self.scrap_of(id);
         }
-        let connection = slot.connection.as_mut()?;
-        if connection.closing != Closing::No {
-            return None;
-        }
+        let connection = self.connections[id.index()].connection.as_mut()?;
         if !connection.dirty {
             if id == self.serving {
                 connection.dirty = true;
@@ -154,6 +156,31 @@ impl<M> Context<M> {
         }
         connection.outbox.adopt_spare(&mut self.spares);
         Some(&mut connection.outbox)
+    }
+
+    /// Where the last replies of work go whose connection has ended.
+    #[cold]
+    fn scrap_of(&mut self, id: ConnectionId) -> Option<&mut Outbox> {
+        match self.working == Some(id) {
+            true => Some(&mut self.scrap),
+            false => None,
+        }
+    }
+
+    /// Carries out work that must not end halfway: until this is called again, `out` is there for
+    /// the connection even if it ends, and what is written to it then is dropped. Returns what was
+    /// set before, to be set again when the work is done.
+    #[must_use = "what was set before must be set again"]
+    pub fn work_for(&mut self, id: Option<ConnectionId>) -> Option<ConnectionId> {
+        self.clear_scrap();
+        std::mem::replace(&mut self.working, id)
+    }
+
+    /// Drops what was written to the connection that is worked for after its end.
+    pub fn clear_scrap(&mut self) {
+        if !self.scrap.is_empty() {
+            self.scrap.clear();
+        }
     }
 
     /// Bytes that wait to be sent to a peer; 0 for a connection that has ended.

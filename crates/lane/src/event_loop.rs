@@ -18,6 +18,7 @@ use crate::context::{Context, LaneCounters, WATCH_READ, monotonic_ns};
 use crate::endpoint::Listener;
 use crate::lanes::LaneConfig;
 use crate::mailbox::{Envelope, Mailboxes};
+use crate::outbox::Outbox;
 use crate::sender::Sender;
 use crate::traffic::{EVENTS_A_TURN, READ_BYTES, TOKEN_LISTENERS, TOKEN_MAILBOX, Traffic};
 
@@ -76,6 +77,8 @@ impl<A: Application> Lane<A> {
             spare,
             accept_again_ns: None,
             late_mail: Vec::new(),
+            working: None,
+            scrap: Outbox::default(),
             stopping: false,
         };
         context.read_clock();

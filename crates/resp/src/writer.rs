@@ -12,6 +12,8 @@ use crate::number::DoubleText;
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     protocol: Protocol,
+    /// A buffer of more bytes takes no further string.
+    bytes_max: usize,
 }
 
 /// Where an aggregate's length is to be filled in by [`Writer::finish`].
@@ -28,7 +30,21 @@ impl<'a> Writer<'a> {
     /// A writer that appends to `out`.
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
-        Writer { out, protocol }
+        Writer {
+            out,
+            protocol,
+            bytes_max: usize::MAX,
+        }
+    }
+
+    /// Lets strings be written only until the buffer holds more than so many bytes. What follows is
+    /// no reply any more: who sees that the buffer is longer must drop it. Checked only when the
+    /// buffer has to grow.
+    #[inline]
+    #[must_use]
+    pub fn until(mut self, bytes_max: usize) -> Self {
+        self.bytes_max = bytes_max;
+        self
     }
 
     /// The format written.
@@ -64,10 +80,23 @@ impl<'a> Writer<'a> {
     /// A byte string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.out.reserve(bytes.len() + HEADER_BYTES_MAX + 2);
+        let needed = bytes.len() + HEADER_BYTES_MAX + 2;
+        if self.out.capacity() - self.out.len() < needed && !self.grow(needed) {
+            return;
+        }
         self.header(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
         self.raw(b"\r\n");
+    }
+
+    /// Makes room for a string; false if the buffer holds more than it may already.
+    #[cold]
+    fn grow(&mut self, needed: usize) -> bool {
+        let takes_more = self.out.len() <= self.bytes_max;
+        if takes_more {
+            self.out.reserve(needed);
+        }
+        takes_more
     }
 
     /// An integer as a byte string, as hashes and strings hold it.

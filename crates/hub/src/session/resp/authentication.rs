@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::Command;
+use tidewire_keyspace::{Command, SessionCommand};
 use tidewire_lane::{CloseReason, Context};
 use tidewire_resp::Arguments;
 
@@ -48,6 +48,12 @@ impl Permit {
     #[inline]
     pub(super) fn is_free(&self, access: &AccessControl) -> bool {
         self.free_at == access.generation()
+    }
+
+    /// The same by the rules that a transaction or a script has begun with.
+    #[inline]
+    fn was_free(&self) -> bool {
+        self.free_at != 0
     }
 
     /// Takes the newest rules of its user.
@@ -162,12 +168,12 @@ impl State {
         false
     }
 
-    /// Refuses a queued command that the client may run no more; false then.
+    /// Refuses a queued command that the client may run no more; false then. The rules are those
+    /// that EXEC began with: what others change meanwhile would let a part of it happen.
     pub(super) fn may_still_run(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
-        if self.permit.is_free(&call.hub.access) {
+        if self.permit.was_free() {
             return true;
         }
-        self.permit.look(&call.hub.access);
         let Some(denial) = self.denial(call, command, call.arguments, Origin::Multi) else {
             return self.may_sort(call, command);
         };
@@ -182,6 +188,24 @@ impl State {
         );
         self.refuse(call, &text);
         false
+    }
+
+    /// What a transaction changes of the users itself holds for what follows in it.
+    pub(super) fn follow_own_change(&mut self, call: &mut Call<'_>, command: SessionCommand) {
+        use SessionCommand as Name;
+        let hub = call.hub;
+        if !matches!(command, Name::AclSetUser | Name::AclDelUser | Name::AclLoad) {
+            return;
+        }
+        self.permit.look(&hub.access);
+        if self.permit.rules.is_none() {
+            // It has deleted itself: the rest is executed with the rights of the default user.
+            self.forget_user(hub);
+            hub.clients.disconnect(self.client.id);
+            call.context
+                .close_after_flush(self.id, CloseReason::Requested);
+            self.closing = true;
+        }
     }
 
     fn may_sort(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
@@ -211,10 +235,10 @@ impl State {
         command: &'static Command,
         arguments: Arguments<'_>,
     ) -> Option<String> {
-        if self.permit.is_free(&call.hub.access) {
+        // By the rules that the script began with, as in a transaction.
+        if self.permit.was_free() {
             return None;
         }
-        self.permit.look(&call.hub.access);
         match self.denial(call, command, arguments, Origin::Script) {
             Some(denial) => {
                 let text = self.denial_text(denial, command);
@@ -225,13 +249,7 @@ impl State {
     }
 
     /// Whether the client may run a command, for scripts that ask.
-    pub(super) fn allows(
-        &mut self,
-        hub: &Hub,
-        command: &'static Command,
-        arguments: Arguments<'_>,
-    ) -> bool {
-        self.permit.look(&hub.access);
+    pub(super) fn allows(&self, command: &'static Command, arguments: Arguments<'_>) -> bool {
         let rules = self.permit.rules.as_ref();
         rules.is_some_and(|rules| rules.check(command, arguments).is_ok())
     }

@@ -163,7 +163,7 @@ impl State {
             return;
         };
         let start = out.buffer().len();
-        let mut reply = Writer::new(out.buffer(), self.protocol);
+        let mut reply = self.writer(out);
         let mut observer = LiveObserver(call.hub);
         let outcome = call.hub.keyspace.execute_waiting(
             tag,

@@ -15,6 +15,7 @@ mod info;
 mod memory;
 mod migration;
 mod observing;
+mod output;
 mod parameters;
 pub(crate) use parameters::REDIS_VERSION;
 
@@ -45,12 +46,12 @@ use tidewire_keyspace::{
     Command, KeyHash, Locks, Outcome, Run, SessionCommand, WatchedKey, lookup,
 };
 use tidewire_lane::{CloseReason, ConnectionId, Context};
-use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser, Writer};
+use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
-use crate::parameters::{ClientClass, OverLimit};
+use crate::parameters::OverLimit;
 use crate::publication::Origin;
 use crate::sessions::Sessions;
 use crate::subscriptions::Kind;
@@ -97,6 +98,8 @@ struct State {
     /// The user that it is, and what that user may do.
     permit: Permit,
     over_limit: OverLimit,
+    /// What it may leave unread, as of the last requests.
+    output_bytes_max: usize,
     /// What it has said as a replica, or in order to become one.
     replica: Option<Box<ReplicaSession>>,
     /// What the session's own commands have to tell others.
@@ -184,6 +187,7 @@ impl RespSession {
                 is_executing: false,
                 permit: Permit::new(&hub.access),
                 over_limit: OverLimit::default(),
+                output_bytes_max: usize::MAX,
                 replica: None,
                 told: Vec::new(),
                 refusals: Cell::new(0),
@@ -221,6 +225,7 @@ impl RespSession {
         }
         self.state.note_heard(context);
         let limit = self.state.output_limit(hub);
+        self.state.output_bytes_max = limit;
         let pause_bytes = OUTPUT_PAUSE_BYTES.min(limit);
         let mut consumed = 0;
         let mut commands = 0;
@@ -370,35 +375,6 @@ impl RespSession {
 }
 
 impl State {
-    /// How many bytes the client may leave unread.
-    fn output_limit(&self, hub: &Hub) -> usize {
-        let class = match self.client.is_subscriber() {
-            true => ClientClass::Pubsub,
-            false => ClientClass::Normal,
-        };
-        match hub.parameters.output_limit(class).hard_bytes {
-            0 => usize::MAX,
-            bytes => bytes as usize,
-        }
-    }
-
-    /// It leaves more unread than it may.
-    #[cold]
-    fn cut_off(&mut self, hub: &Hub, context: &mut Context<Mail>) {
-        self.tell_cut_off();
-        hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
-        hub.clients.disconnect(self.client.id);
-        context.cut_off(self.id, CloseReason::Requested);
-        self.closing = true;
-    }
-
-    /// Logs that it leaves more unread than `client-output-buffer-limit` allows.
-    #[cold]
-    fn tell_cut_off(&self) {
-        let (client, address) = (self.client.id, &self.client.address);
-        tracing::info!(client, %address, "cut off: it leaves more unread than it may");
-    }
-
     /// Counts what the client holds; if all clients hold too much, some are cut off.
     #[inline]
     fn account(&self, hub: &Hub, context: &mut Context<Mail>) {
@@ -544,7 +520,7 @@ impl State {
             return;
         };
         let start = out.buffer().len();
-        let mut reply = Writer::new(out.buffer(), self.protocol);
+        let mut reply = self.writer(out);
         let mut observer = LiveObserver(call.hub);
         let outcome = call.hub.keyspace.execute_found(
             call.first_key,
@@ -576,7 +552,7 @@ impl State {
             return;
         };
         let start = out.buffer().len();
-        let mut reply = Writer::new(out.buffer(), self.protocol);
+        let mut reply = self.writer(out);
         let mut observer = LiveObserver(hub);
         let keyspace = &hub.keyspace;
         let mut locked = keyspace.lock(keyspace.shards_of(command, call.arguments));
@@ -715,20 +691,6 @@ impl State {
         self.refusals.set(self.refusals.get() + 1);
         call.hub.note_error(text);
         self.reply(call.context, |reply| reply.error(text));
-    }
-
-    /// Writes one reply, unless CLIENT REPLY says not to.
-    fn reply(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
-        if self.reply_mode == ReplyMode::On {
-            self.send(context, write);
-        }
-    }
-
-    /// Writes regardless of CLIENT REPLY: subscription confirmations are no replies.
-    fn send(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
-        if let Some(out) = context.out(self.id) {
-            write(&mut Writer::new(out.buffer(), self.protocol));
-        }
     }
 
     /// In RESP2 a subscriber's connection carries messages, so that only few commands are allowed.

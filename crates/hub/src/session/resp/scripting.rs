@@ -185,7 +185,10 @@ impl State {
     pub(super) fn run_script_alone(&mut self, call: &mut Call<'_>, script: ScriptCommand) {
         let hub = call.hub;
         let locked = hub.keyspace.lock(ShardSet::all());
+        // Its client may leave while it runs.
+        let outer = call.context.work_for(Some(self.id));
         let locked = self.run_script(hub, call, script, locked);
+        let _ = call.context.work_for(outer);
         hub.keyspace
             .release(locked, call.now_ms(), &mut LiveObserver(hub));
     }
@@ -273,6 +276,7 @@ impl State {
         }
         let protocol = self.protocol;
         let request = call.arguments;
+        let reply_bytes_max = self.output_bytes_max;
         let mut host = ScriptHost {
             hub,
             database: self.database,
@@ -292,7 +296,7 @@ impl State {
         };
         let mut out = std::mem::take(&mut engines.reply);
         out.clear();
-        let mut reply = Writer::new(&mut out, protocol);
+        let mut reply = Writer::new(&mut out, protocol).until(reply_bytes_max);
         let ended = engines.run(job, request.tail(3), keys, &mut host, &mut reply);
         let (locked, has_failed) = (host.locked.take(), host.has_failed);
         if host.pipeline.is_some() {

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
-use tidewire_resp::{ArgumentList, Arguments, Writer};
+use tidewire_resp::{ArgumentList, Arguments};
 
 use super::declared::counts_as_write;
 use super::observing::Stopwatch;
@@ -200,7 +200,10 @@ impl State {
         self.send(call.context, |reply| reply.array(transaction.queued.len()));
         self.is_executing = true;
         let refusals = self.refusals.get();
+        // It may kill or cut off its own client; all of it is executed nevertheless.
+        let outer = call.context.work_for(Some(self.id));
         let locked = self.run_queued(call, &transaction, shards, locked);
+        let _ = call.context.work_for(outer);
         // They are of the commands that were queued: EXEC itself has not failed.
         self.refusals.set(refusals);
         self.is_executing = false;
@@ -286,6 +289,7 @@ impl State {
                 arguments: arguments.as_arguments(),
                 first_key: None,
             };
+            queued.context.clear_scrap();
             if !self.may_still_run(&mut queued, command) {
                 continue;
             }
@@ -321,6 +325,7 @@ impl State {
                         self.note_time(hub, command, queued.arguments, ns);
                     }
                     self.show(&queued, command);
+                    self.follow_own_change(&mut queued, session_command);
                     if let Some(suspended) = suspended {
                         locked = hub.keyspace.resume(shards, suspended);
                     }
@@ -354,7 +359,7 @@ impl State {
             call.arguments,
             self.database,
             now_ms,
-            &mut Writer::new(out.buffer(), self.protocol),
+            &mut self.writer(out),
             &mut LiveObserver(call.hub),
         );
         if let Outcome::Failed(error) = outcome {

@@ -100,7 +100,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     fn may_run(&mut self, arguments: Arguments<'_>) -> Option<bool> {
         let command =
             find_command(self.hub, arguments).map_or_else(|(command, _)| command, Some)?;
-        Some(self.state.allows(self.hub, command, arguments))
+        Some(self.state.allows(command, arguments))
     }
 
     fn set_replication(&mut self, to_replicas: bool, to_file: bool) {
@@ -248,8 +248,11 @@ impl ScriptHost<'_, '_, '_> {
             state.database,
             state.reply_mode,
             state.is_executing,
+            state.output_bytes_max,
         );
         (state.protocol, state.database) = (protocol, self.database);
+        // What a script is answered is no reply to the client yet.
+        state.output_bytes_max = usize::MAX;
         (state.reply_mode, state.is_executing) = (ReplyMode::On, true);
         let refusals = state.refusals.get();
         let mut call = Call {
@@ -271,6 +274,7 @@ impl ScriptHost<'_, '_, '_> {
             state.database,
             state.reply_mode,
             state.is_executing,
+            state.output_bytes_max,
         ) = own;
         let database = state.database as u32;
         state.client.database.store(database, Ordering::Relaxed);
