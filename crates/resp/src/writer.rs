@@ -71,6 +71,16 @@ impl<'a> Writer<'a> {
         self.line(b'-', text.as_bytes());
     }
 
+    /// [`simple`](Self::simple) of what need not be UTF-8.
+    pub fn simple_bytes(&mut self, text: &[u8]) {
+        self.line(b'+', text);
+    }
+
+    /// [`error`](Self::error) of what need not be UTF-8.
+    pub fn error_bytes(&mut self, text: &[u8]) {
+        self.line(b'-', text);
+    }
+
     /// An integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {

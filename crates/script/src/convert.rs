@@ -99,12 +99,12 @@ impl Names {
         depth: usize,
     ) -> Result<()> {
         if let Value::String(text) = table.raw_get(&self.err)? {
-            let text = text.to_string_lossy();
             let counted: Value = table.raw_get(&self.counted)?;
-            host.note_error(&text, counted.as_boolean().unwrap_or(false));
-            reply.error(&text);
+            let is_counted = counted.as_boolean().unwrap_or(false);
+            host.note_error(&text.to_string_lossy(), is_counted);
+            reply.error_bytes(&text.as_bytes());
         } else if let Value::String(text) = table.raw_get(&self.ok)? {
-            reply.simple(&text.to_string_lossy());
+            reply.simple_bytes(&text.as_bytes());
         } else if let Some(number) = table.raw_get::<Value>(&self.double)?.as_number_of_any() {
             reply.double(number);
         } else if let Value::String(digits) = table.raw_get(&self.big_number)? {

@@ -105,6 +105,18 @@ impl Runner {
     fn run(&mut self, body: &str) -> String {
         self.eval(body, &[], 0)
     }
+
+    /// The reply as it is.
+    fn run_raw(&mut self, body: &str) -> Vec<u8> {
+        let script = Arc::new(Script::new(body.as_bytes()).unwrap());
+        let (words, mut out) = (ArgumentList::new(), Vec::new());
+        let mut reply = Writer::new(&mut out, self.protocol);
+        let ended = self
+            .engine
+            .eval(&script, words.as_arguments(), 0, &mut self.store, &mut reply);
+        ended.unwrap();
+        out
+    }
 }
 
 #[test]
@@ -120,6 +132,30 @@ fn large_numbers_are_passed_to_commands_as_redis_prints_them() {
     for (number, text) in table {
         let got = Runner::new().run(&format!("return redis.call('echo', {number})"));
         assert_eq!(got, format!("*1 ${} {text} ", text.len()), "{number}");
+    }
+}
+
+#[test]
+fn json_is_a_thousand_tables_deep_at_most() {
+    let nested = |depth: usize, more: &str| {
+        let body = format!(
+            "local t = {{x=1}} for i = 2, {depth} do t = {{x=t}} end {more} return #cjson.encode(t)"
+        );
+        Runner::new().run(&body)
+    };
+    assert_eq!(nested(1_000, ""), format!(":{} ", 1_000 * 6 + 1));
+    let excessive = "Cannot serialise, excessive nesting (1001)";
+    assert!(nested(1_001, "").contains(excessive));
+    assert!(nested(1, "t.x = t").contains(excessive));
+}
+
+#[test]
+fn bytes_that_are_no_text_stay_in_status_and_error_replies() {
+    for (body, reply) in [
+        ("return {ok='a\\255b'}", &b"+a\xffb\r\n"[..]),
+        ("return {err='ERR a\\255b'}", b"-ERR a\xffb\r\n"),
+    ] {
+        assert_eq!(Runner::new().run_raw(body), reply, "{body}");
     }
 }
 

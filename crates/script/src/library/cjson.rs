@@ -240,13 +240,14 @@ impl Encoder<'_> {
         // Once to see what it is, then once more: handles to all values at a time would be too
         // many.
         let (mut items, mut max, mut is_array) = (0i64, 0, true);
-        table.for_each(|key: Value, _: Value| {
+        let meter = &mut self.meter;
+        for_each(table, depth, |key, _| {
             match key {
                 Value::Integer(number @ 1..=INT_MAX) => max = max.max(number),
                 _ => is_array = false,
             }
             items += 1;
-            self.meter.tick()
+            meter.tick()
         })?;
         let settings = self.settings;
         let ratio = settings.sparse_ratio;
@@ -277,7 +278,7 @@ impl Encoder<'_> {
     fn object(&mut self, table: &Table, depth: i64) -> Result<()> {
         self.out.push(b'{');
         let mut is_first = true;
-        table.for_each(|key: Value, value: Value| {
+        for_each(table, depth, |key, value| {
             if !std::mem::take(&mut is_first) {
                 self.out.push(b',');
             }
@@ -339,6 +340,23 @@ impl Encoder<'_> {
         }
         self.out.push(b'"');
     }
+}
+
+/// Gives each pair of a table. The quick way is one call of Lua's for all pairs; what it gives runs
+/// within that call, and Lua refuses some 200 of them within each other.
+fn for_each(
+    table: &Table,
+    depth: i64,
+    mut each: impl FnMut(Value, Value) -> Result<()>,
+) -> Result<()> {
+    if depth <= QUICK_DEPTH_MAX {
+        return table.for_each(each);
+    }
+    for pair in table.pairs() {
+        let (key, value) = pair?;
+        each(key, value)?;
+    }
+    Ok(())
 }
 
 fn decode(lua: &Lua, values: &MultiValue, settings: Settings) -> Result<Value> {
@@ -691,3 +709,5 @@ fn read_number(text: &[u8]) -> (f64, usize) {
 const INT_MAX: i64 = i32::MAX as i64;
 /// Tables within one another, whatever a script sets: each takes some of the thread's stack.
 const DEPTH_MAX: i64 = 1_000;
+/// Tables within each other that are walked the quick way.
+const QUICK_DEPTH_MAX: i64 = 50;
