@@ -436,3 +436,48 @@ def test_redis_cli_subscribes(simulated, tmp_path):
         cli.wait()
     first, second = [line for line in text.splitlines() if line.startswith("{")][:2]
     assert '"snapshot":true' in first and '"snapshot":true' not in second
+
+
+REFUSALS = [
+    (("SCAN", "-5"), "ERR invalid cursor"),
+    (("LMPOP", 1, "list", "LEFT", "COUNT", 0, "COUNT", 2), "ERR count should be greater than 0"),
+    (("LMPOP", 1, "list", "LEFT", "COUNT", 1, "COUNT", 2), "ERR syntax error"),
+    (("ACL", "LOG", "RESET", "x"),
+     "ERR unknown subcommand or wrong number of arguments for 'LOG'. Try ACL HELP."),
+    (("SLOWLOG", "GET", "x"), "ERR count should be greater than or equal to -1"),
+    (("CONFIG", "SET", "slave-read-only", "x"),
+     "ERR CONFIG SET failed (possibly related to argument 'slave-read-only') - argument must be "
+     "'yes' or 'no'"),
+    (("PUBSUB", "CHANNELS", "a", "b"),
+     "ERR unknown subcommand or wrong number of arguments for 'CHANNELS'. Try PUBSUB HELP."),
+]
+
+
+@pytest.mark.parametrize("words, text", REFUSALS)
+def test_a_mistake_gets_the_error_that_redis_has_for_it(hub, words, text):
+    with pytest.raises(Reply) as refusal:
+        RespSocket(hub.resp()).call(*words)
+    assert str(refusal.value) == text
+
+
+@pytest.mark.parametrize("cursor", ["+0", " 0", "-0", "00"])
+def test_a_cursor_is_any_text_that_is_a_number_for_redis(hub, cursor):
+    client = RespSocket(hub.resp())
+    client.call("SET", "key", "value")
+    assert client.call("SCAN", cursor, "COUNT", 1000) == [b"0", [b"key"]]
+
+
+def test_sort_takes_a_text_that_begins_with_a_zero_for_nothing(hub):
+    client = hub.redis()
+    client.rpush("list", b"\0a", b"1", b"\0b", b"-1")
+    assert client.sort("list") == [b"-1", b"\0a", b"\0b", b"1"]
+
+
+def test_pfmerge_keeps_what_its_destination_had_counted(hub):
+    client = hub.redis()
+    client.pfadd("to", "a", "b", "c")
+    client.pfadd("from", "d")
+    assert client.pfcount("to") == 3
+    client.pfmerge("to", "from")
+    assert client.get("to")[:16] == b"HYLL\1\0\0\0\3" + bytes(6) + b"\x80"
+    assert client.pfcount("to") == 4

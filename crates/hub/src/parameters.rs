@@ -304,9 +304,9 @@ impl Parameters {
         }
         let mut values = self.values.lock();
         let mut changed = values.clone();
-        for (&number, (_, text)) in numbers.iter().zip(pairs) {
+        for (&number, (name, text)) in numbers.iter().zip(pairs) {
             let parameter = &TABLE[number];
-            let failed = |reason: &str| failed_text(parameter.name.as_bytes(), reason);
+            let failed = |reason: &str| failed_text(name, reason);
             let value = parameter.kind.read(text, &values[number]);
             let value = value.map_err(|reason| failed(&reason))?;
             match parameter.access {

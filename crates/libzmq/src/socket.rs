@@ -272,5 +272,5 @@ unsafe fn at_group(
 
 const USE_DESCRIPTOR: c_int = 89;
 /// Options that null unsets, while a text without a character is a mistake: the accept filter,
-/// the proxy, the device.
-const UNSET_BY_NULL: [c_int; 3] = [38, 68, 92];
+/// name and password of PLAIN, the proxy, the device.
+const UNSET_BY_NULL: [c_int; 5] = [38, 45, 46, 68, 92];

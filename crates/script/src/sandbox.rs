@@ -111,6 +111,7 @@ fn table_of_error(lua: &Lua, shared: &Shared, problem: Value) -> Result<Table> {
     let failure = match problem {
         Value::Table(table) => return Ok(table),
         Value::Error(error) => failure_of(&error),
+        Value::String(text) => Failure::new(format!("ERR {}", text.to_string_lossy())),
         other => Failure::new(format!("ERR {}", other.to_string()?)),
     };
     shared.names.error_table(lua, &failure)
@@ -183,8 +184,8 @@ fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
         return Ok(problem);
     };
     let text = text.to_string_lossy();
-    let own = text.strip_prefix("redis:");
-    let own = own.or_else(|| text.strip_prefix("redis-library:"));
+    let names = ["redis:", "redis-library:"];
+    let own = names.iter().find_map(|name| text.strip_prefix(name));
     let rest = own.and_then(|rest| {
         let (line, rest) = rest.split_once(": ")?;
         let is_line = line.bytes().all(|byte| byte.is_ascii_digit());

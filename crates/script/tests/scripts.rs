@@ -111,9 +111,13 @@ impl Runner {
         let script = Arc::new(Script::new(body.as_bytes()).unwrap());
         let (words, mut out) = (ArgumentList::new(), Vec::new());
         let mut reply = Writer::new(&mut out, self.protocol);
-        let ended = self
-            .engine
-            .eval(&script, words.as_arguments(), 0, &mut self.store, &mut reply);
+        let ended = self.engine.eval(
+            &script,
+            words.as_arguments(),
+            0,
+            &mut self.store,
+            &mut reply,
+        );
         ended.unwrap();
         out
     }

@@ -76,10 +76,14 @@ pub(super) fn pfcount(call: &mut Call<'_, '_, '_>) -> Result {
 pub(super) fn pfmerge(call: &mut Call<'_, '_, '_>) -> Result {
     let mut union = Registers::new();
     let mut encoding = Encoding::Sparse;
+    let mut header = None;
     call.view.counts_reads = true;
     for at in call.rest(1) {
         if let Some(text) = call.view.read_text(call.view.key(call.argument(at)))? {
             let source = HyperLogLog::new(text.as_bytes())?;
+            if at == 1 {
+                header = Some(source.header());
+            }
             union.merge(source)?;
             if source.encoding() == Encoding::Dense {
                 encoding = Encoding::Dense;
@@ -87,7 +91,10 @@ pub(super) fn pfmerge(call: &mut Call<'_, '_, '_>) -> Result {
         }
     }
     let bytes_max = call.view.keyspace.hyperloglog_sparse_bytes_max();
-    let bytes = union.to_bytes(encoding, bytes_max);
+    let mut bytes = union.to_bytes(encoding, bytes_max);
+    if let Some(header) = header {
+        hyperloglog::keep_header(&mut bytes, header);
+    }
     let key = call.key(1);
     let place = call.view.set(key, NewValue::Bytes(&bytes), Expiry::Keep);
     call.view.entry_mut(key, place).set_raw();

@@ -263,13 +263,17 @@ impl ManyPop {
         }
         let keys = at + 1..at + 1 + keys;
         let front = end(call.argument(keys.end))?;
-        let count = match call.arguments.len() - keys.end - 1 {
+        let options = call.arguments.len() - keys.end - 1;
+        let count = match options {
             0 => 1,
-            2 if is(call.argument(keys.end + 1), "count") => {
+            2.. if is(call.argument(keys.end + 1), "count") => {
                 number(keys.end + 2).ok_or(CommandError::CountNotPositive)?
             }
             _ => return Err(CommandError::Syntax),
         };
+        if options > 2 {
+            return Err(CommandError::Syntax);
+        }
         Ok(ManyPop { keys, front, count })
     }
 

@@ -424,11 +424,20 @@ impl Names {
 }
 
 fn parse_cursor(argument: &[u8]) -> std::result::Result<u64, CommandError> {
-    let text = std::str::from_utf8(argument).map_err(|_| CommandError::InvalidCursor)?;
-    if text.starts_with('+') {
-        return Err(CommandError::InvalidCursor);
-    }
-    text.parse().map_err(|_| CommandError::InvalidCursor)
+    // As strtoull has it, but for the negative numbers that Redis refuses before.
+    let text = argument.trim_ascii_start();
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let digits = std::str::from_utf8(digits).unwrap_or_default();
+    let number = match digits.as_bytes().first() {
+        Some(b'0'..=b'9') => digits.parse().ok(),
+        _ => None,
+    };
+    let number: Option<u64> = number.filter(|&number| !is_negative || number == 0);
+    number.ok_or(CommandError::InvalidCursor)
 }
 
 const NO_VALUES_OF_HASHES: &str = "ERR NOVALUES option can only be used in HSCAN";

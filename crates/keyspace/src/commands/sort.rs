@@ -385,7 +385,8 @@ impl Sorted {
 /// The number that a text is; nothing counts as 0.
 fn score(text: &[u8]) -> Option<f64> {
     match text {
-        [] => Some(0.0),
+        // C ends a text at its first zero.
+        [] | [0, ..] => Some(0.0),
         _ => parse_double(text).filter(|score| !score.is_nan()),
     }
 }

@@ -62,6 +62,12 @@ impl<'a> HyperLogLog<'a> {
         self.encoding
     }
 
+    /// The header.
+    pub(crate) fn header(self) -> [u8; HEADER_BYTES] {
+        let header = self.bytes.first_chunk();
+        header.copied().unwrap_or_default()
+    }
+
     /// What follows the header.
     pub(crate) fn body(self) -> &'a [u8] {
         &self.bytes[HEADER_BYTES..]
@@ -177,6 +183,14 @@ pub(crate) fn outdate(bytes: &mut [u8]) {
     }
 }
 
+/// Keeps what a header held beside its encoding: of the estimate, that it is outdated by now.
+pub(crate) fn keep_header(bytes: &mut [u8], header: [u8; HEADER_BYTES]) {
+    if let Some(own) = bytes.get_mut(ENCODING_AT + 1..HEADER_BYTES) {
+        own.copy_from_slice(&header[ENCODING_AT + 1..]);
+        outdate(bytes);
+    }
+}
+
 /// Keeps the estimate in the header.
 pub(crate) fn cache_estimate(bytes: &mut [u8], estimate: u64) {
     if let Some(cached) = bytes.get_mut(ESTIMATE_AT..HEADER_BYTES) {
@@ -191,7 +205,8 @@ pub(crate) fn make_dense(entry: &mut Entry) -> Result<bool, Fault> {
         return Ok(false);
     }
     let mut bytes = Registers::of(old)?.to_bytes(Encoding::Dense, 0);
-    bytes[ENCODING_AT + 1..HEADER_BYTES].copy_from_slice(&old.bytes[ENCODING_AT + 1..HEADER_BYTES]);
+    let header = old.header();
+    bytes[ENCODING_AT + 1..HEADER_BYTES].copy_from_slice(&header[ENCODING_AT + 1..]);
     entry.set_value(NewValue::Bytes(&bytes));
     entry.set_raw();
     Ok(true)

@@ -164,7 +164,14 @@ impl State {
     fn acl_log(&mut self, call: &mut Call<'_>) {
         let count = match call.arguments.get(2) {
             None => Some(LOG_ENTRIES),
-            Some(_) if call.arguments.len() > 3 => return self.refuse(call, SYNTAX),
+            Some(_) if call.arguments.len() > 3 => {
+                let part = String::from_utf8_lossy(&call.arguments[1]).into_owned();
+                let text = format!(
+                    "ERR unknown subcommand or wrong number of arguments for '{part}'. \
+                     Try ACL HELP."
+                );
+                return self.refuse(call, &text);
+            }
             Some(word) if word.eq_ignore_ascii_case(b"reset") => {
                 call.hub.access.log.lock().clear();
                 return self.reply(call.context, |reply| reply.ok());

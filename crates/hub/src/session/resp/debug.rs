@@ -174,7 +174,6 @@ const IGNORED: &[(&str, usize)] = &[
     ("aof-flush-sleep", 3),
     ("change-repl-id", 2),
     ("dict-resizing", 3),
-    ("jmap", 2),
     ("leak", 3),
     ("pause-cron", 3),
 ];

@@ -14,12 +14,9 @@ impl State {
             None => 10,
             Some(Some(-1)) => usize::MAX,
             Some(Some(count @ 0..)) => count as usize,
-            Some(Some(_)) => {
+            Some(_) => {
                 let text = "ERR count should be greater than or equal to -1";
                 return self.refuse(call, text);
-            }
-            Some(None) => {
-                return self.refuse(call, "ERR value is not an integer or out of range");
             }
         };
         if call.arguments.len() > 3 {
