@@ -36,18 +36,24 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("model", || model::short(&shell))
 }
 
-/// The slot's protocol and the shards' lock in every order of events. A target folder of its own,
+/// The slot's protocol, the shards' lock and the lanes' rights in every order of events. A target folder of its own,
 /// because the flag changes every crate's build.
 fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let models = [
         ["tidewire-lastvalue", "--test", "loom"],
         ["tidewire-keyspace", "--lib", "lock::"],
+        ["tidewire-hub", "--lib", "rights::"],
     ];
     for [package, kind, name] in models {
+        // Without assertions of debug builds: these keep a thread's state, which loom's threads share.
         let command = shell
             .cargo(["test", "--release", "-p", package, kind, name])
             .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", shell.target().join("loom"));
+            .env("CARGO_TARGET_DIR", shell.target().join("loom"))
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         counts.cargo(&command.capture()?)?;
     }
     Ok(())

@@ -11,9 +11,13 @@
 //! A right is one word on a cache line of its own. Lane and script meet there by atomic
 //! read-modify-writes, so that one of both sees the other.
 
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+#[cfg(not(loom))]
 use std::time::{Duration, Instant};
 
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use tidewire_keyspace::order;
 
 /// The rights of all lanes.
@@ -190,12 +194,14 @@ impl Rights {
 }
 
 /// How long a lane tries to get the rights of others.
+#[cfg(not(loom))]
 #[derive(Default)]
 struct Patience {
     attempts: u32,
     until: Option<Instant>,
 }
 
+#[cfg(not(loom))]
 impl Patience {
     fn goes_on(&mut self) -> bool {
         pause(self.attempts);
@@ -208,7 +214,27 @@ impl Patience {
     }
 }
 
+/// The model's patience ends after one more look.
+#[cfg(loom)]
+#[derive(Default)]
+struct Patience(u32);
+
+#[cfg(loom)]
+impl Patience {
+    fn goes_on(&mut self) -> bool {
+        loom::thread::yield_now();
+        self.0 += 1;
+        self.0 < 2
+    }
+}
+
+#[cfg(loom)]
+fn pause(_attempt: u32) {
+    loom::thread::yield_now();
+}
+
 /// A moment; first without giving the processor up. A lane never sleeps.
+#[cfg(not(loom))]
 fn pause(attempt: u32) {
     match attempt {
         0..SPINS => (0..1 << attempt).for_each(|_| std::hint::spin_loop()),
@@ -222,14 +248,108 @@ const HELD: u8 = 1;
 const WANTED: u8 = 2;
 
 /// Attempts with a pause between them that doubles, up to a microsecond or two.
+#[cfg(not(loom))]
 const SPINS: u32 = 7;
 /// Attempts after which a connection is parked: some ten microseconds.
-const ATTEMPTS: u32 = 32;
+const ATTEMPTS: u32 = if cfg!(loom) { 1 } else { 32 };
 /// How long a script's lane waits at most for what other lanes have under way. Afterwards it does
 /// something else, and tries again in its next turn.
+#[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_millis(2);
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    /// Rights, and for each lane what it does to shards while it has its right; a script does the
+    /// same to those of all lanes. Loom says if two do it to one at once.
+    struct Model {
+        rights: Rights,
+        shards: [UnsafeCell<u32>; LANES],
+    }
+
+    impl Model {
+        fn new() -> Arc<Self> {
+            Arc::new(Model {
+                rights: Rights::new(LANES),
+                shards: Default::default(),
+            })
+        }
+
+        fn command(&self, lane: usize) {
+            if self.rights.has(lane) {
+                self.shards[lane].with_mut(|_| ());
+            }
+        }
+
+        fn turn(&self, lane: usize) {
+            if self.rights.enter(lane) || self.rights.enter_soon(lane) {
+                self.command(lane);
+                self.command(lane);
+                self.rights.leave(lane);
+            }
+        }
+
+        /// A turn with a script, which serves others from within.
+        fn script(&self, lane: usize) {
+            if !self.rights.enter(lane) {
+                return;
+            }
+            if self.rights.take_all(lane) {
+                self.shards.iter().for_each(|shard| shard.with_mut(|_| ()));
+                self.rights.lend(lane);
+                self.turn(lane);
+                self.rights.take_back(lane);
+                self.shards.iter().for_each(|shard| shard.with_mut(|_| ()));
+                self.rights.owe(lane);
+                self.rights.give_back(lane);
+            }
+            self.rights.leave(lane);
+        }
+    }
+
+    fn explore(work: [fn(&Model); LANES]) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let model = Model::new();
+            let others = work.into_iter().skip(1).map(|work| {
+                let model = model.clone();
+                loom::thread::spawn(move || work(&model))
+            });
+            let others: Vec<_> = others.collect();
+            work[0](&model);
+            for other in others {
+                other.join().expect("it ended");
+            }
+            for lane in 0..LANES {
+                assert!(model.rights.enter(lane), "nobody has kept a right");
+            }
+        });
+    }
+
+    #[test]
+    fn a_script_is_alone_in_every_order() {
+        explore([
+            |model| model.script(0),
+            |model| {
+                model.turn(1);
+                model.turn(1);
+            },
+        ]);
+    }
+
+    #[test]
+    fn of_two_scripts_one_runs_at_a_time_in_every_order() {
+        explore([|model| model.script(0), |model| model.script(1)]);
+    }
+
+    const LANES: usize = 2;
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicI64;
