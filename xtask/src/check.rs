@@ -36,8 +36,8 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("model", || model::short(&shell))
 }
 
-/// The slot's protocol, the shards' lock and the lanes' rights in every order of events. A target folder of its own,
-/// because the flag changes every crate's build.
+/// The slot's protocol, the shards' lock and the lanes' rights in every order of events. A target
+/// folder of its own, because the flag changes every crate's build.
 fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let models = [
         ["tidewire-lastvalue", "--test", "loom"],
@@ -45,7 +45,8 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         ["tidewire-hub", "--lib", "rights::"],
     ];
     for [package, kind, name] in models {
-        // Without assertions of debug builds: these keep a thread's state, which loom's threads share.
+        // Without assertions of debug builds: they keep state of a thread, which loom's threads
+        // share.
         let command = shell
             .cargo(["test", "--release", "-p", package, kind, name])
             .env("RUSTFLAGS", "--cfg loom")

@@ -176,7 +176,7 @@ pub(crate) fn to_arguments(values: &MultiValue, arguments: &mut ArgumentList) ->
     for value in values {
         match value {
             Value::String(text) => arguments.push(&text.as_bytes()),
-            // Every number of Lua 5.1 is a double: Redis prints large ones by their shortest digits.
+            // Every number of Lua 5.1 is a double: Redis prints large ones by the shortest digits.
             Value::Integer(number) if number.unsigned_abs() > EXACT_MAX => {
                 arguments.push(DoubleText::new(*number as f64).as_bytes());
             }
