@@ -481,3 +481,14 @@ def test_pfmerge_keeps_what_its_destination_had_counted(hub):
     client.pfmerge("to", "from")
     assert client.get("to")[:16] == b"HYLL\1\0\0\0\3" + bytes(6) + b"\x80"
     assert client.pfcount("to") == 4
+
+
+def test_a_transaction_subscribes_to_no_shard_channel(hub):
+    client = RespSocket(hub.resp())
+    client.call("MULTI")
+    client.call("SSUBSCRIBE", "channel")
+    client.send("EXEC")
+    assert client.file.readline() == b"*1\r\n"
+    with pytest.raises(Reply, match="SSUBSCRIBE isn't allowed for a DENY BLOCKING client"):
+        client.read()
+    assert client.call("PING") == b"PONG"

@@ -191,10 +191,10 @@ impl<'a> Writer<'a> {
     }
 
     /// An integer of any size, in decimal; a bulk in RESP2.
-    pub fn big_number(&mut self, digits: &str) {
+    pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(digits.as_bytes()),
-            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b'(', digits),
         }
     }
 
@@ -386,7 +386,7 @@ mod tests {
             ),
             (|to| to.boolean(true), ":1\r\n", "#t\r\n"),
             (|to| to.boolean(false), ":0\r\n", "#f\r\n"),
-            (|to| to.big_number("-12"), "$3\r\n-12\r\n", "(-12\r\n"),
+            (|to| to.big_number(b"-12"), "$3\r\n-12\r\n", "(-12\r\n"),
             (
                 |to| to.verbatim("txt", b"hi"),
                 "$2\r\nhi\r\n",
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(text, "-ERR unknown 'a  +OK  '\r\n");
         assert_eq!(written(Protocol::Resp3, |to| to.simple("a\nb")), "+a b\r\n");
         assert_eq!(
-            written(Protocol::Resp3, |to| to.big_number("1\r\n:2")),
+            written(Protocol::Resp3, |to| to.big_number(b"1\r\n:2")),
             "(1  :2\r\n"
         );
     }

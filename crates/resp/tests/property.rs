@@ -85,7 +85,7 @@ fn write(writer: &mut Writer<'_>, value: &Value, later: bool) {
         Value::Error(text) => writer.error(std::str::from_utf8(text).unwrap()),
         Value::Boolean(value) => writer.boolean(*value),
         Value::Double(value) => writer.double(*value),
-        Value::BigNumber(digits) => writer.big_number(std::str::from_utf8(digits).unwrap()),
+        Value::BigNumber(digits) => writer.big_number(digits),
         Value::Verbatim { format, text } => {
             writer.verbatim(std::str::from_utf8(format).unwrap(), text);
         }

@@ -108,7 +108,12 @@ impl Names {
         } else if let Some(number) = table.raw_get::<Value>(&self.double)?.as_number_of_any() {
             reply.double(number);
         } else if let Value::String(digits) = table.raw_get(&self.big_number)? {
-            reply.big_number(&digits.to_string_lossy().replace(['\r', '\n'], " "));
+            let is_end = |byte: u8| matches!(byte, b'\r' | b'\n');
+            let digits = digits.as_bytes();
+            let digits = digits
+                .iter()
+                .map(|&byte| if is_end(byte) { b' ' } else { byte });
+            reply.big_number(&digits.collect::<Vec<_>>());
         } else if let Some((format, text)) = self.verbatim_parts(table)? {
             reply.verbatim(&format.to_string_lossy(), &text.as_bytes());
         } else if let Value::Table(map) = table.raw_get(&self.map)? {
@@ -182,6 +187,9 @@ pub(crate) fn to_arguments(values: &MultiValue, arguments: &mut ArgumentList) ->
             }
             Value::Integer(number) => {
                 arguments.push(itoa::Buffer::new().format(*number).as_bytes());
+            }
+            Value::Number(number) if number.is_nan() && number.is_sign_negative() => {
+                arguments.push(b"-nan");
             }
             // Also -0.
             Value::Number(0.0) => arguments.push(b"0"),

@@ -191,12 +191,15 @@ fn at_own_place(lua: &Lua, problem: Value) -> Result<Value> {
         let is_line = line.bytes().all(|byte| byte.is_ascii_digit());
         is_line.then_some(rest)
     });
-    let (Some(rest), Some((source, line))) = (rest, own_place(lua)) else {
+    let Some(rest) = rest else {
         return Ok(problem);
     };
-    let source = source.trim_start_matches('@');
-    let text = lua.create_string(format!("{source}:{line}: {rest}"))?;
-    Ok(Value::String(text))
+    let text = match own_place(lua) {
+        Some((source, line)) => format!("{}:{line}: {rest}", source.trim_start_matches('@')),
+        // Its last call was ours, and has taken its place.
+        None => rest.to_owned(),
+    };
+    lua.create_string(text).map(Value::String)
 }
 
 /// Neither our own Lua code nor the place that a tail call has left.

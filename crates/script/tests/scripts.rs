@@ -132,6 +132,8 @@ fn large_numbers_are_passed_to_commands_as_redis_prints_them() {
         ("-0.0", "0"),
         ("0.5", "0.5"),
         ("1e20", "1e+20"),
+        ("0/0", "-nan"),
+        ("-(0/0)", "nan"),
     ];
     for (number, text) in table {
         let got = Runner::new().run(&format!("return redis.call('echo', {number})"));
@@ -158,6 +160,7 @@ fn bytes_that_are_no_text_stay_in_status_and_error_replies() {
     for (body, reply) in [
         ("return {ok='a\\255b'}", &b"+a\xffb\r\n"[..]),
         ("return {err='ERR a\\255b'}", b"-ERR a\xffb\r\n"),
+        ("return {big_number='1\\255'}", b"$2\r\n1\xff\r\n"),
     ] {
         assert_eq!(Runner::new().run_raw(body), reply, "{body}");
     }

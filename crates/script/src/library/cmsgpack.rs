@@ -196,7 +196,8 @@ impl<'a> Reader<'a> {
             0xCC => Value::Integer(self.unsigned(1)? as i64),
             0xCD => Value::Integer(self.unsigned(2)? as i64),
             0xCE => Value::Integer(self.unsigned(4)? as i64),
-            0xCF => Value::Number(self.unsigned(8)? as f64),
+            // Lua's library takes the bits for a signed number.
+            0xCF => Value::Number(self.unsigned(8)? as i64 as f64),
             0xD0 => Value::Integer(i64::from(self.unsigned(1)? as i8)),
             0xD1 => Value::Integer(i64::from(self.unsigned(2)? as i16)),
             0xD2 => Value::Integer(i64::from(self.unsigned(4)? as i32)),

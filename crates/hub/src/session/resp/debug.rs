@@ -133,7 +133,7 @@ fn sample(kind: &str) -> Option<fn(&mut Writer<'_>)> {
         "string" => |reply| reply.bulk(b"Hello World"),
         "integer" => |reply| reply.integer(12345),
         "double" => |reply| reply.double(SAMPLE_DOUBLE),
-        "bignum" => |reply| reply.big_number("1234567999999999999999999999999999999"),
+        "bignum" => |reply| reply.big_number(b"1234567999999999999999999999999999999"),
         "null" => |reply| reply.null(),
         "array" => |reply| {
             reply.array(3);

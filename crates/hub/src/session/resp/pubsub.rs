@@ -13,6 +13,10 @@ impl State {
             Kind::Channel => "subscribe",
             _ => "psubscribe",
         };
+        if kind == Kind::Shard && self.is_executing {
+            let text = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
+            return self.refuse(call, text);
+        }
         for name in call.arguments.tail(1).iter() {
             if call
                 .fanout
