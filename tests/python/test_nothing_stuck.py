@@ -425,7 +425,10 @@ def test_debug_sleep_stops_every_lane(start_hub):
     sleeper.send("DEBUG", "SLEEP", "0.5")
     answer = threading.Thread(target=sleeper.file.readline)
     answer.start()
-    while answer.is_alive():
+    is_over = False
+    while not is_over:
+        # Once more when the answer is there: a lane may have been asked just before.
+        is_over = not answer.is_alive()
         after = clocks()
         gaps = [max(gap, late - early) for gap, early, late in zip(gaps, before, after)]
         before = after

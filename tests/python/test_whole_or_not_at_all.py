@@ -18,6 +18,17 @@ def queue(connection, *commands):
     connection.socket.sendall(b"".join(command(*one) for one in commands))
 
 
+def replies(connection):
+    """The replies of a transaction; of those that are errors the texts."""
+    count, all_of_them = int(connection.file.readline()[1:]), []
+    for _ in range(count):
+        try:
+            all_of_them.append(connection.read())
+        except Reply as error:
+            all_of_them.append(str(error))
+    return all_of_them
+
+
 def read_to_the_end(connection):
     """Reads until the connection ends."""
     connection.socket.setblocking(True)
@@ -179,6 +190,125 @@ def test_a_script_s_own_answers_are_not_limited_as_replies_are(start_hub):
     names = ",".join(["'big'"] * 40)
     body = f"local n = 0 for _, v in ipairs(redis.call('mget', {names})) do n = n + #v end return n"
     assert client.eval(body, 0) == 40 * BIG
+
+
+# Commands that look into shards by themselves, or might.
+BETWEEN = [
+    ("INFO",), ("INFO", "keyspace"), ("MEMORY", "STATS"), ("CLIENT", "LIST"), ("SLOWLOG", "GET"),
+    ("ACL", "SETUSER", "other", "on"), ("ACL", "DELUSER", "other"), ("ACL", "LIST"),
+    ("CONFIG", "SET", "notify-keyspace-events", ""), ("CONFIG", "SET", "save", ""),
+    ("CONFIG", "SET", "maxmemory", "0"), ("CONFIG", "RESETSTAT"), ("SCRIPT", "LOAD", "return 1"),
+    ("FUNCTION", "LIST"), ("FUNCTION", "STATS"), ("BGSAVE", "SCHEDULE"), ("CLIENT", "TRACKING", "ON"),
+    ("CLIENT", "UNPAUSE"), ("LATENCY", "RESET"), ("DEBUG", "CHANGE-REPL-ID"), ("WAIT", 0, 0),
+    ("EVAL", "return redis.call('info')", 0), ("TIDEWIRE.TOP",), ("REPLICAOF", "NO", "ONE"),
+    ("SORT", "list", "BY", "w*"), ("SWAPDB", 5, 6),
+]
+
+
+class Writers:
+    """Clients that change keys all the time."""
+
+    def __init__(self, hub, *commands):
+        self._stops = threading.Event()
+        batch = b"".join(command(*one) for one in commands) * 20
+
+        def write():
+            connection = RespSocket(hub.resp())
+            try:
+                while not self._stops.is_set():
+                    connection.socket.sendall(batch)
+                    for _ in range(20 * len(commands)):
+                        connection.read()
+            except OSError:
+                pass
+
+        self._threads = [threading.Thread(target=write, daemon=True) for _ in range(2)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_):
+        self._stops.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_nobody_gets_between_the_commands_of_a_transaction(start_hub, lanes):
+    hub = start_hub("--lanes", lanes, "--set", "enable-debug-command=yes")
+    connection = RespSocket(hub.resp())
+    with Writers(hub, ("SET", "key", "W")):
+        for words in BETWEEN:
+            for _ in range(20):
+                queue(connection, ("SET", "key", "A"), words, words, ("APPEND", "key", "B"),
+                      ("GET", "key"))
+                for _ in range(6):
+                    connection.read()
+                assert replies(connection)[-1] == b"AB", words
+
+
+def test_a_killed_hub_has_all_of_a_transaction_or_nothing(start_hub, tmp_path):
+    for number in range(6):
+        options = ["--dir", tmp_path, "--lanes", 2, "--set", "appendonly=yes", "--set",
+                   f"appendfsync={['no', 'everysec', 'always'][number % 3]}"]
+        hub = start_hub(*options)
+        connection = RespSocket(hub.resp())
+        steps = [step for key in range(40) for step in
+                 [("INCR", f"p{key}"), ("ACL", "SETUSER", "other", "on") if key % 2 else ("INFO",)]]
+        ended = threading.Thread(target=read_to_the_end, args=[connection], daemon=True)
+        with Writers(hub, ("APPEND", "other", "x")):
+            for _ in range(10):
+                queue(connection, *steps)
+            ended.start()
+            eventually(lambda: hub.redis().get("p0"), "a transaction has begun")
+            hub.kill()
+        ended.join()
+        hub = start_hub(*options)
+        values = set(hub.redis().mget([f"p{key}" for key in range(40)]))
+        assert len(values) == 1, values
+        hub.redis().delete(*[f"p{key}" for key in range(40)])
+        hub.stop()
+
+
+def test_a_replica_sees_all_of_a_transaction_or_nothing(start_hub):
+    hub, follower = start_hub("--lanes", 2), start_hub("--lanes", 2)
+    replica = follower.redis()
+    replica.replicaof("127.0.0.1", hub.resp_port)
+    eventually(lambda: replica.info("replication").get("master_link_status") == "up", "it follows")
+    connection = RespSocket(hub.resp())
+    names = [f"p{key}" for key in range(40)]
+    steps = [step for name in names for step in
+             [("INCR", name), ("ACL", "SETUSER", "other", "on"), ("CLIENT", "LIST")]]
+    ended = threading.Thread(target=read_to_the_end, args=[connection], daemon=True)
+    for _ in range(50):
+        queue(connection, *steps)
+    connection.send("QUIT")
+    ended.start()
+
+    def seen():
+        values = set(replica.mget(names))
+        assert len(values) == 1, values
+        return values == {b"50"}
+
+    eventually(seen, "all transactions")
+    ended.join()
+
+
+def test_what_cannot_be_in_a_transaction_is_refused_in_it(hub):
+    client = RespSocket(hub.resp())
+    client.call("MULTI")
+    with pytest.raises(Reply, match="DEBUG command not allowed"):
+        client.call("DEBUG", "SLEEP", "0")
+    with pytest.raises(Reply, match="EXECABORT"):
+        client.call("EXEC")
+    queue(client, ("MONITOR",), ("BGSAVE",))
+    for _ in range(3):
+        client.read()
+    assert client.file.readline() == b"*2\r\n"
+    with pytest.raises(Reply, match="MONITOR isn't allowed for DENY BLOCKING client"):
+        client.read()
+    assert client.read() == b"Background saving scheduled"
 
 
 def peak_bytes(hub):

@@ -52,6 +52,8 @@ pub(crate) struct Replication {
     /// Held while a command of the master is executed and passed on, and by each thread that needs
     /// both to be the same.
     stream: Mutex<()>,
+    /// The thread that lets no other hold the stream; 0 for none.
+    stream_barred_by: AtomicU64,
     pub(crate) failover: Failover,
     pub(crate) migration: MigrationSockets,
     replicas: Mutex<Vec<Arc<Replica>>>,
@@ -106,6 +108,7 @@ impl Replication {
             master: Mutex::default(),
             applying: Mutex::default(),
             stream: Mutex::default(),
+            stream_barred_by: AtomicU64::new(0),
             failover: Failover::default(),
             migration: MigrationSockets::default(),
             replicas: Mutex::default(),

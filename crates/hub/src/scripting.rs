@@ -128,6 +128,10 @@ impl Scripting {
         if !self.rights.take_all(lane) {
             return None;
         }
+        if !hub.replication.bar_stream() {
+            self.rights.give_back(lane);
+            return None;
+        }
         self.begin_one(hub, is_function);
         Some(Turn { hub, lane })
     }
@@ -309,6 +313,7 @@ impl Drop for Turn<'_> {
             *scripting.running.lock() = None;
         }
         scripting.state.store(IDLE, Ordering::SeqCst);
+        self.hub.replication.unbar_stream();
         let waiting = scripting.rights.owe(self.lane);
         scripting.rights.give_back(self.lane);
         self.hub.tell_script_over(waiting);

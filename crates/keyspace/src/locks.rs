@@ -125,12 +125,28 @@ struct Left {
 }
 
 /// What was changed under locks that are let go for a while.
-#[derive(Debug)]
-pub struct Suspended(VecDeque<Ready>);
+pub struct Suspended<'k> {
+    ready: VecDeque<Ready>,
+    /// What is still to be told of it.
+    pending: Option<Pending<'k>>,
+}
 
-impl Suspended {
-    pub(crate) fn resume(self, locked: &mut Locked<'_>) {
-        self.0.into_iter().for_each(|ready| locked.add_ready(ready));
+impl<'k> Suspended<'k> {
+    pub(crate) fn resume(self, locked: &mut Locked<'k>) {
+        if let Some(pending) = self.pending {
+            locked.pending = pending;
+        }
+        let ready = self.ready.into_iter();
+        ready.for_each(|ready| locked.add_ready(ready));
+    }
+}
+
+impl fmt::Debug for Suspended<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Suspended")
+            .field(&self.ready)
+            .finish()
     }
 }
 
@@ -274,12 +290,26 @@ impl<'k> Locked<'k> {
 
     /// Unlocks without serving those who wait for what was changed: [`Keyspace::resume`] goes on.
     /// What has been done so far is told as one piece.
-    pub fn suspend(mut self) -> Suspended {
-        let ready = self
-            .left
-            .as_mut()
-            .map(|left| std::mem::take(&mut left.ready));
-        Suspended(ready.unwrap_or_default())
+    pub fn suspend(mut self) -> Suspended<'k> {
+        Suspended {
+            ready: self.take_ready(),
+            pending: None,
+        }
+    }
+
+    /// The same, but what has been done so far is told together with what follows. Nobody else may
+    /// change a key, or begin a snapshot or a stream, until [`Keyspace::resume`].
+    pub fn suspend_whole(mut self) -> Suspended<'k> {
+        let pending = std::mem::replace(&mut self.pending, Pending::new(self.keyspace));
+        Suspended {
+            ready: self.take_ready(),
+            pending: Some(pending),
+        }
+    }
+
+    fn take_ready(&mut self) -> VecDeque<Ready> {
+        let left = self.left.as_mut();
+        left.map_or(VecDeque::new(), |left| std::mem::take(&mut left.ready))
     }
 
     /// Notes a key that somebody waits for; once, however often it is changed.

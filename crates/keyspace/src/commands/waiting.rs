@@ -161,7 +161,7 @@ impl Keyspace {
     }
 
     /// Locks shards to go on with what [`Locked::suspend`] has left.
-    pub fn resume(&self, shards: ShardSet, suspended: Suspended) -> Locked<'_> {
+    pub fn resume<'k>(&'k self, shards: ShardSet, suspended: Suspended<'k>) -> Locked<'k> {
         let mut locked = self.lock(shards);
         suspended.resume(&mut locked);
         locked

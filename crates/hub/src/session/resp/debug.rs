@@ -11,9 +11,14 @@ use tidewire_resp::{Protocol, Writer};
 use super::{Call, State};
 
 impl State {
+    /// Whether DEBUG is allowed to this client.
+    pub(super) fn may_debug(&self, call: &Call<'_>) -> bool {
+        let parameters = &call.hub.parameters;
+        parameters.allows("enable-debug-command", self.client.is_local())
+    }
+
     pub(super) fn debug(&mut self, call: &mut Call<'_>) {
-        let allowed = &call.hub.parameters;
-        if !allowed.allows("enable-debug-command", self.client.is_local()) {
+        if !self.may_debug(call) {
             return self.refuse(call, NOT_ALLOWED);
         }
         let name = String::from_utf8_lossy(&call.arguments[1]).to_ascii_lowercase();
@@ -197,7 +202,7 @@ const SLEEP_SECONDS_MAX: f64 = 3600.0;
 /// More are no number of microseconds that fits an integer.
 const SLEEP_SECONDS_SOUND: f64 = 9.2e12;
 
-const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
+pub(super) const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
                            set to \"local\", you can run it from a local connection, otherwise \
                            you need to set this option in the configuration file, and then \
                            restart the server.";

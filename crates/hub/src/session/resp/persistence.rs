@@ -28,8 +28,9 @@ impl State {
         };
         let schedules = schedules || self.is_executing;
         let text = match call.hub.durability.request(Job::Snapshot, schedules) {
-            Requested::Started => "Background saving started",
-            Requested::Scheduled => "Background saving scheduled",
+            // It begins behind a transaction.
+            Requested::Started if !self.is_executing => "Background saving started",
+            Requested::Started | Requested::Scheduled => "Background saving scheduled",
             Requested::Running => {
                 return self.refuse(call, "ERR Background save already in progress");
             }
@@ -40,8 +41,12 @@ impl State {
 
     pub(super) fn background_rewrite(&self, call: &mut Call<'_>) {
         let text = match call.hub.durability.request(Job::Rewrite, true) {
-            Requested::Started => "Background append only file rewriting started",
-            Requested::Scheduled => "Background append only file rewriting scheduled",
+            Requested::Started if !self.is_executing => {
+                "Background append only file rewriting started"
+            }
+            Requested::Started | Requested::Scheduled => {
+                "Background append only file rewriting scheduled"
+            }
             Requested::Running | Requested::Other => {
                 let text = "ERR Background append only file rewriting already in progress";
                 return self.refuse(call, text);

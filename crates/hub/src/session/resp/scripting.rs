@@ -160,7 +160,7 @@ impl State {
                     && self.busy.is_none()
                     && ScriptCommand::of_command(command).is_some()
             }
-            Group::Transactions => self.busy.is_none() && self.executes_scripts(command),
+            Group::Transactions => self.busy.is_none() && self.executes_alone(command),
             _ => false,
         }
     }

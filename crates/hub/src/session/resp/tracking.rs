@@ -277,6 +277,10 @@ impl State {
 
     /// MONITOR.
     pub(super) fn monitor(&mut self, call: &mut Call<'_>) {
+        if self.is_executing {
+            let text = "ERR MONITOR isn't allowed for DENY BLOCKING client";
+            return self.refuse(call, text);
+        }
         let (hub, lane) = (call.hub, call.context.lane());
         self.client.monitors.store(true, Ordering::Relaxed);
         self.reply(call.context, |reply| reply.ok());

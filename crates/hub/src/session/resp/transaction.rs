@@ -5,9 +5,12 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Locked, Outcome, Run, SessionCommand, ShardSet, WatchedKey};
+use tidewire_keyspace::{
+    Command, Locked, Outcome, Run, SessionCommand, ShardSet, Suspended, WatchedKey,
+};
 use tidewire_resp::{ArgumentList, Arguments};
 
+use super::debug;
 use super::declared::counts_as_write;
 use super::observing::Stopwatch;
 use super::scripting::ScriptCommand;
@@ -30,9 +33,18 @@ impl Transaction {
         self.bytes
     }
 
-    /// Whether EXEC will run a script.
-    fn runs_scripts(&self) -> bool {
-        !self.is_aborted && self.has_scripts()
+    /// Whether no other lane may do anything while EXEC runs: shards that a transaction lets go in
+    /// its middle would be theirs.
+    fn needs_all_lanes(&self) -> bool {
+        let mut queued = self.queued.iter();
+        !self.is_aborted
+            && queued.any(|(command, arguments)| match command.run {
+                Run::Session(command) => {
+                    ScriptCommand::of(command).is_some()
+                        || locks_shards(command, arguments.as_arguments())
+                }
+                _ => false,
+            })
     }
 
     /// Whether a replica would have to hear of it.
@@ -49,10 +61,10 @@ impl Transaction {
 }
 
 impl State {
-    /// Whether a command is EXEC, and a script is among what is queued.
-    pub(super) fn executes_scripts(&self, command: &Command) -> bool {
+    /// Whether a command is EXEC, and what is queued needs the turn that a script needs.
+    pub(super) fn executes_alone(&self, command: &Command) -> bool {
         let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
-        queued.is_some_and(|queued| queued.runs_scripts())
+        queued.is_some_and(|queued| queued.needs_all_lanes())
     }
 
     /// A command was refused: if it was meant for a transaction, that will not be executed.
@@ -78,6 +90,10 @@ impl State {
         if command.has_flag("no_multi") {
             self.abort_transaction();
             return self.refuse(call, "ERR Command not allowed inside a transaction");
+        }
+        if matches!(command.run, Run::Session(SessionCommand::Debug)) && !self.may_debug(call) {
+            self.abort_transaction();
+            return self.refuse(call, debug::NOT_ALLOWED);
         }
         let Some(transaction) = &mut self.transaction else {
             return;
@@ -308,7 +324,7 @@ impl State {
                     if apart {
                         // It looks into shards by itself, and must not find them locked by us.
                         // Those who wait are served at the end.
-                        suspended = Some(locked.suspend());
+                        suspended = Some(suspend(hub, locked, session_command, queued.arguments));
                         locked = hub.keyspace.lock(ShardSet::empty());
                     }
                     self.last_command = Some(command);
@@ -404,5 +420,39 @@ pub(super) fn locks_shards(command: SessionCommand, arguments: Arguments<'_>) ->
     )
 }
 
+/// Lets shards go in the middle of a transaction or a script, of which all is told together.
+pub(super) fn suspend<'h>(
+    hub: &Hub,
+    locked: Locked<'h>,
+    command: SessionCommand,
+    arguments: Arguments<'_>,
+) -> Suspended<'h> {
+    use SessionCommand as Name;
+    let tells_by_itself = match command {
+        Name::Debug | Name::Failover | Name::Migrate | Name::ReplicaOf => true,
+        Name::ConfigSet => {
+            let is_of_files = |name: &[u8]| {
+                let name = name.to_ascii_lowercase();
+                let begins = |with: &&[u8]| name.starts_with(with);
+                OF_FILES.iter().any(begins)
+            };
+            arguments.tail(2).iter().step_by(2).any(is_of_files)
+        }
+        _ => false,
+    };
+    if tells_by_itself {
+        // It may change keys, or wait for another thread: what was done before it is told before.
+        hub.replication.unbar_stream();
+    }
+    match hub.replication.bars_stream() {
+        true => locked.suspend_whole(),
+        false => locked.suspend(),
+    }
+}
+
+/// How names of settings begin that decide what is written to files and to replicas.
+const OF_FILES: [&[u8]; 8] = [
+    b"aof", b"append", b"db", b"dir", b"rdb", b"repl", b"save", b"slave",
+];
 /// What a client may queue in one transaction, bytes.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;

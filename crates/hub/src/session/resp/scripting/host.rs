@@ -240,7 +240,9 @@ impl ScriptHost<'_, '_, '_> {
         if apart {
             // It looks into shards by itself, and must not find them locked by us. Those who wait
             // are served when the script has ended.
-            suspended = self.locked.take().map(Locked::suspend);
+            let locked = self.locked.take();
+            suspended =
+                locked.map(|locked| transaction::suspend(hub, locked, session_command, arguments));
         }
         let state = &mut *self.state;
         let own = (
