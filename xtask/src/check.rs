@@ -42,7 +42,7 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let models = [
         ["tidewire-lastvalue", "--test", "loom"],
         ["tidewire-keyspace", "--lib", "lock::"],
-        ["tidewire-hub", "--lib", "rights::"],
+        ["tidewire-hub", "--lib", "model::"],
     ];
     for [package, kind, name] in models {
         // Without assertions of debug builds: they keep state of a thread, which loom's threads

@@ -14,6 +14,7 @@ mod lane;
 mod master;
 mod migrating;
 mod replica;
+mod stream_lock;
 mod transfer;
 mod waits;
 
@@ -25,6 +26,7 @@ pub(crate) use lane::LaneReplicas;
 pub(crate) use master::{LinkState, Master, parse_port};
 pub(crate) use migrating::{Migration, MigrationSockets};
 pub(crate) use replica::{Phase, Replica, WantedOfFile};
+use stream_lock::StreamLock;
 use waits::Wait;
 pub(crate) use waits::{NO_FILE, Wanted};
 
@@ -51,9 +53,7 @@ pub(crate) struct Replication {
     applying: Mutex<()>,
     /// Held while a command of the master is executed and passed on, and by each thread that needs
     /// both to be the same.
-    stream: Mutex<()>,
-    /// The thread that lets no other hold the stream; 0 for none.
-    stream_barred_by: AtomicU64,
+    stream: StreamLock,
     pub(crate) failover: Failover,
     pub(crate) migration: MigrationSockets,
     replicas: Mutex<Vec<Arc<Replica>>>,
@@ -107,8 +107,7 @@ impl Replication {
             history: Mutex::default(),
             master: Mutex::default(),
             applying: Mutex::default(),
-            stream: Mutex::default(),
-            stream_barred_by: AtomicU64::new(0),
+            stream: StreamLock::default(),
             failover: Failover::default(),
             migration: MigrationSockets::default(),
             replicas: Mutex::default(),

@@ -5,15 +5,14 @@
 //! far as both are the same. Redis does the same, so that servers of both kinds may be mixed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
 use tidewire_keyspace::{Audience, OFFSET_MAX};
 use tidewire_resp::number::parse_integer;
 use tracing::info;
 
+use super::stream_lock::Held;
 use super::{Master, Replication, log_of, new_id};
 use crate::hub::{Hub, unix_ms};
 use crate::parameters::Guard;
@@ -118,40 +117,27 @@ impl Replication {
     }
 
     /// Keeps the master's stream where it is, so that the keys and the stream's end belong
-    /// together. On a master the shards' locks do. Waits while it is [barred](Self::bar_stream):
-    /// not to be called by a lane, but for the one that bars it.
-    pub(crate) fn hold_stream(&self) -> MutexGuard<'_, ()> {
-        loop {
-            let stream = self.stream.lock();
-            let barred_by = self.stream_barred_by.load(Ordering::SeqCst);
-            if barred_by == 0 || barred_by == own_number() {
-                return stream;
-            }
-            drop(stream);
-            thread::sleep(BARRED_LOOK);
-        }
+    /// together. On a master the shards' locks do. Not to be called by a lane, but for the one that
+    /// [bars](Self::bar_stream) it: it may wait.
+    pub(crate) fn hold_stream(&self) -> Held<'_> {
+        self.stream.hold()
     }
 
     /// Lets no other thread [hold](Self::hold_stream) the stream: none begins a snapshot or
     /// executes what a master sends. For a lane that has the rights of all others and lets shards
     /// go in the middle of a transaction or a script. False if one holds it at the moment.
     pub(crate) fn bar_stream(&self) -> bool {
-        // Whoever takes the lock from now on sees it.
-        self.stream_barred_by.store(own_number(), Ordering::SeqCst);
-        let is_free = self.stream.try_lock().is_some();
-        if !is_free {
-            self.unbar_stream();
-        }
-        is_free
+        self.stream.bar()
     }
 
+    /// Ends [`bar_stream`](Self::bar_stream).
     pub(crate) fn unbar_stream(&self) {
-        self.stream_barred_by.store(0, Ordering::SeqCst);
+        self.stream.unbar();
     }
 
     /// Whether this thread bars the stream.
     pub(crate) fn bars_stream(&self) -> bool {
-        self.stream_barred_by.load(Ordering::SeqCst) == own_number()
+        self.stream.is_barred_here()
     }
 
     /// Where the stream is, if anybody could go on with it. To be called with every shard locked
@@ -247,7 +233,7 @@ impl Replication {
             return true;
         };
         // Between two of the master's commands: what it has told and what is here are the same.
-        let Some(_stream) = self.stream.try_lock_for(HOLD_TIME_MAX) else {
+        let Some(_stream) = self.stream.hold_soon(HOLD_TIME_MAX) else {
             return false;
         };
         if old.is_replacing() {
@@ -291,15 +277,3 @@ pub(crate) fn parse_offset(text: &[u8]) -> Option<u64> {
 const ID_LENGTH: usize = 40;
 /// How long a client waits until the master's last command has ended.
 const HOLD_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// A number of this thread's own, from 1.
-fn own_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.with(|number| *number)
-}
-
-/// How often it is looked whether the stream is barred still.
-const BARRED_LOOK: Duration = Duration::from_millis(1);

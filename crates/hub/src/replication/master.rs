@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions, Loaded};
 use tidewire_resp::number::parse_integer;
 use tracing::{info, warn};
@@ -463,7 +463,9 @@ impl Link<'_> {
                     let loaded = loaded.map_err(|error| broken(error.to_string()))?;
                     *keys += u64::from(loaded == Loaded::Kept);
                     if self.hub.parameters.loads_slowly.load(Ordering::Relaxed) > 0 {
-                        MutexGuard::unlocked(&mut stream, || load_slowly(self.hub));
+                        drop(stream);
+                        load_slowly(self.hub);
+                        stream = self.hub.replication.hold_stream();
                     }
                 }
                 FileRecord::Library(code) => self.applier.load_library(&code, true),

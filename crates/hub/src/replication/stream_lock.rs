@@ -1,0 +1,187 @@
+//! The lock of the master's stream, which a lane can bar without waiting for it.
+//!
+//! Threads hold it for a moment: to execute a command of the master, to begin a snapshot. A lane
+//! never waits for a thread. It says that it bars the lock, and then looks whether somebody holds
+//! it; who takes it looks, when it has it, whether it is barred. One of both sees the other.
+
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use parking_lot::{Mutex, MutexGuard};
+
+/// Held as long as this is there.
+pub(crate) type Held<'a> = MutexGuard<'a, ()>;
+
+#[derive(Debug, Default)]
+pub(super) struct StreamLock {
+    lock: Mutex<()>,
+    /// The thread that lets no other hold it, by number; 0 for none.
+    barred_by: AtomicU64,
+}
+
+impl StreamLock {
+    pub(super) fn hold(&self) -> Held<'_> {
+        loop {
+            let held = lock(&self.lock);
+            let barred_by = self.barred_by.load(Ordering::SeqCst);
+            if barred_by == 0 || barred_by == own_number() {
+                return held;
+            }
+            drop(held);
+            pause();
+        }
+    }
+
+    /// For a lane, which has its right and so is barred by none.
+    pub(super) fn hold_soon(&self, time_max: Duration) -> Option<Held<'_>> {
+        lock_soon(&self.lock, time_max)
+    }
+
+    /// False if somebody holds it at the moment.
+    pub(super) fn bar(&self) -> bool {
+        debug_assert!(
+            self.barred_by.load(Ordering::SeqCst) == 0,
+            "one bars it at a time"
+        );
+        // Whoever takes the lock from now on sees it.
+        self.barred_by.store(own_number(), Ordering::SeqCst);
+        let is_free = is_free(&self.lock);
+        if !is_free {
+            self.unbar();
+        }
+        is_free
+    }
+
+    pub(super) fn unbar(&self) {
+        self.barred_by.store(0, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_barred_here(&self) -> bool {
+        self.barred_by.load(Ordering::SeqCst) == own_number()
+    }
+}
+
+#[cfg(not(loom))]
+fn lock(mutex: &Mutex<()>) -> Held<'_> {
+    mutex.lock()
+}
+
+#[cfg(not(loom))]
+fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<Held<'_>> {
+    mutex.try_lock_for(time_max)
+}
+
+#[cfg(not(loom))]
+fn is_free(mutex: &Mutex<()>) -> bool {
+    mutex.try_lock().is_some()
+}
+
+#[cfg(not(loom))]
+fn pause() {
+    std::thread::sleep(LOOK_EVERY);
+}
+
+/// A number of this thread's own, from 1.
+#[cfg(not(loom))]
+fn own_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
+/// How often it is looked whether the lock is barred still.
+#[cfg(not(loom))]
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+#[cfg(loom)]
+fn lock(mutex: &Mutex<()>) -> Held<'_> {
+    mutex.lock().expect("no thread of the model panics with it")
+}
+
+#[cfg(loom)]
+fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<Held<'_>> {
+    mutex.lock().ok()
+}
+
+#[cfg(loom)]
+fn is_free(mutex: &Mutex<()>) -> bool {
+    mutex.try_lock().is_ok()
+}
+
+#[cfg(loom)]
+fn pause() {
+    loom::thread::yield_now();
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    static NUMBER: std::cell::Cell<u64> = std::cell::Cell::new(0);
+}
+
+/// In the model the lane alone has a number of its own.
+#[cfg(loom)]
+fn own_number() -> u64 {
+    NUMBER.with(std::cell::Cell::get).max(1)
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    #[test]
+    fn nobody_holds_it_while_a_lane_bars_it_in_every_order() {
+        loom::model(|| {
+            let both = Arc::new((StreamLock::default(), UnsafeCell::new(0)));
+            let theirs = both.clone();
+            let thread = loom::thread::spawn(move || {
+                NUMBER.with(|number| number.set(2));
+                let held = theirs.0.hold();
+                theirs.1.with_mut(|_| ());
+                drop(held);
+            });
+            // The lane.
+            if both.0.bar() {
+                assert!(both.0.is_barred_here());
+                // Loom says if the other is at it, too.
+                both.1.with_mut(|_| ());
+                // What the lane itself needs of it, it gets.
+                drop(both.0.hold());
+                both.0.unbar();
+            }
+            thread.join().expect("it ended");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn who_is_barred_waits_and_who_bars_does_not() {
+        let stream = StreamLock::default();
+        assert!(stream.bar());
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| drop(stream.hold()));
+            drop(stream.hold());
+            assert!(!waits.is_finished());
+            stream.unbar();
+            waits.join().unwrap();
+        });
+        let held = stream.hold();
+        assert!(!stream.bar() && !stream.is_barred_here());
+        drop(held);
+        assert!(stream.bar());
+    }
+}
