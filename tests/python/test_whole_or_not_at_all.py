@@ -1,6 +1,7 @@
 """A transaction or a script that has begun is carried out to its end, whatever becomes of its client
 and of its client's rights meanwhile."""
 
+import socket
 import threading
 
 import pytest
@@ -315,3 +316,55 @@ def peak_bytes(hub):
     with open(f"/proc/{hub.pid}/status") as status:
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) << 10
+
+
+SLOW = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + redis.call('EXISTS', 'x') end return n"
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_who_leaves_during_a_script_of_others_is_served_behind_it(start_hub, lanes):
+    """What came to a lane that could not lock shards was dropped when its client left."""
+    hub = start_hub("--lanes", lanes)
+    client = hub.redis()
+    slow = RespSocket(hub.resp())
+    assert slow.call("PING") == b"PONG"
+    there = len(client.client_list())
+    for number in range(5):
+        slow.socket.sendall(command("EVAL", SLOW, "0", "300000"))
+        leavers = []
+        for at in range(20):
+            gone = RespSocket(hub.resp())
+            gone.socket.sendall(command("SET", f"gone:{number}:{at}", "1"))
+            gone.file.close()
+            gone.socket.close()
+            half = RespSocket(hub.resp())
+            requests = [command("SET", f"half:{number}:{at}:{part}", "1") for part in range(3)]
+            half.socket.sendall(b"".join(requests))
+            half.socket.shutdown(socket.SHUT_WR)
+            leavers.append(half)
+        for half in leavers:
+            assert half.file.read() == b"+OK\r\n" * 3
+        assert slow.read() == 0
+        names = [f"gone:{number}:{at}" for at in range(20)]
+        eventually(lambda: client.exists(*names) == 20, "every key of those who left")
+    eventually(lambda: len(client.client_list()) == there, "only those there who were")
+
+
+def test_one_subscriber_that_is_cut_off_counts_once(hub):
+    """Each further message of the same turn counted it again."""
+    client = hub.redis()
+    client.config_set("client-output-buffer-limit", "pubsub 1mb 0 0")
+    client.config_set("notify-keyspace-events", "AKE")
+    deaf = RespSocket(hub.resp())
+    deaf.call("CLIENT", "SETNAME", "deaf")
+    deaf.socket.sendall(command("PSUBSCRIBE", "*"))
+    before = client.info("stats")["client_output_buffer_limit_disconnections"]
+    values = {f"{'k' * 400}:{number}": 1 for number in range(300)}
+
+    def is_gone():
+        client.mset(values)
+        return all(one["name"] != "deaf" for one in client.client_list())
+
+    eventually(is_gone, "an end of the subscriber")
+    after = client.info("stats")["client_output_buffer_limit_disconnections"]
+    assert after - before == 1

@@ -281,8 +281,10 @@ impl Fanout {
                 return;
             }
             if outlet.is_behind {
-                hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
-                context.close(connection, CloseReason::Requested);
+                if !context.is_ending(connection) {
+                    hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+                    context.close(connection, CloseReason::Requested);
+                }
                 return;
             }
             let Some(next) = outlet.pending.front() else {
@@ -412,9 +414,12 @@ impl Fanout {
                 return false;
             }
             Verdict::CutOff => {
-                counters.cut_off.fetch_add(1, Ordering::Relaxed);
-                tracing::info!("a subscriber is cut off: it leaves more unread than it may");
-                context.close(target.connection, CloseReason::Requested);
+                // The rest of a turn's news may come after it.
+                if !context.is_ending(target.connection) {
+                    counters.cut_off.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!("a subscriber is cut off: it leaves more unread than it may");
+                    context.close(target.connection, CloseReason::Requested);
+                }
                 return false;
             }
         }

@@ -369,6 +369,12 @@ impl<M> Context<M> {
         }
     }
 
+    /// Whether a connection ends with this turn, or has ended.
+    pub fn is_ending(&self, id: ConnectionId) -> bool {
+        let connection = self.connection(id);
+        connection.is_none_or(|connection| matches!(connection.closing, Closing::Now(_)))
+    }
+
     /// Ends a connection when everything written has left, or after a few seconds.
     pub fn close_after_flush(&mut self, id: ConnectionId, reason: CloseReason) {
         let deadline_ns = self.now_ns + CLOSE_LINGER_NS;

@@ -341,12 +341,13 @@ impl State {
         call.context.hold(self.id);
     }
 
-    /// Leaves the command for when the lane may lock shards.
+    /// Leaves the command for when the lane may lock shards. It is executed although the client
+    /// leaves meanwhile, as it would be had it come a moment before.
     pub(super) fn park(&mut self, call: &mut Call<'_>) {
         self.stop = Stop::Parked;
         call.waiting.park(self.id, false);
         call.hub.scripting.rights.wait(call.context.lane());
-        call.context.hold(self.id);
+        call.context.set_aside(self.id);
     }
 
     pub(super) fn client_pause(&mut self, call: &mut Call<'_>) {

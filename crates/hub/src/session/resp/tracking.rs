@@ -57,6 +57,9 @@ impl State {
     /// Cuts a client off that does not read what it is told unasked; whether it did.
     fn is_deaf(&self, hub: &Hub, context: &mut Context<Mail>) -> bool {
         let limit = hub.parameters.output_limit(ClientClass::Pubsub).hard_bytes;
+        if context.is_ending(self.id) {
+            return true;
+        }
         if limit == 0 || context.out_bytes(self.id) as u64 <= limit {
             return false;
         }
