@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidewire_resp::Arguments;
 
-use crate::commands::Command;
+use crate::command::Command;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {

@@ -7,12 +7,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use crate::commands::random_below;
-use crate::commands::sampling::Pool;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
 pub(crate) use crate::packed::DEADLINE_MS_MAX;
 use crate::packed::{self, Packed, Pair, Pairs};
+use crate::sampling::Pool;
+use crate::sampling::random_below;
 use crate::table::{Place, Table};
 use crate::value::Object;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
-use crate::commands::waiting::Waiter;
+use crate::waiting::Waiter;
 
 /// The keys of one database of one shard that somebody looks at.
 #[derive(Debug, Default)]

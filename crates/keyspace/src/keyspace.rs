@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use tidewire_resp::{Arguments, Writer};
 
 use crate::access::Access;
-use crate::commands::waiting::{Wait, Waiter};
-use crate::commands::{Call, Command, Locks, Run, Tells};
+use crate::command::{Call, Command, Locks, Run, Tells};
 use crate::error::CommandError;
 use crate::hash;
 use crate::lock::Lock;
@@ -25,6 +24,7 @@ use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
 use crate::tracked::TrackingTotals;
 use crate::view::View;
+use crate::waiting::{Wait, Waiter};
 
 mod eviction;
 pub use eviction::{Evicted, EvictionOrder, EvictionRules, Evictor};

@@ -32,12 +32,14 @@
 
 #![deny(unsafe_code)]
 
+mod command;
+pub use command::{Command, Group, Locks, Run, SessionCommand};
+
+mod waiting;
+pub use waiting::{ClientTag, Waiter};
+
 pub mod commands;
-pub use commands::waiting::{ClientTag, Waiter};
-pub use commands::{
-    Command, Locks, Run, SessionCommand, debug_command, lookup, lookup_full, resolve,
-    resolve_after, resolve_part,
-};
+pub use commands::{debug_command, lookup, lookup_full, resolve, resolve_after, resolve_part};
 
 mod keyspace;
 pub use keyspace::LIVE_CHANNEL;
@@ -100,6 +102,7 @@ mod list;
 mod packed;
 mod quicklist;
 mod reclaim;
+mod sampling;
 mod serial;
 pub use serial::{
     CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord, dump_libraries,

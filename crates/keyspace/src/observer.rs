@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
-use crate::commands::waiting::Waiter;
 use crate::keyspace::Outcome;
 use crate::tracked::Trackers;
 use crate::value::ValueRef;
+use crate::waiting::Waiter;
 
 /// Names of live topics.
 pub type LiveNames = HashSet<Box<[u8]>, RandomState>;

@@ -2,12 +2,12 @@
 
 use tidewire_resp::number::parse_integer;
 
-use crate::commands::random_below;
-use crate::commands::sampling::Pool;
 use crate::elements::{self, Packed};
 use crate::entry::{Entry, Kind, NewValue};
 use crate::hash;
 use crate::integers::{self, Integers};
+use crate::sampling::Pool;
+use crate::sampling::random_below;
 use crate::table::Table;
 use crate::value::{Object, Text};
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use foldhash::quality::RandomState;
 use tidewire_resp::Arguments;
 
-use crate::commands::Command;
+use crate::command::Command;
 use crate::keyspace::{Keyspace, shard_of};
 use crate::locks::SHARDS;
 use crate::observer::{Changer, Observer};

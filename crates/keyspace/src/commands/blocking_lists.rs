@@ -3,9 +3,9 @@
 use super::Call;
 use super::lists::{ManyPop, end, find, move_element, pop_name, take_one};
 use super::options::timeout_deadline_ms;
-use super::waiting::Wait;
 use crate::error::CommandError;
 use crate::value::ValueType;
+use crate::waiting::Wait;
 
 type Result = std::result::Result<(), CommandError>;
 

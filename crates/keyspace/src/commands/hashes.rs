@@ -3,12 +3,13 @@
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
+use super::Call;
 use super::options::is;
-use super::{Call, sampling};
 use crate::decimal::Decimal;
 use crate::error::CommandError;
 use crate::fields::{self, Fields, Found};
 use crate::observer::Event;
+use crate::sampling;
 use crate::table::Place;
 use crate::value::Text;
 use crate::view::{Expiry, Key};

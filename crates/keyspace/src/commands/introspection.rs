@@ -429,3 +429,40 @@ pub const CATEGORIES: &[&str] = &[
     "transaction",
     "scripting",
 ];
+
+impl Command {
+    /// Positions of its keys among these arguments, and what it does to each: words such as
+    /// `access` and `update`.
+    pub fn keys_with_flags(&'static self, arguments: Arguments<'_>) -> Vec<(usize, &'static str)> {
+        // A number of keys that cannot be is the command's own to refuse.
+        let makes_sense = |spec: &&KeySpec| {
+            let room = arguments.len().saturating_sub(usize::from(spec.first));
+            spec.count_at == 0 || spec.key_count(arguments).is_some_and(|count| count <= room)
+        };
+        let specs = self.keys.iter().filter(|spec| spec.flags != "not_key");
+        specs
+            .filter(makes_sense)
+            .flat_map(|spec| {
+                let flags = flags_of(self, spec, arguments);
+                spec.positions(arguments).map(move |at| (at, flags))
+            })
+            .collect()
+    }
+
+    /// The same of a command that always has one key at the same place, with nothing allocated;
+    /// `None` for any other.
+    #[inline]
+    pub fn only_key_with_flags(
+        &'static self,
+        arguments: Arguments<'_>,
+    ) -> Option<(usize, &'static str)> {
+        let (spec, at) = self.only_key(arguments)?;
+        let is_key = spec.flags != "not_key";
+        is_key.then(|| (at, flags_of(self, spec, arguments)))
+    }
+
+    /// Its ACL categories, without `@`, in Redis's order.
+    pub fn acl_categories(&self) -> impl Iterator<Item = &'static str> {
+        categories(self)
+    }
+}

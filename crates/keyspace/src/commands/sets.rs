@@ -5,12 +5,13 @@ use std::ops::Range;
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Arguments};
 
+use super::Call;
 use super::options::is;
-use super::{Call, sampling};
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
 use crate::integers;
 use crate::observer::Event;
+use crate::sampling;
 use crate::set::{self, Members};
 use crate::table::Place;
 use crate::value::Text;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use tidewire_resp::{Arguments, Writer};
 
 use super::{KeyHash, Keyspace, shard_of};
-use crate::commands::Command;
+use crate::command::Command;
 use crate::entry::Entry;
 use crate::hash;
 use crate::value::ValueRef;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Keyspace, LIVE, MOUNTED, fail, shard_of};
-use crate::commands::Call;
+use crate::command::Call;
 use crate::error::CommandError;
 use crate::hash;
 use crate::keyspace::Outcome;

@@ -2,7 +2,6 @@
 
 use super::{Key, View};
 use crate::access::Access;
-use crate::commands::waiting::Ready;
 use crate::entry::Entry;
 use crate::fields;
 use crate::hash;
@@ -13,6 +12,7 @@ use crate::shard::Dictionary;
 use crate::table::Place;
 use crate::tracked::CHANGES_TOLD;
 use crate::value::Object;
+use crate::waiting::Ready;
 
 impl View<'_, '_> {
     /// Whether keys are loaded, so that nothing may be written except what is told: that is part of

@@ -1,7 +1,6 @@
 //! How others hear of changes: live topics, notifications, waiting and watching clients, logs.
 
 use super::{Key, View, touched};
-use crate::commands::waiting::Ready;
 use crate::hash;
 use crate::keyspace::{LIVE_CHANNEL, shard_of};
 use crate::observer::{Changer, Event};
@@ -9,6 +8,7 @@ use crate::shard::Shard;
 use crate::table::Place;
 use crate::tracked::CHANGES_TOLD;
 use crate::value::ValueRef;
+use crate::waiting::Ready;
 
 impl View<'_, '_> {
     /// To be called after every change to an entry's value or deadline. An ordinary key costs a

@@ -3,10 +3,11 @@
 use tidewire_resp::Writer;
 
 use super::{Key, View};
-use crate::commands::random_from;
 use crate::error::CommandError;
+use crate::keyspace::Keyspace;
 use crate::locks::SHARDS;
 use crate::mount::Bare;
+use crate::sampling::random_below;
 use crate::value::{Text, ValueRef, materialise};
 
 impl View<'_, '_> {
@@ -88,4 +89,9 @@ impl View<'_, '_> {
         let mount = self.keyspace.mount_of(self.database, key.bytes);
         mount.is_some_and(|mount| mount.reply_elements(key.bytes, reply))
     }
+}
+
+/// A random number below `count`; `None` if there is none.
+fn random_from(keyspace: &Keyspace, count: usize) -> Option<usize> {
+    (count > 0).then(|| random_below(keyspace.random(), count))
 }

@@ -5,7 +5,6 @@ use tidewire_resp::number::parse_integer;
 
 use super::super::Call;
 use super::super::options::{is, positive, timeout_deadline_ms};
-use super::super::waiting::Wait;
 use super::{Result, after_removal, find};
 use crate::error::CommandError;
 use crate::observer::Event;
@@ -13,6 +12,7 @@ use crate::sorted_set::{self, Scored};
 use crate::table::Place;
 use crate::value::ValueType;
 use crate::view::Key;
+use crate::waiting::Wait;
 
 pub(in crate::commands) fn zpopmin(call: &mut Call<'_, '_, '_>) -> Result {
     pop_some(call, End::Lowest)

@@ -2,10 +2,11 @@
 
 use tidewire_resp::Writer;
 
+use super::super::Call;
 use super::super::options::is;
-use super::super::{Call, random_below, sampling};
 use super::{Result, Shown};
 use crate::error::CommandError;
+use crate::sampling::{self, random_below};
 use crate::sorted_set::Scored;
 
 pub(in crate::commands) fn zcard(call: &mut Call<'_, '_, '_>) -> Result {

@@ -9,11 +9,11 @@ use super::{Result, find, parse_id, reply_entry, reply_id, shown};
 use crate::commands::Call;
 use crate::commands::finding;
 use crate::commands::options::{is, timeout_ms_deadline_ms};
-use crate::commands::waiting::Wait;
 use crate::error::CommandError;
 use crate::observer::Event;
 use crate::stream::{ConsumerSlot, Group, Log, Pending, Stream, StreamId};
 use crate::value::ValueType;
+use crate::waiting::Wait;
 
 pub(in crate::commands) fn xread(call: &mut Call<'_, '_, '_>) -> Result {
     let request = Request::parse(call, false)?;

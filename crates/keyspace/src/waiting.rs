@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 
-use super::{Call, Command};
+use crate::command::{Call, Command};
 use crate::error::CommandError;
 use crate::hash;
 use crate::keyspace::{Keyspace, Outcome, shard_of};

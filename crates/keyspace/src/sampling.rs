@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use tidewire_resp::Writer;
 
-use super::random_below;
 use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::table::Table;
@@ -133,6 +132,11 @@ pub(super) fn reply_repeated(
 const REPEATED_MAX: u64 = 1 << 24;
 /// More bytes of repeated members than this are an attack on memory: a member can be 512 MiB.
 const REPEATED_BYTES_MAX: usize = 512 << 20;
+
+/// A random number below `count`, which is not 0, made of any random number.
+pub(crate) fn random_below(random: u64, count: usize) -> usize {
+    ((u128::from(random) * count as u128) >> 64) as usize
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,550 @@
+//! What a command is, and what its handler gets. No handler is named here.
+
+use std::fmt;
+use std::ops::Range;
+
+use tidewire_resp::{Arguments, Writer};
+
+use crate::error::CommandError;
+use crate::hash;
+use crate::keyspace::Direct;
+use crate::view::{Key, View};
+use crate::waiting::Wait;
+
+/// One command or subcommand, as the one table declares it. It drives dispatch, locking, the
+/// refusal of writes to mounts, COMMAND and the documentation.
+#[derive(Debug)]
+pub struct Command {
+    /// Lower case: `get`; of a subcommand its own part: `encoding`.
+    pub name: &'static str,
+    /// With its container: `object|encoding`.
+    pub full_name: &'static str,
+    /// Number of arguments, name included; negative: at least as many.
+    pub arity: i16,
+    /// Flags as COMMAND replies them, separated by blanks.
+    pub flags: &'static str,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// ACL categories that do not follow from the flags, separated by blanks, without `@`.
+    pub categories: &'static str,
+    /// The Redis version that had it first.
+    pub since: &'static str,
+    /// The group it is documented in.
+    pub group: Group,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Time it takes.
+    pub complexity: &'static str,
+    /// Its subcommands, if it is a container.
+    pub subcommands: &'static [Command],
+    /// Who runs it.
+    pub run: Run,
+    /// What is locked while it runs.
+    pub locks: Locks,
+    /// Whether the dispatcher refuses it on keys of a mount.
+    pub(crate) writes_keys: bool,
+    /// Whether it may wait for a key: [`Keyspace::execute_waiting`] runs it where it may.
+    pub may_wait: bool,
+    /// Number of the argument that names the first element it looks up in its first key's
+    /// collection; 0 if there is none.
+    pub element: u8,
+    /// Whether it may find any key expired: what it removes is told key by key.
+    pub(crate) touches_any_key: bool,
+    /// How it runs where its key's entry is all that it needs.
+    pub(crate) direct: Option<Direct>,
+}
+
+/// Who runs a command.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Run {
+    /// [`Keyspace::execute`] does.
+    Data(Handler),
+    /// The session does: it has the connection.
+    Session(SessionCommand),
+    /// One of its subcommands is run instead.
+    Container,
+}
+
+/// A data command's function. One that fails has written nothing.
+pub type Handler = fn(&mut Call<'_, '_, '_>) -> Result<(), CommandError>;
+
+/// What is locked while a data command runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Locks {
+    /// Nothing.
+    None,
+    /// The shards of its keys.
+    Keys,
+    /// Every shard if the arguments name keys that cannot be told ahead, else those of its keys.
+    AllIf(fn(Arguments<'_>) -> bool),
+    /// Nothing at first: it visits the shards one by one, and others may run in between.
+    Sweep,
+    /// Every shard.
+    All,
+}
+
+/// Where some of a command's keys are: every `step`th argument from `first` to `last`, or as many
+/// as an argument before them says.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    /// Number of the first key's argument.
+    pub first: u16,
+    /// The last key's distance from the first; negative: counted from the end, -1 is the last
+    /// argument.
+    pub last: i16,
+    /// Distance from key to key.
+    pub step: u16,
+    /// Number of the argument that says how many keys there are; 0 if `last` tells where they end.
+    pub count_at: u16,
+    /// The word that the keys follow, in upper case, as COMMAND tells it: looked for from `first`
+    /// on. Empty if they stand at `first` itself.
+    pub keyword: &'static str,
+    /// Only the first half of the arguments are keys; as many of another kind follow.
+    pub half: bool,
+    /// COMMAND does not tell where they are.
+    pub untold: bool,
+    /// Finds keys that options name: the command itself takes its keys from here, so that
+    /// locks, access control and execution cannot disagree about them. `None` where the numbers
+    /// above say it all, or where only the values of keys tell further keys.
+    pub found_by: Option<Finder>,
+    /// What is done to them, as COMMAND replies it, separated by blanks.
+    pub flags: &'static str,
+}
+
+/// Returns the positions of the keys among a command's arguments; empty if there is none.
+pub type Finder = fn(Arguments<'_>) -> Range<usize>;
+
+impl KeySpec {
+    /// Whether it always stands for one key, at [`first`](Self::first).
+    #[inline]
+    pub fn is_one_key(&self) -> bool {
+        self.last == 0 && self.count_at == 0 && self.found_by.is_none() && !self.untold
+    }
+
+    /// Positions of the keys among these arguments, which may be too few: then a key that is
+    /// missing, or whose number is not told, has no position.
+    #[inline]
+    pub fn positions(&self, arguments: Arguments<'_>) -> impl Iterator<Item = usize> + use<> {
+        let first = usize::from(self.first);
+        let count = arguments.len();
+        let range = match usize::try_from(self.last) {
+            _ if self.untold || self.found_by.is_some() => self.found(arguments),
+            _ if self.count_at != 0 => {
+                let keys = self.key_count(arguments).unwrap_or(0);
+                first..first.saturating_add(keys.saturating_mul(usize::from(self.step)))
+            }
+            Ok(last) => first..first + last + 1,
+            Err(_) => first..(count + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
+        };
+        (range.start..range.end.min(count)).step_by(usize::from(self.step))
+    }
+
+    /// The positions of keys that options name.
+    #[inline(never)]
+    fn found(&self, arguments: Arguments<'_>) -> Range<usize> {
+        self.found_by.map_or(0..0, |find| find(arguments))
+    }
+
+    /// How many keys the argument at `count_at` says that there are, if it makes sense.
+    pub(crate) fn key_count(&self, arguments: Arguments<'_>) -> Option<usize> {
+        let text = arguments.get(usize::from(self.count_at))?;
+        let count = tidewire_resp::number::parse_integer(text)?;
+        usize::try_from(count).ok().filter(|&count| count > 0)
+    }
+}
+
+/// The groups that COMMAND DOCS sorts commands into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Group {
+    /// Of all keys.
+    Generic,
+    /// Of strings.
+    String,
+    /// Of hashes.
+    Hash,
+    /// Of sets.
+    Set,
+    /// Of lists.
+    List,
+    /// Of sorted sets.
+    SortedSet,
+    /// Of places, kept in sorted sets.
+    Geo,
+    /// Of streams.
+    Stream,
+    /// Of bits in strings.
+    Bitmap,
+    /// Counting distinct things.
+    HyperLogLog,
+    /// Several commands as one.
+    Transactions,
+    /// Publishing and subscribing.
+    PubSub,
+    /// Scripts and functions.
+    Scripting,
+    /// A cluster's.
+    Cluster,
+    /// The connection's own.
+    Connection,
+    /// The server's own.
+    Server,
+}
+
+impl Group {
+    /// The name in COMMAND DOCS.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::Hash => "hash",
+            Group::Set => "set",
+            Group::List => "list",
+            Group::SortedSet => "sorted-set",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Transactions => "transactions",
+            Group::PubSub => "pubsub",
+            Group::Scripting => "scripting",
+            Group::Cluster => "cluster",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// Commands that the session runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is named after its command")]
+pub enum SessionCommand {
+    AclCat,
+    AclDelUser,
+    AclDryRun,
+    AclGenPass,
+    AclGetUser,
+    AclHelp,
+    AclList,
+    AclLoad,
+    AclLog,
+    AclSave,
+    AclSetUser,
+    AclUsers,
+    AclWhoAmI,
+    Auth,
+    BgRewriteAof,
+    BgSave,
+    ClientCaching,
+    ClientGetName,
+    ClientGetRedir,
+    ClientHelp,
+    ClientId,
+    ClientInfo,
+    ClientKill,
+    ClientList,
+    ClientNoEvict,
+    ClientNoTouch,
+    ClientPause,
+    ClientReply,
+    ClientSetInfo,
+    ClientSetName,
+    ClientTracking,
+    ClientTrackingInfo,
+    ClientUnblock,
+    ClientUnpause,
+    Cluster,
+    ConfigGet,
+    ConfigHelp,
+    ConfigResetStat,
+    ConfigRewrite,
+    ConfigSet,
+    Debug,
+    Discard,
+    Echo,
+    Eval,
+    EvalRo,
+    EvalSha,
+    EvalShaRo,
+    Exec,
+    Fcall,
+    FcallRo,
+    FunctionDelete,
+    FunctionDump,
+    FunctionFlush,
+    FunctionHelp,
+    FunctionKill,
+    FunctionList,
+    FunctionLoad,
+    FunctionRestore,
+    FunctionStats,
+    Hello,
+    Info,
+    LastSave,
+    LatencyDoctor,
+    LatencyGraph,
+    LatencyHelp,
+    LatencyHistogram,
+    LatencyHistory,
+    LatencyLatest,
+    LatencyReset,
+    Lolwut,
+    MemoryDoctor,
+    MemoryHelp,
+    MemoryMallocStats,
+    MemoryPurge,
+    MemoryStats,
+    Migrate,
+    ModuleHelp,
+    ModuleList,
+    ModuleLoad,
+    ModuleUnload,
+    Monitor,
+    Multi,
+    Ping,
+    Psubscribe,
+    Publish,
+    PubsubChannels,
+    PubsubHelp,
+    PubsubNumPat,
+    PubsubNumSub,
+    PubsubShardChannels,
+    PubsubShardNumSub,
+    Psync,
+    Punsubscribe,
+    Quit,
+    ReplConf,
+    ReplicaOf,
+    Failover,
+    Reset,
+    Role,
+    Save,
+    ScriptDebug,
+    ScriptExists,
+    ScriptFlush,
+    ScriptHelp,
+    ScriptKill,
+    ScriptLoad,
+    Select,
+    Shutdown,
+    SlowlogGet,
+    SlowlogHelp,
+    SlowlogLen,
+    SlowlogReset,
+    Spublish,
+    Ssubscribe,
+    Subscribe,
+    Sunsubscribe,
+    Sync,
+    TidewireTop,
+    Unsubscribe,
+    Unwatch,
+    Wait,
+    WaitAof,
+    Watch,
+}
+
+impl Command {
+    /// Whether it has a flag, such as `write`, `readonly`, `denyoom`, `noscript`.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.flags.split(' ').any(|own| own == flag)
+    }
+
+    /// Whether a request that begins with its name means it: it is no subcommand.
+    #[inline]
+    pub(crate) fn has_own_name(&self) -> bool {
+        self.full_name.len() == self.name.len()
+    }
+
+    /// Whether the first argument alone tells which command it is.
+    #[inline]
+    pub fn is_named_alone(&self) -> bool {
+        self.has_own_name() && self.subcommands.is_empty()
+    }
+
+    /// Whether it takes as many arguments.
+    #[inline]
+    pub(crate) fn has_arity(&self, arguments: Arguments<'_>) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        match self.arity {
+            ..0 => arguments.len() >= wanted,
+            _ => arguments.len() == wanted,
+        }
+    }
+
+    /// Positions of its keys among these arguments, which may be too few.
+    pub fn key_positions<'a>(
+        &'static self,
+        arguments: Arguments<'a>,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        self.keys
+            .iter()
+            .flat_map(move |spec| spec.positions(arguments))
+    }
+
+    /// The position of its only key, if its declaration alone says that there is one.
+    #[inline]
+    pub(crate) fn single_key(&self, arguments: Arguments<'_>) -> Option<usize> {
+        match self.locks {
+            Locks::Keys => self.only_key(arguments).map(|(_, at)| at),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn only_key(&self, arguments: Arguments<'_>) -> Option<(&KeySpec, usize)> {
+        let [spec] = self.keys else {
+            return None;
+        };
+        let at = usize::from(spec.first);
+        (spec.is_one_key() && at < arguments.len()).then_some((spec, at))
+    }
+
+    pub(crate) fn subcommand(&self, name: &[u8]) -> Option<&Command> {
+        self.subcommands
+            .iter()
+            .find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Run::Data(_) => formatter.write_str("Data"),
+            Run::Session(command) => write!(formatter, "Session({command:?})"),
+            Run::Container => formatter.write_str("Container"),
+        }
+    }
+}
+
+/// All that a handler gets.
+#[derive(Debug)]
+pub struct Call<'c, 'k, 'w> {
+    pub(crate) arguments: Arguments<'c>,
+    pub(crate) reply: &'c mut Writer<'w>,
+    pub(crate) view: View<'c, 'k>,
+    pub(crate) command: &'static Command,
+    /// The hash of one argument that the dispatcher computed to find the shard.
+    pub(crate) hint: Option<(usize, u64)>,
+    /// Whether the client can be parked.
+    pub(crate) waiting: bool,
+    /// What the handler wants to wait for.
+    pub(crate) wait: Option<Wait>,
+    /// What replicas and the append-only file are told if it changes something.
+    pub(crate) tells: Tells,
+}
+
+/// A key whose hash is not known yet. Apart, so that where it is known nothing but a look is paid.
+#[inline(never)]
+fn hashed(bytes: &[u8]) -> Key<'_> {
+    Key {
+        bytes,
+        hash: hash::of(bytes),
+    }
+}
+
+/// What is told of a command that has changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// The request as it came.
+    Request,
+    /// What the handler has said, or nothing.
+    Otherwise,
+}
+
+impl<'c> Call<'c, '_, '_> {
+    /// Argument `index` as a key.
+    #[inline]
+    pub(crate) fn key(&self, index: usize) -> Key<'c> {
+        let bytes = self.argument(index);
+        match self.hint {
+            Some((at, hash)) if at == index => Key { bytes, hash },
+            _ => hashed(bytes),
+        }
+    }
+
+    /// An argument that the arity promises.
+    #[inline]
+    pub(crate) fn argument(&self, index: usize) -> &'c [u8] {
+        self.arguments.get(index).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, CommandError> {
+        tidewire_resp::number::parse_integer(self.argument(index)).ok_or(CommandError::NotInteger)
+    }
+
+    pub(crate) fn rest(&self, from: usize) -> Range<usize> {
+        from..self.arguments.len()
+    }
+
+    /// Whether anybody is told what the command does: one look at a flag.
+    #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        self.view.propagates
+    }
+
+    /// Tells this command, in place of the request; of several all are told, as a transaction.
+    pub(crate) fn tell<'a>(
+        &mut self,
+        words: impl IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+    ) {
+        self.tells = Tells::Otherwise;
+        self.view.propagate(words);
+    }
+
+    /// Tells nothing but what [`tell`](Self::tell) says.
+    #[inline]
+    pub(crate) fn tell_no_request(&mut self) {
+        self.tells = Tells::Otherwise;
+    }
+
+    /// Tells the request with one argument in the place of another.
+    pub(crate) fn tell_with(&mut self, index: usize, argument: &[u8]) {
+        let words = self.arguments.iter().enumerate();
+        let words = words.map(|(at, word)| if at == index { argument } else { word });
+        self.tell(words);
+    }
+
+    /// Tells that a key is gone that the command removes on the way.
+    pub(crate) fn tell_removed(&mut self, key: Key<'_>) {
+        if !self.is_told() {
+            return;
+        }
+        let name = self.view.keyspace.propagation().removal_command();
+        self.tell([name, key.bytes]);
+    }
+
+    /// Tells that a key is gone whose time is over.
+    pub(crate) fn tell_expired(&mut self, key: Key<'_>) {
+        if !self.is_told() {
+            return;
+        }
+        let name = self.view.keyspace.propagation().expiry_command();
+        self.tell([name, key.bytes]);
+    }
+
+    /// Tells the deadline of a key, ms since the UNIX epoch.
+    pub(crate) fn tell_deadline(&mut self, key: Key<'_>, deadline_ms: i64) {
+        if !self.is_told() {
+            return;
+        }
+        let mut digits = itoa::Buffer::new();
+        let deadline = digits.format(deadline_ms).as_bytes();
+        self.tell([&b"PEXPIREAT"[..], key.bytes, deadline]);
+    }
+
+    /// The request is told unless the handler has said otherwise, or has changed nothing.
+    #[inline]
+    pub(crate) fn tell_request(&mut self) {
+        if self.view.propagates
+            && self.view.is_dirty
+            && self.tells == Tells::Request
+            && (self.command.has_flag("write") || self.command.has_flag("may_replicate"))
+        {
+            self.view.propagate(self.arguments);
+        }
+    }
+}
