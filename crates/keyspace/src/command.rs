@@ -7,8 +7,9 @@ use tidewire_resp::{Arguments, Writer};
 
 use crate::error::CommandError;
 use crate::hash;
+use crate::key::Key;
 use crate::keyspace::Direct;
-use crate::view::{Key, View};
+use crate::view::View;
 use crate::waiting::Wait;
 
 /// One command or subcommand, as the one table declares it. It drives dispatch, locking, the

@@ -4,9 +4,10 @@ use std::sync::LazyLock;
 
 use tidewire_resp::{ArgumentList, Limits, Progress, Protocol, RequestParser, Writer};
 
+use crate::key::Key;
 use crate::serial::Dialect;
 use crate::value::ValueRef;
-use crate::view::Key;
+
 use crate::{
     FileReader, FileRecord, Keyspace, LoadOptions, NullObserver, Options, SnapshotOptions, hash,
     resolve, serial,

@@ -11,15 +11,16 @@ use crate::access::Access;
 use crate::command::{Call, Command, Locks, Run, Tells};
 use crate::error::CommandError;
 use crate::hash;
+use crate::key::{DATABASES, SHARDS, shard_of};
 use crate::lock::Lock;
-use crate::locks::{Locked, SHARDS, ShardSet};
+use crate::locks::{Locked, ShardSet};
 use crate::mount::Mount;
 use crate::observer::Observer;
 use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
 use crate::reclaim::Reclaimer;
 use crate::set::SetLimits;
-use crate::shard::{DATABASES, Shard};
+use crate::shard::Shard;
 use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
 use crate::tracked::TrackingTotals;
@@ -635,12 +636,6 @@ impl fmt::Debug for Keyspace {
             .field("next_deadline_ms", &self.next_deadline_ms())
             .finish_non_exhaustive()
     }
-}
-
-/// The shard of a key's hash.
-#[inline]
-pub(crate) fn shard_of(hash: u64) -> usize {
-    (hash >> 56) as usize
 }
 
 /// On cache lines of its own; two, because processors fetch them in pairs.

@@ -56,8 +56,11 @@ pub use lock::lock_waits;
 
 pub mod order;
 
+mod key;
+pub use key::{DATABASES, SHARDS};
+
 mod locks;
-pub use locks::{Locked, SHARDS, ShardSet, Suspended};
+pub use locks::{Locked, ShardSet, Suspended};
 
 mod error;
 pub use error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
@@ -78,7 +81,6 @@ mod value;
 pub use value::{Items, ItemsIter, Scores, ScoresIter, StreamEntry, Text, ValueRef, ValueType};
 
 mod shard;
-pub use shard::DATABASES;
 
 pub mod fuzzing;
 pub mod glob;

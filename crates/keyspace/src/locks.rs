@@ -4,15 +4,13 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::key::SHARDS;
 use crate::keyspace::Keyspace;
 use crate::lock::LockGuard;
 use crate::propagation::{Pending, Unit};
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::waiting::{Ready, Waiter};
-
-/// Number of shards: enough that lanes seldom meet, few enough to walk in microseconds.
-pub const SHARDS: usize = 256;
 
 /// A set of shards, always walked in ascending order, which is the lock order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

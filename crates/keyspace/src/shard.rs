@@ -3,14 +3,12 @@
 use crate::entry::{Entry, NewValue};
 use crate::fields;
 use crate::interest::Interests;
+use crate::key::DATABASES;
 use crate::observer::LiveNames;
 use crate::snapshot::Mark;
 use crate::table::{Place, Table};
 use crate::tracked::TrackedKeys;
 use crate::wheel::Wheel;
-
-/// Number of databases, as SELECT counts them.
-pub const DATABASES: usize = 16;
 
 /// What one lock guards. In this order: what every command reads and writes stands in the two
 /// cache lines of the lock.

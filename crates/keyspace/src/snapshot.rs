@@ -21,13 +21,13 @@ use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
+use crate::key::{DATABASES, Key, SHARDS};
 use crate::keyspace::Keyspace;
-use crate::locks::{SHARDS, ShardSet};
+use crate::locks::ShardSet;
 use crate::serial::{CannotHold, FileVersion, FileWriter, UsageNotes};
-use crate::shard::{DATABASES, Dictionary};
+use crate::shard::Dictionary;
 use crate::table::{ORDER_END, Table};
 use crate::value::ValueRef;
-use crate::view::Key;
 
 /// How a snapshot is written.
 #[derive(Clone, Debug, Default)]

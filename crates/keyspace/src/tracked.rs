@@ -10,8 +10,9 @@ use foldhash::quality::RandomState;
 use tidewire_resp::Arguments;
 
 use crate::command::Command;
-use crate::keyspace::{Keyspace, shard_of};
-use crate::locks::SHARDS;
+use crate::key::{SHARDS, shard_of};
+use crate::keyspace::Keyspace;
+
 use crate::observer::{Changer, Observer};
 use crate::shard::Shard;
 use crate::view::View;

@@ -8,7 +8,8 @@ use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::fields::{self, Fields};
 use crate::hash;
-use crate::keyspace::{Keyspace, shard_of};
+use crate::key::{Key, shard_of};
+use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::locks::{Locked, ShardSet};
 use crate::observer::{Event, EventClasses, Observer};
@@ -25,13 +26,6 @@ mod lifetime;
 mod telling;
 mod topics;
 pub(crate) mod touched;
-
-/// A key with its hash, computed once.
-#[derive(Clone, Copy)]
-pub(crate) struct Key<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) hash: u64,
-}
 
 /// What a SET does about the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::hash::{Hash, Hasher};
 
 use crate::hash;
-use crate::keyspace::{Keyspace, shard_of};
+use crate::key::shard_of;
+use crate::keyspace::Keyspace;
 use crate::locks::{Locked, ShardSet};
 use crate::observer::Observer;
 use crate::view::View;

@@ -10,9 +10,10 @@ use super::strings::make_bytes;
 use crate::bitmap::{self, Operation};
 use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
-use crate::view::{Expiry, Key};
+use crate::view::Expiry;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

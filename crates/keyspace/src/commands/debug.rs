@@ -5,11 +5,12 @@ use super::{Call, Command, Locks, table};
 use crate::access;
 use crate::digest::Digest;
 use crate::error::CommandError;
+use crate::key::{DATABASES, SHARDS};
 use crate::list::List;
-use crate::locks::SHARDS;
+
 use crate::observer::Event;
 use crate::serial;
-use crate::shard::DATABASES;
+
 use crate::value::{ValueRef, string_value};
 use crate::view::Expiry;
 

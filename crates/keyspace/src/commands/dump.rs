@@ -6,9 +6,9 @@ use super::Call;
 use super::options::is;
 use crate::access;
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::serial::{self, SerialError};
-use crate::view::Key;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

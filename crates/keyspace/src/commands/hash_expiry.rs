@@ -7,9 +7,9 @@ use super::hashes::{find_hash, find_or_insert, settle};
 use super::options::{AT_MILLISECONDS, AT_SECONDS, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::error::CommandError;
 use crate::fields::{self, Fields, Found};
+use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
-use crate::view::Key;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

@@ -8,11 +8,12 @@ use super::options::is;
 use crate::decimal::Decimal;
 use crate::error::CommandError;
 use crate::fields::{self, Fields, Found};
+use crate::key::Key;
 use crate::observer::Event;
 use crate::sampling;
 use crate::table::Place;
 use crate::value::Text;
-use crate::view::{Expiry, Key};
+use crate::view::Expiry;
 
 type Result = std::result::Result<(), CommandError>;
 

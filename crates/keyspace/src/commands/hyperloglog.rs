@@ -5,9 +5,10 @@ use super::options::is;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
 use crate::hyperloglog::{self, EMPTY, Encoding, Fault, HyperLogLog, Registers};
+use crate::key::Key;
 use crate::observer::Event;
 use crate::table::Place;
-use crate::view::{Expiry, Key};
+use crate::view::Expiry;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

@@ -7,11 +7,11 @@ use super::options::is;
 use crate::access::{self, Access};
 use crate::entry::Entry;
 use crate::error::CommandError;
-use crate::locks::SHARDS;
+use crate::key::{DATABASES, Key, SHARDS};
+
 use crate::observer::{Event, Observer};
 use crate::reclaim::Cause;
-use crate::shard::{DATABASES, Dictionary, Shard};
-use crate::view::Key;
+use crate::shard::{Dictionary, Shard};
 
 type Result = std::result::Result<(), CommandError>;
 

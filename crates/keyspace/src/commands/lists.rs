@@ -9,13 +9,14 @@ use super::Call;
 use super::options::{is, positive};
 use crate::entry::{Entry, Kind};
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::list::{self, List};
 use crate::observer::Event;
 use crate::quicklist::ListLimits;
 use crate::table::Place;
 use crate::value::Object;
-use crate::view::{Expiry, Key};
+use crate::view::Expiry;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

@@ -8,7 +8,8 @@ use super::options::is;
 use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::glob;
-use crate::locks::SHARDS;
+use crate::key::SHARDS;
+
 use crate::set::Members;
 use crate::sorted_set::Scored;
 use crate::table::{ScanPosition, Table};

@@ -10,12 +10,13 @@ use super::options::is;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
 use crate::integers;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::sampling;
 use crate::set::{self, Members};
 use crate::table::Place;
 use crate::value::Text;
-use crate::view::{Expiry, Key, View};
+use crate::view::{Expiry, View};
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

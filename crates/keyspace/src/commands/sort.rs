@@ -11,10 +11,11 @@ use super::{Call, finding};
 use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::fields::Found;
+use crate::key::Key;
 use crate::list;
 use crate::observer::Event;
 use crate::value::{Text, ValueRef};
-use crate::view::{Key, View};
+use crate::view::View;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

@@ -28,10 +28,10 @@ use tidewire_resp::{Protocol, Writer};
 use super::Call;
 use crate::entry::Entry;
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::sorted_set::{self, Scored};
 use crate::table::Place;
-use crate::view::Key;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

@@ -33,9 +33,9 @@ use tidewire_resp::Writer;
 
 use super::Call;
 use crate::error::{CommandError, printable};
+use crate::key::Key;
 use crate::stream::{Entry, Stream, StreamId};
 use crate::table::Place;
-use crate::view::Key;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;
 

@@ -8,11 +8,12 @@ use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::decimal::Decimal;
 use crate::entry::{Entry, Kind, NewValue};
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::lcs::{self, CommonSubsequence};
 use crate::observer::Event;
 use crate::value::{Text, ValueRef, string_value};
-use crate::view::{Expiry, Key};
+use crate::view::Expiry;
 
 type Result = std::result::Result<(), CommandError>;
 

@@ -1,11 +1,11 @@
 //! What is in all shards, counted without waiting for any.
 
+use crate::key::DATABASES;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::{Keyspace, Totals};
-use crate::shard::DATABASES;
 
 /// What is in all shards, and what they have counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

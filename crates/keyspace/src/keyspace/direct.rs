@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 
 use tidewire_resp::{Arguments, Writer};
 
-use super::{KeyHash, Keyspace, shard_of};
+use super::{KeyHash, Keyspace};
 use crate::command::Command;
 use crate::entry::Entry;
 use crate::hash;
+use crate::key::shard_of;
 use crate::value::ValueRef;
 
 /// How a command runs on its key's entry alone. False if it does not, for this entry or these

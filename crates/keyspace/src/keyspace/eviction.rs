@@ -6,14 +6,15 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Keyspace, shard_of};
+use super::Keyspace;
 use crate::access::{self, Access};
 use crate::entry::Entry;
 use crate::hash;
-use crate::locks::{Locked, SHARDS};
+use crate::key::{DATABASES, Key, SHARDS, shard_of};
+use crate::locks::Locked;
 use crate::observer::{Event, Observer};
-use crate::shard::{DATABASES, Dictionary};
-use crate::view::{Key, View};
+use crate::shard::Dictionary;
+use crate::view::View;
 
 /// Which keys give way, and in which order: the settings `maxmemory-policy` and
 /// `maxmemory-samples`.

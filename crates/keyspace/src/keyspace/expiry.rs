@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 
 use super::Keyspace;
 use crate::entry::Entry;
-use crate::locks::{Locked, SHARDS};
+use crate::key::{DATABASES, SHARDS};
+use crate::locks::Locked;
 use crate::observer::Observer;
-use crate::shard::DATABASES;
+
 use crate::view::View;
 
 /// What [`Keyspace::expire_due`] did.

@@ -1,11 +1,12 @@
 //! Live topics among the keys: what other protocols store in them, and what is seen of them.
 
-use super::{Keyspace, shard_of};
+use super::Keyspace;
 use crate::error::CommandError;
 use crate::hash;
+use crate::key::{DATABASES, shard_of};
 use crate::locks::Locked;
 use crate::observer::{Event, Observer};
-use crate::shard::DATABASES;
+
 use crate::value::{ValueRef, string_value};
 use crate::view::{Expiry, View};
 

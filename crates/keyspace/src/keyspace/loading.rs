@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use super::Keyspace;
 use crate::access;
 use crate::hash;
-use crate::keyspace::shard_of;
+use crate::key::{DATABASES, Key, SHARDS, shard_of};
+
 use crate::locks::{Locked, ShardSet};
 use crate::observer::{NullObserver, Observer};
 use crate::reclaim::{Cause, Garbage};
 use crate::serial::{self, KeyRecord, SerialError};
-use crate::shard::{DATABASES, Dictionary};
+use crate::shard::Dictionary;
 use crate::view::View;
 
 /// How keys are taken from a file.
@@ -99,7 +100,7 @@ impl Keyspace {
         }
         let limits = serial::Limits::of(self);
         let hash = hash::of(bytes);
-        let key = crate::view::Key { bytes, hash };
+        let key = Key { bytes, hash };
         let entry = match serial::restore_form(record.form, record.value, key, limits) {
             Ok(entry) => entry,
             Err(SerialError::Empty) => return Ok(Loaded::Empty),
@@ -143,7 +144,7 @@ impl Keyspace {
         self.forget_own_deadlines();
         let mut emptied = Vec::new();
         let mut locked = self.lock(ShardSet::all());
-        for number in 0..crate::locks::SHARDS {
+        for number in 0..SHARDS {
             let shard = locked.shard(number);
             observer.renewed(std::mem::take(&mut shard.live));
             for database in 0..DATABASES {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Keyspace, shard_of};
+use super::Keyspace;
 use crate::hash;
+use crate::key::{Key, shard_of};
 use crate::locks::Locked;
 use crate::observer::Observer;
-use crate::view::{Key, View};
+use crate::view::View;
 
 /// The TTLs that a replica has set by itself.
 #[derive(Debug)]

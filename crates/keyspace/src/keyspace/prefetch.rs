@@ -4,9 +4,10 @@
 //! told, then the entries; where a command is about an element of a large collection, then two more
 //! such steps for the element.
 
-use super::{Keyspace, shard_of};
+use super::Keyspace;
 use crate::cache_line;
 use crate::hash;
+use crate::key::shard_of;
 use crate::lock::LockGuard;
 use crate::shard::Shard;
 use crate::table::{Place, Table};

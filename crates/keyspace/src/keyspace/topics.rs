@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Keyspace, LIVE, MOUNTED, fail, shard_of};
+use super::{Keyspace, LIVE, MOUNTED, fail};
 use crate::command::Call;
 use crate::error::CommandError;
 use crate::hash;
+use crate::key::{SHARDS, shard_of};
 use crate::keyspace::Outcome;
-use crate::locks::{Locked, SHARDS, ShardSet};
+use crate::locks::{Locked, ShardSet};
 
 impl Keyspace {
     /// Whether a new key of database 0 is a live topic by its name.

@@ -5,11 +5,12 @@ use tidewire_resp::number::{parse_double, parse_integer};
 use super::reader::Reader;
 use super::{Limits, Result, SerialError, chunk, form, listpack, stream, ziplist};
 use crate::entry::{Entry, NewValue};
+use crate::key::Key;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::sorted_set::Builder;
 use crate::value::{Object, Text, string_value};
-use crate::view::Key;
+
 use crate::{fields, list, set};
 
 /// Reads a value of a form.

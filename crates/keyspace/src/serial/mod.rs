@@ -36,13 +36,14 @@ use std::ops::RangeInclusive;
 
 use crate::entry::Entry;
 use crate::fields;
+use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::sorted_set::SortedSetLimits;
 use crate::stream::BlockLimits;
 use crate::value::ValueRef;
-use crate::view::Key;
+
 use writer::Output;
 
 /// What is wrong with a payload.

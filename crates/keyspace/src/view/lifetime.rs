@@ -1,11 +1,13 @@
 //! What a key lives through: it is used, its time comes, and what it held is freed.
 
-use super::{Key, View};
+use super::View;
 use crate::access::Access;
 use crate::entry::Entry;
 use crate::fields;
 use crate::hash;
-use crate::keyspace::{LOADING, shard_of};
+use crate::key::Key;
+use crate::key::shard_of;
+use crate::keyspace::LOADING;
 use crate::observer::{Changer, Event};
 use crate::reclaim::{Cause, Garbage, PARTS_MIN};
 use crate::shard::Dictionary;

@@ -1,8 +1,10 @@
 //! How others hear of changes: live topics, notifications, waiting and watching clients, logs.
 
-use super::{Key, View, touched};
+use super::{View, touched};
 use crate::hash;
-use crate::keyspace::{LIVE_CHANNEL, shard_of};
+use crate::key::Key;
+use crate::key::shard_of;
+use crate::keyspace::LIVE_CHANNEL;
 use crate::observer::{Changer, Event};
 use crate::shard::Shard;
 use crate::table::Place;

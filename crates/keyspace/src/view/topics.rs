@@ -2,10 +2,12 @@
 
 use tidewire_resp::Writer;
 
-use super::{Key, View};
+use super::View;
 use crate::error::CommandError;
+use crate::key::Key;
+use crate::key::SHARDS;
 use crate::keyspace::Keyspace;
-use crate::locks::SHARDS;
+
 use crate::mount::Bare;
 use crate::sampling::random_below;
 use crate::value::{Text, ValueRef, materialise};

@@ -1,7 +1,7 @@
 //! Which keys a command has touched: tests compare them with those that were checked. Outside of
 //! tests nothing is noted, and nothing is paid.
 
-use super::Key;
+use crate::key::Key;
 
 /// Notes that a command looks at a key, or that it has changed it.
 #[inline(always)]

@@ -7,11 +7,12 @@ use super::super::Call;
 use super::super::options::{is, positive, timeout_deadline_ms};
 use super::{Result, after_removal, find};
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::sorted_set::{self, Scored};
 use crate::table::Place;
 use crate::value::ValueType;
-use crate::view::Key;
+
 use crate::waiting::Wait;
 
 pub(in crate::commands) fn zpopmin(call: &mut Call<'_, '_, '_>) -> Result {

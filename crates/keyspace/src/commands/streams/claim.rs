@@ -10,10 +10,10 @@ use super::{
 use crate::commands::Call;
 use crate::commands::options::is;
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::stream::{ConsumerSlot, Entry, Group, Log, Pending, Stream, StreamId};
 use crate::table::Place;
-use crate::view::Key;
 
 pub(in crate::commands) fn xclaim(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);

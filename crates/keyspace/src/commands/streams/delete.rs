@@ -5,10 +5,10 @@ use super::{Result, find, parse_ids, stream_at};
 use crate::commands::Call;
 use crate::commands::options::is;
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::stream::{References, Stream, StreamId};
 use crate::table::Place;
-use crate::view::Key;
 
 pub(in crate::commands) fn xdel(call: &mut Call<'_, '_, '_>) -> Result {
     let key = call.key(1);

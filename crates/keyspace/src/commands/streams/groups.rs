@@ -6,11 +6,12 @@ use crate::commands::introspection::reply_help;
 use crate::commands::options::is;
 use crate::entry::NewValue;
 use crate::error::CommandError;
+use crate::key::Key;
 use crate::observer::Event;
 use crate::stream::{Group, Stream, StreamId};
 use crate::table::Place;
 use crate::value::Object;
-use crate::view::{Expiry, Key};
+use crate::view::Expiry;
 
 pub(in crate::commands) fn xgroup_create(call: &mut Call<'_, '_, '_>) -> Result {
     let options = Options::parse(call, true)?;

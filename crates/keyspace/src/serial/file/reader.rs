@@ -1,12 +1,12 @@
 //! A file of keys, read record by record as its bytes come.
 
+use crate::key::DATABASES;
 use std::borrow::Cow;
 
 use super::super::crc64;
 use super::super::{Dialect, form};
 use super::extent::{Cursor, Stop, Walk};
 use super::{FileError, LIVE_MARK, SIGNATURES, VERSION_CHECKSUM, kind};
-use crate::shard::DATABASES;
 
 /// What stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
