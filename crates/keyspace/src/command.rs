@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tidewire_resp::{Arguments, Writer};
 
-use crate::error::CommandError;
+use crate::error::{CommandError, ECHOED_BYTES_MAX, printable};
 use crate::hash;
 use crate::key::Key;
 use crate::keyspace::Direct;
@@ -418,6 +418,28 @@ impl fmt::Debug for Run {
             Run::Container => formatter.write_str("Container"),
         }
     }
+}
+
+/// Refuses a wrong number of arguments.
+#[inline]
+pub fn check_arity(
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<(), CommandError> {
+    if command.has_arity(arguments) {
+        Ok(())
+    } else {
+        Err(CommandError::WrongArity(command.full_name))
+    }
+}
+
+/// The error text for a subcommand that its command does not have.
+pub fn unknown_subcommand_text(command: &Command, arguments: Arguments<'_>) -> String {
+    format!(
+        "ERR unknown subcommand '{}'. Try {} HELP.",
+        printable(arguments.get(1).unwrap_or_default(), ECHOED_BYTES_MAX),
+        command.name.to_ascii_uppercase()
+    )
 }
 
 /// All that a handler gets.

@@ -4,8 +4,6 @@ use std::fmt;
 
 use tidewire_resp::Arguments;
 
-use crate::command::Command;
-
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
         /// Why a command was refused. Displays as the exact text of the error reply.
@@ -165,19 +163,6 @@ impl CommandError {
     }
 }
 
-/// Refuses a wrong number of arguments.
-#[inline]
-pub fn check_arity(
-    command: &'static Command,
-    arguments: Arguments<'_>,
-) -> Result<(), CommandError> {
-    if command.has_arity(arguments) {
-        Ok(())
-    } else {
-        Err(CommandError::WrongArity(command.full_name))
-    }
-}
-
 /// The error text for a command that is in no table.
 pub fn unknown_command_text(arguments: Arguments<'_>) -> String {
     let mut text = String::from("ERR unknown command '");
@@ -198,15 +183,6 @@ pub fn unknown_command_text(arguments: Arguments<'_>) -> String {
     text
 }
 
-/// The error text for a subcommand that its command does not have.
-pub fn unknown_subcommand_text(command: &Command, arguments: Arguments<'_>) -> String {
-    format!(
-        "ERR unknown subcommand '{}'. Try {} HELP.",
-        printable(arguments.get(1).unwrap_or_default(), ECHOED_BYTES_MAX),
-        command.name.to_ascii_uppercase()
-    )
-}
-
 /// Names come from peers: their bytes are shown, but never end the line.
 pub(crate) fn printable(bytes: &[u8], length_max: usize) -> String {
     let bytes = &bytes[..bytes.len().min(length_max)];
@@ -215,4 +191,4 @@ pub(crate) fn printable(bytes: &[u8], length_max: usize) -> String {
     String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")
 }
 
-const ECHOED_BYTES_MAX: usize = 128;
+pub(crate) const ECHOED_BYTES_MAX: usize = 128;

@@ -80,7 +80,7 @@ pub fn fuzz_hyperloglog(data: &[u8]) {
 /// Makes a value of what DUMP replies, without its footer; what is made reads back.
 pub fn fuzz_restore(data: &[u8]) {
     static KEYSPACE: LazyLock<Keyspace> = LazyLock::new(|| Keyspace::new(small()));
-    let limits = serial::Limits::of(&KEYSPACE);
+    let limits = KEYSPACE.value_limits();
     let bytes = &b"key"[..];
     let hash = hash::of(bytes);
     let key = Key { bytes, hash };

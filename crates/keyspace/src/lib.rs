@@ -33,7 +33,9 @@
 #![deny(unsafe_code)]
 
 mod command;
-pub use command::{Command, Group, Locks, Run, SessionCommand};
+pub use command::{
+    Command, Group, Locks, Run, SessionCommand, check_arity, unknown_subcommand_text,
+};
 
 mod waiting;
 pub use waiting::{ClientTag, Waiter};
@@ -63,7 +65,7 @@ mod locks;
 pub use locks::{Locked, ShardSet, Suspended};
 
 mod error;
-pub use error::{CommandError, check_arity, unknown_command_text, unknown_subcommand_text};
+pub use error::{CommandError, unknown_command_text};
 
 mod mount;
 pub use mount::{Bare, Mount};
@@ -107,13 +109,13 @@ mod reclaim;
 mod sampling;
 mod serial;
 pub use serial::{
-    CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord, dump_libraries,
+    CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord, Usage, dump_libraries,
     read_libraries,
 };
 
 mod set;
 mod snapshot;
-pub use snapshot::{Snapshot, SnapshotOptions, Usage};
+pub use snapshot::{Snapshot, SnapshotOptions};
 
 mod sorted_set;
 mod stream;

@@ -414,3 +414,48 @@ impl fmt::Debug for Locked<'_> {
         }
     }
 }
+
+#[cfg(all(test, debug_assertions, not(loom)))]
+mod order_tests {
+    use super::*;
+    use crate::keyspace::Options;
+    use crate::order::{assert_no_shard, bar_shards};
+
+    fn panics(act: impl FnOnce() + std::panic::UnwindSafe) -> bool {
+        std::panic::catch_unwind(act).is_err()
+    }
+
+    #[test]
+    fn waiting_for_a_shard_that_the_thread_holds_is_found() {
+        assert!(panics(|| {
+            let keyspace = Keyspace::new(Options::default());
+            let _first = Locked::one(&keyspace, 3);
+            let _second = Locked::one(&keyspace, 3);
+        }));
+    }
+
+    #[test]
+    fn waiting_for_a_shard_out_of_order_is_found() {
+        assert!(panics(|| {
+            let keyspace = Keyspace::new(Options::default());
+            let _first = Locked::one(&keyspace, 3);
+            let _second = Locked::one(&keyspace, 2);
+        }));
+        let keyspace = Keyspace::new(Options::default());
+        let first = Locked::one(&keyspace, 2);
+        let second = Locked::one(&keyspace, 3);
+        drop((first, second));
+        assert_no_shard("the test ends");
+    }
+
+    #[test]
+    fn a_barred_thread_that_locks_a_shard_is_found() {
+        let keyspace = Keyspace::new(Options::default());
+        bar_shards(true);
+        assert!(panics(std::panic::AssertUnwindSafe(|| {
+            drop(keyspace.lock(ShardSet::all()));
+        })));
+        bar_shards(false);
+        drop(keyspace.lock(ShardSet::all()));
+    }
+}

@@ -7,7 +7,7 @@ use crate::key::DATABASES;
 use crate::observer::LiveNames;
 use crate::snapshot::Mark;
 use crate::table::{Place, Table};
-use crate::tracked::TrackedKeys;
+use crate::tracked::{TrackedKeys, Trackers, TrackingTotals};
 use crate::wheel::Wheel;
 
 /// What one lock guards. In this order: what every command reads and writes stands in the two
@@ -257,6 +257,36 @@ fn cancel(wheel: &mut Option<Box<Wheel>>, timer: Option<u32>) {
         present.cancel(timer);
         if present.len() == 0 {
             *wheel = None;
+        }
+    }
+}
+impl Shard {
+    /// The tracked keys, to add one.
+    pub(crate) fn tracked(&mut self) -> &mut TrackedKeys {
+        self.is_observed = true;
+        self.tracked.get_or_insert_default()
+    }
+
+    /// Takes out who tracks a key that has changed.
+    pub(crate) fn take_trackers(
+        &mut self,
+        key: &[u8],
+        totals: &TrackingTotals,
+    ) -> Option<Trackers> {
+        let trackers = self.tracked.as_mut()?.take(key, totals);
+        self.tidy_tracked();
+        trackers
+    }
+
+    /// Drops the table of tracked keys if it is empty.
+    pub(crate) fn tidy_tracked(&mut self) {
+        if self
+            .tracked
+            .as_ref()
+            .is_some_and(|tracked| tracked.is_empty())
+        {
+            self.tracked = None;
+            self.settle_observed();
         }
     }
 }

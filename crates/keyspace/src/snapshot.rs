@@ -24,7 +24,7 @@ use crate::entry::Entry;
 use crate::key::{DATABASES, Key, SHARDS};
 use crate::keyspace::Keyspace;
 use crate::locks::ShardSet;
-use crate::serial::{CannotHold, FileVersion, FileWriter, UsageNotes};
+use crate::serial::{CannotHold, FileVersion, FileWriter, Usage, UsageNotes};
 use crate::shard::Dictionary;
 use crate::table::{ORDER_END, Table};
 use crate::value::ValueRef;
@@ -46,18 +46,6 @@ pub struct SnapshotOptions {
     pub usage: Usage,
     /// Now, ms since the UNIX epoch: the use of keys is told as it is at this time.
     pub now_ms: i64,
-}
-
-/// What a file tells of the use of keys, for whoever loads it to evict the right ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Usage {
-    /// Nothing: none is evicted by its use.
-    #[default]
-    Untold,
-    /// For how many seconds each was not used.
-    IdleSeconds,
-    /// How often each is used, in the logarithmic count of the LFU policies.
-    Frequency,
 }
 
 /// A file of all keys in the making, from [`Keyspace::begin_snapshot`].

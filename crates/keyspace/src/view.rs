@@ -26,6 +26,7 @@ mod lifetime;
 mod telling;
 mod topics;
 pub(crate) mod touched;
+mod tracking;
 
 /// What a SET does about the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

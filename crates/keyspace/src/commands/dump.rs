@@ -29,7 +29,7 @@ pub(super) fn restore(call: &mut Call<'_, '_, '_>) -> Result {
         return Err(BUSY_KEY);
     }
     let deadline_ms = deadline_ms(call, options.absolute)?;
-    let limits = serial::Limits::of(call.view.keyspace);
+    let limits = call.view.keyspace.value_limits();
     let payload = call.argument(3);
     let entry = serial::body(payload, call.view.keyspace.trusts_payloads())
         .and_then(|body| serial::restore(body, key, limits))

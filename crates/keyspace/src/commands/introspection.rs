@@ -6,7 +6,8 @@ use super::options::is;
 use super::syntax::{arguments_of, reply_arguments};
 use super::tips::tips;
 use super::{Call, Command, KeySpec, Run, lookup, lookup_full, table};
-use crate::error::{CommandError, check_arity};
+use crate::command::check_arity;
+use crate::error::CommandError;
 
 type Result = std::result::Result<(), CommandError>;
 

@@ -35,7 +35,8 @@ use tidewire_resp::Arguments;
 pub use crate::command::{
     Call, Command, Finder, Group, Handler, KeySpec, Locks, Run, SessionCommand,
 };
-use crate::error::{check_arity, unknown_command_text, unknown_subcommand_text};
+use crate::command::{check_arity, unknown_subcommand_text};
+use crate::error::unknown_command_text;
 
 /// The command of this name, in any case. A container's subcommands are in it.
 #[inline]

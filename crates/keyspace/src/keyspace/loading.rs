@@ -52,6 +52,17 @@ pub enum LoadError {
 }
 
 impl Keyspace {
+    /// Up to where values stay small.
+    pub(crate) fn value_limits(&self) -> serial::Limits {
+        serial::Limits {
+            hash: self.hash_limits(),
+            set: self.set_limits(),
+            list: self.list_limits(),
+            sorted_set: self.sorted_set_limits(),
+            block: self.stream_limits(),
+        }
+    }
+
     /// Closes the keyspace while keys and commands are loaded, and opens it again.
     ///
     /// While it is closed no command writes a key except those that are told
@@ -98,7 +109,7 @@ impl Keyspace {
         if options.drops_expired && is_due {
             return Ok(Loaded::Expired);
         }
-        let limits = serial::Limits::of(self);
+        let limits = self.value_limits();
         let hash = hash::of(bytes);
         let key = Key { bytes, hash };
         let entry = match serial::restore_form(record.form, record.value, key, limits) {

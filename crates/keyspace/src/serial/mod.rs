@@ -27,7 +27,7 @@ mod load;
 mod save;
 mod stream;
 
-pub use file::{CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord};
+pub use file::{CannotHold, FileError, FileReader, FileRecord, FileVersion, KeyRecord, Usage};
 pub(crate) use file::{FileWriter, UsageNotes};
 
 pub use functions::{dump_libraries, read_libraries};
@@ -37,7 +37,6 @@ use std::ops::RangeInclusive;
 use crate::entry::Entry;
 use crate::fields;
 use crate::key::Key;
-use crate::keyspace::Keyspace;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::sorted_set::SortedSetLimits;
@@ -62,23 +61,11 @@ type Result<T> = std::result::Result<T, SerialError>;
 /// Up to where values stay small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    hash: fields::Limits,
-    set: SetLimits,
-    list: ListLimits,
-    sorted_set: SortedSetLimits,
-    block: BlockLimits,
-}
-
-impl Limits {
-    pub(crate) fn of(keyspace: &Keyspace) -> Self {
-        Limits {
-            hash: keyspace.hash_limits(),
-            set: keyspace.set_limits(),
-            list: keyspace.list_limits(),
-            sorted_set: keyspace.sorted_set_limits(),
-            block: keyspace.stream_limits(),
-        }
-    }
+    pub(crate) hash: fields::Limits,
+    pub(crate) set: SetLimits,
+    pub(crate) list: ListLimits,
+    pub(crate) sorted_set: SortedSetLimits,
+    pub(crate) block: BlockLimits,
 }
 
 /// A value with its footer.

@@ -29,6 +29,7 @@ use super::Dialect;
 pub use version::{CannotHold, FileVersion};
 
 pub use reader::{FileReader, FileRecord, KeyRecord};
+pub use writer::Usage;
 pub(crate) use writer::{FileWriter, UsageNotes};
 
 /// Why a file of keys cannot be read on.

@@ -4,7 +4,6 @@ use super::super::writer::{self, Output};
 use super::super::{crc64, save};
 use super::{FileVersion, LIVE_MARK, kind};
 use crate::access::{self, Access};
-use crate::snapshot::Usage;
 use crate::value::ValueRef;
 
 /// Writes records into buffers; keeps only what the next record depends on.
@@ -18,6 +17,18 @@ pub(crate) struct FileWriter {
     database: Option<usize>,
     notes: UsageNotes,
     live_prefixes: Vec<Vec<u8>>,
+}
+
+/// What a file tells of the use of keys, for whoever loads it to evict the right ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Usage {
+    /// Nothing: none is evicted by its use.
+    #[default]
+    Untold,
+    /// For how many seconds each was not used.
+    IdleSeconds,
+    /// How often each is used, in the logarithmic count of the LFU policies.
+    Frequency,
 }
 
 /// What is told of the use of keys, and how that is to be read.

@@ -1,0 +1,116 @@
+//! Who has read a key, remembered by its shard; see [`tracked`](crate::tracked).
+
+use std::sync::atomic::Ordering;
+
+use tidewire_resp::Arguments;
+
+use super::View;
+use crate::command::Command;
+use crate::key::{SHARDS, shard_of};
+use crate::keyspace::Keyspace;
+use crate::observer::{Changer, Observer};
+use crate::tracked::{CHANGES_TOLD, READS_TRACKED, Trackers};
+
+impl Keyspace {
+    /// Lets [`Observer::modified`] hear of every change of a key, and asks [`Observer::reader`]
+    /// who reads, or neither.
+    pub fn set_tracking(&self, reads: bool, changes: bool) {
+        let bits = (u32::from(reads) * READS_TRACKED) | (u32::from(changes) * CHANGES_TOLD);
+        self.tracking.store(bits, Ordering::Release);
+    }
+
+    /// Keys that clients track now.
+    #[inline]
+    pub fn tracked_keys(&self) -> u64 {
+        self.tracking_totals.keys.load(Ordering::Relaxed)
+    }
+
+    /// Pairs of a tracked key and a client that tracks it.
+    pub fn tracked_items(&self) -> u64 {
+        self.tracking_totals.items.load(Ordering::Relaxed)
+    }
+
+    /// Forgets tracked keys until there are at most `keys_max`; their clients are told as if they
+    /// had changed.
+    pub fn limit_tracking(&self, keys_max: u64, observer: &mut dyn Observer) {
+        let first = self.random() as usize % self.shards.len();
+        // From each shard in turn, so that it is not always the same that lose theirs.
+        while self.tracked_keys() > keys_max {
+            let before = self.tracked_keys();
+            for number in 0..self.shards.len() {
+                if self.tracked_keys() <= keys_max {
+                    return;
+                }
+                let mut shard = self.shards[(first + number) % self.shards.len()].lock();
+                let taken = shard
+                    .tracked
+                    .as_mut()
+                    .and_then(|tracked| tracked.take_any(&self.tracking_totals));
+                if let Some((name, trackers)) = taken {
+                    observer.invalidated(&name, &trackers, Changer::Server);
+                    shard.tidy_tracked();
+                }
+            }
+            if self.tracked_keys() >= before {
+                return;
+            }
+        }
+    }
+
+    /// Forgets clients that have left in one shard, which is any number.
+    pub fn sweep_tracking(&self, shard: usize, is_there: &dyn Fn(u64) -> bool) {
+        let mut shard = self.shards[shard % self.shards.len()].lock();
+        if let Some(tracked) = &mut shard.tracked {
+            tracked.retain(is_there, &self.tracking_totals);
+            shard.tidy_tracked();
+        }
+    }
+}
+
+impl View<'_, '_> {
+    /// Whether somebody wants to know who reads what.
+    #[inline]
+    pub(crate) fn tells_reads(&self) -> bool {
+        self.tracking & READS_TRACKED != 0
+    }
+
+    /// Remembers who has read the keys of a command that only reads.
+    #[cold]
+    pub(crate) fn remember_reads(&mut self, command: &'static Command, arguments: Arguments<'_>) {
+        if !command.has_flag("readonly") || command.has_flag("pubsub") {
+            return;
+        }
+        let Some(reader) = self.observer.reader() else {
+            return;
+        };
+        for at in command.key_positions(arguments) {
+            let key = self.key(&arguments[at]);
+            if self.keyspace.mount_of(self.database, key.bytes).is_some() {
+                // It changes all the time: who has read it must not keep it.
+                let trackers = Trackers::one(reader);
+                self.observer
+                    .invalidated(key.bytes, &trackers, Changer::Server);
+            } else if self.locked.holds(shard_of(key.hash)) {
+                let shard = self.locked.shard(shard_of(key.hash));
+                let totals = &self.keyspace.tracking_totals;
+                shard.tracked().add(key.bytes, reader, totals);
+            }
+        }
+    }
+
+    /// Nobody may use what he has read of any key.
+    pub(crate) fn forget_reads(&mut self) {
+        let totals = &self.keyspace.tracking_totals;
+        if self.keyspace.tracked_keys() > 0 {
+            for shard in 0..SHARDS {
+                self.locked.visit(shard, |shard| {
+                    if let Some(tracked) = &mut shard.tracked {
+                        tracked.clear(totals);
+                        shard.tidy_tracked();
+                    }
+                });
+            }
+        }
+        self.observer.flushed();
+    }
+}
