@@ -13,7 +13,7 @@ use tidewire_keyspace::{SHARDS, changes_told_here};
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
 use tracing::debug;
 
-use crate::attention::Attention;
+use crate::attention::Obstacles;
 use crate::broadcast::LinesOut;
 use crate::eviction::Room;
 use crate::exchange::Exchange;
@@ -740,7 +740,7 @@ impl HubLane {
         if is_swept {
             deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
         }
-        if self.hub.attention.has(Attention::TRACKED) {
+        if self.hub.attention.has(Obstacles::TRACKED) {
             self.hub.broadcast_changed();
         }
         if !has_right {
@@ -754,7 +754,7 @@ impl HubLane {
         }
         deadline_ns = earlier(deadline_ns, self.end_waits(context));
         deadline_ns = earlier(deadline_ns, self.expire_keys(context));
-        if self.hub.attention.has(Attention::TRACKED) {
+        if self.hub.attention.has(Obstacles::TRACKED) {
             self.turn_tracking();
         }
         deadline_ns

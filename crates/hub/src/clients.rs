@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     fn connect(clients: &Clients) -> Arc<Client> {
-        let user = Arc::clone(crate::access::AccessControl::new(1).default_user());
+        let user = Arc::clone(crate::access::AccessControl::new(1, Arc::default()).default_user());
         clients.connect(
             0,
             ConnectionId::NONE,

@@ -11,6 +11,7 @@ use tidewire_keyspace::{
 };
 use tidewire_lane::{CloseReason, Context};
 
+use crate::attention::Obstacles;
 use crate::hub::{Hub, LiveObserver, Mail, unix_ms, unix_ns};
 use crate::memory::{resident_bytes, used_bytes};
 
@@ -96,7 +97,8 @@ impl Hub {
     fn evict(&self, lane: usize, bytes_max: u64) -> Room {
         // While a script of another lane runs no shard is locked, and a pause keeps keys as they
         // are.
-        let paused = self.pause.may_be_on() && self.pause.until_ms(unix_ms()).is_some();
+        let paused =
+            self.attention.has(Obstacles::PAUSED) && self.pause.until_ms(unix_ms()).is_some();
         if paused || !self.scripting.rights.has(lane) || self.keyspace.is_loading() {
             return Room::Enough;
         }

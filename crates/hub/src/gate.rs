@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_lane::{ConnectionId, Context};
 
+use crate::attention::Obstacles;
 use crate::durability::{Disk, LOADING_TEXT};
 use crate::eviction::Room;
 use crate::hub::{Hub, Mail};
@@ -175,17 +176,17 @@ impl Refusal {
 }
 
 impl Hub {
-    /// Whether any condition of the gate may hold: the words that each request reads.
+    /// Whether any condition of the gate may hold for a write, or a pause.
     #[inline]
     pub(crate) fn is_gated(&self) -> bool {
-        self.durability.hinders() || self.parameters.is_guarded() || self.parameters.limits_memory()
+        self.attention.has(Obstacles::GATE | Obstacles::PAUSED)
     }
 
     /// Whether CLIENT PAUSE holds a request; `is_told` says whether a replica would have to hear
     /// of it, as of all writes.
     #[inline]
     pub(crate) fn is_paused_for(&self, now_ms: i64, is_told: impl FnOnce() -> bool) -> bool {
-        self.pause.may_be_on()
+        self.attention.has(Obstacles::PAUSED)
             && self.pause.until_ms(now_ms).is_some()
             && (self.pause.is_total() || is_told())
     }
@@ -240,7 +241,10 @@ impl Hub {
         {
             return Some(Refusal::Memory);
         }
-        if !self.parameters.is_guarded() {
+        if !self
+            .attention
+            .has(Obstacles::WANTS_REPLICAS | Obstacles::FOLLOWS)
+        {
             return None;
         }
         if self.is_stale() && !request.runs_while_stale(self) {

@@ -234,7 +234,7 @@ pub struct Hub {
     /// What the lanes' turns were like.
     pub(crate) turns: Vec<Turns>,
     /// Who looks at every command.
-    pub(crate) attention: Attention,
+    pub(crate) attention: Arc<Attention>,
     /// Client-side caching.
     pub(crate) tracking: Tracking,
     /// Clients that listen to all commands.
@@ -381,9 +381,10 @@ impl Hub {
         if let Some(plant) = &plant {
             keyspace.mount(plant.clone());
         }
-        let parameters = Parameters::new(&config);
+        let attention = Arc::new(Attention::default());
+        let parameters = Parameters::new(&config, attention.clone());
         parameters.tell(&keyspace);
-        let access = AccessControl::new(config.lanes);
+        let access = AccessControl::new(config.lanes, attention.clone());
         let password = parameters.text("requirepass");
         if !password.is_empty() {
             access.set_default_password(password.as_bytes());
@@ -427,16 +428,16 @@ impl Hub {
             access,
             renames: Renames::new(&config.renames),
             waiting: WaitingClients::default(),
-            pause: Pause::default(),
+            pause: Pause::new(attention.clone()),
             scripting: Scripting::new(config.lanes),
             replication,
-            durability: Durability::default(),
+            durability: Durability::new(attention.clone()),
             listening: Listening::default(),
             usage: Usage::new(),
             evictions: Evictions::new(config.lanes),
             statistics: Statistics::new(config.lanes),
             turns: (0..config.lanes).map(|_| Turns::default()).collect(),
-            attention: Attention::default(),
+            attention,
             tracking: Tracking::default(),
             monitors: Monitors::default(),
             hot: HotNames::new(config.lanes),

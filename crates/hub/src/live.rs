@@ -17,7 +17,7 @@ use tidewire_keyspace::{
 };
 use tidewire_resp::number::DoubleText;
 
-use crate::attention::Attention;
+use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail, unix_ms};
 use crate::json::write_json_text;
 use crate::publication::{Origin, Publication};
@@ -181,7 +181,7 @@ impl Observer for LiveObserver<'_> {
     }
 
     fn serving(&mut self, waiter: Option<&Arc<Waiter>>) {
-        if self.0.attention.has(Attention::TRACKED) {
+        if self.0.attention.has(Obstacles::TRACKED) {
             self.0.serve_for(waiter.map(|waiter| waiter.client.client));
         }
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 use tidewire_resp::Arguments;
 
-use crate::attention::Attention;
+use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail};
 
 /// The clients that listen.
@@ -33,14 +33,14 @@ impl Monitors {
         if clients.iter().all(|(id, _, _)| *id != client) {
             clients.push((client, lane, connection));
         }
-        hub.attention.set(Attention::MONITORED, true);
+        hub.attention.set(Obstacles::MONITORED, true);
     }
 
     /// Shows no more to a client.
     pub(crate) fn remove(&self, hub: &Hub, client: u64) {
         let mut clients = self.clients.lock();
         clients.retain(|(id, _, _)| *id != client);
-        hub.attention.set(Attention::MONITORED, !clients.is_empty());
+        hub.attention.set(Obstacles::MONITORED, !clients.is_empty());
     }
 
     /// Who listens on a lane.

@@ -11,14 +11,15 @@ mod table;
 
 pub(crate) use kinds::{OutputLimit, read_memory};
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::{
     EventClasses, EvictionOrder, EvictionRules, FileVersion, Keyspace, LazyFreeing, Usage, glob,
 };
 
+use crate::attention::{Attention, Obstacles};
 use crate::eviction::{clients_bytes_max, rules_of, time_max_ns};
 use crate::hub::HubConfig;
 use kinds::OutputLimits;
@@ -55,8 +56,8 @@ pub struct Parameters {
     /// The process holds more than `maxmemory`, and no key gives way: nothing that needs memory is
     /// executed.
     pub(crate) memory_is_full: AtomicBool,
-    /// Why commands may be refused that would be executed otherwise: bits of [`Guard`].
-    guards: AtomicU8,
+    /// Says which of them keep a request from being executed at once.
+    attention: Arc<Attention>,
     /// `save` names a point at which a snapshot is taken.
     pub(crate) saves_by_itself: AtomicBool,
     /// `key-load-delay`, µs a key; 0 for none.
@@ -73,8 +74,6 @@ pub struct Parameters {
     pub(crate) latency_threshold_ms: AtomicU64,
     /// From this time on a command is slow by one of these; the greatest number if by none.
     pub(crate) slow_from_ns: AtomicU64,
-    /// The time of every command is taken, because even short ones may be slow by these.
-    pub(crate) times_all: AtomicBool,
     /// `tracking-table-max-keys`; the greatest number is none.
     pub(crate) tracked_keys_max: AtomicU64,
     /// What `maxclients` can be: the system allows no more open files.
@@ -89,15 +88,6 @@ pub(crate) enum ClientClass {
     Normal = 0,
     Replica = 1,
     Pubsub = 2,
-}
-
-/// Why commands may be refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guard {
-    /// `min-replicas-to-write` is not 0.
-    FewReplicas = 1,
-    /// This server is a replica.
-    Replica = 2,
 }
 
 /// Watches one client's unsent bytes against the limit of its class: cut off at once above the
@@ -127,7 +117,7 @@ impl OverLimit {
 impl Parameters {
     /// The values at the start: the defaults, what `config` says, and `config.parameters`. Of
     /// these, one that [`Parameters::check`] refuses is left out.
-    pub(crate) fn new(config: &HubConfig) -> Self {
+    pub(crate) fn new(config: &HubConfig, attention: Arc<Attention>) -> Self {
         let mut values: Vec<Vec<u8>> = TABLE.iter().map(|one| one.default.into()).collect();
         for (name, value) in given(config) {
             if let Some(number) = number_of(name) {
@@ -158,7 +148,7 @@ impl Parameters {
             clients_bytes_max: AtomicU64::default(),
             eviction_ns_max: AtomicU64::default(),
             memory_is_full: AtomicBool::default(),
-            guards: AtomicU8::default(),
+            attention,
             saves_by_itself: AtomicBool::default(),
             loads_slowly: AtomicU64::default(),
             latency_tracking: AtomicBool::default(),
@@ -167,7 +157,6 @@ impl Parameters {
             slowlog_length_max: AtomicU64::default(),
             latency_threshold_ms: AtomicU64::default(),
             slow_from_ns: AtomicU64::new(u64::MAX),
-            times_all: AtomicBool::default(),
             tracked_keys_max: AtomicU64::default(),
             clients_possible: AtomicU64::new(u64::MAX),
             log_level: OnceLock::new(),
@@ -369,7 +358,7 @@ impl Parameters {
 
     /// Whether there is a `maxmemory`.
     pub(crate) fn limits_memory(&self) -> bool {
-        self.memory_bytes_max.load(Ordering::Relaxed) != 0
+        self.attention.has(Obstacles::MEMORY_LIMITED)
     }
 
     /// What a client of a class may leave unread.
@@ -404,7 +393,8 @@ impl Parameters {
         self.eviction_ns_max
             .store(time_max_ns(tenacity), Ordering::Relaxed);
         let wants_replicas = number("min-replicas-to-write") != 0;
-        self.set_guard(Guard::FewReplicas, wants_replicas);
+        self.attention
+            .set(Obstacles::WANTS_REPLICAS, wants_replicas);
         let saves = !value_in(values, "save").is_empty();
         self.saves_by_itself.store(saves, Ordering::Relaxed);
         self.loads_slowly
@@ -434,6 +424,7 @@ impl Parameters {
         self.memory_reserve.store(reserve, Ordering::Relaxed);
         let held_max = bytes_max - reserve;
         self.memory_bytes_max.store(held_max, Ordering::Relaxed);
+        self.attention.set(Obstacles::MEMORY_LIMITED, held_max != 0);
     }
 
     /// Whether a switch is on.
@@ -460,22 +451,7 @@ impl Parameters {
         };
         let slow_ns = slowlog_ns.min(latency_ns);
         self.slow_from_ns.store(slow_ns, Ordering::Relaxed);
-        self.times_all
-            .store(slow_ns < BRIEF_NS_MAX, Ordering::Relaxed);
-    }
-
-    /// Whether commands may have to be refused for a [`Guard`]: one relaxed load.
-    #[inline]
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.guards.load(Ordering::Relaxed) != 0
-    }
-
-    pub(crate) fn set_guard(&self, guard: Guard, on: bool) {
-        let bit = guard as u8;
-        match on {
-            true => self.guards.fetch_or(bit, Ordering::AcqRel),
-            false => self.guards.fetch_and(!bit, Ordering::AcqRel),
-        };
+        self.attention.set(Obstacles::TIMED, slow_ns < BRIEF_NS_MAX);
     }
 
     fn apply_to(&self, keyspace: &Keyspace, values: &[Vec<u8>]) {
@@ -608,7 +584,7 @@ mod tests {
 
     #[test]
     fn several_are_changed_together_or_not_at_all() {
-        let parameters = Parameters::new(&HubConfig::default());
+        let parameters = Parameters::new(&HubConfig::default(), Arc::default());
         set(&parameters, &[("MaxClients", "7"), ("timeout", "5")]).unwrap();
         assert_eq!(parameters.clients_max.load(Ordering::Relaxed), 7);
         let text = set(&parameters, &[("timeout", "6"), ("maxclients", "x")]).unwrap_err();
@@ -638,7 +614,7 @@ mod tests {
 
     #[test]
     fn names_are_found_as_redis_finds_them() {
-        let parameters = Parameters::new(&HubConfig::default());
+        let parameters = Parameters::new(&HubConfig::default(), Arc::default());
         let names = |patterns: &[&[u8]]| -> Vec<String> {
             let found = parameters.find(patterns).into_iter();
             found

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tidewire_keyspace::{Changer, Keyspace, Trackers};
 use tidewire_resp::{Protocol, Writer};
 
-use crate::attention::Attention;
+use crate::attention::{Attention, Obstacles};
 use crate::clients::Client;
 use crate::hub::{Hub, Mail};
 
@@ -254,7 +254,7 @@ impl Tracking {
 impl Registry {
     fn tell(&self, keyspace: &Keyspace, attention: &Attention) {
         keyspace.set_tracking(self.readers > 0, !self.prefixes.is_empty());
-        attention.set(Attention::TRACKED, self.clients > 0);
+        attention.set(Obstacles::TRACKED, self.clients > 0);
     }
 }
 
@@ -310,7 +310,7 @@ impl Hub {
 
     /// All keys are gone.
     pub(crate) fn invalidate_everything(&self) {
-        if !self.attention.has(Attention::TRACKED) {
+        if !self.attention.has(Obstacles::TRACKED) {
             return;
         }
         for client in self.clients.list() {
@@ -364,7 +364,7 @@ impl Hub {
 
     /// Tells everybody on a lane that has missed mail that nothing holds any more.
     pub(crate) fn invalidate_lane(&self, lane: usize) {
-        if !self.attention.has(Attention::TRACKED) {
+        if !self.attention.has(Obstacles::TRACKED) {
             return;
         }
         for client in self.clients.list() {

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tidewire_keyspace::{Command, Keyspace, Waiter};
 use tidewire_lane::ConnectionId;
+
+use crate::attention::{Attention, Obstacles};
 
 /// Waiting clients of all lanes, by number, for CLIENT UNBLOCK.
 #[derive(Debug, Default)]
@@ -99,52 +101,74 @@ impl WaitingClients {
 }
 
 /// CLIENT PAUSE, over all lanes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pause {
-    /// 0: none; else one of the two below.
-    mode: AtomicU8,
-    until_ms: AtomicI64,
+    /// Until when, ms since the UNIX epoch, twice; plus 1 if it holds everything. 0: none.
+    state: AtomicU64,
+    /// Says that there is one.
+    attention: Arc<Attention>,
 }
 
-const WRITES: u8 = 1;
-const EVERYTHING: u8 = 2;
-
 impl Pause {
+    pub(crate) fn new(attention: Arc<Attention>) -> Self {
+        let state = AtomicU64::new(0);
+        Pause { state, attention }
+    }
+
     /// Postpones commands until a time, ms since the UNIX epoch. A pause that stands is never
     /// shortened or weakened.
     pub(crate) fn begin(&self, until_ms: i64, everything: bool) {
-        let mode = if everything { EVERYTHING } else { WRITES };
-        self.until_ms.fetch_max(until_ms, Ordering::AcqRel);
-        self.mode.fetch_max(mode, Ordering::AcqRel);
+        let until_ms = until_ms.max(1) as u64;
+        let longer = |state: u64| {
+            let until_ms = until_ms.max(state >> 1);
+            Some(until_ms << 1 | state & 1 | u64::from(everything))
+        };
+        let _ = self
+            .state
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, longer);
+        self.attention.set(Obstacles::PAUSED, true);
     }
 
     pub(crate) fn end(&self) {
-        self.mode.store(0, Ordering::Release);
-        self.until_ms.store(0, Ordering::Release);
+        self.state.store(0, Ordering::SeqCst);
+        self.open();
     }
 
-    /// Whether there is a pause, over or not: one load for every command.
-    #[inline]
-    pub(crate) fn may_be_on(&self) -> bool {
-        self.mode.load(Ordering::Relaxed) != 0
+    /// There was no pause just now: requests need not ask any more.
+    fn open(&self) {
+        self.attention.set(Obstacles::PAUSED, false);
+        // One that began meanwhile may have said so before.
+        if self.state.load(Ordering::SeqCst) != 0 {
+            self.attention.set(Obstacles::PAUSED, true);
+        }
     }
 
     /// Until when there is a pause; ends one that is over.
     pub(crate) fn until_ms(&self, now_ms: i64) -> Option<i64> {
-        if !self.may_be_on() {
+        let state = self.state.load(Ordering::SeqCst);
+        if state == 0 {
             return None;
         }
-        let until_ms = self.until_ms.load(Ordering::Acquire);
-        if until_ms <= now_ms {
-            self.end();
-            return None;
+        let until_ms = (state >> 1) as i64;
+        if until_ms > now_ms {
+            return Some(until_ms);
         }
-        Some(until_ms)
+        let ended = self
+            .state
+            .compare_exchange(state, 0, Ordering::SeqCst, Ordering::SeqCst);
+        match ended {
+            Ok(_) => {
+                self.open();
+                None
+            }
+            // It was made longer, or another lane has ended it.
+            Err(_) => self.until_ms(now_ms),
+        }
     }
 
     /// Whether it holds everything, not only writes.
     pub(crate) fn is_total(&self) -> bool {
-        self.mode.load(Ordering::Acquire) == EVERYTHING
+        self.state.load(Ordering::SeqCst) & 1 != 0
     }
 
     /// Whether a command counts as a write: whatever a replica would have to hear of.
@@ -268,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_never_shortened_or_weakened_until_it_ends() {
-        let pause = Pause::default();
+        let pause = Pause::new(Arc::default());
         pause.begin(200, true);
         pause.begin(50, false);
         assert_eq!((pause.until_ms(100), pause.is_total()), (Some(200), true));

@@ -27,13 +27,14 @@ use tidewire_keyspace::Command;
 use tidewire_keyspace::commands::sort_patterns;
 use tidewire_resp::Arguments;
 
+use crate::attention::Attention;
 use selector::has_blanks;
 
 /// All users.
 #[derive(Debug)]
 pub(crate) struct AccessControl {
-    /// From 1; raised by every change of any user.
-    generation: AtomicU64,
+    /// Its generation is raised by every change of any user.
+    attention: Arc<Attention>,
     /// The generation for which each lane has looked at its sessions.
     looked: Vec<AtomicU64>,
     users: RwLock<BTreeMap<Box<[u8]>, Arc<User>>>,
@@ -166,11 +167,11 @@ impl Rules {
 
 impl AccessControl {
     /// One user, `default`, who may do everything without a password.
-    pub(crate) fn new(lanes: usize) -> Self {
+    pub(crate) fn new(lanes: usize, attention: Arc<Attention>) -> Self {
         let default = User::new(b"default", Rules::unlimited());
         let users = [(default.name.clone(), default.clone())];
         AccessControl {
-            generation: AtomicU64::new(1),
+            attention,
             looked: (0..lanes).map(|_| AtomicU64::new(1)).collect(),
             users: RwLock::new(users.into()),
             default,
@@ -182,7 +183,7 @@ impl AccessControl {
     /// How often users have changed, from 1.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.attention.generation()
     }
 
     /// A lane has looked at all of its sessions.
@@ -208,7 +209,7 @@ impl AccessControl {
     }
 
     fn raise_generation(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.attention.raise_generation();
     }
 
     /// The user of connections that have not said who they are.

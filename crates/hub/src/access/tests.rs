@@ -178,7 +178,7 @@ fn any_of_the_passwords_lets_an_enabled_user_in() {
 
 #[test]
 fn a_change_is_whole_or_not_at_all_and_seen_by_everybody() {
-    let access = AccessControl::new(1);
+    let access = AccessControl::new(1, Arc::default());
     let before = access.generation();
     let set = |name: &str, modifiers: &[&[u8]]| access.set_user(name.as_bytes(), modifiers, false);
     set("ann", &[b"on", b">secret", b"+get", b"~*"]).unwrap();
@@ -208,7 +208,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
     let name = format!("tidewire-users-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let path = path.to_str().unwrap();
-    let access = AccessControl::new(1);
+    let access = AccessControl::new(1, Arc::default());
     access
         .set_user(b"ann", &[b"on", b"nopass", b"(+get", b"~a)"], false)
         .unwrap();
@@ -241,7 +241,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
 
 #[test]
 fn refusals_that_are_alike_are_counted_together() {
-    let access = AccessControl::new(1);
+    let access = AccessControl::new(1, Arc::default());
     let entry = |object: &str, unix_ms: i64| Entry {
         reason: Reason::Key,
         origin: Origin::Toplevel,

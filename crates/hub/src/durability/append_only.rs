@@ -18,8 +18,9 @@ use tidewire_files::AppendFile;
 use tidewire_keyspace::{Audience, Log};
 use tracing::{error, warn};
 
+use super::Durability;
 use super::files::log_folder;
-use super::{Durability, LOG_FAILED};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail, unix_ms};
 
 /// The append-only file, on or off.
@@ -499,7 +500,7 @@ impl AppendOnly {
         if !self.has_failed.swap(true, Ordering::AcqRel) {
             error!(%error, "the append-only file cannot be written: trying again, writes are refused");
         }
-        hub.durability.set_hindrance(LOG_FAILED, true);
+        hub.durability.attention.set(Obstacles::LOG_FAILED, true);
         // Those who have changed nothing need not wait until it does.
         self.tell_lanes(hub);
         self.wake();
@@ -507,7 +508,7 @@ impl AppendOnly {
 
     pub(super) fn note_success(&self, hub: &Hub) {
         if self.has_failed.swap(false, Ordering::AcqRel) {
-            hub.durability.set_hindrance(LOG_FAILED, false);
+            hub.durability.attention.set(Obstacles::LOG_FAILED, false);
             warn!("the append-only file can be written again");
         }
     }
@@ -548,7 +549,7 @@ impl Durability {
             self.log.stop(hub);
             hub.keyspace.propagation().close(Audience::File);
         }
-        self.set_hindrance(LOG_FAILED, false);
+        self.attention.set(Obstacles::LOG_FAILED, false);
     }
 }
 

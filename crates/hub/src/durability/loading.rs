@@ -13,7 +13,8 @@ use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOption
 use tracing::{info, warn};
 
 use super::apply::{Applier, ToldPosition};
-use super::{Durability, LOADING, is_yes, save_points, snapshot_path};
+use super::{Durability, is_yes, save_points, snapshot_path};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, LiveObserver, unix_ms};
 
 /// How far loading has come, and what the last one found.
@@ -130,11 +131,11 @@ impl Durability {
         // The gate closes first and opens last: what passes it meets an open keyspace, but for what
         // is on its way just now, which the keyspace refuses.
         if on {
-            self.set_hindrance(LOADING, true);
+            self.attention.set(Obstacles::LOADING, true);
         }
         hub.keyspace.set_loading(on);
         if !on {
-            self.set_hindrance(LOADING, false);
+            self.attention.set(Obstacles::LOADING, false);
             hub.owe_all_values();
         }
     }

@@ -28,14 +28,15 @@ pub(crate) use saving::{Job, Requested, dawdle};
 use tidewire_durability::SavePoints;
 use tidewire_files::DirectoryLock;
 
+use crate::attention::{Attention, Obstacles};
 use crate::hub::Hub;
 
 /// Snapshots, the append-only file, and what stands in the way of commands because of them.
 #[derive(Debug, Default)]
 pub struct Durability {
     hub: OnceLock<Weak<Hub>>,
-    /// Bits of the constants below: why commands may be refused.
-    hindrances: AtomicU8,
+    /// Says why commands may be refused: what is loaded, and what cannot be written.
+    attention: Arc<Attention>,
     /// What SHUTDOWN has said of saving, one of the constants below.
     exit: AtomicU8,
     /// The last FLUSHALL after which a file was written.
@@ -50,6 +51,13 @@ pub struct Durability {
 }
 
 impl Durability {
+    pub(crate) fn new(attention: Arc<Attention>) -> Self {
+        Durability {
+            attention,
+            ..Durability::default()
+        }
+    }
+
     /// To be called once, when the hub is made.
     pub(crate) fn attach(&self, hub: &Arc<Hub>) {
         let _ = self.hub.set(Arc::downgrade(hub));
@@ -60,12 +68,6 @@ impl Durability {
         self.hub.get()?.upgrade()
     }
 
-    /// Whether commands may be refused just now: one relaxed load.
-    #[inline]
-    pub(crate) fn hinders(&self) -> bool {
-        self.hindrances.load(Ordering::Relaxed) != 0
-    }
-
     /// Whether the process is about to end.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
@@ -73,23 +75,16 @@ impl Durability {
 
     /// Whether the keys are being loaded.
     pub fn is_loading(&self) -> bool {
-        self.hindrances.load(Ordering::Acquire) & LOADING != 0
+        self.attention.has(Obstacles::LOADING)
     }
 
     /// Which file could not be written, if that refuses writes.
     pub(crate) fn disk_failure(&self) -> Option<Disk> {
-        match self.hindrances.load(Ordering::Acquire) {
-            bits if bits & SNAPSHOT_FAILED != 0 => Some(Disk::Snapshot),
-            bits if bits & LOG_FAILED != 0 => Some(Disk::Log),
+        match self.attention.of_server() {
+            now if now.has(Obstacles::SNAPSHOT_FAILED) => Some(Disk::Snapshot),
+            now if now.has(Obstacles::LOG_FAILED) => Some(Disk::Log),
             _ => None,
         }
-    }
-
-    fn set_hindrance(&self, bit: u8, on: bool) {
-        match on {
-            true => self.hindrances.fetch_or(bit, Ordering::AcqRel),
-            false => self.hindrances.fetch_and(!bit, Ordering::AcqRel),
-        };
     }
 }
 
@@ -131,10 +126,6 @@ fn is_yes(hub: &Hub, name: &str) -> bool {
 const BY_SIGNAL: u8 = 0;
 const WITHOUT_SAVING: u8 = 1;
 const SAVED: u8 = 2;
-
-const LOADING: u8 = 1;
-const SNAPSHOT_FAILED: u8 = 2;
-const LOG_FAILED: u8 = 4;
 
 pub(crate) const LOADING_TEXT: &str = "LOADING Redis is loading the dataset in memory";
 const MISCONFIGURED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \

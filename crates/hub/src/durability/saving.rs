@@ -10,7 +10,8 @@ use tidewire_files::Disk;
 use tracing::{info, warn};
 
 use super::files::snapshot_options;
-use super::{Durability, SNAPSHOT_FAILED, is_yes, save_points, snapshot_path};
+use super::{Durability, is_yes, save_points, snapshot_path};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, unix_ms};
 use crate::replication::StreamPosition;
 
@@ -278,7 +279,7 @@ impl Durability {
         let stops = self.saving.has_failed()
             && is_yes(hub, "stop-writes-on-bgsave-error")
             && !save_points(hub).is_empty();
-        self.set_hindrance(SNAPSHOT_FAILED, stops);
+        self.attention.set(Obstacles::SNAPSHOT_FAILED, stops);
     }
 
     /// Saves a snapshot where the parameters say.

@@ -142,7 +142,7 @@ mod tests {
             ],
             ..HubConfig::default()
         };
-        let directives = Parameters::new(&config).directives();
+        let directives = Parameters::new(&config, std::sync::Arc::default()).directives();
         let changed: Vec<String> = directives
             .iter()
             .flat_map(|directive| &directive.lines)

@@ -14,8 +14,8 @@ use tracing::info;
 
 use super::stream_lock::Held;
 use super::{Master, Replication, log_of, new_id};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, unix_ms};
-use crate::parameters::Guard;
 
 /// The names of the stream's history.
 #[derive(Debug)]
@@ -219,7 +219,7 @@ impl Replication {
     }
 
     fn become_replica(&self, hub: &Hub) {
-        hub.parameters.set_guard(Guard::Replica, true);
+        hub.attention.set(Obstacles::FOLLOWS, true);
         // A key ends when the master says so, or, if its TTL was set here, by itself.
         hub.keyspace.pause_expiry(i64::MAX);
         hub.keyspace.note_own_deadlines(true);
@@ -254,7 +254,7 @@ impl Replication {
         *self.master.lock() = None;
         hub.keyspace.note_own_deadlines(false);
         hub.keyspace.pause_expiry(0);
-        hub.parameters.set_guard(Guard::Replica, false);
+        hub.attention.set(Obstacles::FOLLOWS, false);
         hub.follow_memory_score();
         self.disconnect(hub);
         info!("MASTER MODE enabled");

@@ -26,7 +26,7 @@ pub(super) struct Permit {
     /// The generation of users that the rules are of; 0: none yet.
     seen: u64,
     /// The same if everything is allowed, else 0: every command is looked at closely.
-    free_at: u64,
+    free_in: u64,
 }
 
 impl Permit {
@@ -38,22 +38,22 @@ impl Permit {
             is_authenticated: !access.requires_password(),
             is_stranger: false,
             seen: 0,
-            free_at: 0,
+            free_in: 0,
         };
         permit.look(access);
         permit
     }
 
-    /// Whether everything is allowed, by the newest rules of all users.
+    /// In which generation of users everything is allowed; 0 for none.
     #[inline]
-    pub(super) fn is_free(&self, access: &AccessControl) -> bool {
-        self.free_at == access.generation()
+    pub(super) fn free_in(&self) -> u64 {
+        self.free_in
     }
 
-    /// The same by the rules that a transaction or a script has begun with.
+    /// Whether everything is, by the rules that a transaction or a script has begun with.
     #[inline]
     fn was_free(&self) -> bool {
-        self.free_at != 0
+        self.free_in != 0
     }
 
     /// Takes the newest rules of its user.
@@ -67,7 +67,7 @@ impl Permit {
         self.is_stranger = !self.is_authenticated && access.requires_password();
         let rules = self.rules.as_ref().filter(|_| !self.is_stranger);
         let is_free = rules.is_some_and(|rules| rules.is_unlimited());
-        self.free_at = if is_free { generation } else { 0 };
+        self.free_in = if is_free { generation } else { 0 };
         self.seen = generation;
     }
 
@@ -151,7 +151,7 @@ impl State {
             // Strangers get no memory, not even for refusals that they do not read.
             call.hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
             call.context.close(self.id, CloseReason::Requested);
-            self.closing = true;
+            self.set_closing();
             return false;
         }
         let text = if self.permit.is_stranger && !command.has_flag("no_auth") {
@@ -204,7 +204,7 @@ impl State {
             hub.clients.disconnect(self.client.id);
             call.context
                 .close_after_flush(self.id, CloseReason::Requested);
-            self.closing = true;
+            self.set_closing();
         }
     }
 
@@ -274,7 +274,7 @@ impl State {
             // Nobody sees it any more, although the connection ends with the turn.
             hub.clients.disconnect(self.client.id);
             context.close_after_flush(self.id, CloseReason::Requested);
-            self.closing = true;
+            self.set_closing();
         }
         !is_revoked
     }

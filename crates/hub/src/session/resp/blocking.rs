@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use super::declared::counts_as_write;
 use super::observing::Stopwatch;
 use super::{Call, RespSession, State};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::replication::{NO_FILE, Wanted};
 use crate::scripting::Later;
@@ -108,7 +109,7 @@ impl RespSession {
     /// The pause is over: what was postponed is executed.
     pub(crate) fn resume(&mut self, context: &mut Context<Mail>) {
         if matches!(self.state.stop, Stop::Postponed) {
-            self.state.stop = Stop::No;
+            self.state.set_stop(Stop::No);
             self.state.client.set_blocked(false);
             context.release(self.state.id);
         }
@@ -117,7 +118,7 @@ impl RespSession {
     /// The lane may lock shards again, or will not soon: what was parked is executed, or refused.
     pub(crate) fn unpark(&mut self, context: &mut Context<Mail>) {
         if matches!(self.state.stop, Stop::Parked) {
-            self.state.stop = Stop::No;
+            self.state.set_stop(Stop::No);
             context.release(self.state.id);
         }
     }
@@ -146,10 +147,15 @@ impl RespSession {
 }
 
 impl State {
+    pub(super) fn set_stop(&mut self, stop: Stop) {
+        self.own.set(Obstacles::STOPPED, !matches!(stop, Stop::No));
+        self.stop = stop;
+    }
+
     /// Whether it executes nothing now.
     #[inline]
     pub(super) fn is_stopped(&self) -> bool {
-        self.closing || !matches!(self.stop, Stop::No)
+        self.own.has(Obstacles::CLOSING | Obstacles::STOPPED)
     }
 
     /// Runs a command that may wait.
@@ -300,7 +306,7 @@ impl State {
         deadline_ms: Option<i64>,
         reply_at_timeout: TimeoutReply,
     ) {
-        self.stop = Stop::Waiting(reply_at_timeout);
+        self.set_stop(Stop::Waiting(reply_at_timeout));
         self.client.set_blocked(true);
         let client = self.client.id;
         call.hub.waiting.insert(client, call.context.lane(), block);
@@ -316,7 +322,7 @@ impl State {
         if !matches!(self.stop, Stop::Waiting(_)) {
             return;
         }
-        self.stop = Stop::No;
+        self.set_stop(Stop::No);
         self.client.set_blocked(false);
         reply(self, context);
         self.after_reply();
@@ -334,7 +340,7 @@ impl State {
 
     /// Leaves the command for after the pause.
     pub(super) fn postpone(&mut self, call: &mut Call<'_>) {
-        self.stop = Stop::Postponed;
+        self.set_stop(Stop::Postponed);
         self.client.set_blocked(true);
         call.waiting
             .postpone(self.client.id, self.id, &call.hub.waiting);
@@ -344,7 +350,7 @@ impl State {
     /// Leaves the command for when the lane may lock shards. It is executed although the client
     /// leaves meanwhile, as it would be had it come a moment before.
     pub(super) fn park(&mut self, call: &mut Call<'_>) {
-        self.stop = Stop::Parked;
+        self.set_stop(Stop::Parked);
         call.waiting.park(self.id, false);
         call.hub.scripting.rights.wait(call.context.lane());
         call.context.set_aside(self.id);

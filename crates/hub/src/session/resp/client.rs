@@ -7,6 +7,7 @@ use tidewire_lane::{CloseReason, Context};
 
 use super::{Call, ReplyMode, RespSession, State};
 use crate::access::User;
+use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::hub::{Hub, Mail};
 use crate::parameters::ClientClass;
@@ -147,20 +148,20 @@ impl State {
         if own {
             call.context
                 .close_after_flush(self.id, CloseReason::Requested);
-            self.closing = true;
+            self.set_closing();
         }
     }
 
     pub(super) fn client_reply(&mut self, call: &mut Call<'_>) {
         let mode = &call.arguments[2];
         if mode.eq_ignore_ascii_case(b"ON") {
-            self.reply_mode = ReplyMode::On;
+            self.set_reply_mode(ReplyMode::On);
             self.reply(call.context, |reply| reply.ok());
         } else if mode.eq_ignore_ascii_case(b"OFF") {
-            self.reply_mode = ReplyMode::Off;
+            self.set_reply_mode(ReplyMode::Off);
         } else if mode.eq_ignore_ascii_case(b"SKIP") {
             if self.reply_mode != ReplyMode::Off {
-                self.reply_mode = ReplyMode::SkipNext;
+                self.set_reply_mode(ReplyMode::SkipNext);
             }
         } else {
             self.refuse(call, SYNTAX);
@@ -177,7 +178,7 @@ impl State {
         let switch = match call.arguments[1].eq_ignore_ascii_case(b"NO-EVICT") {
             true => &self.client.no_evict,
             false => {
-                self.leaves_untouched = on;
+                self.own.set(Obstacles::NO_TOUCH, on);
                 &self.client.no_touch
             }
         };

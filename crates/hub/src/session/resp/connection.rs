@@ -7,6 +7,7 @@ use tidewire_resp::{Protocol, Writer};
 
 use super::client::set_name;
 use super::{Call, ReplyMode, State};
+use crate::attention::Obstacles;
 use crate::session::resp::parameters::REDIS_VERSION;
 
 impl State {
@@ -16,7 +17,7 @@ impl State {
             return self.refuse(call, text);
         }
         let message = call.arguments.get(1);
-        if self.subscriber_mode(call) {
+        if self.subscriber_mode() {
             return self.reply(call.context, |reply| {
                 reply.array(2);
                 reply.bulk(b"pong");
@@ -108,7 +109,7 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
         call.context
             .close_after_flush(self.id, CloseReason::Requested);
-        self.closing = true;
+        self.set_closing();
     }
 
     pub(super) fn reset(&mut self, call: &mut Call<'_>) {
@@ -120,11 +121,11 @@ impl State {
         self.client.no_touch.store(false, Ordering::Relaxed);
         self.stop_tracking(call.hub);
         self.stop_monitoring(call.hub);
-        self.leaves_untouched = false;
+        self.own.set(Obstacles::NO_TOUCH, false);
         self.database = 0;
         self.client.database.store(0, Ordering::Relaxed);
         self.client.labels.lock().name.clear();
-        self.reply_mode = ReplyMode::On;
+        self.set_reply_mode(ReplyMode::On);
         self.set_protocol(call, Protocol::Resp2);
         self.reply(call.context, |reply| reply.simple("RESET"));
     }

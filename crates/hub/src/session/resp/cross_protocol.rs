@@ -25,7 +25,7 @@ impl State {
             );
         }
         call.context.close(self.id, CloseReason::Requested);
-        self.closing = true;
+        self.set_closing();
     }
 }
 

@@ -1,15 +1,14 @@
 //! Requests that run on their key's entry alone, one after the other, with what is the same for all
 //! of them looked at once.
 
-use std::sync::atomic::Ordering;
-
 use tidewire_keyspace::Command;
 use tidewire_lane::Context;
 use tidewire_resp::Writer;
 
 use super::pipeline::Request;
 use super::top::note_key;
-use super::{LONG_INPUT_BYTES, ReplyMode, State};
+use super::{LONG_INPUT_BYTES, State};
+use crate::attention::Obstacles;
 use crate::eviction::Room;
 use crate::hub::{Hub, Mail};
 use crate::statistics::Slot;
@@ -69,29 +68,18 @@ impl State {
         done
     }
 
-    /// Whether nothing stands between a request and its execution. What other lanes change here is
-    /// seen with the next few requests.
+    /// Whether nothing stands between a request and its execution, memory apart. What other lanes
+    /// change here is seen with the next few requests.
     #[inline]
     fn is_plain(&self, hub: &Hub, lane: usize) -> bool {
-        !self.is_stopped()
-            && self.permit.is_free(&hub.access)
-            && self.reply_mode == ReplyMode::On
-            && self.transaction.is_none()
-            && self.replica.is_none()
-            && !self.leaves_untouched
-            && !self.client.is_subscriber()
-            && hub.attention.load() == 0
-            && !hub.pause.may_be_on()
-            && hub.scripting.rights.has(lane)
-            && !hub.durability.hinders()
-            && !hub.parameters.is_guarded()
-            && !hub.parameters.times_all.load(Ordering::Relaxed)
+        let obstacles = self.obstacles(hub);
+        obstacles.without(Obstacles::MEMORY_LIMITED).is_none() && hub.scripting.rights.has(lane)
     }
 }
 
 /// Whether `maxmemory` lets a few requests more be executed, which may store what is in `input`.
 #[inline]
 fn has_room(hub: &Hub, context: &mut Context<Mail>, input: &[u8]) -> bool {
-    hub.parameters.memory_bytes_max.load(Ordering::Relaxed) == 0
+    !hub.parameters.limits_memory()
         || (input.len() <= LONG_INPUT_BYTES && hub.make_room(context) != Room::Full)
 }

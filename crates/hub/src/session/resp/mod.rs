@@ -15,6 +15,7 @@ mod info;
 mod memory;
 mod migration;
 mod observing;
+mod obstacles;
 mod output;
 mod parameters;
 pub(crate) use parameters::REDIS_VERSION;
@@ -48,6 +49,7 @@ use tidewire_keyspace::{
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 
+use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
@@ -84,15 +86,13 @@ struct State {
     client: Arc<Client>,
     reply_mode: ReplyMode,
     last_command: Option<&'static Command>,
-    /// QUIT, or an error that ends the connection: nothing more is executed.
-    closing: bool,
+    /// What of this connection keeps a request from being executed at once.
+    own: Obstacles,
     /// Why nothing is executed for now.
     stop: Stop,
     /// What has been queued since MULTI.
     transaction: Option<Box<Transaction>>,
     watched: HashSet<WatchedKey, RandomState>,
-    /// CLIENT NO-TOUCH.
-    leaves_untouched: bool,
     /// EXEC runs, and has shards locked.
     is_executing: bool,
     /// The user that it is, and what that user may do.
@@ -179,11 +179,10 @@ impl RespSession {
                 client,
                 reply_mode: ReplyMode::On,
                 last_command: None,
-                closing: false,
+                own: Obstacles::default(),
                 stop: Stop::No,
                 transaction: None,
                 watched: HashSet::default(),
-                leaves_untouched: false,
                 is_executing: false,
                 permit: Permit::new(&hub.access),
                 over_limit: OverLimit::default(),
@@ -342,7 +341,7 @@ impl RespSession {
         let peak_ns = hub.reply_peak_ns.load(Ordering::Relaxed);
         let client = &self.state.client;
         client.note_replies(context.out_bytes(id) as u64, context.unix_ns(), peak_ns);
-        if self.state.closing {
+        if self.state.own.has(Obstacles::CLOSING) {
             input.len()
         } else {
             consumed
@@ -401,33 +400,30 @@ impl State {
         mut call: Call<'_>,
         command: &Result<&'static Command, String>,
     ) -> bool {
-        if self.replica.is_some() && self.ends_stray_replica(&mut call, command) {
-            return true;
-        }
-        if call.hub.pause.may_be_on()
-            && let Ok(command) = command
-            && self.is_postponed(&call, command)
+        let mut obstacles = self.obstacles(call.hub);
+        if obstacles.has(Obstacles::REPLICA | Obstacles::PAUSED | Obstacles::MUTED)
+            && let Some(is_over) = self.begin_past(&mut call, command)
         {
-            self.postpone(&mut call);
-            return false;
-        }
-        if self.reply_mode == ReplyMode::SkipNext {
-            self.reply_mode = ReplyMode::Skip;
+            return is_over;
         }
         match command {
             Ok(command) => {
                 let turn = match self.needs_turn(command) {
                     false => None,
                     true => match self.begin_script(&mut call, command) {
-                        Some(turn) => Some(turn),
+                        Some(turn) => {
+                            // Other lanes went on until it came.
+                            obstacles = self.obstacles(call.hub);
+                            Some(turn)
+                        }
                         None => return false,
                     },
                 };
                 self.last_command = Some(command);
                 call.hub.turns[call.context.lane()].doing.command(command);
-                match call.hub.attention.load() {
-                    0 => self.run(&mut call, command),
-                    attention => self.run_attended(&mut call, command, attention),
+                match obstacles.is_none() {
+                    true => self.run(&mut call, command),
+                    false => self.run_past(&mut call, command, obstacles),
                 }
                 drop(turn);
             }
@@ -454,7 +450,7 @@ impl State {
     #[inline]
     fn after_reply(&mut self) {
         if self.reply_mode == ReplyMode::Skip {
-            self.reply_mode = ReplyMode::On;
+            self.set_reply_mode(ReplyMode::On);
         }
     }
 
@@ -464,28 +460,13 @@ impl State {
         self.reply_mode == ReplyMode::On
     }
 
+    /// Executes a command that nothing stands before.
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
-        if !self.permit.is_free(&call.hub.access) && !self.may_run(call, command) {
-            return;
-        }
-        if let Some(text) = self.busy {
-            return self.refuse_for_now(call, command, text);
-        }
-        if call.hub.is_gated() && self.is_stopped_at_gate(call, command) {
-            return;
-        }
-        if self.subscriber_mode(call) && !allowed_to_subscribers(command) {
-            self.abort_transaction();
-            return self.refuse_in_subscriber_mode(call, command);
-        }
-        if self.transaction.is_some() && !Self::runs_at_once(command) {
-            return self.queue(call, command);
-        }
         let stopwatch = Stopwatch::start(call.hub, call.context.lane(), command);
         match command.run {
             Run::Data(_) if command.may_wait => self.run_waiting(call, command),
-            Run::Data(_) if self.leaves_untouched || is_flush(command) => {
+            Run::Data(_) if self.own.has(Obstacles::NO_TOUCH) || is_flush(command) => {
                 self.run_otherwise(call, command);
             }
             Run::Data(_) => self.run_data(call, command),
@@ -508,7 +489,6 @@ impl State {
         } else if let Some(ns) = stopwatch.stop(call.hub) {
             self.note_time(call.hub, command, call.arguments, ns);
         }
-        self.show(call, command);
     }
 
     #[inline]
@@ -556,7 +536,7 @@ impl State {
         let mut observer = LiveObserver(hub);
         let keyspace = &hub.keyspace;
         let mut locked = keyspace.lock(keyspace.shards_of(command, call.arguments));
-        if self.leaves_untouched {
+        if self.own.has(Obstacles::NO_TOUCH) {
             locked.leave_untouched();
         }
         if is_flush {
@@ -674,7 +654,7 @@ impl State {
             "its request is too long: it is cut off"
         );
         context.close(self.id, CloseReason::Requested);
-        self.closing = true;
+        self.set_closing();
     }
 
     /// Ends the connection with an error.
@@ -683,7 +663,7 @@ impl State {
         tracing::debug!(client, %address, text, "its connection is ended");
         self.send(context, |reply| reply.error(text));
         context.close_after_flush(self.id, CloseReason::Requested);
-        self.closing = true;
+        self.set_closing();
     }
 
     /// Writes an error reply, and counts it.
@@ -691,24 +671,6 @@ impl State {
         self.refusals.set(self.refusals.get() + 1);
         call.hub.note_error(text);
         self.reply(call.context, |reply| reply.error(text));
-    }
-
-    /// In RESP2 a subscriber's connection carries messages, so that only few commands are allowed.
-    #[inline]
-    fn subscriber_mode(&self, call: &Call<'_>) -> bool {
-        self.protocol == Protocol::Resp2
-            && self.client.is_subscriber()
-            && call.fanout.counts(self.id) != [0; 3]
-    }
-
-    fn refuse_in_subscriber_mode(&self, call: &mut Call<'_>, command: &Command) {
-        let name = command.full_name;
-        call.note_rejected();
-        let text = format!(
-            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
-             RESET are allowed in this context"
-        );
-        self.refuse(call, &text);
     }
 
     fn dialect(&self) -> Dialect {
@@ -730,24 +692,6 @@ impl State {
 #[inline]
 fn is_flush(command: &Command) -> bool {
     matches!(command.locks, Locks::All) && matches!(command.name, "flushall" | "flushdb")
-}
-
-fn allowed_to_subscribers(command: &Command) -> bool {
-    use SessionCommand as Name;
-    matches!(
-        command.run,
-        Run::Session(
-            Name::Subscribe
-                | Name::Psubscribe
-                | Name::Ssubscribe
-                | Name::Unsubscribe
-                | Name::Punsubscribe
-                | Name::Sunsubscribe
-                | Name::Ping
-                | Name::Quit
-                | Name::Reset
-        )
-    )
 }
 
 const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";

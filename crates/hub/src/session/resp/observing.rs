@@ -8,7 +8,7 @@ use tidewire_keyspace::{Command, Run, SessionCommand};
 use tidewire_resp::Arguments;
 
 use super::{Call, State};
-use crate::attention::Attention;
+use crate::attention::Obstacles;
 use crate::hub::Hub;
 use crate::monitor::Giver;
 use crate::parameters::is_secret;
@@ -26,7 +26,7 @@ impl<'h> Stopwatch<'h> {
     #[inline]
     pub(crate) fn start(hub: &'h Hub, lane: usize, command: &'static Command) -> Self {
         let slot = hub.statistics.of(lane, command);
-        let timed = slot.is_timed() || hub.parameters.times_all.load(Ordering::Relaxed);
+        let timed = slot.is_timed() || hub.attention.has(Obstacles::TIMED);
         Stopwatch {
             slot,
             started: timed.then(Instant::now),
@@ -80,7 +80,7 @@ impl State {
     #[inline]
     fn show_if(&self, call: &Call<'_>, command: &'static Command, is_script: bool) {
         let hub = call.hub;
-        if hub.attention.load() & Attention::MONITORED != 0 {
+        if hub.attention.has(Obstacles::MONITORED) {
             let giver = Giver::Client(&self.client.address);
             show(
                 hub,
@@ -102,7 +102,7 @@ pub(super) fn show_called(
     command: &'static Command,
     arguments: Arguments<'_>,
 ) {
-    if hub.attention.load() & Attention::MONITORED != 0 {
+    if hub.attention.has(Obstacles::MONITORED) {
         show(hub, Giver::Script, database, command, arguments, false);
     }
 }

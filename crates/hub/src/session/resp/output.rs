@@ -29,7 +29,7 @@ impl State {
         hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
         hub.clients.disconnect(self.client.id);
         context.cut_off(self.id, CloseReason::Requested);
-        self.closing = true;
+        self.set_closing();
     }
 
     /// Logs that it leaves more unread than `client-output-buffer-limit` allows.

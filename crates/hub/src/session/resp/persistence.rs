@@ -70,7 +70,7 @@ impl State {
         }
         match call.hub.stop(order) {
             // The connection ends with the server, and tells the client of that.
-            Stop::Ends => self.closing = true,
+            Stop::Ends => self.set_closing(),
             Stop::Waits => self.wait_for_end(call),
             Stop::Failed => self.refuse(call, NOT_STOPPED),
         }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Call, State};
+use crate::attention::Obstacles;
 use crate::publication::Origin;
 use crate::subscriptions::Kind;
 
@@ -108,7 +109,7 @@ impl State {
     }
 
     /// Copies the numbers that CLIENT LIST shows.
-    pub(super) fn count_subscriptions(&self, call: &Call<'_>) {
+    pub(super) fn count_subscriptions(&mut self, call: &Call<'_>) {
         let [channels, patterns, shard_channels] = call.fanout.counts(self.id);
         self.client
             .shard_channels
@@ -119,6 +120,8 @@ impl State {
         self.client
             .patterns
             .store(patterns as u32, Ordering::Relaxed);
+        let is_subscriber = self.client.is_subscriber();
+        self.own.set(Obstacles::SUBSCRIBER, is_subscriber);
     }
 
     fn confirm(&self, call: &mut Call<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {

@@ -11,6 +11,7 @@ use tracing::info;
 
 use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
 use super::{Call, RespSession, State};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail};
 use crate::replication::{
     FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_offset,
@@ -137,6 +138,7 @@ impl State {
     }
 
     fn begin_replica(&mut self, call: &mut Call<'_>, acknowledges: bool, from: Option<u64>) {
+        self.own.set(Obstacles::REPLICA, true);
         let own = self.replica.get_or_insert_default();
         let address = own.address.clone().unwrap_or_else(|| {
             let address = &self.client.address;
@@ -212,7 +214,7 @@ impl State {
              replicas do"
         );
         call.context.cut_off(self.id, CloseReason::Requested);
-        self.closing = true;
+        self.set_closing();
         true
     }
 
@@ -229,6 +231,7 @@ impl State {
         }
         for at in (1..arguments.len()).step_by(2) {
             let (option, value) = (&arguments[at], &arguments[at + 1]);
+            self.own.set(Obstacles::REPLICA, true);
             let own = self.replica.get_or_insert_default();
             match option.to_ascii_lowercase().as_slice() {
                 b"listening-port" => match parse_integer(value) {

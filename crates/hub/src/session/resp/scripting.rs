@@ -19,6 +19,7 @@ use tidewire_resp::{Arguments, Writer};
 use tidewire_script::{Engine, Failure, Libraries, Purpose, Script, ScriptFlags, Sha1};
 
 use super::{Call, State};
+use crate::attention::Obstacles;
 use crate::gate::Refusal as GateRefusal;
 use crate::hub::{Hub, LiveObserver};
 use crate::scripting::{Form, Turn, has_deprecated};
@@ -115,7 +116,7 @@ impl State {
             return false;
         }
         let executed = self.execute_now(call, command);
-        self.busy = None;
+        self.set_busy(None);
         executed
     }
 
@@ -147,7 +148,7 @@ impl State {
         {
             return true;
         }
-        self.busy = busy;
+        self.set_busy(busy);
         busy.is_some()
     }
 
@@ -240,7 +241,11 @@ impl State {
             return Err("ERR Can not execute a script with write flag using *_ro command.");
         }
         let writes = !flags.has(ScriptFlags::NO_WRITES);
-        if writes && hub.parameters.is_guarded() {
+        if writes
+            && hub
+                .attention
+                .has(Obstacles::WANTS_REPLICAS | Obstacles::FOLLOWS)
+        {
             let is_replica = hub.replication.master().is_some();
             if is_replica && hub.parameters.text("replica-read-only") == "yes" {
                 let text = "READONLY You can not run script with write flag on readonly replica.";

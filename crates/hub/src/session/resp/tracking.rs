@@ -8,7 +8,7 @@ use tidewire_resp::number::parse_integer;
 
 use super::blocking::NOT_INTEGER;
 use super::{Call, RespSession, State};
-use crate::attention::Attention;
+use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail};
 use crate::parameters::ClientClass;
 use crate::tracking::{Acting, BCAST, BROKEN, CACHING, Invalid, NOLOOP, ON, OPTIN, OPTOUT};
@@ -76,32 +76,15 @@ impl State {
         }
     }
 
-    /// Executes a command while clients track keys or listen to all commands.
-    #[cold]
-    pub(super) fn run_attended(
+    /// Executes a command while clients track keys: what it reads and changes is this client's.
+    pub(super) fn run_tracked(
         &mut self,
         call: &mut Call<'_>,
         command: &'static Command,
-        attention: u32,
+        obstacles: Obstacles,
     ) {
-        let uses_keys = |flag: &&str| command.has_flag(flag);
-        if self.client.monitors.load(Ordering::Relaxed)
-            && ["readonly", "write", "may_replicate"].iter().any(uses_keys)
-        {
-            call.note_rejected();
-            self.abort_transaction();
-            return self.refuse(call, "ERR Replica can't interact with the keyspace");
-        }
-        match attention & Attention::TRACKED {
-            0 => self.run(call, command),
-            _ => self.run_tracked(call, command),
-        }
-    }
-
-    /// Executes a command while clients track keys: what it reads and changes is this client's.
-    fn run_tracked(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let acting = Acting::begin(&self.client);
-        self.run(call, command);
+        self.pass(call, command, obstacles);
         drop(acting);
         let own = &self.client.tracking;
         let is_client = command.full_name.starts_with("client|");

@@ -15,6 +15,7 @@ use super::declared::counts_as_write;
 use super::observing::Stopwatch;
 use super::scripting::ScriptCommand;
 use super::{Call, State};
+use crate::attention::Obstacles;
 use crate::hub::{Hub, LiveObserver};
 use crate::scripting::Later;
 
@@ -146,6 +147,7 @@ impl State {
             return self.refuse(call, "ERR MULTI calls can not be nested");
         }
         self.transaction = Some(Box::default());
+        self.own.set(Obstacles::TRANSACTION, true);
         self.client.multi.store(0, Ordering::Relaxed);
         self.reply(call.context, |reply| reply.ok());
     }
@@ -194,6 +196,7 @@ impl State {
         let Some(transaction) = self.transaction.take() else {
             return self.refuse(call, "ERR EXEC without MULTI");
         };
+        self.own.set(Obstacles::TRANSACTION, false);
         self.client.multi.store(-1, Ordering::Relaxed);
         if transaction.is_aborted {
             self.unwatch_all(call.hub);
@@ -239,6 +242,7 @@ impl State {
     /// Gives up what was queued and watched.
     pub(super) fn drop_transaction(&mut self, hub: &Hub) {
         self.transaction = None;
+        self.own.set(Obstacles::TRANSACTION, false);
         self.client.multi.store(-1, Ordering::Relaxed);
         self.unwatch_all(hub);
     }

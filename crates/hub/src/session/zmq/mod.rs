@@ -304,7 +304,7 @@ impl ZmqSession {
     fn waits_for_handshake(&self, hub: &Hub, context: &Context<Mail>) -> bool {
         matches!(self.role, Role::Pulls(_))
             && !self.identity.is_somebody()
-            && (hub.pause.may_be_on() || hub.is_gated())
+            && hub.is_gated()
             && hub.write_wait(unix_ms_of(context)).is_some()
     }
 }

@@ -7,7 +7,7 @@ use tidewire_lane::Context;
 use tidewire_resp::ArgumentList;
 
 use super::peer::Identity;
-use crate::attention::Attention;
+use crate::attention::Obstacles;
 use crate::gate::{PlainWrite, Refusal, Verdict};
 use crate::hub::{Hub, Mail};
 use crate::live::{LiveObserver, is_reserved_channel};
@@ -104,7 +104,7 @@ fn ingest(
         reject(hub, context, identity, topic, refusal);
         return Taken::Done;
     }
-    if hub.pause.may_be_on() || hub.is_gated() {
+    if hub.is_gated() {
         if hub.write_wait(now_ms).is_some() {
             return Taken::Waits;
         }
@@ -135,7 +135,7 @@ fn ingest(
     hub.commands.fetch_add(1, Ordering::Relaxed);
     let ns = stopwatch.and_then(|stopwatch| stopwatch.stop(hub));
     let is_slow = ns.is_some_and(|ns| ns >= hub.parameters.slow_from_ns.load(Ordering::Relaxed));
-    let is_shown = hub.attention.load() & Attention::MONITORED != 0;
+    let is_shown = hub.attention.has(Obstacles::MONITORED);
     if is_slow || is_shown {
         let words = ArgumentList::from_slices(&[b"SET", topic, payload]);
         let words = words.as_arguments();
