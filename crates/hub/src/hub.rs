@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_keyspace::{Audience, Command, Keyspace, Options};
+use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Options};
 use tidewire_lane::{ConnectionId, LaneCounters, Listener, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 
@@ -590,7 +590,7 @@ impl Hub {
     pub(crate) fn note_failure(&self, lane: usize, command: &'static Command, text: &str) {
         self.statistics.of(lane, command).failed();
         self.note_error(text);
-        if command.name == "restore" && text.starts_with("ERR Bad data format") {
+        if command.has(Flags::RESTORES) && text.starts_with("ERR Bad data format") {
             crate::seldom::note_bad_payload();
         }
     }

@@ -1,11 +1,12 @@
 //! What commands have done: counted by each lane for itself, added up when somebody asks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{Command, commands};
+use tidewire_keyspace::commands::table;
+use tidewire_keyspace::{Command, Flags};
 
 /// The counters of all lanes.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ struct Errors {
     forgotten: u64,
 }
 
-/// The counters of one lane: a table of commands with open addressing. Only the lane writes, so
+/// The counters of one lane, by the commands' numbers. Only the lane writes, so
 /// that a counter is raised by a load and a store; whoever reads it may be a moment late.
 #[derive(Debug)]
 pub(crate) struct LaneStatistics {
@@ -32,8 +33,6 @@ pub(crate) struct LaneStatistics {
 /// What a lane counts of one command.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// Address of the command; 0 while the slot is free.
-    command: AtomicUsize,
     /// Which of its calls are timed: [`SAMPLED`], [`NEXT`] or [`EVERY`].
     timing: AtomicU8,
     calls: AtomicU64,
@@ -60,7 +59,7 @@ pub(crate) struct CommandCounts {
 impl Statistics {
     pub(crate) fn new(lanes: usize) -> Self {
         let lane = |_| LaneStatistics {
-            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            slots: (0..=table::COUNT).map(Slot::new).collect(),
         };
         Self {
             // One more for what the link to the master executes.
@@ -119,21 +118,15 @@ impl Statistics {
 
     /// Commands that have been called or refused, by their full names.
     pub(crate) fn commands(&self) -> Vec<(&'static str, CommandCounts)> {
-        let mut counts: HashMap<usize, CommandCounts> = HashMap::new();
-        for slot in self.lanes.iter().flat_map(|lane| &lane.slots) {
-            let address = slot.command.load(Ordering::Acquire);
-            if address != 0 {
-                counts
-                    .entry(address)
-                    .or_insert_with(CommandCounts::none)
-                    .add(slot);
-            }
-        }
-        let with_parts =
-            |command: &'static Command| std::iter::once(command).chain(command.subcommands);
-        let all = commands::table::all().flat_map(with_parts);
+        let counts = |command: &Command| {
+            let mut counts = CommandCounts::none();
+            let slots = self.lanes.iter().map(|lane| lane.slot(command));
+            slots.for_each(|slot| counts.add(slot));
+            counts
+        };
+        let all = table::with_parts().iter();
         let mut named: Vec<_> = all
-            .filter_map(|command| Some((command.full_name, counts.remove(&address_of(command))?)))
+            .map(|command| (command.full_name, counts(command)))
             .filter(|(_, counts)| counts.calls + counts.rejected > 0)
             .collect();
         named.sort_unstable_by_key(|(name, _)| *name);
@@ -169,29 +162,23 @@ impl Statistics {
 
 impl LaneStatistics {
     #[inline]
-    fn slot(&self, command: &'static Command) -> &Slot {
-        let address = address_of(command);
-        let mut at = (address / size_of::<Command>()) % SLOTS;
-        // There are fewer commands than slots.
-        loop {
-            let slot = &self.slots[at];
-            let found = slot.command.load(Ordering::Relaxed);
-            if found == address {
-                return slot;
-            }
-            if found == 0 {
-                let is_brief = command.has_flag("fast") || BRIEF.contains(&command.full_name);
-                let timing = if is_brief { SAMPLED } else { EVERY };
-                slot.timing.store(timing, Ordering::Relaxed);
-                slot.command.store(address, Ordering::Release);
-                return slot;
-            }
-            at = (at + 1) % SLOTS;
-        }
+    fn slot(&self, command: &Command) -> &Slot {
+        &self.slots[usize::from(command.number).min(table::COUNT)]
     }
 }
 
 impl Slot {
+    /// That of the command of a number; behind the last there is one for what is not in the table.
+    fn new(number: usize) -> Self {
+        let command = table::with_parts().get(number);
+        let is_brief = command
+            .is_some_and(|command| command.has(Flags::FAST) || BRIEF.contains(&command.full_name));
+        Slot {
+            timing: AtomicU8::new(if is_brief { SAMPLED } else { EVERY }),
+            ..Slot::default()
+        }
+    }
+
     /// Whether the next call is one of those that are timed.
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
@@ -341,10 +328,6 @@ impl CommandCounts {
     }
 }
 
-fn address_of(command: &'static Command) -> usize {
-    std::ptr::from_ref(command) as usize
-}
-
 #[inline]
 fn raise(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
@@ -364,8 +347,6 @@ fn bucket_end_ns(bucket: usize) -> u64 {
     ((quarter + 5) << (power - 2)) - 1
 }
 
-/// A table of so many places is at most half full of commands and subcommands.
-const SLOTS: usize = 1024;
 /// One call in a few is timed.
 const SAMPLED: u8 = 0;
 /// The next call is timed, and then one in a few.
@@ -397,7 +378,7 @@ mod tests {
             statistics.of(lane, get).called();
         }
         statistics.of(0, get).failed();
-        let list = lookup(b"config").unwrap().subcommands[0..1]
+        let list = lookup(b"config").unwrap().subcommands()[0..1]
             .first()
             .unwrap();
         statistics.of(1, list).rejected();
@@ -414,14 +395,11 @@ mod tests {
     fn every_command_has_a_place_of_its_own() {
         let statistics = Statistics::new(1);
         let mut count = 0;
-        for command in commands::table::all() {
-            for command in std::iter::once(command).chain(command.subcommands) {
-                statistics.of(0, command).called();
-                count += 1;
-            }
+        for command in table::with_parts() {
+            statistics.of(0, command).called();
+            count += 1;
         }
         assert_eq!(statistics.commands().len(), count);
-        assert!(count <= SLOTS / 2);
     }
 
     #[test]

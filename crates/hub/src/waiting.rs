@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use tidewire_keyspace::{Command, Keyspace, Waiter};
+use tidewire_keyspace::{Command, Flags, Keyspace, Waiter};
 use tidewire_lane::ConnectionId;
 
 use crate::attention::{Attention, Obstacles};
@@ -173,7 +173,7 @@ impl Pause {
 
     /// Whether a command counts as a write: whatever a replica would have to hear of.
     pub(crate) fn counts_as_write(command: &Command) -> bool {
-        command.has_flag("write") || command.has_flag("may_replicate")
+        command.has(Flags::WRITE | Flags::MAY_REPLICATE)
     }
 }
 

@@ -67,9 +67,7 @@ impl Doing {
             (Part::ScriptBegins, "waiting to begin a script"),
         ];
         let part = parts.iter().find(|(part, _)| *part as usize == doing);
-        let with_parts =
-            |command: &'static Command| std::iter::once(command).chain(command.subcommands);
-        let mut all = commands::table::all().flat_map(with_parts);
+        let mut all = commands::table::with_parts().iter();
         let command = all.find(|&command| std::ptr::from_ref(command).addr() == doing);
         match (part, command) {
             (Some((_, name)), _) => name,
@@ -197,7 +195,7 @@ mod tests {
         doing.part(Part::Mail);
         assert_eq!(doing.name(), "mail");
         let command = lookup(b"config").expect("a command");
-        doing.command(command.subcommands.first().expect("it has parts"));
+        doing.command(command.subcommands().first().expect("it has parts"));
         assert!(doing.name().starts_with("config|"), "{}", doing.name());
     }
 }

@@ -1,9 +1,13 @@
 //! What a command is, and what its handler gets. No handler is named here.
 
+mod flags;
+
 use std::fmt;
 use std::ops::Range;
 
 use tidewire_resp::{Arguments, Writer};
+
+pub use flags::Flags;
 
 use crate::error::{CommandError, ECHOED_BYTES_MAX, printable};
 use crate::hash;
@@ -14,7 +18,7 @@ use crate::waiting::Wait;
 
 /// One command or subcommand, as the one table declares it. It drives dispatch, locking, the
 /// refusal of writes to mounts, COMMAND and the documentation.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// Lower case: `get`; of a subcommand its own part: `encoding`.
     pub name: &'static str,
@@ -22,8 +26,10 @@ pub struct Command {
     pub full_name: &'static str,
     /// Number of arguments, name included; negative: at least as many.
     pub arity: i16,
-    /// Flags as COMMAND replies them, separated by blanks.
-    pub flags: &'static str,
+    /// Its number in the table, from 0; [`NO_NUMBER`](Self::NO_NUMBER) of what is not in it.
+    pub number: u16,
+    /// What is to be known of it before it runs.
+    pub flags: Flags,
     /// Where its keys are.
     pub keys: &'static [KeySpec],
     /// ACL categories that do not follow from the flags, separated by blanks, without `@`.
@@ -36,21 +42,19 @@ pub struct Command {
     pub summary: &'static str,
     /// Time it takes.
     pub complexity: &'static str,
-    /// Its subcommands, if it is a container.
-    pub subcommands: &'static [Command],
+    /// Tips for clients of clusters, separated by blanks.
+    pub tips: &'static str,
+    /// What it takes, in the notation of `commands/syntax.rs`; empty if it takes nothing.
+    pub syntax: &'static str,
+    /// How many subcommands it has, which follow it in the table.
+    pub(crate) parts: u16,
     /// Who runs it.
     pub run: Run,
     /// What is locked while it runs.
     pub locks: Locks,
-    /// Whether the dispatcher refuses it on keys of a mount.
-    pub(crate) writes_keys: bool,
-    /// Whether it may wait for a key: [`Keyspace::execute_waiting`] runs it where it may.
-    pub may_wait: bool,
     /// Number of the argument that names the first element it looks up in its first key's
     /// collection; 0 if there is none.
     pub element: u8,
-    /// Whether it may find any key expired: what it removes is told key by key.
-    pub(crate) touches_any_key: bool,
     /// How it runs where its key's entry is all that it needs.
     pub(crate) direct: Option<Direct>,
 }
@@ -61,8 +65,8 @@ pub struct Command {
 pub enum Run {
     /// [`Keyspace::execute`] does.
     Data(Handler),
-    /// The session does: it has the connection.
-    Session(SessionCommand),
+    /// The session does: it has the connection, and a handler for this command's number.
+    Session,
     /// One of its subcommands is run instead.
     Container,
 }
@@ -217,152 +221,31 @@ impl Group {
     }
 }
 
-/// Commands that the session runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each is named after its command")]
-pub enum SessionCommand {
-    AclCat,
-    AclDelUser,
-    AclDryRun,
-    AclGenPass,
-    AclGetUser,
-    AclHelp,
-    AclList,
-    AclLoad,
-    AclLog,
-    AclSave,
-    AclSetUser,
-    AclUsers,
-    AclWhoAmI,
-    Auth,
-    BgRewriteAof,
-    BgSave,
-    ClientCaching,
-    ClientGetName,
-    ClientGetRedir,
-    ClientHelp,
-    ClientId,
-    ClientInfo,
-    ClientKill,
-    ClientList,
-    ClientNoEvict,
-    ClientNoTouch,
-    ClientPause,
-    ClientReply,
-    ClientSetInfo,
-    ClientSetName,
-    ClientTracking,
-    ClientTrackingInfo,
-    ClientUnblock,
-    ClientUnpause,
-    Cluster,
-    ConfigGet,
-    ConfigHelp,
-    ConfigResetStat,
-    ConfigRewrite,
-    ConfigSet,
-    Debug,
-    Discard,
-    Echo,
-    Eval,
-    EvalRo,
-    EvalSha,
-    EvalShaRo,
-    Exec,
-    Fcall,
-    FcallRo,
-    FunctionDelete,
-    FunctionDump,
-    FunctionFlush,
-    FunctionHelp,
-    FunctionKill,
-    FunctionList,
-    FunctionLoad,
-    FunctionRestore,
-    FunctionStats,
-    Hello,
-    Info,
-    LastSave,
-    LatencyDoctor,
-    LatencyGraph,
-    LatencyHelp,
-    LatencyHistogram,
-    LatencyHistory,
-    LatencyLatest,
-    LatencyReset,
-    Lolwut,
-    MemoryDoctor,
-    MemoryHelp,
-    MemoryMallocStats,
-    MemoryPurge,
-    MemoryStats,
-    Migrate,
-    ModuleHelp,
-    ModuleList,
-    ModuleLoad,
-    ModuleUnload,
-    Monitor,
-    Multi,
-    Ping,
-    Psubscribe,
-    Publish,
-    PubsubChannels,
-    PubsubHelp,
-    PubsubNumPat,
-    PubsubNumSub,
-    PubsubShardChannels,
-    PubsubShardNumSub,
-    Psync,
-    Punsubscribe,
-    Quit,
-    ReplConf,
-    ReplicaOf,
-    Failover,
-    Reset,
-    Role,
-    Save,
-    ScriptDebug,
-    ScriptExists,
-    ScriptFlush,
-    ScriptHelp,
-    ScriptKill,
-    ScriptLoad,
-    Select,
-    Shutdown,
-    SlowlogGet,
-    SlowlogHelp,
-    SlowlogLen,
-    SlowlogReset,
-    Spublish,
-    Ssubscribe,
-    Subscribe,
-    Sunsubscribe,
-    Sync,
-    TidewireTop,
-    Unsubscribe,
-    Unwatch,
-    Wait,
-    WaitAof,
-    Watch,
-}
-
 impl Command {
-    /// Whether it has a flag, such as `write`, `readonly`, `denyoom`, `noscript`.
-    pub fn has_flag(&self, flag: &str) -> bool {
-        self.flags.split(' ').any(|own| own == flag)
+    /// The number of a command that is not in the table.
+    pub const NO_NUMBER: u16 = u16::MAX;
+
+    /// Whether it has any of these flags.
+    #[inline]
+    pub const fn has(&self, flags: Flags) -> bool {
+        self.flags.has(flags)
     }
 
-    /// Whether a request that begins with its name means it: it is no subcommand.
+    /// Whether it is a subcommand.
+    pub const fn is_part(&self) -> bool {
+        self.full_name.len() != self.name.len()
+    }
+
+    /// Whether it has subcommands.
     #[inline]
-    pub(crate) fn has_own_name(&self) -> bool {
-        self.full_name.len() == self.name.len()
+    pub const fn is_container(&self) -> bool {
+        self.parts != 0
     }
 
     /// Whether the first argument alone tells which command it is.
     #[inline]
     pub fn is_named_alone(&self) -> bool {
-        self.has_own_name() && self.subcommands.is_empty()
+        !self.is_part() && !self.is_container()
     }
 
     /// Whether it takes as many arguments.
@@ -402,19 +285,13 @@ impl Command {
         let at = usize::from(spec.first);
         (spec.is_one_key() && at < arguments.len()).then_some((spec, at))
     }
-
-    pub(crate) fn subcommand(&self, name: &[u8]) -> Option<&Command> {
-        self.subcommands
-            .iter()
-            .find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
-    }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Run::Data(_) => formatter.write_str("Data"),
-            Run::Session(command) => write!(formatter, "Session({command:?})"),
+            Run::Session => formatter.write_str("Session"),
             Run::Container => formatter.write_str("Container"),
         }
     }
@@ -565,7 +442,7 @@ impl<'c> Call<'c, '_, '_> {
         if self.view.propagates
             && self.view.is_dirty
             && self.tells == Tells::Request
-            && (self.command.has_flag("write") || self.command.has_flag("may_replicate"))
+            && self.command.has(Flags::WRITE | Flags::MAY_REPLICATE)
         {
             self.view.propagate(self.arguments);
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use tidewire_resp::{Arguments, Writer};
 
 use crate::access::Access;
-use crate::command::{Call, Command, Locks, Run, Tells};
+use crate::command::{Call, Command, Flags, Locks, Run, Tells};
 use crate::error::CommandError;
 use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
@@ -346,7 +346,7 @@ impl Keyspace {
                 reply,
                 observer,
             );
-            if command.touches_any_key
+            if command.has(Flags::TOUCHES_ANY_KEY)
                 && let Some(unit) = locked.pending.present()
             {
                 unit.loosen();
@@ -586,9 +586,10 @@ impl Keyspace {
             wait: None,
             tells: Tells::Request,
         };
-        call.view.counts_reads = !command.writes_keys;
-        call.view.only_reads = !command.writes_keys;
-        if command.writes_keys {
+        let writes_keys = command.has(Flags::WRITES_KEYS);
+        call.view.counts_reads = !writes_keys;
+        call.view.only_reads = !writes_keys;
+        if writes_keys {
             if call.view.is_closed() {
                 return self.refuse(&mut call, CommandError::Loading);
             }

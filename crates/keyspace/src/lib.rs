@@ -33,9 +33,7 @@
 #![deny(unsafe_code)]
 
 mod command;
-pub use command::{
-    Command, Group, Locks, Run, SessionCommand, check_arity, unknown_subcommand_text,
-};
+pub use command::{Command, Flags, Group, Locks, Run, check_arity, unknown_subcommand_text};
 
 mod waiting;
 pub use waiting::{ClientTag, Waiter};

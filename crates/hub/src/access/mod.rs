@@ -13,7 +13,6 @@ mod sha256;
 
 pub(crate) use file::{check_user, replace_file};
 pub(crate) use log::{Entry, Log};
-pub(crate) use numbers::every_command;
 pub(crate) use rules::Rules;
 
 use std::collections::BTreeMap;

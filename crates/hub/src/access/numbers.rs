@@ -1,9 +1,7 @@
 //! Commands as bits of a set: each command and subcommand of the one table has a number.
 
-use std::collections::HashMap;
-use std::sync::OnceLock;
-
-use tidewire_keyspace::{Command, commands};
+use tidewire_keyspace::Command;
+use tidewire_keyspace::commands::table;
 
 /// A set of commands and subcommands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,21 +12,20 @@ pub(super) struct CommandSet {
 impl CommandSet {
     pub(super) fn all() -> Self {
         CommandSet {
-            words: vec![u64::MAX; numbers().len().div_ceil(64)],
+            words: vec![u64::MAX; table::COUNT.div_ceil(64)],
         }
     }
 
     pub(super) fn contains(&self, command: &Command) -> bool {
-        number_of(command).is_some_and(|at| {
-            let word = self.words.get(at / 64).copied().unwrap_or(0);
-            word & (1 << (at % 64)) != 0
-        })
+        let at = usize::from(command.number);
+        let word = self.words.get(at / 64).copied().unwrap_or(0);
+        word & (1 << (at % 64)) != 0
     }
 
     /// Puts a command in or takes it out, and with it all of its subcommands.
     pub(super) fn set(&mut self, command: &'static Command, allow: bool) {
-        let all = std::iter::once(command).chain(command.subcommands);
-        for at in all.filter_map(number_of) {
+        let all = std::iter::once(command).chain(command.subcommands());
+        for at in all.map(|command| usize::from(command.number)) {
             if at / 64 >= self.words.len() {
                 self.words.resize(at / 64 + 1, 0);
             }
@@ -39,28 +36,6 @@ impl CommandSet {
             }
         }
     }
-}
-
-/// Every command and subcommand.
-pub(crate) fn every_command() -> impl Iterator<Item = &'static Command> {
-    commands::table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands))
-}
-
-/// The number of a command, if it is one of the table.
-pub(super) fn number_of(command: &Command) -> Option<usize> {
-    let address = std::ptr::from_ref(command).addr();
-    numbers().get(&address).copied()
-}
-
-fn numbers() -> &'static HashMap<usize, usize, foldhash::fast::RandomState> {
-    static NUMBERS: OnceLock<HashMap<usize, usize, foldhash::fast::RandomState>> = OnceLock::new();
-    NUMBERS.get_or_init(|| {
-        let address = |command: &'static Command| std::ptr::from_ref(command).addr();
-        every_command()
-            .enumerate()
-            .map(|(number, command)| (address(command), number))
-            .collect()
-    })
 }
 
 #[cfg(test)]
@@ -80,6 +55,10 @@ mod tests {
         set.set(get, false);
         assert!(set.contains(config) && !set.contains(get));
         assert!(!set.contains(lookup_full(b"get").unwrap()));
-        assert!(every_command().all(|command| CommandSet::all().contains(command)));
+        assert!(
+            table::with_parts()
+                .iter()
+                .all(|command| CommandSet::all().contains(command))
+        );
     }
 }

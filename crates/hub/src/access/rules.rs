@@ -1,6 +1,6 @@
 //! What a user may do, and how it is told to: modifiers such as `on`, `>password` and `~key:*`.
 
-use tidewire_keyspace::{Command, lookup};
+use tidewire_keyspace::{Command, Flags, lookup};
 use tidewire_resp::Arguments;
 
 use super::selector::{Access, Selector};
@@ -229,7 +229,7 @@ fn check_selector(
     arguments: Arguments<'_>,
     keys: &mut Keys,
 ) -> Result<(), Denial> {
-    if !command.has_flag("no_auth") && !selector.allows_command(command, arguments.get(1)) {
+    if !command.has(Flags::NO_AUTH) && !selector.allows_command(command, arguments.get(1)) {
         return Err(Denial {
             reason: Reason::Command,
             at: 0,
@@ -257,7 +257,7 @@ fn check_selector(
     if !selector.all_channels
         && let Some(last) = last_channel(command, arguments)
     {
-        let is_pattern = command.name == "psubscribe";
+        let is_pattern = command.has(Flags::PATTERNS);
         for at in 1..=last.min(arguments.len() - 1) {
             if !selector.allows_channel(&arguments[at], is_pattern) {
                 return Err(Denial {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use tidewire_keyspace::commands::CATEGORIES;
+use tidewire_keyspace::commands::{CATEGORIES, table};
 use tidewire_keyspace::{Command, glob, lookup_full};
 
 use super::ModifierError;
-use super::numbers::{CommandSet, every_command, number_of};
+use super::numbers::CommandSet;
 
 /// Commands, and the keys and channels with which they are allowed. A user has at least one; a
 /// request is allowed if one of them allows all of it.
@@ -18,7 +18,7 @@ pub(crate) struct Selector {
     from_all: bool,
     commands: CommandSet,
     /// First arguments with which a command is allowed that is not in the set.
-    first_arguments: Vec<(usize, Vec<u8>)>,
+    first_arguments: Vec<(u16, Vec<u8>)>,
     /// What led from all or nothing to the set, such as `+get` and `-@dangerous`, in order.
     command_rules: Vec<String>,
     pub(super) all_keys: bool,
@@ -163,7 +163,8 @@ impl Selector {
             .find(|known| known.as_bytes().eq_ignore_ascii_case(category))
             .ok_or(ModifierError::Unknown)?;
         self.note_rule(&format!("@{category}"), allow);
-        every_command()
+        table::with_parts()
+            .iter()
             .filter(|command| command.acl_categories().any(|own| own == *category))
             .for_each(|command| self.set_command(command, allow));
         Ok(())
@@ -184,12 +185,13 @@ impl Selector {
         if part.is_empty() {
             return Err(ModifierError::Syntax);
         }
-        if !command.subcommands.is_empty() {
+        if command.is_container() {
             let command = lookup_full(name).ok_or(ModifierError::Unknown)?;
             self.set_command(command, true);
-        } else if let Some(number) = number_of(command) {
+        } else {
+            let number = command.number;
             let known =
-                |(own, word): &(usize, Vec<u8>)| *own == number && word.eq_ignore_ascii_case(part);
+                |(own, word): &(u16, Vec<u8>)| *own == number && word.eq_ignore_ascii_case(part);
             if !self.first_arguments.iter().any(known) {
                 self.first_arguments.push((number, part.to_vec()));
             }
@@ -209,9 +211,8 @@ impl Selector {
     fn set_command(&mut self, command: &'static Command, allow: bool) {
         self.commands.set(command, allow);
         self.all_commands &= allow;
-        if let Some(number) = number_of(command) {
-            self.first_arguments.retain(|(own, _)| *own != number);
-        }
+        self.first_arguments
+            .retain(|(own, _)| *own != command.number);
     }
 
     /// Keeps a rule as the newest; what it makes void is forgotten, a command's subcommands too.
@@ -232,11 +233,11 @@ impl Selector {
         if self.all_commands || self.commands.contains(command) {
             return true;
         }
-        let (Some(first), Some(number)) = (first, number_of(command)) else {
+        let Some(first) = first else {
             return false;
         };
         let mut own = self.first_arguments.iter();
-        own.any(|(of, word)| *of == number && word.eq_ignore_ascii_case(first))
+        own.any(|(of, word)| *of == command.number && word.eq_ignore_ascii_case(first))
     }
 
     /// Whether this may be done to a key.

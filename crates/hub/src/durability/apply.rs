@@ -1,6 +1,6 @@
 //! Commands of a log, executed without a client.
 
-use tidewire_keyspace::{LIVE_CHANNEL, NullObserver, Run, SessionCommand, read_libraries, resolve};
+use tidewire_keyspace::{Command, LIVE_CHANNEL, NullObserver, Run, read_libraries, resolve};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
@@ -132,35 +132,30 @@ impl<'h> Applier<'h> {
                 );
                 Ok(())
             }
-            Run::Session(session_command) => self.run_session(session_command, arguments),
+            Run::Session => self.run_session(command, arguments),
             _ => Err(format!("'{}' is no command of a log", command.full_name)),
         }
     }
 
-    fn run_session(
-        &mut self,
-        command: SessionCommand,
-        arguments: Arguments<'_>,
-    ) -> Result<(), String> {
-        use SessionCommand as Name;
+    fn run_session(&mut self, command: &Command, arguments: Arguments<'_>) -> Result<(), String> {
         let libraries = &self.hub.scripting.libraries;
-        match command {
-            Name::Select => {
+        match command.full_name {
+            "select" => {
                 let number = parse_integer(&arguments[1]).and_then(|n| usize::try_from(n).ok());
                 let number = number.filter(|&number| number < tidewire_keyspace::DATABASES);
                 self.database = number.ok_or("a database that is not there")?;
                 Ok(())
             }
-            Name::FunctionLoad => self.load_library(&arguments[arguments.len() - 1], true),
-            Name::FunctionDelete => {
+            "function|load" => self.load_library(&arguments[arguments.len() - 1], true),
+            "function|delete" => {
                 libraries.delete(&arguments[2]);
                 Ok(())
             }
-            Name::FunctionFlush => {
+            "function|flush" => {
                 libraries.flush();
                 Ok(())
             }
-            Name::FunctionRestore => {
+            "function|restore" => {
                 let policy = match arguments.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
                     Some(b"flush") => RestorePolicy::Flush,
                     Some(b"replace") => RestorePolicy::Replace,
@@ -169,14 +164,14 @@ impl<'h> Applier<'h> {
                 let codes = read_libraries(&arguments[2])?;
                 libraries.restore(self.engine()?, &codes, policy)
             }
-            Name::Publish if arguments.get(1) == Some(LIVE_CHANNEL) => {
+            "publish" if arguments.get(1) == Some(LIVE_CHANNEL) => {
                 let key = arguments.get(2).unwrap_or_default();
                 self.hub
                     .keyspace
                     .mark_live(key, unix_ms(), &mut NullObserver);
                 Ok(())
             }
-            Name::Ping | Name::Publish | Name::Spublish => Ok(()),
+            "ping" | "publish" | "spublish" => Ok(()),
             _ => Err(format!(
                 "'{}' cannot be executed from a log",
                 String::from_utf8_lossy(&arguments[0])

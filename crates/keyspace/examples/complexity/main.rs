@@ -48,7 +48,7 @@ fn main() {
             command.complexity
         );
     }
-    let all = table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    let all = table::with_parts().iter();
     let has_keys = all.filter(|one| matches!(one.run, Run::Data(_)) && !one.keys.is_empty());
     for command in
         has_keys.filter(|one| !seen.contains(one.full_name) && !UNMEASURED.contains(&one.full_name))

@@ -18,6 +18,20 @@ use crate::view::Expiry;
 type Result = std::result::Result<(), CommandError>;
 
 pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
+    let added = set_pairs(call)?;
+    call.reply.integer(added);
+    Ok(())
+}
+
+pub(super) fn hmset(call: &mut Call<'_, '_, '_>) -> Result {
+    set_pairs(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Sets the fields that are given, and returns how many are new.
+#[inline]
+fn set_pairs(call: &mut Call<'_, '_, '_>) -> std::result::Result<i64, CommandError> {
     if !call.arguments.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity(call.command.full_name));
     }
@@ -34,12 +48,7 @@ pub(super) fn hset(call: &mut Call<'_, '_, '_>) -> Result {
     }
     call.view.settle_fields(key, place);
     call.view.changed(key, place, Event::HashSet);
-    if call.command.name == "hmset" {
-        call.reply.ok();
-    } else {
-        call.reply.integer(added);
-    }
-    Ok(())
+    Ok(added)
 }
 
 pub(super) fn hsetnx(call: &mut Call<'_, '_, '_>) -> Result {

@@ -4,8 +4,7 @@ use tidewire_resp::{Arguments, Writer};
 
 use super::options::is;
 use super::syntax::{arguments_of, reply_arguments};
-use super::tips::tips;
-use super::{Call, Command, KeySpec, Run, lookup, lookup_full, table};
+use super::{Call, Command, Flags, KeySpec, Run, lookup, lookup_full, table};
 use crate::command::check_arity;
 use crate::error::CommandError;
 
@@ -84,11 +83,9 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Result {
         }
         _ => return Err(CommandError::Syntax),
     };
-    let with_parts =
-        |command: &'static Command| std::iter::once(command).chain(command.subcommands.iter());
     let mark = call.reply.array_later();
     let mut count = 0;
-    for command in table::all().flat_map(with_parts) {
+    for command in table::with_parts() {
         if accepts(command) {
             call.reply.bulk(command.full_name.as_bytes());
             count += 1;
@@ -161,7 +158,7 @@ fn keys_of(
     let request = call.arguments.tail(2);
     let mut command = lookup(call.argument(2)).ok_or(CommandError::InvalidCommand)?;
     if let Some(name) = request.get(1)
-        && !command.subcommands.is_empty()
+        && command.is_container()
     {
         command = command
             .subcommand(name)
@@ -173,7 +170,7 @@ fn keys_of(
     check_arity(command, request).map_err(|_| CommandError::InvalidArity)?;
     for spec in command.keys.iter().filter(|spec| spec.count_at != 0) {
         let text = request.get(usize::from(spec.count_at));
-        if command.has_flag("no_mandatory_keys") && text == Some(b"0") {
+        if command.has(Flags::NO_MANDATORY_KEYS) && text == Some(b"0") {
             continue;
         }
         let count = spec.key_count(request).unwrap_or(usize::MAX);
@@ -206,7 +203,8 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
     reply.array(10);
     reply.bulk(command.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
-    reply_words(reply, &flags(command));
+    reply.set(command.flags.told().count());
+    command.flags.told().for_each(|flag| reply.simple(flag));
     let (first, last, step) = legacy_range(command);
     reply.integer(first);
     reply.integer(last);
@@ -216,7 +214,8 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
     categories
         .iter()
         .for_each(|name| reply.simple(&format!("@{name}")));
-    let tips: Vec<_> = tips(command.full_name).collect();
+    let tips = command.tips.split(' ').filter(|tip| !tip.is_empty());
+    let tips: Vec<_> = tips.collect();
     reply.array(tips.len());
     tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.array(command.keys.len());
@@ -224,11 +223,9 @@ fn describe(reply: &mut Writer<'_>, command: &Command) {
         .keys
         .iter()
         .for_each(|spec| describe_keys(reply, spec));
-    reply.array(command.subcommands.len());
-    command
-        .subcommands
-        .iter()
-        .for_each(|part| describe(reply, part));
+    let parts = command.subcommands();
+    reply.array(parts.len());
+    parts.iter().for_each(|part| describe(reply, part));
 }
 
 fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
@@ -294,8 +291,8 @@ fn describe_keys(reply: &mut Writer<'_>, spec: &KeySpec) {
 /// One pair of COMMAND DOCS.
 fn document(reply: &mut Writer<'_>, command: &Command) {
     reply.bulk(command.full_name.as_bytes());
-    let parts = command.subcommands;
-    let arguments = arguments_of(command.full_name);
+    let parts = command.subcommands();
+    let arguments = arguments_of(command);
     reply.map(4 + usize::from(arguments.is_some()) + usize::from(!parts.is_empty()));
     let texts = [
         ("summary", command.summary),
@@ -322,18 +319,6 @@ fn reply_words(reply: &mut Writer<'_>, words: &str) {
     let words = words.split(' ').filter(|word| !word.is_empty());
     reply.set(words.clone().count());
     words.for_each(|word| reply.simple(word));
-}
-
-/// Flags in Redis's order, whatever the table's.
-/// Its flags, but for the one that Redis keeps to itself: `may_replicate`, by which CLIENT PAUSE
-/// goes.
-fn flags(command: &Command) -> String {
-    FLAGS
-        .iter()
-        .copied()
-        .filter(|flag| command.has_flag(flag))
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 /// First, last and step of all keys together, as clients from before key specifications read them.
@@ -363,17 +348,17 @@ fn legacy_range(command: &Command) -> (i64, i64, i64) {
 /// ACL categories, in Redis's order; most follow from the flags.
 pub(super) fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let own = command.categories;
-    let has = |flag| command.has_flag(flag);
+    let has = |flag| command.has(flag);
     let container = matches!(command.run, Run::Container);
     let implied = [
-        ("read", has("readonly") && own != "scripting"),
-        ("write", has("write")),
-        ("pubsub", has("pubsub")),
-        ("admin", has("admin")),
-        ("fast", has("fast")),
-        ("slow", !has("fast") || container),
-        ("blocking", has("blocking")),
-        ("dangerous", has("admin")),
+        ("read", has(Flags::READONLY) && own != "scripting"),
+        ("write", has(Flags::WRITE)),
+        ("pubsub", has(Flags::PUBSUB)),
+        ("admin", has(Flags::ADMIN)),
+        ("fast", has(Flags::FAST)),
+        ("slow", !has(Flags::FAST) || container),
+        ("blocking", has(Flags::BLOCKING)),
+        ("dangerous", has(Flags::ADMIN)),
     ];
     CATEGORIES.iter().copied().filter(move |name| {
         own.split(' ').any(|category| category == *name)
@@ -382,29 +367,6 @@ pub(super) fn categories(command: &Command) -> impl Iterator<Item = &'static str
                 .any(|(category, holds)| category == name && *holds)
     })
 }
-
-const FLAGS: &[&str] = &[
-    "write",
-    "readonly",
-    "denyoom",
-    "module",
-    "admin",
-    "pubsub",
-    "noscript",
-    "blocking",
-    "loading",
-    "stale",
-    "skip_monitor",
-    "skip_slowlog",
-    "asking",
-    "fast",
-    "no_auth",
-    "no_async_loading",
-    "no_multi",
-    "no_mandatory_keys",
-    "movablekeys",
-    "allow_busy",
-];
 
 /// All ACL categories, without `@`.
 pub const CATEGORIES: &[&str] = &[

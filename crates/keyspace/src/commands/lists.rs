@@ -5,8 +5,8 @@ use std::ops::Range;
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
-use super::Call;
 use super::options::{is, positive};
+use super::{Call, Flags};
 use crate::entry::{Entry, Kind};
 use crate::error::CommandError;
 use crate::key::Key;
@@ -485,7 +485,7 @@ pub(super) fn move_element(
         call.view.changed(to, target, pushed(to_front));
         remove_at_end(call, from, source, from_front, 1);
     }
-    if call.is_told() && call.command.may_wait {
+    if call.is_told() && call.command.has(Flags::BLOCKING) {
         let arguments = call.arguments;
         match call.arguments.len() {
             6 => call.tell([b"LMOVE", from.bytes, to.bytes, &arguments[3], &arguments[4]]),

@@ -24,7 +24,6 @@ mod streams;
 mod strings;
 mod syntax;
 pub mod table;
-mod tips;
 
 pub use debug::debug_command;
 pub use finding::{SortPatterns, sort_patterns};
@@ -32,9 +31,7 @@ pub use introspection::CATEGORIES;
 
 use tidewire_resp::Arguments;
 
-pub use crate::command::{
-    Call, Command, Finder, Group, Handler, KeySpec, Locks, Run, SessionCommand,
-};
+pub use crate::command::{Call, Command, Finder, Flags, Group, Handler, KeySpec, Locks, Run};
 use crate::command::{check_arity, unknown_subcommand_text};
 use crate::error::unknown_command_text;
 
@@ -69,10 +66,10 @@ pub fn resolve_after(
     arguments: Arguments<'_>,
 ) -> Result<&'static Command, String> {
     if let (Some(last), Some(name)) = (last, arguments.get(0))
-        && last.has_own_name()
+        && !last.is_part()
         && table::is_named(last, name)
     {
-        if last.subcommands.is_empty() && last.has_arity(arguments) {
+        if !last.is_container() && last.has_arity(arguments) {
             return Ok(last);
         }
         return resolve_part(last, arguments);
@@ -86,7 +83,7 @@ pub fn resolve_part(
     mut command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<&'static Command, String> {
-    if !command.subcommands.is_empty()
+    if command.is_container()
         && let Some(name) = arguments.get(1)
     {
         match command.subcommand(name) {

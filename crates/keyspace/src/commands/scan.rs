@@ -47,7 +47,7 @@ pub(super) fn keys(call: &mut Call<'_, '_, '_>) -> Result {
 
 pub(super) fn scan(call: &mut Call<'_, '_, '_>) -> Result {
     let cursor = parse_cursor(call.argument(1))?;
-    let options = ScanOptions::parse(call, 2)?;
+    let options = ScanOptions::parse(call, 2, Scanned::Keys)?;
     let mut found = Names::default();
     let mut due = Names::default();
     let next = walk(call, cursor, &options, &mut found, &mut due);
@@ -72,7 +72,7 @@ pub(super) fn hscan(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     }
     call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3)?;
+    let options = ScanOptions::parse(call, 3, Scanned::Fields)?;
     let show = |reply: &mut Writer<'_>, field: &[u8], value: &[u8]| {
         if !options.accepts_name(field) {
             return 0;
@@ -116,7 +116,7 @@ pub(super) fn sscan(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     }
     call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3)?;
+    let options = ScanOptions::parse(call, 3, Scanned::Members)?;
     let show = |reply: &mut Writer<'_>, member: &[u8]| {
         let accepted = options.accepts_name(member);
         if accepted {
@@ -151,7 +151,7 @@ pub(super) fn zscan(call: &mut Call<'_, '_, '_>) -> Result {
         return Ok(());
     }
     call.view.counts_reads = false;
-    let options = ScanOptions::parse(call, 3)?;
+    let options = ScanOptions::parse(call, 3, Scanned::Members)?;
     let Some(scored) = call.view.read_sorted_set(key)? else {
         return Ok(());
     };
@@ -253,14 +253,24 @@ struct ScanOptions<'a> {
     no_values: bool,
 }
 
+/// What is walked, which decides what options there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scanned {
+    Keys,
+    Fields,
+    Members,
+}
+
 impl<'a> ScanOptions<'a> {
-    fn parse(call: &Call<'a, '_, '_>, from: usize) -> std::result::Result<Self, CommandError> {
+    fn parse(
+        call: &Call<'a, '_, '_>,
+        from: usize,
+        what: Scanned,
+    ) -> std::result::Result<Self, CommandError> {
         let mut options = ScanOptions {
             count: 10,
             ..ScanOptions::default()
         };
-        let of_hash = call.command.name == "hscan";
-        let of_keys = call.command.name == "scan";
         let mut at = from;
         while at < call.arguments.len() {
             let option = call.argument(at);
@@ -276,11 +286,11 @@ impl<'a> ScanOptions<'a> {
                 let pattern = call.argument(at + 1);
                 options.pattern = (pattern != b"*").then_some(pattern);
                 at += 1;
-            } else if is(option, "type") && more && of_keys {
+            } else if is(option, "type") && more && what == Scanned::Keys {
                 options.type_name = Some(call.argument(at + 1));
                 at += 1;
             } else if is(option, "novalues") {
-                if !of_hash {
+                if what != Scanned::Fields {
                     return Err(CommandError::Refused(NO_VALUES_OF_HASHES));
                 }
                 options.no_values = true;

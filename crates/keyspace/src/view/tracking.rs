@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_resp::Arguments;
 
 use super::View;
-use crate::command::Command;
+use crate::command::{Command, Flags};
 use crate::key::{SHARDS, shard_of};
 use crate::keyspace::Keyspace;
 use crate::observer::{Changer, Observer};
@@ -77,7 +77,7 @@ impl View<'_, '_> {
     /// Remembers who has read the keys of a command that only reads.
     #[cold]
     pub(crate) fn remember_reads(&mut self, command: &'static Command, arguments: Arguments<'_>) {
-        if !command.has_flag("readonly") || command.has_flag("pubsub") {
+        if !command.has(Flags::READONLY) || command.has(Flags::PUBSUB) {
             return;
         }
         let Some(reader) = self.observer.reader() else {

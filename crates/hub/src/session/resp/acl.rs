@@ -3,45 +3,29 @@
 use std::fs::File;
 use std::io::Read;
 
-use tidewire_keyspace::commands::CATEGORIES;
-use tidewire_keyspace::{Command, SessionCommand, lookup};
+use tidewire_keyspace::commands::{CATEGORIES, table};
+use tidewire_keyspace::{Command, lookup};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
 use super::{Call, State, no_command_text};
-use crate::access::{Origin, Reason, Rules, every_command};
+use crate::access::{Origin, Reason, Rules};
 
 impl State {
-    /// ACL's subcommands; false if it is another command.
-    pub(super) fn run_acl(&mut self, call: &mut Call<'_>, command: SessionCommand) -> bool {
-        use SessionCommand as Name;
-        match command {
-            Name::AclCat => self.acl_cat(call),
-            Name::AclDelUser => self.acl_del_user(call),
-            Name::AclDryRun => self.acl_dry_run(call),
-            Name::AclGenPass => self.acl_gen_pass(call),
-            Name::AclGetUser => self.acl_get_user(call),
-            Name::AclHelp => self.help(call, HELP),
-            Name::AclList => {
-                let lines = call.hub.access.lines();
-                self.reply_bulks(call, &lines);
-            }
-            Name::AclLoad => self.acl_load(call),
-            Name::AclLog => self.acl_log(call),
-            Name::AclSave => self.acl_save(call),
-            Name::AclSetUser => self.acl_set_user(call),
-            Name::AclUsers => {
-                let users = call.hub.access.all();
-                let names: Vec<_> = users.iter().map(|(user, _)| &user.name).collect();
-                self.reply_bulks(call, &names);
-            }
-            Name::AclWhoAmI => {
-                let name = &self.permit.user.name;
-                self.reply(call.context, |reply| reply.bulk(name));
-            }
-            _ => return false,
-        }
-        true
+    pub(super) fn acl_list(&mut self, call: &mut Call<'_>) {
+        let lines = call.hub.access.lines();
+        self.reply_bulks(call, &lines);
+    }
+
+    pub(super) fn acl_users(&mut self, call: &mut Call<'_>) {
+        let users = call.hub.access.all();
+        let names: Vec<_> = users.iter().map(|(user, _)| &user.name).collect();
+        self.reply_bulks(call, &names);
+    }
+
+    pub(super) fn acl_who_am_i(&mut self, call: &mut Call<'_>) {
+        let name = &self.permit.user.name;
+        self.reply(call.context, |reply| reply.bulk(name));
     }
 
     fn reply_bulks(&self, call: &mut Call<'_>, texts: &[impl AsRef<[u8]>]) {
@@ -51,7 +35,7 @@ impl State {
         });
     }
 
-    fn acl_set_user(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_set_user(&mut self, call: &mut Call<'_>) {
         let hub = call.hub;
         let modifiers: Vec<&[u8]> = call.arguments.tail(3).iter().collect();
         let all_channels = hub.begins_with_all_channels();
@@ -67,7 +51,7 @@ impl State {
         }
     }
 
-    fn acl_del_user(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_del_user(&mut self, call: &mut Call<'_>) {
         let names = call.arguments.tail(2);
         if names.iter().any(|name| name == b"default") {
             return self.refuse(call, "ERR The 'default' user cannot be removed");
@@ -77,7 +61,7 @@ impl State {
         self.reply(call.context, |reply| reply.integer(deleted as i64));
     }
 
-    fn acl_get_user(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_get_user(&mut self, call: &mut Call<'_>) {
         let user = call.hub.access.find(&call.arguments[2]);
         let rules = user.and_then(|user| user.rules());
         self.reply(call.context, |reply| match rules {
@@ -86,7 +70,7 @@ impl State {
         });
     }
 
-    fn acl_cat(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_cat(&mut self, call: &mut Call<'_>) {
         let Some(name) = call.arguments.get(2) else {
             return self.reply_bulks(call, CATEGORIES);
         };
@@ -103,14 +87,15 @@ impl State {
             let name: String = String::from_utf8_lossy(name).chars().take(128).collect();
             return self.refuse_in_one_line(call, &format!("Unknown category '{name}'"));
         };
-        let names: Vec<_> = every_command()
+        let names: Vec<_> = table::with_parts()
+            .iter()
             .filter(|command| command.acl_categories().any(|own| own == *category))
             .map(|command| command.full_name)
             .collect();
         self.reply_bulks(call, &names);
     }
 
-    fn acl_gen_pass(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_gen_pass(&mut self, call: &mut Call<'_>) {
         let bits = match call.arguments.len() {
             2 => Some(PASSWORD_BITS),
             3 => parse_integer(&call.arguments[2]),
@@ -132,7 +117,7 @@ impl State {
         }
     }
 
-    fn acl_load(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_load(&mut self, call: &mut Call<'_>) {
         let hub = call.hub;
         let path = hub.parameters.text("aclfile");
         if path.is_empty() {
@@ -147,7 +132,7 @@ impl State {
         }
     }
 
-    fn acl_save(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_save(&mut self, call: &mut Call<'_>) {
         let path = call.hub.parameters.text("aclfile");
         if path.is_empty() {
             return self.refuse(call, NO_FILE);
@@ -161,7 +146,7 @@ impl State {
         }
     }
 
-    fn acl_log(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_log(&mut self, call: &mut Call<'_>) {
         let count = match call.arguments.get(2) {
             None => Some(LOG_ENTRIES),
             Some(_) if call.arguments.len() > 3 => {
@@ -212,7 +197,7 @@ impl State {
         });
     }
 
-    fn acl_dry_run(&mut self, call: &mut Call<'_>) {
+    pub(super) fn acl_dry_run(&mut self, call: &mut Call<'_>) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let name = &call.arguments[2];
         let user = call.hub.access.find(name);
@@ -254,12 +239,9 @@ impl State {
 
 fn command_of(request: Arguments<'_>) -> Option<&'static Command> {
     let command = request.get(0).and_then(lookup)?;
-    match (command.subcommands, request.get(1)) {
-        ([], _) | (_, None) => Some(command),
-        (parts, Some(name)) => {
-            let is = |part: &&Command| part.name.as_bytes().eq_ignore_ascii_case(name);
-            parts.iter().find(is)
-        }
+    match request.get(1) {
+        Some(name) if command.is_container() => command.subcommand(name),
+        _ => Some(command),
     }
 }
 
@@ -331,7 +313,7 @@ const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL f
 const NOT_SAVED: &str = "ERR There was an error trying to save the ACLs. Please check the server \
                          logs for more information";
 
-const HELP: &[&str] = &[
+pub(super) const HELP: &[&str] = &[
     "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CAT [<category>]",
     "    List all commands that belong to <category>, or all command categories",

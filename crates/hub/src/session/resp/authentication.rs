@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, SessionCommand};
+use tidewire_keyspace::{Command, Flags};
 use tidewire_lane::{CloseReason, Context};
 use tidewire_resp::Arguments;
 
@@ -154,7 +154,7 @@ impl State {
             self.set_closing();
             return false;
         }
-        let text = if self.permit.is_stranger && !command.has_flag("no_auth") {
+        let text = if self.permit.is_stranger && !command.has(Flags::NO_AUTH) {
             "NOAUTH Authentication required.".to_owned()
         } else {
             let origin = self.origin();
@@ -191,10 +191,9 @@ impl State {
     }
 
     /// What a transaction changes of the users itself holds for what follows in it.
-    pub(super) fn follow_own_change(&mut self, call: &mut Call<'_>, command: SessionCommand) {
-        use SessionCommand as Name;
+    pub(super) fn follow_own_change(&mut self, call: &mut Call<'_>, command: &Command) {
         let hub = call.hub;
-        if !matches!(command, Name::AclSetUser | Name::AclDelUser | Name::AclLoad) {
+        if !command.has(Flags::CHANGES_USERS) {
             return;
         }
         self.permit.look(&hub.access);

@@ -4,7 +4,7 @@
 //! held. What ends the wait (a reply from whoever changed the key, the deadline, CLIENT UNBLOCK)
 //! comes to the client's lane, which writes the reply and lets the connection go on.
 
-use tidewire_keyspace::{ClientTag, Command, Outcome, Waiter};
+use tidewire_keyspace::{ClientTag, Command, Flags, Outcome, Waiter};
 use tidewire_lane::Context;
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Writer};
@@ -332,7 +332,10 @@ impl State {
     /// Whether a pause holds this command.
     pub(super) fn is_postponed(&self, call: &Call<'_>, command: &'static Command) -> bool {
         call.hub.is_paused_for(call.now_ms(), || {
-            let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+            let queued = self
+                .transaction
+                .as_ref()
+                .filter(|_| command.has(Flags::EXECUTES));
             counts_as_write(call.hub, command, call.arguments) && self.transaction.is_none()
                 || queued.is_some_and(|transaction| transaction.writes(call.hub))
         })

@@ -45,6 +45,11 @@ impl RespSession {
 }
 
 impl State {
+    pub(super) fn client_id(&mut self, call: &mut Call<'_>) {
+        let id = self.client.id as i64;
+        self.reply(call.context, |reply| reply.integer(id));
+    }
+
     pub(super) fn client_get_name(&self, call: &mut Call<'_>) {
         let name = self.client.labels.lock().name.clone();
         self.reply(call.context, |reply| {

@@ -1,6 +1,6 @@
 //! What scripts say of themselves, and what follows for the commands that run them.
 
-use tidewire_keyspace::Command;
+use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::Arguments;
 use tidewire_script::ScriptFlags;
 
@@ -10,7 +10,7 @@ use crate::waiting::Pause;
 
 /// What the script of a command says of itself, if the command runs one that is known.
 fn declared_flags(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> Option<ScriptFlags> {
-    let script = ScriptCommand::of_command(command)?;
+    let script = ScriptCommand::of(command)?;
     hub.scripting.flags(script.form, arguments.get(1)?)
 }
 
@@ -18,7 +18,7 @@ fn declared_flags(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> Opt
 pub(super) fn is_write(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
     match declared_flags(hub, command, arguments) {
         Some(flags) => !flags.has(ScriptFlags::NO_WRITES),
-        None => command.has_flag("write"),
+        None => command.has(Flags::WRITE),
     }
 }
 
@@ -26,7 +26,7 @@ pub(super) fn is_write(hub: &Hub, command: &Command, arguments: Arguments<'_>) -
 pub(super) fn may_be_stale(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
     match declared_flags(hub, command, arguments) {
         Some(flags) => flags.has(ScriptFlags::ALLOW_STALE),
-        None => command.has_flag("stale"),
+        None => command.has(Flags::STALE),
     }
 }
 
@@ -41,12 +41,12 @@ pub(super) fn counts_as_write(hub: &Hub, command: &Command, arguments: Arguments
 
 /// Whether a command is refused while memory is full.
 pub(super) fn needs_memory(hub: &Hub, command: &Command, arguments: Arguments<'_>) -> bool {
-    if let Some(script) = ScriptCommand::of_command(command) {
+    if let Some(script) = ScriptCommand::of(command) {
         let flags = arguments
             .get(1)
             .and_then(|name| hub.scripting.flags(script.form, name));
         let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
         return flags.is_some_and(|flags| !flags.has(frugal));
     }
-    command.has_flag("denyoom")
+    command.has(Flags::DENYOOM)
 }

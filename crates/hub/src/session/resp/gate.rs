@@ -1,6 +1,6 @@
 //! Requests of Redis clients at the write gate.
 
-use tidewire_keyspace::Command;
+use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::declared::{counts_as_write, is_write, may_be_stale, needs_memory};
@@ -30,7 +30,7 @@ impl Request for Asked<'_> {
 
     fn needs_disk(&self, hub: &Hub) -> bool {
         // PING tells whether this server may be used.
-        self.command.name == "ping"
+        self.command.has(Flags::TELLS_HEALTH)
             || self.writes(hub)
             || counts_as_write(hub, self.command, self.arguments)
     }
@@ -41,8 +41,8 @@ impl Request for Asked<'_> {
     }
 
     fn runs_while_loading(&self) -> bool {
-        self.command.has_flag("loading")
-            && !self.any_queued(|command, _| !command.has_flag("loading"))
+        self.command.has(Flags::LOADING)
+            && !self.any_queued(|command, _| !command.has(Flags::LOADING))
     }
 
     fn runs_while_stale(&self, hub: &Hub) -> bool {

@@ -11,6 +11,7 @@ mod declared;
 mod direct;
 mod functions;
 mod gate;
+mod handlers;
 mod info;
 mod memory;
 mod migration;
@@ -43,9 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use foldhash::quality::RandomState;
-use tidewire_keyspace::{
-    Command, KeyHash, Locks, Outcome, Run, SessionCommand, WatchedKey, lookup,
-};
+use tidewire_keyspace::{Command, Flags, KeyHash, Outcome, Run, WatchedKey, lookup};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 
@@ -54,16 +53,13 @@ use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::parameters::OverLimit;
-use crate::publication::Origin;
 use crate::sessions::Sessions;
-use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use pipeline::{Gathered, Request};
 use plant::PLANT_REFUSAL;
 use replication::{ReplicaSession, Told};
-use scripting::ScriptCommand;
 use transaction::Transaction;
 
 /// A Redis client.
@@ -151,13 +147,8 @@ impl Call<'_> {
         let Some(mut command) = self.arguments.get(0).and_then(lookup) else {
             return;
         };
-        if let Some(part) = self.arguments.get(1)
-            && let Some(subcommand) = command
-                .subcommands
-                .iter()
-                .find(|subcommand| subcommand.name.as_bytes().eq_ignore_ascii_case(part))
-        {
-            command = subcommand;
+        if let Some(part) = self.arguments.get(1) {
+            command = command.subcommand(part).unwrap_or(command);
         }
         self.hub
             .statistics
@@ -465,14 +456,14 @@ impl State {
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let stopwatch = Stopwatch::start(call.hub, call.context.lane(), command);
         match command.run {
-            Run::Data(_) if command.may_wait => self.run_waiting(call, command),
-            Run::Data(_) if self.own.has(Obstacles::NO_TOUCH) || is_flush(command) => {
+            Run::Data(_) if command.has(Flags::BLOCKING) => self.run_waiting(call, command),
+            Run::Data(_) if self.own.has(Obstacles::NO_TOUCH) || command.has(Flags::FLUSHES) => {
                 self.run_otherwise(call, command);
             }
             Run::Data(_) => self.run_data(call, command),
-            Run::Session(session_command) => {
+            Run::Session => {
                 let refusals = self.refusals.get();
-                self.run_session(call, session_command);
+                self.run_session(call, command);
                 if self.refusals.get() != refusals {
                     stopwatch.failed();
                 }
@@ -527,7 +518,7 @@ impl State {
     #[cold]
     fn run_otherwise(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let (hub, now_ms) = (call.hub, call.now_ms());
-        let is_flush = is_flush(command);
+        let is_flush = command.has(Flags::FLUSHES);
         let Some(out) = call.context.out(self.id) else {
             return;
         };
@@ -578,72 +569,6 @@ impl State {
         }
     }
 
-    fn run_session(&mut self, call: &mut Call<'_>, command: SessionCommand) {
-        use SessionCommand as Name;
-        match command {
-            Name::Ping => self.ping(call),
-            Name::Echo => self.echo(call),
-            Name::Hello => self.hello(call),
-            Name::Auth => self.auth(call),
-            Name::Select => self.select(call),
-            Name::Quit => self.quit(call),
-            Name::Reset => self.reset(call),
-            Name::ClientGetName => self.client_get_name(call),
-            Name::ClientHelp => self.help(call, client::CLIENT_HELP),
-            Name::ClientId => {
-                let id = self.client.id as i64;
-                self.reply(call.context, |reply| reply.integer(id));
-            }
-            Name::ClientInfo => self.client_info(call),
-            Name::ClientKill => self.client_kill(call),
-            Name::ClientList => self.client_list(call),
-            Name::ClientReply => self.client_reply(call),
-            Name::ClientSetInfo => self.client_set_info(call),
-            Name::ClientSetName => self.client_set_name(call),
-            Name::ClientNoEvict | Name::ClientNoTouch => self.client_switch(call),
-            Name::ConfigGet => self.config_get(call),
-            Name::ConfigSet => self.config_set(call),
-            Name::ConfigResetStat => self.config_reset_stat(call),
-            Name::ConfigHelp => self.help(call, parameters::CONFIG_HELP),
-            Name::Info => self.info(call),
-            Name::Subscribe => self.subscribe(call, Kind::Channel),
-            Name::Psubscribe => self.subscribe(call, Kind::Pattern),
-            Name::Ssubscribe => self.subscribe(call, Kind::Shard),
-            Name::Sunsubscribe => self.unsubscribe(call, Kind::Shard),
-            Name::Unsubscribe => self.unsubscribe(call, Kind::Channel),
-            Name::Punsubscribe => self.unsubscribe(call, Kind::Pattern),
-            Name::Publish => self.publish(call, Origin::Channel),
-            Name::Spublish => self.publish(call, Origin::Shard),
-            Name::PubsubChannels => self.pubsub_channels(call, Kind::Channel),
-            Name::PubsubShardChannels => {
-                self.pubsub_channels(call, Kind::Shard);
-            }
-            Name::PubsubNumPat => self.pubsub_num_pat(call),
-            Name::PubsubNumSub => self.pubsub_num_sub(call, Kind::Channel),
-            Name::PubsubShardNumSub => {
-                self.pubsub_num_sub(call, Kind::Shard);
-            }
-            Name::PubsubHelp => self.help(call, pubsub::PUBSUB_HELP),
-            Name::Multi => self.multi(call),
-            Name::Exec => self.exec(call),
-            Name::Discard => self.discard(call),
-            Name::Wait => self.wait(call),
-            Name::WaitAof => self.wait_aof(call),
-            Name::Sync => self.sync(call),
-            Name::Psync => self.psync(call),
-            Name::ReplConf => self.replconf(call),
-            Name::Watch => self.watch(call),
-            Name::Unwatch => self.unwatch(call),
-            Name::ClientPause => self.client_pause(call),
-            Name::ClientUnpause => self.client_unpause(call),
-            Name::ClientUnblock => self.client_unblock(call),
-            _ => match ScriptCommand::of(command) {
-                Some(script) => self.run_script_alone(call, script),
-                None => self.run_server(call, command),
-            },
-        }
-    }
-
     /// It has sent more at once than `client-query-buffer-limit` allows. It gets no word of it, as
     /// with Redis: it is still writing, and a client that reads an error takes it for a reply.
     #[cold]
@@ -686,12 +611,6 @@ impl State {
             lines.iter().for_each(|line| reply.simple(line));
         });
     }
-}
-
-/// FLUSHALL and FLUSHDB, which leave what they empty to the background.
-#[inline]
-fn is_flush(command: &Command) -> bool {
-    matches!(command.locks, Locks::All) && matches!(command.name, "flushall" | "flushdb")
 }
 
 const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";

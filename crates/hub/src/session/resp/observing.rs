@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Run, SessionCommand};
+use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::Arguments;
 
 use super::{Call, State};
@@ -123,7 +123,7 @@ fn show(
     arguments: Arguments<'_>,
     is_script: bool,
 ) {
-    if command.has_flag("admin") || command.has_flag("skip_monitor") != is_script {
+    if command.has(Flags::ADMIN) || command.has(Flags::SKIP_MONITOR) != is_script {
         return;
     }
     let hidden = hidden(command, arguments);
@@ -143,7 +143,7 @@ pub(crate) fn note_slow(
     let (us, ms) = (ns / 1_000, ns / 1_000_000);
     let latency_ms = parameters.latency_threshold_ms.load(Ordering::Relaxed);
     if latency_ms != 0 && ms >= latency_ms {
-        let event = match command.has_flag("fast") {
+        let event = match command.has(Flags::FAST) {
             true => "fast-command",
             false => "command",
         };
@@ -152,7 +152,7 @@ pub(crate) fn note_slow(
     }
     let slow_us = parameters.slowlog_us.load(Ordering::Relaxed);
     let is_slow = slow_us >= 0 && us >= slow_us as u64;
-    if is_slow && !command.has_flag("skip_slowlog") {
+    if is_slow && !command.has(Flags::SKIP_SLOWLOG) {
         let length_max = parameters.slowlog_length_max.load(Ordering::Relaxed);
         let hidden = hidden(command, arguments);
         let kept = trimmed(arguments, |at| hidden.contains(&at));
@@ -167,20 +167,17 @@ pub(crate) fn note_slow(
 
 /// Positions of passwords and the like.
 fn hidden(command: &Command, arguments: Arguments<'_>) -> Vec<usize> {
-    let Run::Session(session_command) = command.run else {
-        return Vec::new();
-    };
     let count = arguments.len();
-    match session_command {
-        SessionCommand::Auth => (1..count).collect(),
-        SessionCommand::Hello => {
+    match command.full_name {
+        "auth" => (1..count).collect(),
+        "hello" => {
             let is_auth = |at: &usize| arguments[*at].eq_ignore_ascii_case(b"AUTH");
             match (2..count).find(is_auth) {
                 Some(at) => vec![at + 1, at + 2],
                 None => Vec::new(),
             }
         }
-        SessionCommand::Migrate => {
+        "migrate" => {
             let is_word = |at: usize, word: &[u8]| arguments[at].eq_ignore_ascii_case(word);
             let behind = |at: usize| match () {
                 () if is_word(at, b"AUTH") => at + 1..at + 2,
@@ -190,15 +187,12 @@ fn hidden(command: &Command, arguments: Arguments<'_>) -> Vec<usize> {
             let behind = (6..count).flat_map(behind);
             behind.filter(|&at| at < count).collect()
         }
-        SessionCommand::ConfigSet => (2..count)
+        "config|set" => (2..count)
             .step_by(2)
             .filter(|&at| is_secret(&arguments[at]))
             .map(|at| at + 1)
             .collect(),
-        _ if HIDDEN_ALL.contains(&command.full_name) => (2..count).collect(),
+        "acl|setuser" | "acl|getuser" | "acl|deluser" => (2..count).collect(),
         _ => Vec::new(),
     }
 }
-
-/// Commands that tell nothing but users' names and what they may do.
-const HIDDEN_ALL: [&str; 3] = ["acl|setuser", "acl|getuser", "acl|deluser"];

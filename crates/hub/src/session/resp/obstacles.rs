@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Run, SessionCommand};
+use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::Protocol;
 
 use super::blocking::Stop;
@@ -100,11 +100,11 @@ impl State {
         if obstacles.has(Obstacles::GATE) && self.is_stopped_at_gate(call, command) {
             return;
         }
-        if self.subscriber_mode() && !allowed_to_subscribers(command) {
+        if self.subscriber_mode() && !command.has(Flags::FOR_SUBSCRIBERS) {
             self.abort_transaction();
             return self.refuse_in_subscriber_mode(call, command);
         }
-        if obstacles.has(Obstacles::TRANSACTION) && !Self::runs_at_once(command) {
+        if obstacles.has(Obstacles::TRANSACTION) && !command.has(Flags::AT_ONCE) {
             return self.queue(call, command);
         }
         self.run(call, command);
@@ -113,9 +113,8 @@ impl State {
 
     /// Whoever listens to all commands is as a replica: it may not use keys.
     fn is_refused_as_monitor(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
-        let uses_keys = |flag: &&str| command.has_flag(flag);
-        let is_refused = self.client.monitors.load(Ordering::Relaxed)
-            && ["readonly", "write", "may_replicate"].iter().any(uses_keys);
+        let uses_keys = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
+        let is_refused = self.client.monitors.load(Ordering::Relaxed) && command.has(uses_keys);
         if is_refused {
             call.note_rejected();
             self.abort_transaction();
@@ -139,22 +138,4 @@ impl State {
         );
         self.refuse(call, &text);
     }
-}
-
-fn allowed_to_subscribers(command: &Command) -> bool {
-    use SessionCommand as Name;
-    matches!(
-        command.run,
-        Run::Session(
-            Name::Subscribe
-                | Name::Psubscribe
-                | Name::Ssubscribe
-                | Name::Unsubscribe
-                | Name::Punsubscribe
-                | Name::Sunsubscribe
-                | Name::Ping
-                | Name::Quit
-                | Name::Reset
-        )
-    )
 }

@@ -3,8 +3,6 @@
 use std::fs;
 use std::io::ErrorKind;
 
-use tidewire_keyspace::SessionCommand;
-
 use super::{Call, State, transaction};
 use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
@@ -82,8 +80,7 @@ impl State {
                     hub.statistics.time_next();
                 }
                 // Limits of memory concern no file: EXEC sets them with its shards locked.
-                let concerns_files =
-                    transaction::locks_shards(SessionCommand::ConfigSet, call.arguments);
+                let concerns_files = transaction::sets_more_than_memory(call.arguments);
                 if concerns_files && let Err(text) = hub.durability.follow_parameters(hub) {
                     if let Some(directory) = directory {
                         // Another server has the new one.

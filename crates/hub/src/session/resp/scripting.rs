@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidewire_keyspace::commands::Group;
-use tidewire_keyspace::{Command, Locked, Run, SessionCommand, ShardSet};
+use tidewire_keyspace::{Command, Flags, Locked, ShardSet};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 use tidewire_script::{Engine, Failure, Libraries, Purpose, Script, ScriptFlags, Sha1};
@@ -55,26 +55,19 @@ pub(super) struct ScriptCommand {
 }
 
 impl ScriptCommand {
-    pub(super) fn of(command: SessionCommand) -> Option<Self> {
-        use SessionCommand as Name;
-        let (form, only_reads) = match command {
-            Name::Eval => (Form::Body, false),
-            Name::EvalRo => (Form::Body, true),
-            Name::EvalSha => (Form::Sha1, false),
-            Name::EvalShaRo => (Form::Sha1, true),
-            Name::Fcall => (Form::Function, false),
-            Name::FcallRo => (Form::Function, true),
-            _ => return None,
-        };
-        Some(ScriptCommand { form, only_reads })
-    }
-
-    /// The same of any command.
-    pub(super) fn of_command(command: &Command) -> Option<Self> {
-        match command.run {
-            Run::Session(command) => ScriptCommand::of(command),
-            _ => None,
+    /// How a command runs its script, if it does.
+    #[inline]
+    pub(super) fn of(command: &Command) -> Option<Self> {
+        if !command.has(Flags::RUNS_SCRIPT) {
+            return None;
         }
+        let form = match command.flags {
+            flags if flags.has(Flags::BY_SHA1) => Form::Sha1,
+            flags if flags.has(Flags::CALLS_FUNCTION) => Form::Function,
+            _ => Form::Body,
+        };
+        let only_reads = command.has(Flags::READONLY);
+        Some(ScriptCommand { form, only_reads })
     }
 }
 
@@ -138,7 +131,7 @@ impl State {
             return true;
         }
         // By the clock it may have run for too long; what it is, its own lane tells soon.
-        if command.full_name == "function|stats" && scripting.is_unannounced() {
+        if command.has(Flags::TELLS_SCRIPT) && scripting.is_unannounced() {
             return false;
         }
         // Whether there is something to kill will be known soon.
@@ -157,9 +150,7 @@ impl State {
     pub(super) fn needs_turn(&self, command: &Command) -> bool {
         match command.group {
             Group::Scripting => {
-                self.transaction.is_none()
-                    && self.busy.is_none()
-                    && ScriptCommand::of_command(command).is_some()
+                self.transaction.is_none() && self.busy.is_none() && command.has(Flags::RUNS_SCRIPT)
             }
             Group::Transactions => self.busy.is_none() && self.executes_alone(command),
             _ => false,
@@ -174,7 +165,7 @@ impl State {
         command: &Command,
     ) -> Option<Turn<'h>> {
         let (hub, lane) = (call.hub, call.context.lane());
-        let form = ScriptCommand::of_command(command).map(|script| script.form);
+        let form = ScriptCommand::of(command).map(|script| script.form);
         let turn = hub.scripting.begin(hub, lane, form == Some(Form::Function));
         if turn.is_none() {
             self.park(call);
@@ -558,7 +549,7 @@ fn runs_beside_scripts(command: &Command, arguments: Arguments<'_>) -> bool {
             let has = |word: &[u8]| arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
             has(b"NOSAVE") || has(b"ABORT")
         }
-        _ => command.has_flag("allow_busy"),
+        _ => command.has(Flags::ALLOW_BUSY),
     }
 }
 

@@ -5,9 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{
-    Command, Locked, Outcome, Run, SessionCommand, ShardSet, Suspended, WatchedKey,
-};
+use tidewire_keyspace::{Command, Flags, Locked, Outcome, Run, ShardSet, Suspended, WatchedKey};
 use tidewire_resp::{ArgumentList, Arguments};
 
 use super::debug;
@@ -39,12 +37,10 @@ impl Transaction {
     fn needs_all_lanes(&self) -> bool {
         let mut queued = self.queued.iter();
         !self.is_aborted
-            && queued.any(|(command, arguments)| match command.run {
-                Run::Session(command) => {
-                    ScriptCommand::of(command).is_some()
-                        || locks_shards(command, arguments.as_arguments())
-                }
-                _ => false,
+            && queued.any(|(command, arguments)| {
+                matches!(command.run, Run::Session)
+                    && (command.has(Flags::RUNS_SCRIPT)
+                        || locks_shards(command, arguments.as_arguments()))
             })
     }
 
@@ -57,14 +53,17 @@ impl Transaction {
     /// Whether a script is among it.
     fn has_scripts(&self) -> bool {
         let mut queued = self.queued.iter();
-        queued.any(|(command, _)| ScriptCommand::of_command(command).is_some())
+        queued.any(|(command, _)| command.has(Flags::RUNS_SCRIPT))
     }
 }
 
 impl State {
     /// Whether a command is EXEC, and what is queued needs the turn that a script needs.
     pub(super) fn executes_alone(&self, command: &Command) -> bool {
-        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        let queued = self
+            .transaction
+            .as_ref()
+            .filter(|_| command.has(Flags::EXECUTES));
         queued.is_some_and(|queued| queued.needs_all_lanes())
     }
 
@@ -75,24 +74,13 @@ impl State {
         }
     }
 
-    /// Whether a command is executed at once although a transaction has begun.
-    pub(super) fn runs_at_once(command: &Command) -> bool {
-        use SessionCommand as Name;
-        matches!(
-            command.run,
-            Run::Session(
-                Name::Exec | Name::Discard | Name::Multi | Name::Watch | Name::Quit | Name::Reset
-            )
-        )
-    }
-
     /// Queues a command.
     pub(super) fn queue(&mut self, call: &mut Call<'_>, command: &'static Command) {
-        if command.has_flag("no_multi") {
+        if command.has(Flags::NO_MULTI) {
             self.abort_transaction();
             return self.refuse(call, "ERR Command not allowed inside a transaction");
         }
-        if matches!(command.run, Run::Session(SessionCommand::Debug)) && !self.may_debug(call) {
+        if command.has(Flags::DEBUGS) && !self.may_debug(call) {
             self.abort_transaction();
             return self.refuse(call, debug::NOT_ALLOWED);
         }
@@ -120,14 +108,17 @@ impl State {
 
     /// What EXEC would run; of other commands nothing.
     pub(super) fn queued_by(&self, command: &Command) -> &[(&'static Command, ArgumentList)] {
-        let queued = self.transaction.as_ref().filter(|_| command.name == "exec");
+        let queued = self
+            .transaction
+            .as_ref()
+            .filter(|_| command.has(Flags::EXECUTES));
         queued.map_or(&[], |queued| &queued.queued)
     }
 
     /// Refuses a command that cannot be executed as things are; of a transaction, all of it.
     pub(super) fn refuse_for_now(&mut self, call: &mut Call<'_>, command: &Command, text: &str) {
         call.note_rejected();
-        if command.name == "exec" {
+        if command.has(Flags::EXECUTES) {
             return self.refuse_exec(call, text);
         }
         self.abort_transaction();
@@ -274,7 +265,7 @@ impl State {
             match command.run {
                 Run::Data(_) => shards.union(&hub.keyspace.shards_of_queued(command, arguments)),
                 // Whether the channel is a live key's is looked up there.
-                Run::Session(SessionCommand::Publish) => {
+                Run::Session if command.has(Flags::PUBLISHES) => {
                     shards.union(&hub.keyspace.shard_of_name(&arguments[1]));
                 }
                 _ => {}
@@ -315,20 +306,21 @@ impl State {
             }
             match command.run {
                 Run::Data(_) => self.run_locked(&mut queued, command, &mut locked),
-                Run::Session(SessionCommand::Publish)
-                    if let Some(text) =
-                        hub.publish_refusal(&queued.arguments[1], Some(&locked)) =>
+                Run::Session
+                    if command.has(Flags::PUBLISHES)
+                        && let Some(text) =
+                            hub.publish_refusal(&queued.arguments[1], Some(&locked)) =>
                 {
                     self.refuse(&mut queued, text);
                 }
-                Run::Session(session_command) => {
-                    let script = ScriptCommand::of(session_command);
-                    let apart = script.is_none() && locks_shards(session_command, queued.arguments);
+                Run::Session => {
+                    let script = ScriptCommand::of(command);
+                    let apart = script.is_none() && locks_shards(command, queued.arguments);
                     let mut suspended = None;
                     if apart {
                         // It looks into shards by itself, and must not find them locked by us.
                         // Those who wait are served at the end.
-                        suspended = Some(suspend(hub, locked, session_command, queued.arguments));
+                        suspended = Some(suspend(hub, locked, command, queued.arguments));
                         locked = hub.keyspace.lock(ShardSet::empty());
                     }
                     self.last_command = Some(command);
@@ -336,7 +328,7 @@ impl State {
                     let refusals = self.refusals.get();
                     match script {
                         Some(script) => locked = self.run_script(hub, &mut queued, script, locked),
-                        None => self.run_session(&mut queued, session_command),
+                        None => self.run_session(&mut queued, command),
                     }
                     if self.refusals.get() != refusals {
                         stopwatch.failed();
@@ -345,7 +337,7 @@ impl State {
                         self.note_time(hub, command, queued.arguments, ns);
                     }
                     self.show(&queued, command);
-                    self.follow_own_change(&mut queued, session_command);
+                    self.follow_own_change(&mut queued, command);
                     if let Some(suspended) = suspended {
                         locked = hub.keyspace.resume(shards, suspended);
                     }
@@ -393,57 +385,34 @@ impl State {
 }
 
 /// Whether a session's command may look into shards. All others run while EXEC holds its own.
-pub(super) fn locks_shards(command: SessionCommand, arguments: Arguments<'_>) -> bool {
-    use SessionCommand as Name;
-    if command == Name::ConfigSet {
-        // Others may begin or end what is written to disk.
-        let is_limit = |name: &[u8]| name.to_ascii_lowercase().starts_with(b"maxmemory");
-        return !arguments.tail(2).iter().step_by(2).all(is_limit);
+pub(super) fn locks_shards(command: &Command, arguments: Arguments<'_>) -> bool {
+    match command.has(Flags::SETS_PARAMETERS) {
+        true => sets_more_than_memory(arguments),
+        false => !command.has(Flags::LOCKS_NOTHING),
     }
-    !matches!(
-        command,
-        Name::Ping
-            | Name::Echo
-            | Name::Select
-            | Name::Publish
-            | Name::Spublish
-            | Name::Unwatch
-            | Name::ClientGetName
-            | Name::ClientSetName
-            | Name::ClientSetInfo
-            | Name::ClientId
-            | Name::ClientReply
-            | Name::ConfigGet
-            | Name::Unsubscribe
-            | Name::Punsubscribe
-            | Name::Sunsubscribe
-            | Name::Role
-            | Name::ReplConf
-            | Name::Sync
-            | Name::Psync
-    )
+}
+
+/// Whether CONFIG SET sets more than limits of memory: others may begin or end what is written to
+/// disk.
+pub(super) fn sets_more_than_memory(arguments: Arguments<'_>) -> bool {
+    let is_limit = |name: &[u8]| name.to_ascii_lowercase().starts_with(b"maxmemory");
+    !arguments.tail(2).iter().step_by(2).all(is_limit)
 }
 
 /// Lets shards go in the middle of a transaction or a script, of which all is told together.
 pub(super) fn suspend<'h>(
     hub: &Hub,
     locked: Locked<'h>,
-    command: SessionCommand,
+    command: &Command,
     arguments: Arguments<'_>,
 ) -> Suspended<'h> {
-    use SessionCommand as Name;
-    let tells_by_itself = match command {
-        Name::Debug | Name::Failover | Name::Migrate | Name::ReplicaOf => true,
-        Name::ConfigSet => {
-            let is_of_files = |name: &[u8]| {
-                let name = name.to_ascii_lowercase();
-                let begins = |with: &&[u8]| name.starts_with(with);
-                OF_FILES.iter().any(begins)
-            };
-            arguments.tail(2).iter().step_by(2).any(is_of_files)
-        }
-        _ => false,
+    let is_of_files = |name: &[u8]| {
+        let name = name.to_ascii_lowercase();
+        OF_FILES.iter().any(|with| name.starts_with(with))
     };
+    let tells_by_itself = command.has(Flags::TELLS_ITSELF)
+        || command.has(Flags::SETS_PARAMETERS)
+            && arguments.tail(2).iter().step_by(2).any(is_of_files);
     if tells_by_itself {
         // It may change keys, or wait for another thread: what was done before it is told before.
         hub.replication.unbar_stream();

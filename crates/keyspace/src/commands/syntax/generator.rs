@@ -2,19 +2,20 @@
 //! more than once, and names that are words of the command themselves.
 
 use super::{Argument, Kind, arguments_of};
+use crate::command::Command;
 
-/// A request of a command, by its full name. `random` returns a number below the one it gets.
+/// A request of a command. `random` returns a number below the one it gets.
 pub(in crate::commands) fn request(
-    full_name: &str,
+    command: &Command,
     keys: &[&str],
     random: &mut dyn FnMut(usize) -> usize,
 ) -> Vec<String> {
     let mut generator = Generator {
         keys,
-        words: full_name.split('|').map(str::to_owned).collect(),
+        words: command.full_name.split('|').map(str::to_owned).collect(),
         random,
     };
-    if let Some(arguments) = arguments_of(full_name) {
+    if let Some(arguments) = arguments_of(command) {
         generator.list(&arguments);
     }
     generator.disturb();

@@ -1,6 +1,20 @@
 //! What commands take, as COMMAND DOCS tells it: redis-cli shows hints from it, and clients know
-//! keys and options by it. `table.txt` says it in a notation of its own, which is explained there
-//! and read when somebody asks.
+//! keys and options by it. The table of commands says it in a notation of its own, which is read
+//! when somebody asks.
+//!
+//! | notation | meaning |
+//! |---|---|
+//! | `name` | an argument of that name: text |
+//! | `name:i` | an integer; `:d` a double, `:t` a UNIX time, `:p` a pattern, `:k` a key |
+//! | `name:k1` | a key of the command's second key specification; `:k` is one of the first |
+//! | `name<text>:i` | users are shown the text in place of the name |
+//! | `WORD` | a word as it stands, which is called the same in small letters |
+//! | `WORD!name` | a word as it stands, of another name; `'x'!name` where it is not in capitals |
+//! | `WORD=name:i` | an argument behind a word |
+//! | `name(a b)` | several arguments together |
+//! | `name(a \| b)` | one of several |
+//! | `[a]` | it may be left out |
+//! | `a+` | once or more often; `a++` with its word each time |
 
 #[cfg(test)]
 pub(super) mod generator;
@@ -10,11 +24,14 @@ use std::sync::OnceLock;
 
 use tidewire_resp::Writer;
 
+use super::{Command, table};
+
 /// The arguments of a command; `None` if it takes none.
-pub(super) fn arguments_of(full_name: &str) -> Option<Vec<Argument<'static>>> {
-    static TABLE: OnceLock<HashMap<&str, &str>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| commands().collect());
-    parse(table.get(full_name)?)
+pub(super) fn arguments_of(command: &Command) -> Option<Vec<Argument<'static>>> {
+    match command.syntax {
+        "" => None,
+        syntax => parse(syntax),
+    }
 }
 
 /// Tells them.
@@ -128,26 +145,6 @@ impl Argument<'_> {
             reply_arguments(reply, &self.parts);
         }
     }
-}
-
-/// The commands of the table, each with what stands behind its name.
-fn commands() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let mut rest = TABLE;
-    std::iter::from_fn(move || {
-        while rest.starts_with('#') {
-            rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
-        }
-        let next = rest.match_indices('\n').find(|(at, _)| {
-            let after = rest.as_bytes().get(at + 1);
-            after.is_none_or(|&byte| byte != b' ')
-        });
-        let (entry, left) = match next {
-            Some((at, _)) => (&rest[..at], &rest[at + 1..]),
-            None => (rest, ""),
-        };
-        rest = left;
-        entry.split_once(' ')
-    })
 }
 
 /// Reads the arguments of one command; `None` if they are not in the notation.
@@ -288,7 +285,8 @@ fn small(token: &'static str) -> Option<&'static str> {
     static SMALL: OnceLock<HashMap<&str, String>> = OnceLock::new();
     let words = SMALL.get_or_init(|| {
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        let words = TABLE.split(|letter: char| !is_part(letter));
+        let texts = table::with_parts().iter().map(|command| command.syntax);
+        let words = texts.flat_map(|text| text.split(|letter: char| !is_part(letter)));
         words
             .map(|word| (word, word.to_ascii_lowercase()))
             .collect()
@@ -296,39 +294,29 @@ fn small(token: &'static str) -> Option<&'static str> {
     words.get(token).map(String::as_str)
 }
 
-const TABLE: &str = include_str!("table.txt");
-
 #[cfg(test)]
 mod tests {
-    use super::super::table;
     use super::*;
 
     #[test]
-    fn every_line_is_in_the_notation_and_about_a_command_that_there_is() {
-        let names: Vec<&str> = table::all()
-            .flat_map(|command| std::iter::once(command).chain(command.subcommands))
-            .map(|command| command.full_name)
-            .collect();
+    fn what_each_command_takes_is_in_the_notation() {
         let mut count = 0;
-        for (name, text) in commands() {
-            assert!(names.contains(&name), "{name}");
-            assert!(parse(text).is_some_and(|parts| !parts.is_empty()), "{name}");
-            count += 1;
+        for command in table::with_parts() {
+            let arguments = arguments_of(command);
+            let is_read = arguments.as_ref().is_some_and(|parts| !parts.is_empty());
+            assert_eq!(is_read, !command.syntax.is_empty(), "{}", command.full_name);
+            count += usize::from(is_read);
         }
         assert!(count > 270, "{count}");
     }
 
     #[test]
     fn what_needs_arguments_says_which() {
-        let all = table::all().flat_map(|command| {
-            let parts = command.subcommands.iter();
-            std::iter::once(command).chain(parts)
-        });
         // What DEBUG takes is nobody's business but a test's.
-        let told = all.filter(|command| command.subcommands.is_empty() && command.name != "debug");
-        for command in told {
+        let all = table::with_parts().iter();
+        for command in all.filter(|command| !command.is_container() && command.name != "debug") {
             let words = 1 + command.full_name.matches('|').count() as i16;
-            let has = arguments_of(command.full_name).is_some();
+            let has = !command.syntax.is_empty();
             assert!(has || command.arity.abs() <= words, "{}", command.full_name);
         }
     }

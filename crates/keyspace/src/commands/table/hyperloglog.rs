@@ -3,71 +3,27 @@
 use super::super::{Command, Group, Run, hyperloglog};
 use super::{command, key_spec};
 
+#[rustfmt::skip]
 pub(super) const HYPERLOGLOG: &[Command] = &[
-    command(
-        "pfadd",
-        -2,
-        "write denyoom fast",
-        Group::HyperLogLog,
-        "2.8.9",
-        Run::Data(hyperloglog::pfadd),
-    )
-    .keys(&[key_spec(1, 0, 1, "RW insert")])
-    .categories("hyperloglog")
-    .docs(
-        "Adds elements to be counted, each once.",
-        "O(1) for each element.",
-    ),
-    command(
-        "pfcount",
-        -2,
-        "readonly may_replicate",
-        Group::HyperLogLog,
-        "2.8.9",
-        Run::Data(hyperloglog::pfcount),
-    )
-    .keys(&[key_spec(1, -1, 1, "RW access")])
-    .categories("hyperloglog")
-    .docs(
-        "Estimates how many distinct elements were added.",
-        "O(1) for one key, O(N) for N of them.",
-    ),
-    command(
-        "pfmerge",
-        -2,
-        "write denyoom",
-        Group::HyperLogLog,
-        "2.8.9",
-        Run::Data(hyperloglog::pfmerge),
-    )
-    .keys(&[
-        key_spec(1, 0, 1, "RW access insert"),
-        key_spec(2, -1, 1, "RO access"),
-    ])
-    .categories("hyperloglog")
-    .docs(
-        "Makes one key count what several have counted.",
-        "O(N) in the number of keys.",
-    ),
-    command(
-        "pfdebug",
-        3,
-        "write denyoom admin",
-        Group::HyperLogLog,
-        "2.8.9",
-        Run::Data(hyperloglog::pfdebug),
-    )
-    .keys(&[key_spec(2, 0, 1, "RW access")])
-    .categories("hyperloglog")
-    .docs("Shows how a count is kept.", "N/A"),
-    command(
-        "pfselftest",
-        1,
-        "admin",
-        Group::HyperLogLog,
-        "2.8.9",
-        Run::Data(hyperloglog::pfselftest),
-    )
-    .categories("hyperloglog")
-    .docs("Checks counts of random elements.", "N/A"),
+    command("pfadd", -2, "write denyoom fast", Group::HyperLogLog, "2.8.9",
+        Run::Data(hyperloglog::pfadd)).keys(&[key_spec(1, 0, 1, "RW insert")])
+        .categories("hyperloglog").syntax("key:k [element+]")
+        .docs("Adds elements to be counted, each once.", "O(1) for each element."),
+    command("pfcount", -2, "readonly may_replicate", Group::HyperLogLog, "2.8.9",
+        Run::Data(hyperloglog::pfcount)).keys(&[key_spec(1, -1, 1, "RW access")])
+        .categories("hyperloglog").syntax("key:k+")
+        .docs("Estimates how many distinct elements were added.",
+            "O(1) for one key, O(N) for N of them."),
+    command("pfmerge", -2, "write denyoom", Group::HyperLogLog, "2.8.9",
+        Run::Data(hyperloglog::pfmerge))
+        .keys(&[key_spec(1, 0, 1, "RW access insert"), key_spec(2, -1, 1, "RO access")])
+        .categories("hyperloglog").syntax("destkey:k [sourcekey:k1+]")
+        .docs("Makes one key count what several have counted.", "O(N) in the number of keys."),
+    command("pfdebug", 3, "write denyoom admin", Group::HyperLogLog, "2.8.9",
+        Run::Data(hyperloglog::pfdebug)).keys(&[key_spec(2, 0, 1, "RW access")])
+        .categories("hyperloglog").syntax("subcommand key:k")
+        .docs("Shows how a count is kept.", "N/A"),
+    command("pfselftest", 1, "admin", Group::HyperLogLog, "2.8.9",
+        Run::Data(hyperloglog::pfselftest)).categories("hyperloglog")
+        .docs("Checks counts of random elements.", "N/A"),
 ];

@@ -5,9 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tidewire_keyspace::commands::Group;
-use tidewire_keyspace::{
-    Command, Locked, Outcome, Run, SessionCommand, ShardSet, check_arity, lookup,
-};
+use tidewire_keyspace::{Command, Flags, Locked, Outcome, Run, ShardSet, check_arity, lookup};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer};
 use tidewire_script::Host;
 
@@ -71,23 +69,21 @@ impl Host for ScriptHost<'_, '_, '_> {
             hub.note_error(&text);
             return Err(text.into());
         }
-        if matches!(command.run, Run::Session(SessionCommand::Publish))
+        if command.has(Flags::PUBLISHES)
             && let Some(text) = hub.publish_refusal(&arguments[1], self.locked.as_ref())
         {
             hub.statistics.of(lane, command).rejected();
             hub.note_error(text);
             return Err(text.into());
         }
-        if command.has_flag("write") && !self.is_dirty {
+        if command.has(Flags::WRITE) && !self.is_dirty {
             self.is_dirty = true;
             hub.scripting.set_dirty();
         }
         let stopwatch = Stopwatch::start(hub, lane, command);
         let database = self.database;
         match command.run {
-            Run::Session(session_command) => {
-                self.run_session(command, session_command, arguments, protocol, reply);
-            }
+            Run::Session => self.run_session(command, arguments, protocol, reply),
             _ => self.run_data(command, arguments, protocol, reply),
         }
         if let Some(ns) = stopwatch.stop(hub) {
@@ -158,14 +154,14 @@ impl ScriptHost<'_, '_, '_> {
         // Scripts within scripts are beyond what even a test may ask for.
         let never = command.group == Group::Scripting;
         let allows_all = self.hub.scripting.allows_all.load(Ordering::Relaxed);
-        if command.has_flag("noscript") && (never || !allows_all) {
+        if command.has(Flags::NOSCRIPT) && (never || !allows_all) {
             return Err("ERR This Redis command is not allowed from script");
         }
-        let writes = command.has_flag("write");
-        if !command.has_flag("stale") && self.hub.is_stale() {
+        let writes = command.has(Flags::WRITE);
+        if !command.has(Flags::STALE) && self.hub.is_stale() {
             return Err("ERR Can not execute the command on a stale replica");
         }
-        if self.only_reads && (writes || command.has_flag("may_replicate")) {
+        if self.only_reads && (writes || command.has(Flags::MAY_REPLICATE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
         if writes && !self.is_dirty && self.hub.is_gated() {
@@ -173,7 +169,7 @@ impl ScriptHost<'_, '_, '_> {
             refusal.map_or(Ok(()), |refusal| Err(refusal.text()))?;
         }
         let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
-        if full && command.has_flag("denyoom") {
+        if full && command.has(Flags::DENYOOM) {
             return Err(GateRefusal::Memory.text());
         }
         Ok(())
@@ -226,7 +222,6 @@ impl ScriptHost<'_, '_, '_> {
     fn run_session(
         &mut self,
         command: &'static Command,
-        session_command: SessionCommand,
         arguments: Arguments<'_>,
         protocol: Protocol,
         reply: &mut Vec<u8>,
@@ -235,27 +230,27 @@ impl ScriptHost<'_, '_, '_> {
         let Some(start) = self.call.context.out(id).map(|out| out.buffer().len()) else {
             return reply.extend_from_slice(b"-ERR the client has left\r\n");
         };
-        let apart = transaction::locks_shards(session_command, arguments);
+        let apart = transaction::locks_shards(command, arguments);
         let mut suspended = None;
         if apart {
             // It looks into shards by itself, and must not find them locked by us. Those who wait
             // are served when the script has ended.
             let locked = self.locked.take();
-            suspended =
-                locked.map(|locked| transaction::suspend(hub, locked, session_command, arguments));
+            suspended = locked.map(|locked| transaction::suspend(hub, locked, command, arguments));
         }
         let state = &mut *self.state;
         let own = (
             state.protocol,
             state.database,
-            state.reply_mode,
             state.is_executing,
             state.output_bytes_max,
         );
         (state.protocol, state.database) = (protocol, self.database);
         // What a script is answered is no reply to the client yet.
         state.output_bytes_max = usize::MAX;
-        (state.reply_mode, state.is_executing) = (ReplyMode::On, true);
+        state.is_executing = true;
+        let reply_mode = state.reply_mode;
+        state.set_reply_mode(ReplyMode::On);
         let refusals = state.refusals.get();
         let mut call = Call {
             hub,
@@ -266,7 +261,7 @@ impl ScriptHost<'_, '_, '_> {
             arguments,
             first_key: None,
         };
-        state.run_session(&mut call, session_command);
+        state.run_session(&mut call, command);
         if state.refusals.replace(refusals) != refusals {
             hub.statistics.of(call.context.lane(), command).failed();
         }
@@ -274,10 +269,10 @@ impl ScriptHost<'_, '_, '_> {
         (
             state.protocol,
             state.database,
-            state.reply_mode,
             state.is_executing,
             state.output_bytes_max,
         ) = own;
+        state.set_reply_mode(reply_mode);
         let database = state.database as u32;
         state.client.database.store(database, Ordering::Relaxed);
         if let Some(out) = self.call.context.out(id) {
@@ -309,13 +304,10 @@ fn find_command(hub: &Hub, arguments: Arguments<'_>) -> Result<&'static Command,
         Some(renames) => renames.lookup(name),
     };
     let mut command = arguments.get(0).and_then(named).ok_or((None, unknown))?;
-    if !command.subcommands.is_empty()
+    if command.is_container()
         && let Some(name) = arguments.get(1)
     {
-        let mut parts = command.subcommands.iter();
-        command = parts
-            .find(|part| part.name.as_bytes().eq_ignore_ascii_case(name))
-            .ok_or((None, unknown))?;
+        command = command.subcommand(name).ok_or((None, unknown))?;
     }
     let wrong = "ERR Wrong number of args calling Redis command from script";
     check_arity(command, arguments).map_err(|_| (Some(command), wrong))?;
