@@ -42,6 +42,7 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let models = [
         ["tidewire-lastvalue", "--test", "loom"],
         ["tidewire-keyspace", "--lib", "lock::"],
+        ["tidewire-lane", "--lib", "model::"],
         ["tidewire-hub", "--lib", "model::"],
     ];
     for [package, kind, name] in models {

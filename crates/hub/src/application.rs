@@ -162,11 +162,7 @@ impl HubLane {
     }
 
     /// Delivers the news of a batch here, and sends them to the lanes they also concern.
-    fn distribute(
-        &mut self,
-        context: &mut Context<Mail>,
-        (publication, lanes): (Publication, u64),
-    ) {
+    fn distribute(&mut self, context: &mut Context, (publication, lanes): (Publication, u64)) {
         if publication.is_empty() {
             return;
         }
@@ -184,7 +180,7 @@ impl HubLane {
 
     /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
     /// costs less than exact timers.
-    fn sweep(&mut self, context: &mut Context<Mail>, has_right: bool) {
+    fn sweep(&mut self, context: &mut Context, has_right: bool) {
         if context.now_ns() < self.sweep_ns {
             return;
         }
@@ -239,7 +235,7 @@ impl HubLane {
     }
 
     /// Lets pushers go on when the gate is open for writes. Returns when to look again.
-    fn turn_parked(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    fn turn_parked(&mut self, context: &mut Context) -> Option<u64> {
         if self.parked.is_empty() {
             return None;
         }
@@ -255,7 +251,7 @@ impl HubLane {
         (!self.parked.is_empty()).then(again_ns)
     }
 
-    fn turn_exchange(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    fn turn_exchange(&mut self, context: &mut Context) -> Option<u64> {
         let exchange = self.exchange.as_mut()?;
         let (news, deadline_ns) = exchange.turn(context.now_ns(), context.unix_ns());
         self.distribute(context, news);
@@ -284,7 +280,7 @@ impl HubLane {
     }
 
     /// Answers clients whose time has come. Returns when to look again.
-    fn end_waits(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    fn end_waits(&mut self, context: &mut Context) -> Option<u64> {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let hub = self.hub.clone();
         while let Some((client, _)) = self.waiting.pop_due(now_ms) {
@@ -310,7 +306,7 @@ impl HubLane {
         Some(context.now_ns() + wait_ms * 1_000_000)
     }
 
-    fn resume_postponed(&mut self, context: &mut Context<Mail>) {
+    fn resume_postponed(&mut self, context: &mut Context) {
         for (_, connection) in self.waiting.take_postponed(&self.hub.waiting) {
             if let Some(session) = self.resp_session(connection) {
                 session.resume(context);
@@ -347,7 +343,7 @@ impl HubLane {
         self.tracking_sweep = (self.tracking_sweep + SHARDS_A_SWEEP) % SHARDS;
     }
 
-    fn expire_keys(&mut self, context: &Context<Mail>) -> Option<u64> {
+    fn expire_keys(&mut self, context: &Context) -> Option<u64> {
         let keyspace = &self.hub.keyspace;
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let latency_ms = &self.hub.parameters.latency_threshold_ms;
@@ -369,7 +365,7 @@ impl HubLane {
 impl Application for HubLane {
     type Mail = Mail;
 
-    fn accepted(&mut self, context: &mut Context<Mail>, id: ConnectionId, port: u16, peer: &Peer) {
+    fn accepted(&mut self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) {
         debug!(%peer, port, "connected");
         let now_ns = context.now_ns();
         if port != port::RESP && self.hub.turn_away(context, id, port, peer) {
@@ -411,7 +407,7 @@ impl Application for HubLane {
         crate::refusals::refuse(&self.hub, port)
     }
 
-    fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId, _: u16) {
+    fn connected(&mut self, context: &mut Context, id: ConnectionId, _: u16) {
         if let Some(source) = self.sources.iter_mut().find(|s| s.has(id)) {
             source.connected(context, id);
             let session = Session::Source(source.number());
@@ -423,7 +419,7 @@ impl Application for HubLane {
         }
     }
 
-    fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
+    fn received(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         if self.puts_off(context, id) {
             return 0;
         }
@@ -438,7 +434,7 @@ impl Application for HubLane {
         consumed
     }
 
-    fn drained(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+    fn drained(&mut self, context: &mut Context, id: ConnectionId) {
         match self.sessions.by_index.get_mut(id.index()) {
             Some(Some(Session::Feed(session))) => session.produce(&self.hub, context),
             Some(Some(Session::Databento(session))) => session.drained(&self.hub, context),
@@ -450,7 +446,7 @@ impl Application for HubLane {
         }
     }
 
-    fn buffered(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+    fn buffered(&mut self, context: &mut Context, id: ConnectionId) {
         self.has_unread |= context.out_bytes(id) > 0;
         let hub = self.hub.clone();
         if let Some(session) = self.resp_session(id) {
@@ -458,7 +454,7 @@ impl Application for HubLane {
         }
     }
 
-    fn closed(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
+    fn closed(&mut self, context: &mut Context, id: ConnectionId, reason: CloseReason) {
         self.hub.turns[self.lane].doing.part(Part::Closing);
         self.end_session(context, id, reason);
         if reason == CloseReason::Stopping {
@@ -467,12 +463,12 @@ impl Application for HubLane {
         }
     }
 
-    fn mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
+    fn mail(&mut self, context: &mut Context, mail: Mail) {
         self.hub.turns[self.lane].doing.part(Part::Mail);
         self.take_mail(context, mail);
     }
 
-    fn turn(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    fn turn(&mut self, context: &mut Context) -> Option<u64> {
         let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
         self.turns = self.turns.wrapping_add(1);
         let started = is_timed.then(Instant::now);
@@ -495,7 +491,7 @@ impl Application for HubLane {
 }
 
 impl HubLane {
-    fn end_session(&mut self, context: &mut Context<Mail>, id: ConnectionId, reason: CloseReason) {
+    fn end_session(&mut self, context: &mut Context, id: ConnectionId, reason: CloseReason) {
         if let Some(source) = self.sources.iter_mut().find(|s| s.has(id)) {
             let news = source.closed(context, id, reason);
             self.distribute(context, news);
@@ -550,7 +546,7 @@ impl HubLane {
         }
     }
 
-    fn take_mail(&mut self, context: &mut Context<Mail>, mail: Mail) {
+    fn take_mail(&mut self, context: &mut Context, mail: Mail) {
         let hub = &self.hub.clone();
         match mail {
             Mail::News(publication) => {
@@ -647,7 +643,7 @@ impl HubLane {
     }
 
     /// When to go on with topics that changed all at once.
-    fn renew_again_ns(&self, context: &Context<Mail>) -> u64 {
+    fn renew_again_ns(&self, context: &Context) -> u64 {
         let wait_ns = match self.hub.is_filling() {
             true => FILLING_WAIT_NS,
             false => 0,
@@ -655,7 +651,7 @@ impl HubLane {
         context.now_ns() + wait_ns
     }
 
-    fn take_input(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
+    fn take_input(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         self.sessions.replicas.note_awake(&self.hub, self.lane);
         if let Some(mut session) = self.sessions.take_resp(id) {
             let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
@@ -690,7 +686,7 @@ impl HubLane {
         }
     }
 
-    fn turn_parts(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    fn turn_parts(&mut self, context: &mut Context) -> Option<u64> {
         for (id, port, peer) in self.sessions.take_late() {
             self.accepted(context, id, port, &peer);
         }

@@ -6,7 +6,6 @@ use tidewire_feed::client::BackOff;
 use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint};
 use tracing::{debug, warn};
 
-use crate::hub::Mail;
 use crate::seldom::Repeated;
 
 /// Of one address: the connection, or when to try again.
@@ -51,7 +50,7 @@ impl Dialing {
 
     /// Connects, or gives a connection up that is not made, if it is time. Gives the connection
     /// once it is made.
-    pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> Option<ConnectionId> {
+    pub(crate) fn turn(&mut self, context: &mut Context) -> Option<ConnectionId> {
         let is_due = context.now_ns() >= self.due_ns;
         match self.connection {
             Some(id) if self.is_standing => return Some(id),
@@ -98,7 +97,7 @@ impl Dialing {
         was_standing
     }
 
-    fn connect(&mut self, context: &mut Context<Mail>) {
+    fn connect(&mut self, context: &mut Context) {
         let Some(address) = self.endpoint.tcp() else {
             warn!(peer = %self.endpoint, "left out: it can be reached over TCP only");
             self.due_ns = u64::MAX;

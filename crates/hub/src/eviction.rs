@@ -80,7 +80,7 @@ impl Hub {
     /// Lets keys give way until less than `maxmemory` is held, for as long as
     /// `maxmemory-eviction-tenacity` allows. To be called where no shard is held.
     #[inline]
-    pub(crate) fn make_room(&self, context: &mut Context<Mail>) -> Room {
+    pub(crate) fn make_room(&self, context: &mut Context) -> Room {
         let bytes_max = self.parameters.memory_bytes_max.load(Ordering::Relaxed);
         if bytes_max == 0 || used_bytes() <= bytes_max {
             if self.parameters.memory_is_full.load(Ordering::Relaxed) {
@@ -183,7 +183,7 @@ impl Hub {
 
     /// `maxmemory-clients`: cuts off those clients who hold most, if all together hold too much.
     #[inline]
-    pub(crate) fn evict_clients(&self, context: &mut Context<Mail>) {
+    pub(crate) fn evict_clients(&self, context: &mut Context) {
         let bytes_max = self.parameters.clients_bytes_max.load(Ordering::Relaxed);
         if bytes_max == 0 || self.clients.memory_bytes() <= bytes_max {
             return;

@@ -16,7 +16,7 @@ use tidewire_zmtp::Connection;
 
 use crate::departing::Departing;
 use crate::frames::{Frames, How, write_sealed};
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::listeners::{Change, Listeners, Target};
 use crate::live::SNAPSHOT_CHANNEL;
 use crate::outlet::{Outlet, Verdict};
@@ -222,7 +222,7 @@ impl Fanout {
     }
 
     /// Gives each of this lane's subscribers its share of `publication`.
-    pub(crate) fn deliver(&mut self, context: &mut Context<Mail>, publication: &Publication) {
+    pub(crate) fn deliver(&mut self, context: &mut Context, publication: &Publication) {
         let mut delivered = 0;
         for news in publication.news() {
             let targets = match news.origin {
@@ -260,7 +260,7 @@ impl Fanout {
     /// Writes the current values that a connection is owed, as far as its outbox takes them.
     ///
     /// Values of live keys lie in shards: while the lane may not lock them, this is put off.
-    pub(crate) fn pump(&mut self, context: &mut Context<Mail>, connection: ConnectionId) {
+    pub(crate) fn pump(&mut self, context: &mut Context, connection: ConnectionId) {
         let hub = self.hub.clone();
         let is_filling = hub.is_filling();
         loop {
@@ -314,7 +314,7 @@ impl Fanout {
     }
 
     /// The lane may lock shards again: writes the values that were put off.
-    pub(crate) fn pump_put_off(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn pump_put_off(&mut self, context: &mut Context) {
         for connection in std::mem::take(&mut self.put_off) {
             self.pump(context, connection);
         }
@@ -338,7 +338,7 @@ impl Fanout {
 
     /// This lane missed updates because its mailbox was full: every subscriber of a last-value
     /// topic is owed the current value.
-    pub(crate) fn owe_everything(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn owe_everything(&mut self, context: &mut Context) {
         let mut owed = Vec::new();
         for topic in self.hub.topics() {
             let is_watched = self.hub.watches_topics(self.lane);
@@ -375,7 +375,7 @@ impl Fanout {
     }
 
     /// Offers a message to one subscriber; whether it was written.
-    fn offer(&mut self, context: &mut Context<Mail>, target: &Target, news: &News<'_>) -> bool {
+    fn offer(&mut self, context: &mut Context, target: &Target, news: &News<'_>) -> bool {
         let hub = &self.hub;
         let counters = &hub.fanout;
         let Some(outlet) = self
@@ -435,7 +435,7 @@ impl Fanout {
 
     fn write_current(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         connection: ConnectionId,
         topic: &PendingTopic,
         how: &How,

@@ -18,7 +18,7 @@ use tidewire_lane::{ConnectionId, Context};
 use crate::attention::Obstacles;
 use crate::durability::{Disk, LOADING_TEXT};
 use crate::eviction::Room;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::replication::LinkState;
 
 /// What the gate must know of a request. Asked only while some condition holds.
@@ -217,7 +217,7 @@ impl Hub {
     /// Where memory is short, keys are evicted first.
     #[cold]
     #[inline(never)]
-    pub(crate) fn verdict(&self, context: &mut Context<Mail>, request: &impl Request) -> Verdict {
+    pub(crate) fn verdict(&self, context: &mut Context, request: &impl Request) -> Verdict {
         if let Some(wait) = self.load_wait()
             && !request.runs_while_loading()
         {
@@ -229,7 +229,7 @@ impl Hub {
         }
     }
 
-    fn refusal(&self, context: &mut Context<Mail>, request: &impl Request) -> Option<Refusal> {
+    fn refusal(&self, context: &mut Context, request: &impl Request) -> Option<Refusal> {
         if let Some(refusal) = self.disk_refusal()
             && request.needs_disk(self)
         {

@@ -12,7 +12,7 @@ use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint, Listener, Peer
 
 use crate::application::port;
 use crate::gate::LogLimit;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::zmq_security::ZmqSecurity;
 
 /// Connections that were refused, by the port's tag.
@@ -111,7 +111,7 @@ impl Hub {
     /// ZeroMQ peers: theirs is said in the handshake.
     pub(crate) fn turn_away(
         &self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         port: u16,
         peer: &Peer,

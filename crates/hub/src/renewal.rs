@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 
 use crate::fanout::Fanout;
-use crate::hub::Mail;
 use crate::live::Renewal;
 use crate::pending::PendingTopic;
 
@@ -22,7 +21,7 @@ pub(crate) struct Renewing {
 impl Fanout {
     /// Owes subscribers the topics that changed all at once, as many as a turn may take. Whether
     /// there is more to do.
-    pub(crate) fn renew(&mut self, context: &mut Context<Mail>) -> bool {
+    pub(crate) fn renew(&mut self, context: &mut Context) -> bool {
         let is_idle = self.renewing.names.is_none() && !self.renewing.is_held;
         if is_idle && !self.hub.live.is_renewed(self.lane) {
             return false;
@@ -62,7 +61,7 @@ impl Fanout {
         self.renewing.names.is_some() || self.hub.live.is_renewed(self.lane)
     }
 
-    fn next_names(&mut self, context: &mut Context<Mail>) -> Option<Arc<Vec<Box<[u8]>>>> {
+    fn next_names(&mut self, context: &mut Context) -> Option<Arc<Vec<Box<[u8]>>>> {
         if let Some(names) = self.renewing.names.take() {
             return Some(names);
         }
@@ -76,7 +75,7 @@ impl Fanout {
         }
     }
 
-    fn pump_all(&mut self, context: &mut Context<Mail>) {
+    fn pump_all(&mut self, context: &mut Context) {
         let outlets = self.outlets.iter().flatten();
         let waiting: Vec<ConnectionId> = outlets
             .filter(|outlet| !outlet.pending.is_empty())
@@ -88,7 +87,7 @@ impl Fanout {
     }
 
     /// Which keys are gone is not known any more: subscribers must come again.
-    fn cut_off_all(&mut self, context: &mut Context<Mail>) {
+    fn cut_off_all(&mut self, context: &mut Context) {
         tracing::warn!(
             lane = self.lane,
             "too many live keys are gone for a lane that is behind: its subscribers are cut off"

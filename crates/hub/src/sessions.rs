@@ -71,7 +71,7 @@ impl Sessions {
     pub(crate) fn accept_resp(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         peer: &Peer,
     ) {
@@ -127,7 +127,7 @@ impl DuringCall<'_> {
 impl Application for DuringCall<'_> {
     type Mail = Mail;
 
-    fn accepted(&mut self, context: &mut Context<Mail>, id: ConnectionId, port: u16, peer: &Peer) {
+    fn accepted(&mut self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) {
         match port {
             port::RESP => self.sessions.accept_resp(self.hub, context, id, peer),
             _ => self.sessions.late.push((id, port, peer.clone())),
@@ -138,9 +138,9 @@ impl Application for DuringCall<'_> {
         refuse(self.hub, port)
     }
 
-    fn connected(&mut self, _: &mut Context<Mail>, _: ConnectionId, _: u16) {}
+    fn connected(&mut self, _: &mut Context, _: ConnectionId, _: u16) {}
 
-    fn received(&mut self, context: &mut Context<Mail>, id: ConnectionId, input: &[u8]) -> usize {
+    fn received(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         let Some(mut session) = self.sessions.take_resp(id) else {
             return 0;
         };
@@ -153,13 +153,13 @@ impl Application for DuringCall<'_> {
         consumed
     }
 
-    fn drained(&mut self, _: &mut Context<Mail>, _: ConnectionId) {}
+    fn drained(&mut self, _: &mut Context, _: ConnectionId) {}
 
-    fn closed(&mut self, _: &mut Context<Mail>, _: ConnectionId, _: CloseReason) {}
+    fn closed(&mut self, _: &mut Context, _: ConnectionId, _: CloseReason) {}
 
-    fn mail(&mut self, _: &mut Context<Mail>, _: Mail) {}
+    fn mail(&mut self, _: &mut Context, _: Mail) {}
 
-    fn turn(&mut self, _: &mut Context<Mail>) -> Option<u64> {
+    fn turn(&mut self, _: &mut Context) -> Option<u64> {
         None
     }
 }

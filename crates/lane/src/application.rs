@@ -12,13 +12,7 @@ pub trait Application: Sized {
     type Mail: Send + 'static;
 
     /// A connection was accepted on the listener that carries the tag `port`.
-    fn accepted(
-        &mut self,
-        context: &mut Context<Self::Mail>,
-        connection: ConnectionId,
-        port: u16,
-        peer: &Peer,
-    );
+    fn accepted(&mut self, context: &mut Context, connection: ConnectionId, port: u16, peer: &Peer);
 
     /// A connection on the listener that carries the tag `port` cannot be taken: there is no
     /// descriptor left for it. Returns what its peer is told before the connection ends.
@@ -27,42 +21,32 @@ pub trait Application: Sized {
     }
 
     /// An outgoing connection made by [`Context::connect`] with the tag `port` stands.
-    fn connected(&mut self, context: &mut Context<Self::Mail>, connection: ConnectionId, port: u16);
+    fn connected(&mut self, context: &mut Context, connection: ConnectionId, port: u16);
 
     /// Bytes have come. `input` holds everything received and not yet consumed.
     ///
     /// Returns how many bytes are done with; the rest is given again, with what follows it. An
     /// application that cannot take more now (its peer does not read its replies) calls
     /// [`Context::pause`] and returns early; it is called again when the outbox has drained.
-    fn received(
-        &mut self,
-        context: &mut Context<Self::Mail>,
-        connection: ConnectionId,
-        input: &[u8],
-    ) -> usize;
+    fn received(&mut self, context: &mut Context, connection: ConnectionId, input: &[u8]) -> usize;
 
     /// A connection whose outbox had been full has drained to its low-water mark.
-    fn drained(&mut self, context: &mut Context<Self::Mail>, connection: ConnectionId);
+    fn drained(&mut self, context: &mut Context, connection: ConnectionId);
 
     /// What is kept for a connection has changed: input that is not consumed yet
     /// ([`Context::input_bytes`]), or output that the kernel did not take
     /// ([`Context::out_bytes`]). Not called while nothing is kept.
-    fn buffered(&mut self, _: &mut Context<Self::Mail>, _: ConnectionId) {}
+    fn buffered(&mut self, _: &mut Context, _: ConnectionId) {}
 
     /// A connection is gone; its id is no longer valid.
-    fn closed(
-        &mut self,
-        context: &mut Context<Self::Mail>,
-        connection: ConnectionId,
-        reason: CloseReason,
-    );
+    fn closed(&mut self, context: &mut Context, connection: ConnectionId, reason: CloseReason);
 
     /// A message from elsewhere.
-    fn mail(&mut self, context: &mut Context<Self::Mail>, mail: Self::Mail);
+    fn mail(&mut self, context: &mut Context, mail: Self::Mail);
 
     /// Once a turn, after all events and before the sends. Returns when the application wants its
     /// next turn at the latest, in monotonic nanoseconds ([`Context::now_ns`]).
-    fn turn(&mut self, context: &mut Context<Self::Mail>) -> Option<u64>;
+    fn turn(&mut self, context: &mut Context) -> Option<u64>;
 }
 
 /// Why a connection ended.

@@ -13,16 +13,17 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::application::CloseReason;
 use crate::connection::{Closing, Connection, ConnectionId};
 use crate::endpoint::{Listener, begin_connection};
-use crate::mailbox::Mailboxes;
+use crate::mailbox::Bell;
 use crate::outbox::Outbox;
 use crate::sender::Sender;
 use crate::traffic::TOKEN_LISTENERS;
 
-/// The lane as its application sees it: connections, clock, mailboxes.
+/// The lane as its application sees it: connections and clock.
 #[derive(Debug)]
-pub struct Context<M> {
+pub struct Context {
     pub(crate) lane: usize,
-    pub(crate) mailboxes: Mailboxes<M>,
+    /// Of all lanes, by number.
+    pub(crate) bells: Arc<[Arc<Bell>]>,
     pub(crate) epoll: OwnedFd,
     pub(crate) connections: Vec<Slot>,
     pub(crate) free: Vec<u32>,
@@ -60,8 +61,6 @@ pub struct Context<M> {
     pub(crate) spare: Option<OwnedFd>,
     /// The descriptor table was full: accept nothing before this time.
     pub(crate) accept_again_ns: Option<u64>,
-    /// What came in a turn within a turn.
-    pub(crate) late_mail: Vec<M>,
     /// The connection whose work is carried out to its end, even if the connection ends before.
     pub(crate) working: Option<ConnectionId>,
     /// What is written to it after its end; nobody reads it.
@@ -108,15 +107,10 @@ pub struct LaneCounters {
     pub accepted: AtomicU64,
 }
 
-impl<M> Context<M> {
+impl Context {
     /// This lane's number, from 0.
     pub fn lane(&self) -> usize {
         self.lane
-    }
-
-    /// Mailboxes of all lanes, by number.
-    pub fn mailboxes(&self) -> &Mailboxes<M> {
-        &self.mailboxes
     }
 
     /// Monotonic time of this turn, ns.

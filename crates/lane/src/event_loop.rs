@@ -17,7 +17,7 @@ use crate::connection::{Closing, ConnectionId};
 use crate::context::{Context, LaneCounters, WATCH_READ, monotonic_ns};
 use crate::endpoint::Listener;
 use crate::lanes::LaneConfig;
-use crate::mailbox::{Envelope, Mailboxes};
+use crate::mailbox::Mailboxes;
 use crate::outbox::Outbox;
 use crate::sender::Sender;
 use crate::traffic::{EVENTS_A_TURN, READ_BYTES, TOKEN_LISTENERS, TOKEN_MAILBOX, Traffic};
@@ -25,10 +25,11 @@ use crate::traffic::{EVENTS_A_TURN, READ_BYTES, TOKEN_LISTENERS, TOKEN_MAILBOX, 
 /// One lane: an event loop, its connections and its application.
 #[derive(Debug)]
 pub struct Lane<A: Application> {
-    context: Context<A::Mail>,
+    context: Context,
     application: A,
     scratch: Vec<u8>,
-    mail: Vec<Envelope<A::Mail>>,
+    mailboxes: Mailboxes<A::Mail>,
+    mail: Vec<A::Mail>,
 }
 
 impl<A: Application> Lane<A> {
@@ -41,7 +42,8 @@ impl<A: Application> Lane<A> {
         application: A,
     ) -> rustix::io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let wake = mailboxes[lane].wake_descriptor();
+        let bells: Arc<[_]> = mailboxes.iter().map(|one| one.bell().clone()).collect();
+        let wake = bells[lane].wake().descriptor();
         epoll::add(&epoll, wake, EventData::new_u64(TOKEN_MAILBOX), WATCH_READ)?;
         for (number, listener) in listeners.iter().enumerate() {
             let token = EventData::new_u64(TOKEN_LISTENERS + number as u64);
@@ -53,7 +55,7 @@ impl<A: Application> Lane<A> {
         };
         let mut context = Context {
             lane,
-            mailboxes,
+            bells,
             epoll,
             connections: Vec::new(),
             free: Vec::new(),
@@ -76,7 +78,6 @@ impl<A: Application> Lane<A> {
             descriptors_max: config.descriptors_max,
             spare,
             accept_again_ns: None,
-            late_mail: Vec::new(),
             working: None,
             scrap: Outbox::default(),
             stopping: false,
@@ -86,6 +87,7 @@ impl<A: Application> Lane<A> {
             context,
             application,
             scratch: vec![0; READ_BYTES],
+            mailboxes,
             mail: Vec::new(),
         })
     }
@@ -152,7 +154,7 @@ impl<A: Application> Lane<A> {
         }
         let left = self.context.drained.len() + self.context.released.len();
         let unsent = self.context.deliveries.len();
-        if left + unsent + self.context.late_mail.len() > 0 || self.context.stopping {
+        if left + unsent > 0 || self.context.stopping {
             sooner(0);
         }
         let timeout = deadline_ns.map(|time_ns| {
@@ -173,19 +175,13 @@ impl<A: Application> Lane<A> {
     }
 
     fn take_mail(&mut self, woken: bool) {
-        for mail in std::mem::take(&mut self.context.late_mail) {
-            self.application.mail(&mut self.context, mail);
-        }
         let mut mail = std::mem::take(&mut self.mail);
-        self.context.mailboxes[self.context.lane].take(woken, &mut mail);
-        for envelope in mail.drain(..) {
-            match envelope {
-                Envelope::Adopt { socket, port, peer } => self.traffic().adopt(socket, port, &peer),
-                Envelope::Mail(mail) => self.application.mail(&mut self.context, mail),
-                Envelope::Stop => self.context.stopping = true,
-            }
+        let signals = self.mailboxes[self.context.lane].take(woken, &mut mail);
+        for one in mail.drain(..) {
+            self.application.mail(&mut self.context, one);
         }
         self.mail = mail;
+        self.traffic().heed(signals);
         if self
             .context
             .accept_again_ns
@@ -284,15 +280,15 @@ impl<A: Application> Lane<A> {
 impl<A: Application> Lane<A> {
     /// Nobody whose connection ends with the lanes finds the door still open.
     fn stop_listening(&mut self) {
-        let mailboxes = self.context.mailboxes.clone();
+        let first = self.context.bells[0].clone();
         // Closing would not be enough: whoever has a handle holds the socket as well.
         self.context.listeners.iter().for_each(Listener::stop);
         self.context.listeners.clear();
         if self.context.lane == 0 {
-            mailboxes[0].set_left();
+            first.set_left();
         }
         let until_ns = monotonic_ns() + LEAVE_WAIT_NS;
-        while !mailboxes[0].has_left() && monotonic_ns() < until_ns {
+        while !first.has_left() && monotonic_ns() < until_ns {
             std::thread::sleep(LEAVE_LOOK);
         }
     }

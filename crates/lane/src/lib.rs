@@ -19,6 +19,7 @@ mod outbox;
 mod ring;
 mod sender;
 mod traffic;
+mod wake;
 
 pub use application::{Application, CloseReason};
 pub use connection::{ConnectionId, Peer};

@@ -1,14 +1,20 @@
 //! How threads talk to a lane: many senders, one reader, woken at most once a turn.
 
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
+#[cfg(loom)]
+use loom::sync::Mutex;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+#[cfg(not(loom))]
 use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::connection::Peer;
+use crate::wake::Wake;
 
 /// The mailboxes of all lanes, by lane.
 pub type Mailboxes<M> = Arc<[Mailbox<M>]>;
@@ -19,27 +25,34 @@ pub type Mailboxes<M> = Arc<[Mailbox<M>]>;
 /// written only when the lane has not been told yet, so a burst costs one system call.
 #[derive(Debug)]
 pub struct Mailbox<M> {
-    queue: Mutex<Vec<Envelope<M>>>,
+    bell: Arc<Bell>,
+    queue: Mutex<Vec<M>>,
     /// Length of `queue`, readable without the lock: senders use it to hold back.
     pending: AtomicUsize,
+}
+
+/// What wakes a lane, and what any lane can be told, whatever the mail of its application is.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    signals: Mutex<Vec<Signal>>,
+    /// There are signals: to see it without the lock.
+    has_signals: AtomicBool,
     /// Set by the first sender since the lane last looked; only that one writes the eventfd.
     notified: AtomicBool,
     /// The lane listens no more; only the first one does before.
     left: AtomicBool,
-    wake: OwnedFd,
+    wake: Wake,
 }
 
-/// What a mailbox carries.
+/// What lanes tell each other.
 #[derive(Debug)]
-pub(crate) enum Envelope<M> {
+pub(crate) enum Signal {
     /// A connection that another lane accepted for this one.
     Adopt {
         socket: OwnedFd,
         port: u16,
         peer: Peer,
     },
-    /// The application's own.
-    Mail(M),
     /// End the loop.
     Stop,
 }
@@ -47,22 +60,105 @@ pub(crate) enum Envelope<M> {
 impl<M> Mailbox<M> {
     pub(crate) fn new() -> rustix::io::Result<Self> {
         Ok(Self {
+            bell: Arc::new(Bell::new()?),
             queue: Mutex::new(Vec::new()),
             pending: AtomicUsize::new(0),
-            notified: AtomicBool::new(false),
-            left: AtomicBool::new(false),
-            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
     }
 
     /// Gives `mail` to the lane. Never blocks for longer than another sender's append.
     pub fn send(&self, mail: M) {
-        self.post(Envelope::Mail(mail));
+        {
+            let mut queue = lock(&self.queue);
+            queue.push(mail);
+            self.pending.store(queue.len(), Ordering::Relaxed);
+        }
+        self.bell.ring();
     }
 
     /// How many messages wait. A sender of conflatable news holds back above a bound of its own.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Asks the lane to end, once it has looked at what was sent before.
+    pub fn stop(&self) {
+        self.bell.signal(Signal::Stop);
+    }
+
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
+    }
+
+    /// Takes everything: the mail into `mail`, which must be empty and changes places with the
+    /// queue, and what lanes have told each other.
+    ///
+    /// `woken` says that the eventfd is readable. It must be read then even when there is no mail:
+    /// a sender may have written it after its mail had been taken along with another's.
+    pub(crate) fn take(&self, woken: bool, mail: &mut Vec<M>) -> Vec<Signal> {
+        debug_assert!(mail.is_empty(), "mail that was taken is lost");
+        if !self.bell.answer(woken) {
+            return Vec::new();
+        }
+        // Who tells the lane to stop has sent all mail before.
+        let signals = self.bell.take_signals();
+        let mut queue = lock(&self.queue);
+        mem::swap(&mut *queue, mail);
+        self.pending.store(0, Ordering::Relaxed);
+        signals
+    }
+}
+
+impl Bell {
+    fn new() -> rustix::io::Result<Self> {
+        Ok(Bell {
+            signals: Mutex::new(Vec::new()),
+            has_signals: AtomicBool::new(false),
+            notified: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+            wake: Wake::new()?,
+        })
+    }
+
+    /// Tells the lane something that is no mail of its application.
+    pub(crate) fn signal(&self, signal: Signal) {
+        {
+            let mut signals = lock(&self.signals);
+            signals.push(signal);
+            self.has_signals.store(true, Ordering::Relaxed);
+        }
+        // Either the lane sees it after it has answered the bell, or we see that it has.
+        fence(Ordering::SeqCst);
+        self.ring();
+    }
+
+    /// What other lanes have told this one.
+    pub(crate) fn take_signals(&self) -> Vec<Signal> {
+        if !self.has_signals.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut signals = lock(&self.signals);
+        self.has_signals.store(false, Ordering::Relaxed);
+        mem::take(&mut *signals)
+    }
+
+    fn ring(&self) {
+        if !self.notified.swap(true, Ordering::AcqRel) {
+            self.wake.set();
+        }
+    }
+
+    /// Whether it was rung; it can be rung again then.
+    fn answer(&self, woken: bool) -> bool {
+        if !woken && !self.notified.load(Ordering::Relaxed) {
+            return false;
+        }
+        // Nothing there means that a sender is between its two steps, and its write will wake the
+        // next turn.
+        self.wake.reset();
+        self.notified.store(false, Ordering::Release);
+        fence(Ordering::SeqCst);
+        true
     }
 
     /// The lane listens no more.
@@ -74,48 +170,107 @@ impl<M> Mailbox<M> {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Asks the lane to end.
-    pub fn stop(&self) {
-        self.post(Envelope::Stop);
-    }
-
-    pub(crate) fn post(&self, envelope: Envelope<M>) {
-        {
-            let mut queue = self.queue.lock();
-            queue.push(envelope);
-            self.pending.store(queue.len(), Ordering::Relaxed);
-        }
-        if !self.notified.swap(true, Ordering::AcqRel) {
-            // A full counter (EAGAIN) means that the lane has a wake-up outstanding already.
-            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// Takes everything into `into`, which must be empty; the two vectors change places.
-    ///
-    /// `woken` says that the eventfd is readable. It must be read then even when there is no mail:
-    /// a sender may have written it after its mail had been taken along with another's.
-    pub(crate) fn take(&self, woken: bool, into: &mut Vec<Envelope<M>>) {
-        if !woken && !self.notified.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut counter = [0u8; 8];
-        // Reading resets the eventfd; nothing there means that a sender is between its two steps,
-        // and its write will wake the next turn.
-        let _ = rustix::io::read(&self.wake, &mut counter);
-        self.notified.store(false, Ordering::Release);
-        std::sync::atomic::fence(Ordering::SeqCst);
-        let mut queue = self.queue.lock();
-        mem::swap(&mut *queue, into);
-        self.pending.store(0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn wake_descriptor(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+    pub(crate) fn wake(&self) -> &Wake {
+        &self.wake
     }
 }
 
-#[cfg(test)]
+#[cfg(not(loom))]
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+#[cfg(loom)]
+fn lock<T>(mutex: &Mutex<T>) -> loom::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no thread of the model panics")
+}
+
+/// Every order in which senders and the lane can meet: `cargo xtask test` runs it.
+#[cfg(all(loom, test))]
+mod model {
+    use super::*;
+
+    /// Waits for the wake-up as epoll does, and takes what there is.
+    fn sleep_and_take(mailbox: &Mailbox<u32>, taken: &mut Vec<u32>) -> Vec<Signal> {
+        while !mailbox.bell.wake.is_set() {
+            loom::thread::yield_now();
+        }
+        let mut mail = Vec::new();
+        let signals = mailbox.take(true, &mut mail);
+        taken.append(&mut mail);
+        signals
+    }
+
+    #[test]
+    fn no_mail_waits_for_a_lane_that_sleeps() {
+        loom::model(|| {
+            let mailbox = Arc::new(Mailbox::new().unwrap());
+            let senders = [1, 2].map(|number| {
+                let mailbox = mailbox.clone();
+                loom::thread::spawn(move || mailbox.send(number))
+            });
+            let mut taken = Vec::new();
+            // A turn that nothing has woken may take what it finds.
+            let mut mail = Vec::new();
+            mailbox.take(false, &mut mail);
+            taken.append(&mut mail);
+            while taken.len() < 2 {
+                sleep_and_take(&mailbox, &mut taken);
+            }
+            for sender in senders {
+                sender.join().unwrap();
+            }
+            taken.sort_unstable();
+            assert_eq!(taken, [1, 2]);
+        });
+    }
+
+    #[test]
+    fn all_mail_that_was_sent_before_comes_before_the_stop() {
+        loom::model(|| {
+            let mailbox = Arc::new(Mailbox::new().unwrap());
+            let sender = {
+                let mailbox = mailbox.clone();
+                loom::thread::spawn(move || {
+                    mailbox.send(1);
+                    mailbox.stop();
+                })
+            };
+            let mut taken = Vec::new();
+            loop {
+                let signals = sleep_and_take(&mailbox, &mut taken);
+                if !signals.is_empty() {
+                    break;
+                }
+            }
+            sender.join().unwrap();
+            assert_eq!(taken, [1]);
+        });
+    }
+
+    #[test]
+    fn a_turn_within_a_turn_leaves_the_mail_and_its_wake_up() {
+        loom::model(|| {
+            let mailbox = Arc::new(Mailbox::new().unwrap());
+            let sender = {
+                let mailbox = mailbox.clone();
+                loom::thread::spawn(move || {
+                    mailbox.bell.signal(Signal::Stop);
+                    mailbox.send(1);
+                })
+            };
+            let mut signals = mailbox.bell.take_signals().len();
+            let mut taken = Vec::new();
+            while taken.is_empty() || signals == 0 {
+                signals += sleep_and_take(&mailbox, &mut taken).len();
+            }
+            sender.join().unwrap();
+            assert_eq!((taken.as_slice(), signals), (&[1][..], 1));
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -128,17 +283,24 @@ mod tests {
         assert_eq!(mailbox.pending(), 3);
         let mut taken = Vec::new();
         mailbox.take(false, &mut taken);
-        let numbers: Vec<i32> = taken
-            .drain(..)
-            .map(|envelope| match envelope {
-                Envelope::Mail(number) => number,
-                other => panic!("not mail: {other:?}"),
-            })
-            .collect();
-        assert_eq!(numbers, [0, 1, 2]);
+        assert_eq!(taken, [0, 1, 2]);
+        taken.clear();
         mailbox.take(false, &mut taken);
         assert!(taken.is_empty());
         assert_eq!(mailbox.pending(), 0);
+    }
+
+    #[test]
+    fn a_lane_that_is_told_to_stop_has_all_mail_that_was_sent_before() {
+        let mailbox = Mailbox::new().unwrap();
+        mailbox.send(1);
+        mailbox.stop();
+        let mut taken = Vec::new();
+        let signals = mailbox.take(false, &mut taken);
+        assert!(matches!(signals.as_slice(), [Signal::Stop]));
+        assert_eq!(taken, [1]);
+        taken.clear();
+        assert!(mailbox.take(true, &mut taken).is_empty() && taken.is_empty());
     }
 
     #[test]

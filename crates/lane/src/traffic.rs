@@ -14,11 +14,11 @@ use tracing::{debug, warn};
 use crate::application::{Application, CloseReason};
 use crate::connection::{Connection, ConnectionId, Peer};
 use crate::context::{Context, monotonic_ns};
-use crate::mailbox::Envelope;
+use crate::mailbox::Signal;
 
 /// A lane's sockets with the application that they are read for.
 pub(crate) struct Traffic<'a, A: Application> {
-    pub(crate) context: &'a mut Context<A::Mail>,
+    pub(crate) context: &'a mut Context,
     pub(crate) application: &'a mut A,
     pub(crate) scratch: &'a mut [u8],
 }
@@ -132,7 +132,7 @@ impl<A: Application> Traffic<'_, A> {
         if socket.as_raw_fd() as u64 >= self.context.descriptors_max {
             return self.refuse(socket, port);
         }
-        let lanes = self.context.mailboxes.len();
+        let lanes = self.context.bells.len();
         let peer = match address.and_then(|address| address.try_into().ok()) {
             Some(address) => {
                 let _ = set_tcp_options(&socket);
@@ -145,7 +145,7 @@ impl<A: Application> Traffic<'_, A> {
         if lane == self.context.lane {
             self.adopt(socket, port, &peer);
         } else {
-            self.context.mailboxes[lane].post(Envelope::Adopt { socket, port, peer });
+            self.context.bells[lane].signal(Signal::Adopt { socket, port, peer });
         }
     }
 
@@ -153,6 +153,16 @@ impl<A: Application> Traffic<'_, A> {
         match self.context.insert(Connection::new(socket, port, false)) {
             Ok(id) => self.application.accepted(self.context, id, port, peer),
             Err(error) => warn!(%peer, %error, "cannot watch a connection"),
+        }
+    }
+
+    /// Does what other lanes have told this one.
+    pub(crate) fn heed(&mut self, signals: Vec<Signal>) {
+        for signal in signals {
+            match signal {
+                Signal::Adopt { socket, port, peer } => self.adopt(socket, port, &peer),
+                Signal::Stop => self.context.stopping = true,
+            }
         }
     }
 
@@ -275,7 +285,7 @@ impl<A: Application> Traffic<'_, A> {
     }
 }
 
-impl<M: Send + 'static> Context<M> {
+impl Context {
     /// A turn within a turn: for an application that is in the middle of a long call and must
     /// answer others meanwhile. `application` stands for it.
     ///
@@ -283,7 +293,7 @@ impl<M: Send + 'static> Context<M> {
     /// was written is sent. Mail, timers, and the ends of connections wait for the turn that is
     /// under way. The connection that the long call is for must be held. Returns whether the lane
     /// has been told to stop.
-    pub fn turn_within<A: Application<Mail = M>>(
+    pub fn turn_within<A: Application>(
         &mut self,
         application: &mut A,
         wanted: impl Fn(&A, ConnectionId) -> bool,
@@ -293,21 +303,13 @@ impl<M: Send + 'static> Context<M> {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
         let events = readiness::look(&self.epoll, &mut space).unwrap_or_default();
         let mut scratch = vec![0; if events.is_empty() { 0 } else { READ_BYTES }];
-        let mut mail = Vec::new();
-        let woken = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
-        self.mailboxes[self.lane].take(events.iter().any(woken), &mut mail);
+        let signals = self.bells[self.lane].take_signals();
         let mut traffic = Traffic {
             context: self,
             application,
             scratch: &mut scratch,
         };
-        for envelope in mail {
-            match envelope {
-                Envelope::Adopt { socket, port, peer } => traffic.adopt(socket, port, &peer),
-                Envelope::Mail(mail) => traffic.context.late_mail.push(mail),
-                Envelope::Stop => traffic.context.stopping = true,
-            }
-        }
+        traffic.heed(signals);
         for event in events {
             let token = event.data.u64();
             let other = token >= TOKEN_LISTENERS || token == TOKEN_MAILBOX;

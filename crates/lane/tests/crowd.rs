@@ -20,13 +20,13 @@ struct Crowd {
 impl Application for Crowd {
     type Mail = ();
 
-    fn accepted(&mut self, _: &mut Context<()>, id: ConnectionId, _: u16, _: &Peer) {
+    fn accepted(&mut self, _: &mut Context, id: ConnectionId, _: u16, _: &Peer) {
         self.open.insert(id);
     }
 
-    fn connected(&mut self, _: &mut Context<()>, _: ConnectionId, _: u16) {}
+    fn connected(&mut self, _: &mut Context, _: ConnectionId, _: u16) {}
 
-    fn received(&mut self, context: &mut Context<()>, id: ConnectionId, input: &[u8]) -> usize {
+    fn received(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         let mut consumed = 0;
         for line in input.split_inclusive(|&byte| byte == b'\n') {
             if !line.ends_with(b"\n") {
@@ -49,15 +49,15 @@ impl Application for Crowd {
         consumed
     }
 
-    fn drained(&mut self, _: &mut Context<()>, _: ConnectionId) {}
+    fn drained(&mut self, _: &mut Context, _: ConnectionId) {}
 
-    fn closed(&mut self, _: &mut Context<()>, id: ConnectionId, _: CloseReason) {
+    fn closed(&mut self, _: &mut Context, id: ConnectionId, _: CloseReason) {
         self.open.remove(&id);
     }
 
-    fn mail(&mut self, _: &mut Context<()>, (): ()) {}
+    fn mail(&mut self, _: &mut Context, (): ()) {}
 
-    fn turn(&mut self, _: &mut Context<()>) -> Option<u64> {
+    fn turn(&mut self, _: &mut Context) -> Option<u64> {
         None
     }
 }

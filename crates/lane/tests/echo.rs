@@ -23,18 +23,13 @@ struct Echo {
 impl Application for Echo {
     type Mail = Vec<u8>;
 
-    fn accepted(&mut self, _: &mut Context<Vec<u8>>, id: ConnectionId, port: u16, _: &Peer) {
+    fn accepted(&mut self, _: &mut Context, id: ConnectionId, port: u16, _: &Peer) {
         self.open.insert(id, port);
     }
 
-    fn connected(&mut self, _: &mut Context<Vec<u8>>, _: ConnectionId, _: u16) {}
+    fn connected(&mut self, _: &mut Context, _: ConnectionId, _: u16) {}
 
-    fn received(
-        &mut self,
-        context: &mut Context<Vec<u8>>,
-        id: ConnectionId,
-        input: &[u8],
-    ) -> usize {
+    fn received(&mut self, context: &mut Context, id: ConnectionId, input: &[u8]) -> usize {
         let mut consumed = 0;
         for line in input.split_inclusive(|&byte| byte == b'\n') {
             if !line.ends_with(b"\n") {
@@ -61,14 +56,14 @@ impl Application for Echo {
         consumed
     }
 
-    fn drained(&mut self, _: &mut Context<Vec<u8>>, _: ConnectionId) {}
+    fn drained(&mut self, _: &mut Context, _: ConnectionId) {}
 
-    fn closed(&mut self, _: &mut Context<Vec<u8>>, id: ConnectionId, _: CloseReason) {
+    fn closed(&mut self, _: &mut Context, id: ConnectionId, _: CloseReason) {
         assert!(self.open.remove(&id).is_some());
         self.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn mail(&mut self, context: &mut Context<Vec<u8>>, mail: Vec<u8>) {
+    fn mail(&mut self, context: &mut Context, mail: Vec<u8>) {
         for &id in self.open.keys() {
             if let Some(out) = context.out(id) {
                 out.buffer().extend_from_slice(&mail);
@@ -77,7 +72,7 @@ impl Application for Echo {
         }
     }
 
-    fn turn(&mut self, _: &mut Context<Vec<u8>>) -> Option<u64> {
+    fn turn(&mut self, _: &mut Context) -> Option<u64> {
         None
     }
 }
@@ -256,22 +251,22 @@ struct Farewell(Vec<ConnectionId>);
 impl Application for Farewell {
     type Mail = ();
 
-    fn accepted(&mut self, context: &mut Context<()>, id: ConnectionId, _: u16, _: &Peer) {
+    fn accepted(&mut self, context: &mut Context, id: ConnectionId, _: u16, _: &Peer) {
         self.0.push(id);
         if let Some(out) = context.out(id) {
             out.buffer().extend_from_slice(b"welcome");
         }
     }
 
-    fn connected(&mut self, _: &mut Context<()>, _: ConnectionId, _: u16) {}
+    fn connected(&mut self, _: &mut Context, _: ConnectionId, _: u16) {}
 
-    fn received(&mut self, _: &mut Context<()>, _: ConnectionId, input: &[u8]) -> usize {
+    fn received(&mut self, _: &mut Context, _: ConnectionId, input: &[u8]) -> usize {
         input.len()
     }
 
-    fn drained(&mut self, _: &mut Context<()>, _: ConnectionId) {}
+    fn drained(&mut self, _: &mut Context, _: ConnectionId) {}
 
-    fn closed(&mut self, context: &mut Context<()>, id: ConnectionId, _: CloseReason) {
+    fn closed(&mut self, context: &mut Context, id: ConnectionId, _: CloseReason) {
         self.0.retain(|&other| other != id);
         for &other in &self.0 {
             if let Some(out) = context.out(other) {
@@ -280,9 +275,9 @@ impl Application for Farewell {
         }
     }
 
-    fn mail(&mut self, _: &mut Context<()>, (): ()) {}
+    fn mail(&mut self, _: &mut Context, (): ()) {}
 
-    fn turn(&mut self, _: &mut Context<()>) -> Option<u64> {
+    fn turn(&mut self, _: &mut Context) -> Option<u64> {
         None
     }
 }

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{ConnectionId, Context};
 
 use super::{HubLane, earlier};
-use crate::hub::Mail;
 use crate::session::Session;
 
 impl HubLane {
     /// Sends the feed clients what the journal has gained. Returns when one of them wants to be
     /// looked at again.
-    pub(super) fn serve_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    pub(super) fn serve_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
         self.hub.feed_seen(self.lane);
         let next = self.hub.journal_next.load(Ordering::Acquire);
         let clients = self.feed_clients.len();
@@ -48,7 +47,7 @@ impl HubLane {
     }
 
     /// Lets go of what faults have held back of feed clients, where the time has come.
-    fn resume_feed_clients(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    fn resume_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
             let session = self.sessions.by_index.get_mut(id.index());
@@ -70,7 +69,7 @@ impl HubLane {
         self.hub.set_feed_lane(self.lane, serves);
     }
 
-    pub(super) fn turn_sources(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    pub(super) fn turn_sources(&mut self, context: &mut Context) -> Option<u64> {
         let mut deadline_ns = None;
         for index in 0..self.sources.len() {
             let news = self.sources[index].turn(context);
@@ -82,7 +81,7 @@ impl HubLane {
 
     pub(super) fn source_received(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         number: usize,
         input: &[u8],

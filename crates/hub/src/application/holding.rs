@@ -4,7 +4,6 @@ use tidewire_lane::{ConnectionId, Context};
 
 use super::HubLane;
 use crate::durability::Hold;
-use crate::hub::Mail;
 use crate::session::Session;
 use crate::session::zmq::Port;
 
@@ -21,7 +20,7 @@ pub(super) struct Holding {
 
 impl HubLane {
     /// Writes what was told in this turn, or has it written and holds back the replies until then.
-    pub(super) fn settle_log(&mut self, context: &mut Context<Mail>) {
+    pub(super) fn settle_log(&mut self, context: &mut Context) {
         let log = &self.hub.durability.log;
         if !log.is_writing() {
             self.holding.writers.clear();
@@ -54,7 +53,7 @@ impl HubLane {
 
     /// Whether input is left where it is: the disk does not keep up, and this peer brings more to
     /// write without waiting for replies.
-    pub(super) fn puts_off(&mut self, context: &mut Context<Mail>, id: ConnectionId) -> bool {
+    pub(super) fn puts_off(&mut self, context: &mut Context, id: ConnectionId) -> bool {
         if !self.holding.is_choked {
             return false;
         }
@@ -71,7 +70,7 @@ impl HubLane {
         writes
     }
 
-    fn take_again(&mut self, context: &mut Context<Mail>) {
+    fn take_again(&mut self, context: &mut Context) {
         if !self.holding.is_choked {
             for id in std::mem::take(&mut self.holding.put_off) {
                 context.release(id);

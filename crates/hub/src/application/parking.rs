@@ -3,11 +3,10 @@
 use tidewire_lane::{ConnectionId, Context};
 
 use super::HubLane;
-use crate::hub::Mail;
 
 impl HubLane {
     /// Lets connections go on that were parked.
-    fn resume_parked(&mut self, context: &mut Context<Mail>) {
+    fn resume_parked(&mut self, context: &mut Context) {
         self.hub.scripting.rights.go_on(self.lane);
         let parked = self.waiting.take_parked();
         self.let_go_on(context, parked);
@@ -15,14 +14,14 @@ impl HubLane {
     }
 
     /// A script has run for too long: those that are told so go on.
-    pub(super) fn resume_impatient(&mut self, context: &mut Context<Mail>) {
+    pub(super) fn resume_impatient(&mut self, context: &mut Context) {
         if self.waiting.has_parked() && self.hub.scripting.busy_text().is_some() {
             let parked = self.waiting.take_impatient();
             self.let_go_on(context, parked);
         }
     }
 
-    fn let_go_on(&mut self, context: &mut Context<Mail>, parked: Vec<ConnectionId>) {
+    fn let_go_on(&mut self, context: &mut Context, parked: Vec<ConnectionId>) {
         for connection in parked {
             match self.resp_session(connection) {
                 Some(session) => session.unpark(context),
@@ -33,7 +32,7 @@ impl HubLane {
 
     /// A turn ends. Other lanes' scripts wait until what was parked here has had its turn: when to
     /// look again if it has not.
-    pub(super) fn note_turn(&mut self, context: &Context<Mail>) -> Option<u64> {
+    pub(super) fn note_turn(&mut self, context: &Context) -> Option<u64> {
         let has_resumed = std::mem::take(&mut self.has_resumed);
         let rights = &self.hub.scripting.rights;
         if !rights.is_owed(self.lane) {
@@ -48,7 +47,7 @@ impl HubLane {
     }
 
     /// Takes the lane's right to lock shards, and does what was put off for want of it.
-    pub(super) fn enter(&mut self, context: &mut Context<Mail>) -> bool {
+    pub(super) fn enter(&mut self, context: &mut Context) -> bool {
         if !self.hub.scripting.rights.enter(self.lane) {
             return false;
         }

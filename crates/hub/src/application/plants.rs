@@ -3,12 +3,11 @@
 use tidewire_lane::{ConnectionId, Context};
 
 use super::HubLane;
-use crate::hub::Mail;
 use crate::plant::link::PlantLink;
 use crate::session::resp::RespSession;
 
 impl HubLane {
-    pub(super) fn turn_plant(&mut self, context: &mut Context<Mail>) -> Option<u64> {
+    pub(super) fn turn_plant(&mut self, context: &mut Context) -> Option<u64> {
         let news = self.plant.as_mut()?.turn(context);
         self.distribute(context, news);
         self.plant.as_ref().map(PlantLink::deadline_ns)
@@ -16,7 +15,7 @@ impl HubLane {
 
     pub(super) fn plant_received(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         input: &[u8],
     ) -> usize {
@@ -31,7 +30,7 @@ impl HubLane {
     /// A client's write to the plant has ended, unless somebody else has ended the wait.
     pub(super) fn plant_written(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         client: u64,
         token: u64,
         result: &Result<(), String>,

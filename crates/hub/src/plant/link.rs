@@ -20,7 +20,7 @@ use super::writing::{NO_LINK, NOT_SENT, Writes, no_tag_text, not_sent, refusal_t
 use super::{Plant, PlantCounters, WriteRequest, is_name};
 use crate::application::port;
 use crate::dialing::Dialing;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::publication::Publication;
 
 /// News, and the lanes they are for (one bit each).
@@ -111,7 +111,7 @@ impl PlantLink {
         self.dialing.connection()
     }
 
-    pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+    pub(crate) fn connected(&mut self, context: &mut Context, id: ConnectionId) {
         info!(plant = %self.plant.options.endpoint, "connected");
         self.dialing.connected();
         self.heard_ns = context.now_ns();
@@ -122,7 +122,7 @@ impl PlantLink {
 
     pub(crate) fn received(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         input: &[u8],
     ) -> (usize, News) {
@@ -146,7 +146,7 @@ impl PlantLink {
         }
     }
 
-    pub(crate) fn closed(&mut self, context: &Context<Mail>, reason: CloseReason) -> News {
+    pub(crate) fn closed(&mut self, context: &Context, reason: CloseReason) -> News {
         let now_ns = context.now_ns();
         if !self.dialing.closed(now_ns, reason) {
             return (Publication::default(), 0);
@@ -161,7 +161,7 @@ impl PlantLink {
     }
 
     /// Connects if it is time, and does what is due.
-    pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> News {
+    pub(crate) fn turn(&mut self, context: &mut Context) -> News {
         let now_ns = context.now_ns();
         let nothing = (Publication::default(), 0);
         self.writes.expire(&self.plant, now_ns);
@@ -192,7 +192,7 @@ impl PlantLink {
     }
 
     /// Takes the names that clients have asked for.
-    pub(crate) fn take_asked(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn take_asked(&mut self, context: &mut Context) {
         for name in self.plant.asked.take() {
             self.add(&name, false, context.now_ns());
         }
@@ -202,7 +202,7 @@ impl PlantLink {
     }
 
     /// Writes to a tag, or tells the client why not.
-    pub(crate) fn write(&mut self, context: &mut Context<Mail>, request: WriteRequest) {
+    pub(crate) fn write(&mut self, context: &mut Context, request: WriteRequest) {
         let deadline_ns = context.now_ns() + self.plant.options.write_timeout_ns;
         self.begin_write(context.now_ns(), request, deadline_ns);
         if let Some(id) = self.dialing.standing() {
@@ -325,7 +325,7 @@ impl PlantLink {
     }
 
     /// Looks for tags that have been silent for long.
-    fn sweep(&mut self, context: &Context<Mail>) -> News {
+    fn sweep(&mut self, context: &Context) -> News {
         let now_ns = context.now_ns();
         if now_ns < self.sweep_ns {
             return (Publication::default(), 0);
@@ -372,7 +372,7 @@ impl PlantLink {
 
     /// Whether the other end is there no more, although the connection stands: it does not read,
     /// or says nothing although it was asked.
-    fn is_dead(&self, context: &Context<Mail>, id: ConnectionId) -> bool {
+    fn is_dead(&self, context: &Context, id: ConnectionId) -> bool {
         let silent_ns = context.now_ns().saturating_sub(self.heard_ns);
         let patience_ns = match self.plant.options.bad_after_ns {
             0 => u64::MAX,
@@ -382,7 +382,7 @@ impl PlantLink {
         context.out_bytes(id) > UNREAD_BYTES_MAX || is_asked && silent_ns > patience_ns
     }
 
-    fn flush(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+    fn flush(&mut self, context: &mut Context, id: ConnectionId) {
         let outgoing = self.session.outgoing();
         if !outgoing.is_empty()
             && let Some(out) = context.out(id)

@@ -7,7 +7,7 @@ use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{info, warn};
 
 use super::{FileMaker, Phase, Replica, log_of};
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::parameters::{ClientClass, OverLimit};
 
 /// The replicas whose connections a lane owns.
@@ -84,7 +84,7 @@ impl LaneReplicas {
     }
 
     /// Sends every replica what there is for it.
-    pub(crate) fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
+    pub(crate) fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context) {
         // Exchanged before the log is looked at: whoever still finds the mark has appended before.
         hub.replication.lanes.told[context.lane()].swap(false, Ordering::AcqRel);
         for served in &mut self.replicas {
@@ -96,7 +96,7 @@ impl LaneReplicas {
     pub(crate) fn drained(
         &mut self,
         hub: &Arc<Hub>,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         connection: ConnectionId,
     ) {
         if let Some(at) = self.position(connection) {
@@ -105,7 +105,7 @@ impl LaneReplicas {
     }
 
     /// Cuts off those that are too far behind, or were not heard of for too long.
-    pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context) {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let limit = hub.parameters.output_limit(ClientClass::Replica);
         let silent_ms_max = hub.parameters.number("repl-timeout") as i64 * 1_000;
@@ -141,7 +141,7 @@ impl LaneReplicas {
 }
 
 impl Served {
-    fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
+    fn serve(&mut self, hub: &Arc<Hub>, context: &mut Context) {
         self.send(hub, context);
         let out_bytes = context.out_memory_bytes(self.connection);
         self.replica.set_out_bytes(out_bytes as u64);
@@ -169,7 +169,7 @@ impl Served {
         }
     }
 
-    fn send(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) {
+    fn send(&mut self, hub: &Arc<Hub>, context: &mut Context) {
         if !self.has_begun {
             self.has_begun = true;
             if self.replica.phase() == Phase::Waiting {
@@ -197,7 +197,7 @@ impl Served {
     }
 
     /// Sends a part of the file; false if there is none for now.
-    fn send_file(&mut self, context: &mut Context<Mail>) -> bool {
+    fn send_file(&mut self, context: &mut Context) -> bool {
         let (part, is_last) = self.replica.take_part();
         let is_sent = part.is_some();
         if let Some(part) = part
@@ -223,7 +223,7 @@ impl Served {
     }
 
     /// Sends some of the stream; false if there is no more.
-    fn send_stream(&self, hub: &Hub, context: &mut Context<Mail>) -> bool {
+    fn send_stream(&self, hub: &Hub, context: &mut Context) -> bool {
         let (log, from) = (log_of(hub), self.replica.sent());
         if from == log.end() {
             return false;

@@ -84,7 +84,7 @@ impl FeedSession {
     pub(crate) fn received(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         input: &[u8],
     ) -> (usize, News) {
         let mut batch = self.ingest.begin(crate::hub::unix_ns());
@@ -107,7 +107,7 @@ impl FeedSession {
 
     /// Whether nobody else receives the publisher's session. A publisher that comes again before
     /// the hub has noticed the end of its last connection ends that one, and comes once more.
-    fn is_sole_receiver(&mut self, hub: &Hub, context: &Context<Mail>) -> bool {
+    fn is_sole_receiver(&mut self, hub: &Hub, context: &Context) -> bool {
         let Some(receiver) = self.session.receiver() else {
             return true;
         };
@@ -131,7 +131,7 @@ impl FeedSession {
     }
 
     /// Writes what the client is to be told, as far as its outbox takes it.
-    pub(crate) fn produce(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn produce(&mut self, hub: &Hub, context: &mut Context) {
         loop {
             if context.out_bytes(self.id) > hub.config.conflate_bytes {
                 context.watch_drain(self.id);
@@ -184,7 +184,7 @@ impl FeedSession {
     }
 
     /// Ends a client that is too slow and has chosen so, although its output is full.
-    fn cut_off_slow(&mut self, hub: &Hub, context: &mut Context<Mail>) -> bool {
+    fn cut_off_slow(&mut self, hub: &Hub, context: &mut Context) -> bool {
         if self.session.slow_policy() != SlowPolicy::Disconnect || self.session.is_closing() {
             return false;
         }
@@ -206,7 +206,7 @@ impl FeedSession {
     }
 
     /// Heartbeats, and the end of a client that has fallen silent, or far behind.
-    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context<Mail>) -> News {
+    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context) -> News {
         self.ingest.publish_latency();
         let now_ns = context.now_ns();
         if self.session.deadline_ns() > now_ns {
@@ -228,7 +228,7 @@ impl FeedSession {
     }
 
     /// When bytes held back by a fault go on; `None` if nothing is, or if they wait for the peer.
-    pub(crate) fn resume_ns(&self, hub: &Hub, context: &Context<Mail>) -> Option<u64> {
+    pub(crate) fn resume_ns(&self, hub: &Hub, context: &Context) -> Option<u64> {
         let faults = self.faults.as_ref()?;
         let waits = context.out_bytes(self.id) > hub.config.conflate_bytes;
         (faults.is_holding() && !waits).then_some(faults.resume_ns)

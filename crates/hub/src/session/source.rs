@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::feed::News;
 use crate::application::port;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::inputs::FeedSource;
 use crate::publication::Publication;
@@ -79,7 +79,7 @@ impl Source {
         self.ingest.publish_latency();
     }
 
-    pub(crate) fn connected(&mut self, context: &mut Context<Mail>, id: ConnectionId) {
+    pub(crate) fn connected(&mut self, context: &mut Context, id: ConnectionId) {
         let now_ns = context.now_ns();
         if let Some(index) = self.index(id) {
             let input = &mut self.inputs[index];
@@ -92,7 +92,7 @@ impl Source {
 
     pub(crate) fn received(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         input: &[u8],
     ) -> (usize, News) {
@@ -122,7 +122,7 @@ impl Source {
 
     pub(crate) fn closed(
         &mut self,
-        context: &Context<Mail>,
+        context: &Context,
         id: ConnectionId,
         reason: CloseReason,
     ) -> News {
@@ -160,7 +160,7 @@ impl Source {
     }
 
     /// Connects if it is time, and does what the protocol's deadlines ask for.
-    pub(crate) fn turn(&mut self, context: &mut Context<Mail>) -> News {
+    pub(crate) fn turn(&mut self, context: &mut Context) -> News {
         let now_ns = context.now_ns();
         for index in 0..self.inputs.len() {
             let Input {
@@ -200,7 +200,7 @@ impl Source {
         inputs.position(|input| input.connection == Some(id))
     }
 
-    fn connect(&mut self, context: &mut Context<Mail>, index: usize) {
+    fn connect(&mut self, context: &mut Context, index: usize) {
         let Input {
             connector,
             connection,
@@ -220,7 +220,7 @@ impl Source {
         }
     }
 
-    fn flush(&mut self, context: &mut Context<Mail>) {
+    fn flush(&mut self, context: &mut Context) {
         for input in &self.inputs {
             let side = input.connector.side();
             if self.client.has_outgoing(side)

@@ -18,7 +18,7 @@ use tidewire_feed::databento::{
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::debug;
 
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::seldom::note_failed_login;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stream::Stream;
@@ -78,7 +78,7 @@ impl DatabentoSession {
     /// Greets a client. Nothing, if it is one too many: then it has been told so.
     pub(crate) fn new(
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         id: ConnectionId,
         address: String,
     ) -> Option<Self> {
@@ -118,7 +118,7 @@ impl DatabentoSession {
     pub(crate) fn received(
         &mut self,
         hub: &Arc<Hub>,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         input: &[u8],
     ) -> usize {
         let mut used = 0;
@@ -158,7 +158,7 @@ impl DatabentoSession {
     }
 
     /// Sends what is due, as far as the outbox takes it.
-    pub(crate) fn produce(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn produce(&mut self, hub: &Hub, context: &mut Context) {
         if self.phase != Phase::Started {
             return;
         }
@@ -186,13 +186,13 @@ impl DatabentoSession {
     }
 
     /// The outbox has room again.
-    pub(crate) fn drained(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn drained(&mut self, hub: &Hub, context: &mut Context) {
         self.stream.catch_up(hub);
         self.produce(hub, context);
     }
 
     /// Heartbeats, intervals, and the end of a client that does not prove its key.
-    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn timeout(&mut self, hub: &Hub, context: &mut Context) {
         let now_ns = context.now_ns();
         if self.phase == Phase::Challenged && now_ns >= self.patience_until_ns {
             debug!("a Databento client does not answer the challenge");
@@ -216,7 +216,7 @@ impl DatabentoSession {
     /// connection is ending.
     fn write<R>(
         &mut self,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         say: impl FnOnce(&mut Stream, &mut Vec<u8>) -> R,
     ) -> Option<R> {
         let out = context.out(self.id)?;
@@ -243,7 +243,7 @@ impl DatabentoSession {
     fn authenticate(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         authentication: &Authentication<'_>,
     ) -> bool {
         let key = hub.config.databento_key.as_deref().unwrap_or_default();
@@ -322,7 +322,7 @@ impl DatabentoSession {
         true
     }
 
-    fn start(&mut self, hub: &Arc<Hub>, context: &mut Context<Mail>) -> bool {
+    fn start(&mut self, hub: &Arc<Hub>, context: &mut Context) -> bool {
         match self.phase {
             Phase::Challenged => false,
             Phase::Started => true,
@@ -377,7 +377,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-fn say(context: &mut Context<Mail>, id: ConnectionId, text: &str) {
+fn say(context: &mut Context, id: ConnectionId, text: &str) {
     if let Some(out) = context.out(id) {
         out.buffer().extend_from_slice(text.as_bytes());
     }

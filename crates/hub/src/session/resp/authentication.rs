@@ -10,7 +10,7 @@ use tidewire_resp::Arguments;
 use super::{Call, RespSession, State};
 use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
 use crate::fanout::Fanout;
-use crate::hub::{Hub, Mail, unix_ms};
+use crate::hub::{Hub, unix_ms};
 use crate::seldom::note_failed_login;
 use crate::subscriptions::Kind;
 
@@ -80,12 +80,7 @@ impl Permit {
 impl RespSession {
     /// Users have changed: whoever is subscribed to what is no longer allowed is cut off, and
     /// whoever is nobody any more.
-    pub(crate) fn users_changed(
-        &mut self,
-        hub: &Hub,
-        fanout: &Fanout,
-        context: &mut Context<Mail>,
-    ) {
+    pub(crate) fn users_changed(&mut self, hub: &Hub, fanout: &Fanout, context: &mut Context) {
         self.state.look_at_user(hub, fanout, context);
     }
 }
@@ -255,7 +250,7 @@ impl State {
 
     /// Takes the newest rules. False if the connection ends: its user is deleted, or may not
     /// listen any more to what it is subscribed to.
-    fn look_at_user(&mut self, hub: &Hub, fanout: &Fanout, context: &mut Context<Mail>) -> bool {
+    fn look_at_user(&mut self, hub: &Hub, fanout: &Fanout, context: &mut Context) -> bool {
         let old = self.permit.rules.clone();
         self.permit.look(&hub.access);
         let is_revoked = match (&old, &self.permit.rules) {

@@ -49,13 +49,7 @@ pub(super) enum TimeoutReply {
 
 impl RespSession {
     /// The reply that the client waited for.
-    pub(crate) fn served(
-        &mut self,
-        hub: &Hub,
-        context: &mut Context<Mail>,
-        reply: &[u8],
-        failed: bool,
-    ) {
+    pub(crate) fn served(&mut self, hub: &Hub, context: &mut Context, reply: &[u8], failed: bool) {
         if failed && let Some(command) = self.state.last_command {
             let text = reply.strip_prefix(b"-").unwrap_or(reply);
             let text = String::from_utf8_lossy(text);
@@ -72,7 +66,7 @@ impl RespSession {
     }
 
     /// The client's time has come, or CLIENT UNBLOCK with TIMEOUT.
-    pub(crate) fn timed_out(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn timed_out(&mut self, hub: &Hub, context: &mut Context) {
         let Stop::Waiting(reply_at_timeout) = self.state.stop else {
             return;
         };
@@ -82,7 +76,7 @@ impl RespSession {
     }
 
     /// CLIENT UNBLOCK with ERROR.
-    pub(crate) fn unblocked_with_error(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn unblocked_with_error(&mut self, hub: &Hub, context: &mut Context) {
         match self.state.last_command {
             Some(command) => hub.note_failure(context.lane(), command, "UNBLOCKED"),
             None => hub.note_error("UNBLOCKED"),
@@ -95,7 +89,7 @@ impl RespSession {
     }
 
     /// The client may not run any more what it waits with. It counts as never begun.
-    pub(crate) fn denied(&mut self, hub: &Hub, context: &mut Context<Mail>, text: &str) {
+    pub(crate) fn denied(&mut self, hub: &Hub, context: &mut Context, text: &str) {
         if let Some(command) = self.state.last_command {
             hub.statistics.of(context.lane(), command).taken_back();
         }
@@ -107,7 +101,7 @@ impl RespSession {
     }
 
     /// The pause is over: what was postponed is executed.
-    pub(crate) fn resume(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn resume(&mut self, context: &mut Context) {
         if matches!(self.state.stop, Stop::Postponed) {
             self.state.set_stop(Stop::No);
             self.state.client.set_blocked(false);
@@ -116,7 +110,7 @@ impl RespSession {
     }
 
     /// The lane may lock shards again, or will not soon: what was parked is executed, or refused.
-    pub(crate) fn unpark(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn unpark(&mut self, context: &mut Context) {
         if matches!(self.state.stop, Stop::Parked) {
             self.state.set_stop(Stop::No);
             context.release(self.state.id);
@@ -316,8 +310,8 @@ impl State {
 
     pub(super) fn end_wait(
         &mut self,
-        context: &mut Context<Mail>,
-        reply: impl FnOnce(&mut Self, &mut Context<Mail>),
+        context: &mut Context,
+        reply: impl FnOnce(&mut Self, &mut Context),
     ) {
         if !matches!(self.stop, Stop::Waiting(_)) {
             return;

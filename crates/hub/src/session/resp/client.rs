@@ -15,7 +15,7 @@ use crate::parameters::ClientClass;
 impl RespSession {
     /// Ends the connection if it has been idle for longer than `timeout`, or has left more unread
     /// than `client-output-buffer-limit` allows. Looked at a few times a second.
-    pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn sweep(&mut self, hub: &Hub, context: &mut Context) {
         if self.is_replica() {
             // What it is sent is bounded otherwise, and it is heard of otherwise.
             return;

@@ -10,7 +10,7 @@ use super::top::note_key;
 use super::{LONG_INPUT_BYTES, State};
 use crate::attention::Obstacles;
 use crate::eviction::Room;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::statistics::Slot;
 
 impl State {
@@ -20,7 +20,7 @@ impl State {
     pub(super) fn execute_directly(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         requests: &[Request],
         input: &[u8],
         pause_bytes: usize,
@@ -79,7 +79,7 @@ impl State {
 
 /// Whether `maxmemory` lets a few requests more be executed, which may store what is in `input`.
 #[inline]
-fn has_room(hub: &Hub, context: &mut Context<Mail>, input: &[u8]) -> bool {
+fn has_room(hub: &Hub, context: &mut Context, input: &[u8]) -> bool {
     !hub.parameters.limits_memory()
         || (input.len() <= LONG_INPUT_BYTES && hub.make_room(context) != Room::Full)
 }

@@ -51,7 +51,7 @@ use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::fanout::{Dialect, Fanout};
-use crate::hub::{Hub, LiveObserver, Mail};
+use crate::hub::{Hub, LiveObserver};
 use crate::parameters::OverLimit;
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
@@ -129,7 +129,7 @@ struct Call<'a> {
     fanout: &'a mut Fanout,
     waiting: &'a mut LaneWaiting,
     sessions: &'a mut Sessions,
-    context: &'a mut Context<Mail>,
+    context: &'a mut Context,
     arguments: Arguments<'a>,
     /// The hash of the first key, where it has been fetched ahead.
     first_key: Option<KeyHash>,
@@ -202,7 +202,7 @@ impl RespSession {
         waiting: &mut LaneWaiting,
         sessions: &mut Sessions,
         pipeline: &mut Pipeline,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         input: &[u8],
     ) -> usize {
         let id = self.state.id;
@@ -342,7 +342,7 @@ impl RespSession {
 
 impl RespSession {
     /// Input that is kept for the client, or output that it does not read, has changed.
-    pub(crate) fn buffered(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn buffered(&mut self, hub: &Hub, context: &mut Context) {
         let (client, id) = (&self.state.client, self.state.id);
         let query_bytes = context.input_bytes(id).saturating_sub(self.query_skipped);
         client
@@ -356,7 +356,7 @@ impl RespSession {
 
     /// Whether the client was cut off for a request so long that all clients together hold more
     /// than they may.
-    fn is_too_much(&self, hub: &Hub, context: &mut Context<Mail>, bytes: usize) -> bool {
+    fn is_too_much(&self, hub: &Hub, context: &mut Context, bytes: usize) -> bool {
         let client = &self.state.client;
         client.query_bytes.store(bytes as u64, Ordering::Relaxed);
         self.state.account(hub, context);
@@ -367,7 +367,7 @@ impl RespSession {
 impl State {
     /// Counts what the client holds; if all clients hold too much, some are cut off.
     #[inline]
-    fn account(&self, hub: &Hub, context: &mut Context<Mail>) {
+    fn account(&self, hub: &Hub, context: &mut Context) {
         let queued = self.transaction.as_ref().map_or(0, |queued| queued.bytes());
         self.client
             .queued_bytes
@@ -572,7 +572,7 @@ impl State {
     /// It has sent more at once than `client-query-buffer-limit` allows. It gets no word of it, as
     /// with Redis: it is still writing, and a client that reads an error takes it for a reply.
     #[cold]
-    fn end_for_length(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    fn end_for_length(&mut self, hub: &Hub, context: &mut Context) {
         hub.query_cut_off.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             client = self.client.id,
@@ -583,7 +583,7 @@ impl State {
     }
 
     /// Ends the connection with an error.
-    fn end(&mut self, context: &mut Context<Mail>, text: &str) {
+    fn end(&mut self, context: &mut Context, text: &str) {
         let (client, address) = (self.client.id, &self.client.address);
         tracing::debug!(client, %address, text, "its connection is ended");
         self.send(context, |reply| reply.error(text));

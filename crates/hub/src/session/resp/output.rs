@@ -6,7 +6,7 @@ use tidewire_lane::{CloseReason, Context, Outbox};
 use tidewire_resp::Writer;
 
 use super::{ReplyMode, State};
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::parameters::ClientClass;
 
 impl State {
@@ -24,7 +24,7 @@ impl State {
 
     /// It leaves more unread than it may.
     #[cold]
-    pub(super) fn cut_off(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(super) fn cut_off(&mut self, hub: &Hub, context: &mut Context) {
         self.tell_cut_off();
         hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
         hub.clients.disconnect(self.client.id);
@@ -40,14 +40,14 @@ impl State {
     }
 
     /// Writes one reply, unless CLIENT REPLY says not to.
-    pub(super) fn reply(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
+    pub(super) fn reply(&self, context: &mut Context, write: impl FnOnce(&mut Writer<'_>)) {
         if self.reply_mode == ReplyMode::On {
             self.send(context, write);
         }
     }
 
     /// Writes regardless of CLIENT REPLY: subscription confirmations are no replies.
-    pub(super) fn send(&self, context: &mut Context<Mail>, write: impl FnOnce(&mut Writer<'_>)) {
+    pub(super) fn send(&self, context: &mut Context, write: impl FnOnce(&mut Writer<'_>)) {
         if let Some(out) = context.out(self.id)
             && out.len() <= self.output_bytes_max
         {

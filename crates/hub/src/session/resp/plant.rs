@@ -5,7 +5,7 @@ use tidewire_lane::Context;
 
 use super::blocking::{Stop, TimeoutReply};
 use super::{Call, RespSession, State};
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::plant::writing::Requester;
 use crate::plant::{WRITE_ERROR, WriteRequest, name_of};
 use crate::waiting::Block;
@@ -30,7 +30,7 @@ impl RespSession {
     pub(crate) fn plant_written(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         result: &Result<(), String>,
     ) {
         if let (Err(text), Some(command)) = (result, self.state.last_command) {

@@ -12,7 +12,7 @@ use tracing::info;
 use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
 use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::replication::{
     FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_offset,
     parse_port,
@@ -177,7 +177,7 @@ impl State {
     /// Something has come: a replica that loads its file sends empty lines, to say that it is
     /// there.
     #[inline]
-    pub(super) fn note_heard(&self, context: &Context<Mail>) {
+    pub(super) fn note_heard(&self, context: &Context) {
         if let Some(own) = &self.replica
             && let Some(replica) = &own.replica
         {

@@ -7,7 +7,7 @@ use tidewire_resp::number::parse_integer;
 
 use super::{Call, State};
 use crate::hot::{HotKind, SAMPLED_EVERY};
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 
 impl State {
     /// One command in a few is looked at: its first key is noted.
@@ -15,7 +15,7 @@ impl State {
     pub(super) fn sample_key(
         &mut self,
         hub: &Hub,
-        context: &Context<Mail>,
+        context: &Context,
         database: usize,
         command: &'static Command,
         arguments: Arguments<'_>,

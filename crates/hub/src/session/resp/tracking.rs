@@ -9,7 +9,7 @@ use tidewire_resp::number::parse_integer;
 use super::blocking::NOT_INTEGER;
 use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::parameters::ClientClass;
 use crate::tracking::{Acting, BCAST, BROKEN, CACHING, Invalid, NOLOOP, ON, OPTIN, OPTOUT};
 
@@ -26,7 +26,7 @@ impl RespSession {
     pub(crate) fn invalid(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         connection: ConnectionId,
         is_redirected: bool,
         invalid: &Invalid,
@@ -40,7 +40,7 @@ impl RespSession {
     pub(crate) fn show(
         &mut self,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         connection: ConnectionId,
         line: &[u8],
     ) {
@@ -55,7 +55,7 @@ impl RespSession {
 
 impl State {
     /// Cuts a client off that does not read what it is told unasked; whether it did.
-    fn is_deaf(&self, hub: &Hub, context: &mut Context<Mail>) -> bool {
+    fn is_deaf(&self, hub: &Hub, context: &mut Context) -> bool {
         let limit = hub.parameters.output_limit(ClientClass::Pubsub).hard_bytes;
         if context.is_ending(self.id) {
             return true;
@@ -69,7 +69,7 @@ impl State {
         true
     }
 
-    fn write_invalid(&self, context: &mut Context<Mail>, is_redirected: bool, invalid: &Invalid) {
+    fn write_invalid(&self, context: &mut Context, is_redirected: bool, invalid: &Invalid) {
         let takes_messages = is_redirected && self.client.is_subscriber();
         if let Some(out) = context.out(self.id) {
             invalid.write(out.buffer(), self.protocol, takes_messages);

@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use crate::application::port;
 use crate::fanout::{Dialect, Fanout};
 use crate::gate::Parked;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
 use answers::Answer;
@@ -116,7 +116,7 @@ impl ZmqSession {
     }
 
     /// Sends what the protocol itself has to say.
-    pub(crate) fn flush(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn flush(&mut self, context: &mut Context) {
         flush(&mut self.connection.lock(), self.id, context);
     }
 
@@ -126,7 +126,7 @@ impl ZmqSession {
         deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns)
     }
 
-    pub(crate) fn timeout(&mut self, context: &mut Context<Mail>) {
+    pub(crate) fn timeout(&mut self, context: &mut Context) {
         if let Err(error) = self.connection.lock().timeout(context.now_ns()) {
             debug!(%error, "a ZeroMQ peer is given up");
             context.close(self.id, CloseReason::Requested);
@@ -136,7 +136,7 @@ impl ZmqSession {
 
     /// Users have changed. Who is nobody any more is let go; so is a subscriber whose rights are
     /// others than before: it comes back, and subscribes to what it may.
-    pub(crate) fn users_changed(&mut self, hub: &Hub, context: &mut Context<Mail>) {
+    pub(crate) fn users_changed(&mut self, hub: &Hub, context: &mut Context) {
         if !self.identity.is_somebody() {
             return;
         }
@@ -158,7 +158,7 @@ impl ZmqSession {
         fanout: &mut Fanout,
         parked: &mut Parked,
         waiting: &mut LaneWaiting,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         input: &[u8],
     ) -> usize {
         let id = self.id;
@@ -283,7 +283,7 @@ impl ZmqSession {
     }
 
     /// The gate has opened: what waited is stored, and the connection is read again.
-    pub(crate) fn resume(&mut self, hub: &Hub, parked: &mut Parked, context: &mut Context<Mail>) {
+    pub(crate) fn resume(&mut self, hub: &Hub, parked: &mut Parked, context: &mut Context) {
         if let Role::Pulls(pushed) = &mut self.role
             && pushed.resume(&mut self.identity, hub, context) == Taken::Waits
         {
@@ -293,7 +293,7 @@ impl ZmqSession {
     }
 
     /// The connection has ended.
-    pub(crate) fn closed(&mut self, hub: &Hub, context: &Context<Mail>) {
+    pub(crate) fn closed(&mut self, hub: &Hub, context: &Context) {
         if let Role::Pulls(pushed) = &mut self.role {
             pushed.closed(&self.identity, hub, context);
         }
@@ -301,7 +301,7 @@ impl ZmqSession {
 
     /// Whether this is a pusher that may not say who it is yet: until its handshake is done it
     /// sends nothing, and its own queue keeps what it would send.
-    fn waits_for_handshake(&self, hub: &Hub, context: &Context<Mail>) -> bool {
+    fn waits_for_handshake(&self, hub: &Hub, context: &Context) -> bool {
         matches!(self.role, Role::Pulls(_))
             && !self.identity.is_somebody()
             && hub.is_gated()
@@ -317,7 +317,7 @@ impl Conversation {
         identity: &mut Identity,
         connection: &mut Connection,
         id: ConnectionId,
-        context: &mut Context<Mail>,
+        context: &mut Context,
     ) -> bool {
         let (envelope, question) = self.request.parse();
         let is_walk = matches!(&question, Ok(question) if question.is_walk());
@@ -350,7 +350,7 @@ impl Conversation {
     }
 }
 
-fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context<Mail>) {
+fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context) {
     let outgoing = connection.outgoing();
     if context.out_bytes(id) > UNREAD_BYTES_MAX {
         // It asks and does not read: answers must not pile up.
@@ -364,7 +364,7 @@ fn flush(connection: &mut Connection, id: ConnectionId, context: &mut Context<Ma
 }
 
 /// Wall-clock time of this turn, ms since the UNIX epoch.
-fn unix_ms_of(context: &Context<Mail>) -> i64 {
+fn unix_ms_of(context: &Context) -> i64 {
     (context.unix_ns() / 1_000_000) as i64
 }
 

@@ -9,7 +9,7 @@ use tidewire_resp::ArgumentList;
 use super::peer::Identity;
 use crate::attention::Obstacles;
 use crate::gate::{PlainWrite, Refusal, Verdict};
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::live::{LiveObserver, is_reserved_channel};
 use crate::monitor::Giver;
 use crate::session::resp::{Stopwatch, note_slow};
@@ -40,7 +40,7 @@ impl Pushed {
         &mut self,
         identity: &mut Identity,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
         body: &[u8],
         more: bool,
     ) -> Taken {
@@ -72,7 +72,7 @@ impl Pushed {
         &mut self,
         identity: &mut Identity,
         hub: &Hub,
-        context: &mut Context<Mail>,
+        context: &mut Context,
     ) -> Taken {
         let Some(message) = self.waiting.take() else {
             return Taken::Done;
@@ -85,7 +85,7 @@ impl Pushed {
     }
 
     /// The connection has ended.
-    pub(super) fn closed(&mut self, identity: &Identity, hub: &Hub, context: &Context<Mail>) {
+    pub(super) fn closed(&mut self, identity: &Identity, hub: &Hub, context: &Context) {
         if let Some(message) = self.waiting.take() {
             reject(hub, context, identity, &message.0, Refusal::Lost);
         }
@@ -95,7 +95,7 @@ impl Pushed {
 fn ingest(
     identity: &mut Identity,
     hub: &Hub,
-    context: &mut Context<Mail>,
+    context: &mut Context,
     topic: &[u8],
     payload: &[u8],
 ) -> Taken {
@@ -167,7 +167,7 @@ fn refusal_by_name(identity: &mut Identity, hub: &Hub, topic: &[u8]) -> Option<R
     is_denied.then_some(Refusal::Permission)
 }
 
-fn reject(hub: &Hub, context: &Context<Mail>, identity: &Identity, topic: &[u8], refusal: Refusal) {
+fn reject(hub: &Hub, context: &Context, identity: &Identity, topic: &[u8], refusal: Refusal) {
     hub.ingest.push_rejected.fetch_add(1, Ordering::Relaxed);
     let refusals = &hub.ingest.refusals;
     refusals.note(refusal, context.now_ns(), identity.address(), topic);
