@@ -8,7 +8,7 @@ import pytest
 import redis
 import zmq
 
-from support import RespSocket, eventually, free_ports
+from support import Reply, RespSocket, command, eventually, free_ports
 
 
 class Pusher:
@@ -314,3 +314,94 @@ def test_monitor_and_the_counters_see_what_is_pushed(hub):
     hub.push().send_multipart([b"md:X", b"1"])
     rejected(hub, "mounted")
     assert "rejected_calls=1" in hub.info("commandstats")["cmdstat_set"]
+
+
+def test_a_failed_snapshot_refuses_nothing_that_writes_no_key(start_hub, tmp_path):
+    """PUBLISH, PFCOUNT and scripts that only read were refused as writes are."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    hub = start_hub("--dir", folder)
+    client = hub.redis()
+    client.set("one", "1")
+    client.pfadd("many", "a")
+    shutil.rmtree(folder)
+    client.execute_command("BGSAVE")
+    eventually(lambda: hub.info("persistence")["rdb_last_bgsave_status"] == "err", "a failure")
+    assert client.publish("channel", "text") == 0
+    assert client.spublish("channel", "text") == 0
+    assert client.pfcount("many") == 1
+    assert client.eval("return redis.call('GET', 'one')", 0) == b"1"
+    assert client.evalsha(client.script_load("return 1"), 0) == 1
+    transaction = client.pipeline(transaction=True)
+    transaction.eval("return 1", 0)
+    transaction.publish("channel", "text")
+    assert transaction.execute() == [1, 0]
+    for refused in (
+        lambda: client.set("two", "2"),
+        lambda: client.ping(),
+        lambda: client.eval("return redis.call('SET', 'two', '2')", 0),
+        lambda: client.eval("#!lua\nreturn 1", 0),
+    ):
+        with pytest.raises(redis.ResponseError, match="MISCONF"):
+            refused()
+    assert client.eval("#!lua flags=no-writes\nreturn 1", 0) == 1
+    folder.mkdir()
+
+
+def test_a_replica_without_its_master_refuses_a_write_as_a_replica(start_hub):
+    hub = start_hub("--set", "replica-serve-stale-data=no")
+    client = hub.redis()
+    client.execute_command("REPLICAOF", "127.0.0.1", "1")
+    with pytest.raises(redis.ResponseError, match="READONLY|read only"):
+        client.set("one", "1")
+    with pytest.raises(redis.ResponseError, match="MASTERDOWN|Link with MASTER"):
+        client.get("one")
+    answer = RespSocket(hub.resp()).call("HELLO", "2")
+    assert answer[answer.index(b"role") + 1] == b"replica"
+
+
+def test_a_write_behind_multi_waits_for_the_end_of_a_pause(start_hub):
+    """It was queued at once, so that EXEC could follow as soon as the pause ended elsewhere."""
+    hub = start_hub()
+    client, other = hub.redis(), RespSocket(hub.resp())
+    other.call("MULTI")
+    client.client_pause(60_000, all=False)
+    other.socket.sendall(command("INCR", "count") + command("EXEC"))
+    eventually(lambda: hub.info("clients")["blocked_clients"] == 1, "a client that waits")
+    client.client_unpause()
+    assert other.read() == b"QUEUED"
+    assert other.read() == [1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("BLPOP", "none", "0.02"),
+        ("BLMOVE", "none", "other", "LEFT", "LEFT", "0.02"),
+        ("BZPOPMIN", "none", "0.02"),
+        ("XREAD", "BLOCK", "20", "STREAMS", "none", "$"),
+        ("WAIT", "1", "20"),
+    ],
+)
+def test_a_command_that_waited_to_no_end_is_in_the_slow_log(hub, words):
+    client = hub.redis()
+    client.config_set("slowlog-log-slower-than", 0)
+    client.slowlog_reset()
+    client.execute_command(*words)
+    logged = [entry["command"] for entry in client.slowlog_get(-1)]
+    assert " ".join(words).encode() in logged
+
+
+def test_what_client_pause_cannot_read_pauses_nothing(hub):
+    client = hub.redis()
+    for words in (("PAUSE", "60000", "WRITE", "x"), ("UNBLOCK", "1", "TIMEOUT", "x")):
+        with pytest.raises(redis.ResponseError, match="wrong number of arguments"):
+            client.execute_command("CLIENT", *words)
+    assert client.set("one", "1")
+
+
+def test_exec_of_a_subscriber_is_an_aborted_transaction(hub):
+    connection = RespSocket(hub.resp())
+    connection.call("SUBSCRIBE", "channel")
+    with pytest.raises(Reply, match="EXECABORT Transaction discarded because of: Can't execute"):
+        connection.call("EXEC")

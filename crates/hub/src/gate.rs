@@ -230,16 +230,16 @@ impl Hub {
     }
 
     fn refusal(&self, context: &mut Context, request: &impl Request) -> Option<Refusal> {
-        if let Some(refusal) = self.disk_refusal()
-            && request.needs_disk(self)
-        {
-            return Some(refusal);
-        }
         if self.parameters.limits_memory()
             && self.make_room(context) == Room::Full
             && request.needs_memory(self)
         {
             return Some(Refusal::Memory);
+        }
+        if let Some(refusal) = self.disk_refusal()
+            && request.needs_disk(self)
+        {
+            return Some(refusal);
         }
         if !self
             .attention
@@ -247,11 +247,13 @@ impl Hub {
         {
             return None;
         }
-        if self.is_stale() && !request.runs_while_stale(self) {
-            return Some(Refusal::Stale);
-        }
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
-        self.role_refusal(now_ms).filter(|_| request.writes(self))
+        if let Some(refusal) = self.role_refusal(now_ms)
+            && request.writes(self)
+        {
+            return Some(refusal);
+        }
+        (self.is_stale() && !request.runs_while_stale(self)).then_some(Refusal::Stale)
     }
 
     /// Why no key may be written because of files and roles, as a script's first write asks.

@@ -70,6 +70,7 @@ impl RespSession {
         let Stop::Waiting(reply_at_timeout) = self.state.stop else {
             return;
         };
+        self.state.note_waited(hub);
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| reply_at_timeout.write(hub, reply));
         });
@@ -81,6 +82,7 @@ impl RespSession {
             Some(command) => hub.note_failure(context.lane(), command, "UNBLOCKED"),
             None => hub.note_error("UNBLOCKED"),
         }
+        self.state.note_waited(hub);
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| {
                 reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
@@ -330,7 +332,7 @@ impl State {
                 .transaction
                 .as_ref()
                 .filter(|_| command.has(Flags::EXECUTES));
-            counts_as_write(call.hub, command, call.arguments) && self.transaction.is_none()
+            counts_as_write(call.hub, command, call.arguments)
                 || queued.is_some_and(|transaction| transaction.writes(call.hub))
         })
     }
@@ -354,6 +356,9 @@ impl State {
     }
 
     pub(super) fn client_pause(&mut self, call: &mut Call<'_>) {
+        if call.arguments.len() > 4 {
+            return self.refuse_subcommand(call);
+        }
         let everything = match call.arguments.get(3) {
             None => true,
             Some(mode) if mode.eq_ignore_ascii_case(b"ALL") => true,
@@ -391,6 +396,9 @@ impl State {
     }
 
     pub(super) fn client_unblock(&mut self, call: &mut Call<'_>) {
+        if call.arguments.len() > 4 {
+            return self.refuse_subcommand(call);
+        }
         let error = match call.arguments.get(3) {
             None => false,
             Some(reason) if reason.eq_ignore_ascii_case(b"TIMEOUT") => false,

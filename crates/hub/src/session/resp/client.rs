@@ -50,6 +50,16 @@ impl State {
         self.reply(call.context, |reply| reply.integer(id));
     }
 
+    /// Refuses a subcommand of CLIENT that has more arguments than it takes.
+    pub(super) fn refuse_subcommand(&mut self, call: &mut Call<'_>) {
+        let part = String::from_utf8_lossy(&call.arguments[1]).replace(['\r', '\n'], " ");
+        let part: String = part.chars().take(128).collect();
+        let text = format!(
+            "ERR unknown subcommand or wrong number of arguments for '{part}'. Try CLIENT HELP."
+        );
+        self.refuse(call, &text);
+    }
+
     pub(super) fn client_get_name(&self, call: &mut Call<'_>) {
         let name = self.client.labels.lock().name.clone();
         self.reply(call.context, |reply| {

@@ -82,7 +82,11 @@ impl State {
         }
         self.set_protocol(call, protocol);
         let id = self.client.id as i64;
-        self.reply(call.context, |reply| write_hello(reply, protocol, id));
+        let role = match call.hub.replication.master() {
+            Some(_) => "replica",
+            None => "master",
+        };
+        self.reply(call.context, |reply| write_hello(reply, protocol, id, role));
     }
 
     pub(super) fn select(&mut self, call: &mut Call<'_>) {
@@ -138,7 +142,7 @@ impl State {
     }
 }
 
-fn write_hello(reply: &mut Writer<'_>, protocol: Protocol, id: i64) {
+fn write_hello(reply: &mut Writer<'_>, protocol: Protocol, id: i64, role: &str) {
     reply.map(7);
     reply.bulk(b"server");
     reply.bulk(b"redis");
@@ -151,7 +155,7 @@ fn write_hello(reply: &mut Writer<'_>, protocol: Protocol, id: i64) {
     reply.bulk(b"mode");
     reply.bulk(b"standalone");
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(role.as_bytes());
     reply.bulk(b"modules");
     reply.array(0);
 }

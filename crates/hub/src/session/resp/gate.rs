@@ -3,7 +3,7 @@
 use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::{ArgumentList, Arguments};
 
-use super::declared::{counts_as_write, is_write, may_be_stale, needs_memory};
+use super::declared::{is_write, may_be_stale, needs_memory};
 use super::{Call, State};
 use crate::gate::{Request, Verdict};
 use crate::hub::Hub;
@@ -30,9 +30,7 @@ impl Request for Asked<'_> {
 
     fn needs_disk(&self, hub: &Hub) -> bool {
         // PING tells whether this server may be used.
-        self.command.has(Flags::TELLS_HEALTH)
-            || self.writes(hub)
-            || counts_as_write(hub, self.command, self.arguments)
+        self.command.has(Flags::TELLS_HEALTH) || self.writes(hub)
     }
 
     fn needs_memory(&self, hub: &Hub) -> bool {

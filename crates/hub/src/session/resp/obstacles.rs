@@ -56,6 +56,7 @@ impl State {
             return Some(true);
         }
         if let Ok(command) = command
+            && !self.client.monitors.load(Ordering::Relaxed)
             && self.is_postponed(call, command)
         {
             self.postpone(call);
@@ -75,9 +76,6 @@ impl State {
         command: &'static Command,
         obstacles: Obstacles,
     ) {
-        if obstacles.has(Obstacles::MONITORED) && self.is_refused_as_monitor(call, command) {
-            return;
-        }
         match obstacles.has(Obstacles::TRACKED) {
             false => self.pass(call, command, obstacles),
             true => self.run_tracked(call, command, obstacles),
@@ -101,8 +99,10 @@ impl State {
             return;
         }
         if self.subscriber_mode() && !command.has(Flags::FOR_SUBSCRIBERS) {
-            self.abort_transaction();
             return self.refuse_in_subscriber_mode(call, command);
+        }
+        if obstacles.has(Obstacles::MONITORED) && self.is_refused_as_monitor(call, command) {
+            return;
         }
         if obstacles.has(Obstacles::TRANSACTION) && !command.has(Flags::AT_ONCE) {
             return self.queue(call, command);
@@ -129,13 +129,12 @@ impl State {
         self.own.has(Obstacles::SUBSCRIBER) && self.protocol == Protocol::Resp2
     }
 
-    fn refuse_in_subscriber_mode(&self, call: &mut Call<'_>, command: &Command) {
+    fn refuse_in_subscriber_mode(&mut self, call: &mut Call<'_>, command: &Command) {
         let name = command.full_name;
-        call.note_rejected();
         let text = format!(
             "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
              RESET are allowed in this context"
         );
-        self.refuse(call, &text);
+        self.refuse_for_now(call, command, &text);
     }
 }
