@@ -21,7 +21,6 @@ use crate::fanout::Fanout;
 use crate::gate::Parked;
 use crate::hub::{Hub, LiveObserver, Mail};
 use crate::plant::link::PlantLink;
-use crate::publication::Publication;
 use crate::session::Session;
 use crate::session::databento::DatabentoSession;
 use crate::session::feed::FeedSession;
@@ -31,6 +30,7 @@ use crate::session::zmq::{Port, ZmqSession};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 use crate::watchdog::Part;
+use tidewire_fanout::Publication;
 
 /// Tags of the hub's listeners.
 pub mod port {

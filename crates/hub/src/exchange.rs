@@ -10,7 +10,7 @@ use tidewire_feed::wire::{Definition, Message, Name, UNDEFINED_PRICE};
 
 use crate::hub::Hub;
 use crate::ingest::Ingest;
-use crate::publication::Publication;
+use tidewire_fanout::Publication;
 
 /// How an exchange trades.
 #[derive(Debug)]

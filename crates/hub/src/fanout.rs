@@ -1,604 +1,145 @@
-//! Fan-out on one lane: its subscribers, and what each of them gets.
-//!
-//! A message is encoded once and copied (or, when large, shared) to each subscriber. A subscriber
-//! that does not keep up never holds anybody back: of a last-value topic it gets the newest value
-//! when it is ready again, and of plain messages it is cut off (Redis) or misses some (ZeroMQ);
-//! all of it is counted.
+//! What fan-out gets of the hub: topics of live sources, live keys, limits.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-use tidewire_keyspace::glob;
-use tidewire_lane::{CloseReason, ConnectionId, Context};
-use tidewire_zmtp::Connection;
+use tidewire_fanout::{FanoutCounters, Kind, Limits, Renewal, Sources, Subscriptions, TopicId};
+use tidewire_keyspace::ValueRef;
 
-use crate::departing::Departing;
-use crate::frames::{Frames, How, write_sealed};
-use crate::hub::Hub;
-use crate::listeners::{Change, Listeners, Target};
-use crate::live::SNAPSHOT_CHANNEL;
-use crate::outlet::{Outlet, Verdict};
-use crate::pending::PendingTopic;
-use crate::publication::{News, Origin, Publication};
-use crate::renewal::Renewing;
-use crate::subscriptions::Kind;
-use crate::topics::{AnyTopic, TopicId};
-
-pub(crate) use crate::frames::Dialect;
+use crate::board::{self, MARKET_PREFIX};
+use crate::hub::{Hub, unix_ms};
+use crate::live::{has_form, write_published};
+use crate::parameters::ClientClass;
+use crate::plant;
+use crate::topics::AnyTopic;
 
 /// The subscribers of one lane.
-#[derive(Debug)]
-pub(crate) struct Fanout {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) lane: usize,
-    pub(crate) listeners: Listeners,
-    /// By the connection's index.
-    pub(crate) outlets: Vec<Option<Outlet>>,
-    frames: Frames,
-    pub(crate) targets: Vec<Target>,
-    pub(crate) renewing: Renewing,
-    json: Vec<u8>,
-    /// Connections that were written a current value lately.
-    current_written: Vec<ConnectionId>,
-    /// Connections whose owed values wait until the lane may lock shards.
-    put_off: Vec<ConnectionId>,
-    /// Connections that have ended, with the subscriptions that are still to be taken out.
-    pub(crate) departing: VecDeque<Departing>,
-    /// When that is next looked through, monotonic ns.
-    forget_at_ns: u64,
-}
+pub(crate) type Fanout = tidewire_fanout::Fanout<Hub>;
 
-/// The lane has its maximum of subscriptions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SubscriptionsFull;
+impl Sources for Hub {
+    type Topic = AnyTopic;
 
-/// What fan-out has done since the start, over all lanes.
-#[derive(Debug, Default)]
-pub struct FanoutCounters {
-    /// Messages written to subscribers.
-    pub delivered: AtomicU64,
-    /// Updates that a slow subscriber skipped because a newer one replaces them.
-    pub conflated: AtomicU64,
-    /// Plain messages that a slow ZeroMQ subscriber missed.
-    pub dropped: AtomicU64,
-    /// Redis subscribers cut off at their output limit.
-    pub cut_off: AtomicU64,
-}
+    fn subscriptions(&self) -> &Subscriptions {
+        &self.subscriptions
+    }
 
-impl Fanout {
-    pub(crate) fn new(hub: Arc<Hub>, lane: usize) -> Self {
-        Self {
-            hub,
-            lane,
-            listeners: Listeners::new(),
-            outlets: Vec::new(),
-            frames: Frames::default(),
-            targets: Vec::new(),
-            renewing: Renewing::default(),
-            json: Vec::new(),
-            current_written: Vec::new(),
-            put_off: Vec::new(),
-            departing: VecDeque::new(),
-            forget_at_ns: 0,
+    fn counters(&self) -> &FanoutCounters {
+        &self.fanout
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            conflate_bytes: self.config.conflate_bytes,
+            zmq_high_water_bytes: self.config.zmq_high_water_bytes,
+            pubsub: self.parameters.output_limit(ClientClass::Pubsub),
         }
     }
 
-    /// Subscribes `connection`, if it was not subscribed already.
-    ///
-    /// The current values of the topics it names are owed from now on: call [`Fanout::pump`] once
-    /// the confirmation is written.
-    pub(crate) fn subscribe(
-        &mut self,
-        connection: ConnectionId,
-        dialect: Dialect,
-        kind: Kind,
-        name: &[u8],
-    ) -> Result<(), SubscriptionsFull> {
-        let is_full = self.listeners.is_full(name);
-        let outlet = self.outlet(connection, dialect);
-        if is_full || outlet.pending.is_full() {
-            return Err(SubscriptionsFull);
-        }
-        let is_new = match kind {
-            Kind::Channel => outlet.channels.insert(name.into()),
-            Kind::Shard => outlet.shard_channels.insert(name.into()),
-            Kind::Pattern => outlet.patterns.insert(name.into()),
-            Kind::Prefix => true,
-        };
-        outlet.marks_snapshots |= name == SNAPSHOT_CHANNEL && marks(kind);
-        outlet.has_prefixes |= kind == Kind::Prefix;
-        if !is_new {
-            return Ok(());
-        }
-        let topics = self.matching_topics(kind, name);
-        let ids: Vec<_> = topics.iter().map(AnyTopic::id).collect();
-        match self.listeners.add(connection, kind, name, &ids) {
-            Change::None => return Ok(()),
-            Change::Connection => {}
-            Change::Lane => {
-                topics
-                    .iter()
-                    .for_each(|topic| topic.add_interest(self.lane));
-                self.hub.subscriptions.add(self.lane, kind, name);
+    fn topic(&self, id: TopicId) -> Option<AnyTopic> {
+        match id {
+            TopicId::Market(number) => self.board.topic(number).map(AnyTopic::Market),
+            TopicId::Tag(number) => {
+                let plant = self.plant.as_ref()?;
+                plant.board.tag(number).map(AnyTopic::Tag)
             }
         }
-        self.hub.watch_topics_for(kind, name);
-        self.owe_current_values(connection, kind, name, &ids);
-        match kind {
-            Kind::Channel if ids.is_empty() => self.hub.want_topics(name, false),
-            Kind::Prefix if ids.is_empty() => self.hub.want_topics(name, true),
-            _ => {}
-        }
-        Ok(())
     }
 
-    /// What is sent to a subscriber is encrypted by its connection from now on.
-    pub(crate) fn seal(&mut self, id: ConnectionId, connection: &Arc<Mutex<Connection>>) {
-        if let Some(outlet) = self.outlet_of(id) {
-            outlet.seal.get_or_insert_with(|| connection.clone());
+    fn find_topic(&self, channel: &[u8]) -> Option<AnyTopic> {
+        if channel.starts_with(MARKET_PREFIX) {
+            return self.board.find_channel(channel).map(AnyTopic::Market);
+        }
+        let plant = self.plant.as_ref()?;
+        plant.board.find_channel(channel).map(AnyTopic::Tag)
+    }
+
+    fn topics(&self) -> Vec<AnyTopic> {
+        let market = self.board.topics().into_iter().map(AnyTopic::Market);
+        let tags = self.plant.iter().flat_map(|plant| plant.board.tags());
+        market.chain(tags.map(AnyTopic::Tag)).collect()
+    }
+
+    fn write_topic(&self, topic: &AnyTopic, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+        match topic {
+            AnyTopic::Market(topic) => {
+                let value = self.board.value(topic.number)?;
+                if value.updates == 0 {
+                    return None;
+                }
+                board::write_json(out, topic.symbol(), &value, snapshot);
+                Some(value.updates)
+            }
+            AnyTopic::Tag(tag) => {
+                let state = tag.state();
+                if state.updates == 0 {
+                    return None;
+                }
+                plant::text::write_json(out, tag, &state, snapshot);
+                Some(state.updates)
+            }
         }
     }
 
-    /// Ends a subscription, if there is one.
-    pub(crate) fn unsubscribe(&mut self, connection: ConnectionId, kind: Kind, name: &[u8]) {
-        let Some(outlet) = self.outlet_of(connection) else {
-            return;
+    fn want_topics(&self, name: &[u8], is_prefix: bool) {
+        if let Some(plant) = &self.plant {
+            match is_prefix {
+                true => plant.want_prefix(name),
+                false => plant.want_channel(name),
+            }
+        }
+    }
+
+    fn watch_topics_for(&self, kind: Kind, name: &[u8]) {
+        Hub::watch_topics_for(self, kind, name);
+    }
+
+    fn watches_topics(&self, lane: usize) -> bool {
+        Hub::watches_topics(self, lane)
+    }
+
+    fn tell_topic_changed(&self, name: &[u8]) -> bool {
+        Hub::tell_topic_changed(self, name)
+    }
+
+    fn is_live(&self, name: &[u8]) -> bool {
+        let is_there = |value: Option<ValueRef<'_>>| value.is_some_and(has_form);
+        !self.is_mounted(name) && self.keyspace.live_state(name, unix_ms(), is_there)
+    }
+
+    fn write_live_state(&self, name: &[u8], out: &mut Vec<u8>) -> u64 {
+        // A master decides when a key of its replica is gone, and may still prolong its life.
+        let now_ms = match self.replication.master() {
+            Some(_) => 0,
+            None => unix_ms(),
         };
-        let existed = match kind {
-            Kind::Channel => outlet.channels.remove(name),
-            Kind::Shard => outlet.shard_channels.remove(name),
-            Kind::Pattern => outlet.patterns.remove(name),
-            Kind::Prefix => true,
-        };
-        if existed
-            && self.remove_subscriber(connection, kind, name) != Change::None
-            && name == SNAPSHOT_CHANNEL
-            && marks(kind)
-            && let Some(outlet) = self.outlet_of(connection)
-        {
-            outlet.marks_snapshots = false;
-        }
-    }
-
-    /// Number of channels, of patterns, and of shard channels a connection is subscribed to.
-    pub(crate) fn counts(&self, connection: ConnectionId) -> [usize; 3] {
-        self.existing(connection).map_or([0; 3], |outlet| {
-            [
-                outlet.channels.len(),
-                outlet.patterns.len(),
-                outlet.shard_channels.len(),
-            ]
+        self.keyspace.live_state(name, now_ms, |value| {
+            write_published(value, out);
+            self.live.version.load(Ordering::Acquire)
         })
     }
 
-    /// The names of one kind that a connection is subscribed to.
-    pub(crate) fn names(&self, connection: ConnectionId, kind: Kind) -> Vec<Box<[u8]>> {
-        let Some(outlet) = self.existing(connection) else {
-            return Vec::new();
+    fn live_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Arc<[u8]>>) {
+        let mut stored = |key: &[u8]| !self.is_mounted(key) && wanted(key);
+        let mut push = |key: &[u8], value: ValueRef<'_>| {
+            names.extend(has_form(value).then(|| Arc::from(key)));
         };
-        match kind {
-            Kind::Channel => outlet.channels.iter().cloned().collect(),
-            Kind::Shard => outlet.shard_channels.iter().cloned().collect(),
-            Kind::Pattern => outlet.patterns.iter().map(|text| text[..].into()).collect(),
-            Kind::Prefix => Vec::new(),
-        }
+        self.keyspace
+            .for_each_live(unix_ms(), &mut stored, &mut push);
     }
 
-    /// A client has changed its protocol version.
-    pub(crate) fn set_dialect(&mut self, connection: ConnectionId, dialect: Dialect) {
-        if let Some(outlet) = self
-            .outlets
-            .get_mut(connection.index())
-            .and_then(Option::as_mut)
-            && outlet.connection == connection
-        {
-            outlet.dialect = dialect;
-        }
+    fn may_look(&self, lane: usize) -> bool {
+        self.scripting.rights.has(lane)
     }
 
-    /// Takes out all subscriptions of a connection that goes on: it has none when this returns.
-    pub(crate) fn remove(&mut self, connection: ConnectionId) {
-        let Some(outlet) = self.take_outlet(connection) else {
-            return;
-        };
-        for name in &outlet.channels {
-            self.remove_subscriber(connection, Kind::Channel, name);
-        }
-        for name in &outlet.shard_channels {
-            self.remove_subscriber(connection, Kind::Shard, name);
-        }
-        for text in &outlet.patterns {
-            self.remove_subscriber(connection, Kind::Pattern, text);
-        }
-        self.remove_prefixes(connection, usize::MAX);
+    fn is_filling(&self) -> bool {
+        Hub::is_filling(self)
     }
 
-    /// Takes a connection's outlet away: it is delivered nothing from now on.
-    pub(crate) fn take_outlet(&mut self, connection: ConnectionId) -> Option<Outlet> {
-        let slot = self.outlets.get_mut(connection.index())?;
-        slot.take_if(|outlet| outlet.connection == connection)
+    fn is_renewed(&self, lane: usize) -> bool {
+        self.live.is_renewed(lane)
     }
 
-    /// Gives each of this lane's subscribers its share of `publication`.
-    pub(crate) fn deliver(&mut self, context: &mut Context, publication: &Publication) {
-        let mut delivered = 0;
-        for news in publication.news() {
-            let targets = match news.origin {
-                Origin::Topic(id) => {
-                    let is_watched = self.hub.watches_topics(self.lane)
-                        && self.hub.tell_topic_changed(news.name);
-                    self.take_route(id, news.name, is_watched)
-                }
-                Origin::Shard => {
-                    let mut targets = std::mem::take(&mut self.targets);
-                    targets.clear();
-                    self.listeners.collect_shard(news.name, &mut targets);
-                    targets
-                }
-                Origin::Live | Origin::Channel => {
-                    let mut targets = std::mem::take(&mut self.targets);
-                    targets.clear();
-                    self.listeners.collect(news.name, &mut targets);
-                    targets
-                }
-            };
-            self.frames.begin();
-            for target in &targets {
-                delivered += u64::from(self.offer(context, target, &news));
-            }
-            match news.origin {
-                Origin::Topic(id) => self.put_route(id, targets),
-                Origin::Live | Origin::Channel | Origin::Shard => self.targets = targets,
-            }
-        }
-        let counter = &self.hub.fanout.delivered;
-        counter.fetch_add(delivered, Ordering::Relaxed);
-    }
-
-    /// Writes the current values that a connection is owed, as far as its outbox takes them.
-    ///
-    /// Values of live keys lie in shards: while the lane may not lock them, this is put off.
-    pub(crate) fn pump(&mut self, context: &mut Context, connection: ConnectionId) {
-        let hub = self.hub.clone();
-        let is_filling = hub.is_filling();
-        loop {
-            if !hub.scripting.rights.has(self.lane) {
-                if self.owes_pending(connection) && !self.put_off.contains(&connection) {
-                    self.put_off.push(connection);
-                }
-                return;
-            }
-            let Some(outlet) = self
-                .outlets
-                .get_mut(connection.index())
-                .and_then(Option::as_mut)
-            else {
-                return;
-            };
-            if outlet.connection != connection {
-                return;
-            }
-            if outlet.is_behind {
-                if !context.is_ending(connection) {
-                    hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
-                    context.close(connection, CloseReason::Requested);
-                }
-                return;
-            }
-            let Some(next) = outlet.pending.front() else {
-                return;
-            };
-            if is_filling && matches!(next, PendingTopic::Live(_)) {
-                self.renewing.is_held = true;
-                return;
-            }
-            if context.out_bytes(connection) > hub.config.conflate_bytes {
-                context.watch_drain(connection);
-                return;
-            }
-            let Some((topic, how)) = outlet.pending.pop() else {
-                return;
-            };
-            if !outlet.is_subscribed(&how, &topic, &hub) {
-                continue;
-            }
-            self.write_current(context, connection, &topic, &how);
-        }
-    }
-
-    fn owes_pending(&self, connection: ConnectionId) -> bool {
-        let outlet = self.existing(connection);
-        outlet.is_some_and(|outlet| !outlet.pending.is_empty())
-    }
-
-    /// The lane may lock shards again: writes the values that were put off.
-    pub(crate) fn pump_put_off(&mut self, context: &mut Context) {
-        for connection in std::mem::take(&mut self.put_off) {
-            self.pump(context, connection);
-        }
-    }
-
-    /// Forgets which current values were written long ago: a batch of news is on its way for
-    /// milliseconds, so that nothing older can follow any more.
-    pub(crate) fn sweep(&mut self, now_ns: u64) {
-        if now_ns < self.forget_at_ns {
-            return;
-        }
-        self.forget_at_ns = now_ns + NEWS_ON_THEIR_WAY_NS / 4;
-        let until_ns = now_ns.saturating_sub(NEWS_ON_THEIR_WAY_NS);
-        let mut waiting = std::mem::take(&mut self.current_written);
-        waiting.sort_unstable();
-        waiting.dedup();
-        let remembers = |outlet: &mut Outlet| outlet.forget_current(until_ns);
-        waiting.retain(|&connection| self.outlet_of(connection).is_some_and(remembers));
-        self.current_written = waiting;
-    }
-
-    /// This lane missed updates because its mailbox was full: every subscriber of a last-value
-    /// topic is owed the current value.
-    pub(crate) fn owe_everything(&mut self, context: &mut Context) {
-        let mut owed = Vec::new();
-        for topic in self.hub.topics() {
-            let is_watched = self.hub.watches_topics(self.lane);
-            let targets = self.take_route(topic.id(), topic.channel(), is_watched);
-            self.owe(&targets, &PendingTopic::Topic(topic.id()), &mut owed);
-            self.put_route(topic.id(), targets);
-        }
-        let mut live = Vec::new();
-        let listeners = &self.listeners;
-        self.hub.live_names(&|key| listeners.hear(key), &mut live);
-        for name in live {
-            let mut targets = Vec::new();
-            self.listeners.collect(&name, &mut targets);
-            self.owe(&targets, &PendingTopic::Live(name), &mut owed);
-        }
-        owed.sort_unstable();
-        owed.dedup();
-        owed.into_iter()
-            .for_each(|connection| self.pump(context, connection));
-    }
-
-    pub(crate) fn owe(
-        &mut self,
-        targets: &[Target],
-        topic: &PendingTopic,
-        owed: &mut Vec<ConnectionId>,
-    ) {
-        for target in targets {
-            if let Some(outlet) = self.outlet_of(target.connection) {
-                outlet.owe((topic.clone(), target.how.clone()));
-                owed.push(target.connection);
-            }
-        }
-    }
-
-    /// Offers a message to one subscriber; whether it was written.
-    fn offer(&mut self, context: &mut Context, target: &Target, news: &News<'_>) -> bool {
-        let hub = &self.hub;
-        let counters = &hub.fanout;
-        let Some(outlet) = self
-            .outlets
-            .get_mut(target.connection.index())
-            .and_then(Option::as_mut)
-            .filter(|outlet| outlet.connection == target.connection)
-        else {
-            return false;
-        };
-        let waiting_bytes = context.out_bytes(target.connection);
-        let how = &target.how;
-        let verdict = match news.origin {
-            Origin::Topic(id) => {
-                let topic = || PendingTopic::Topic(id);
-                outlet.admit_update(topic, how, news.version, waiting_bytes, hub)
-            }
-            Origin::Live => {
-                let topic = || PendingTopic::Live(news.name.into());
-                outlet.admit_update(topic, how, news.version, waiting_bytes, hub)
-            }
-            Origin::Channel | Origin::Shard => {
-                outlet.admit_message(waiting_bytes, hub, context.now_ns())
-            }
-        };
-        match verdict {
-            Verdict::Send => {}
-            Verdict::Outdated => return false,
-            Verdict::Conflate => {
-                context.watch_drain(target.connection);
-                counters.conflated.fetch_add(1, Ordering::Relaxed);
-                return false;
-            }
-            Verdict::Drop => {
-                counters.dropped.fetch_add(1, Ordering::Relaxed);
-                return false;
-            }
-            Verdict::CutOff => {
-                // The rest of a turn's news may come after it.
-                if !context.is_ending(target.connection) {
-                    counters.cut_off.fetch_add(1, Ordering::Relaxed);
-                    tracing::info!("a subscriber is cut off: it leaves more unread than it may");
-                    context.close(target.connection, CloseReason::Requested);
-                }
-                return false;
-            }
-        }
-        let Some(out) = context.out(target.connection) else {
-            return false;
-        };
-        match &outlet.seal {
-            None => self.frames.write(out, outlet.dialect, how, news),
-            Some(connection) => write_sealed(&mut connection.lock(), out, news),
-        }
-        true
-    }
-
-    fn write_current(
-        &mut self,
-        context: &mut Context,
-        connection: ConnectionId,
-        topic: &PendingTopic,
-        how: &How,
-    ) {
-        let now_ns = context.now_ns();
-        let mut json = std::mem::take(&mut self.json);
-        json.clear();
-        let found;
-        let (name, version): (&[u8], Option<u64>) = match topic {
-            PendingTopic::Topic(id) => {
-                found = self.hub.topic(*id);
-                match &found {
-                    Some(topic) => {
-                        let version = self.hub.write_topic(topic, true, &mut json);
-                        (topic.channel(), version)
-                    }
-                    None => (&[], None),
-                }
-            }
-            PendingTopic::Live(name) => (name, Some(self.hub.write_live_state(name, &mut json))),
-        };
-        if let (Some(version), Some(outlet), Some(out)) = (
-            version,
-            self.outlets
-                .get_mut(connection.index())
-                .and_then(Option::as_mut),
-            context.out(connection),
-        ) {
-            outlet.note_current((topic.clone(), how.clone()), version, now_ns);
-            if self.current_written.last() != Some(&connection) {
-                self.current_written.push(connection);
-            }
-            let origin = Origin::Live;
-            let news = News {
-                name,
-                payload: &json,
-                shared: None,
-                origin,
-                version,
-            };
-            if outlet.marks_snapshots {
-                self.frames.mark_snapshot(out, outlet, name);
-            }
-            self.frames.begin();
-            match &outlet.seal {
-                None => self.frames.write(out, outlet.dialect, how, &news),
-                Some(connection) => write_sealed(&mut connection.lock(), out, &news),
-            }
-            self.hub.fanout.delivered.fetch_add(1, Ordering::Relaxed);
-        }
-        self.json = json;
-    }
-
-    /// Topics of live sources that a subscription reaches.
-    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<AnyTopic> {
-        if kind == Kind::Shard {
-            return Vec::new();
-        }
-        if kind == Kind::Channel {
-            return self.hub.find_topic(name).into_iter().collect();
-        }
-        let matches = |channel: &[u8]| match kind {
-            Kind::Prefix => channel.starts_with(name),
-            _ => glob::matches(name, channel),
-        };
-        let mut topics = self.hub.topics();
-        topics.retain(|topic| matches(topic.channel()));
-        topics
-    }
-
-    fn owe_current_values(
-        &mut self,
-        connection: ConnectionId,
-        kind: Kind,
-        name: &[u8],
-        topics: &[TopicId],
-    ) {
-        let mut live: Vec<Arc<[u8]>> = Vec::new();
-        match kind {
-            Kind::Channel if self.hub.is_live(name) => live.push(name.into()),
-            Kind::Channel | Kind::Shard => {}
-            Kind::Pattern => self
-                .hub
-                .live_names(&|key| glob::matches(name, key), &mut live),
-            Kind::Prefix => self.hub.live_names(&|key| key.starts_with(name), &mut live),
-        }
-        let how = match kind {
-            Kind::Channel => How::Channel,
-            Kind::Shard => return,
-            Kind::Pattern => How::Pattern(name.into()),
-            Kind::Prefix => How::Prefix,
-        };
-        let Some(outlet) = self.outlet_of(connection) else {
-            return;
-        };
-        for &id in topics {
-            outlet.pending.push((PendingTopic::Topic(id), how.clone()));
-        }
-        for name in live {
-            outlet.pending.push((PendingTopic::Live(name), how.clone()));
-        }
-    }
-
-    /// The targets of a topic's news. Where there are none, the other lanes need not send
-    /// any more of them.
-    fn take_route(&mut self, id: TopicId, name: &[u8], is_watched: bool) -> Vec<Target> {
-        let spare = std::mem::take(&mut self.targets);
-        let targets = self.listeners.take_route(id, name, spare);
-        if targets.is_empty()
-            && !is_watched
-            && let Some(topic) = self.hub.topic(id)
-        {
-            topic.clear_interest(self.lane);
-        }
-        targets
-    }
-
-    fn put_route(&mut self, id: TopicId, targets: Vec<Target>) {
-        if let Some(spare) = self.listeners.put_route(id, targets) {
-            self.targets = spare;
-        }
-    }
-
-    pub(crate) fn remove_subscriber(
-        &mut self,
-        connection: ConnectionId,
-        kind: Kind,
-        name: &[u8],
-    ) -> Change {
-        let topic = match kind {
-            Kind::Channel => self.hub.find_topic(name).map(|topic| topic.id()),
-            Kind::Pattern | Kind::Prefix | Kind::Shard => None,
-        };
-        let change = self.listeners.remove(connection, kind, name, topic);
-        if change == Change::Lane {
-            self.hub.subscriptions.remove(self.lane, kind, name);
-        }
-        change
-    }
-
-    fn outlet(&mut self, connection: ConnectionId, dialect: Dialect) -> &mut Outlet {
-        let index = connection.index();
-        if index >= self.outlets.len() {
-            self.outlets.resize_with(index + 1, || None);
-        }
-        self.outlets[index].get_or_insert_with(|| Outlet::new(connection, dialect))
-    }
-
-    fn outlet_of(&mut self, connection: ConnectionId) -> Option<&mut Outlet> {
-        let outlet = self.outlets.get_mut(connection.index())?.as_mut()?;
-        (outlet.connection == connection).then_some(outlet)
-    }
-
-    fn existing(&self, connection: ConnectionId) -> Option<&Outlet> {
-        let outlet = self.outlets.get(connection.index())?.as_ref()?;
-        (outlet.connection == connection).then_some(outlet)
+    fn take_renewal(&self, lane: usize) -> Option<Renewal> {
+        self.live.take_renewal(lane)
     }
 }
-
-/// Whether a subscription of this kind to [`SNAPSHOT_CHANNEL`] asks for marks.
-fn marks(kind: Kind) -> bool {
-    matches!(kind, Kind::Channel | Kind::Prefix)
-}
-
-/// How long news may take from their source's lane to a subscriber's: generously.
-const NEWS_ON_THEIR_WAY_NS: u64 = 10_000_000_000;

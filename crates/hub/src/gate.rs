@@ -213,6 +213,11 @@ impl Hub {
         is_replacing.then_some(Wait::Syncing)
     }
 
+    /// Whether keys are being loaded: what a key has now says nothing yet.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.load_wait().is_some()
+    }
+
     /// The verdict on a request, apart from pauses and scripts: those are waited for before.
     /// Where memory is short, keys are evicted first.
     #[cold]

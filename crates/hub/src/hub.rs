@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use tidewire_fanout::FanoutCounters;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
@@ -20,7 +21,6 @@ use crate::broadcast::BroadcastCounters;
 use crate::clients::Clients;
 use crate::durability::Durability;
 use crate::eviction::Evictions;
-use crate::fanout::FanoutCounters;
 use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
@@ -31,7 +31,6 @@ use crate::memory_score::MemoryScore;
 use crate::monitor::Monitors;
 use crate::parameters::Parameters;
 use crate::plant::{Plant, PlantOptions, WriteRequest};
-use crate::publication::{Origin, Publication};
 use crate::publishers::Publishers;
 use crate::rates::{Rates, Turns};
 use crate::recording::RecordingCounters;
@@ -46,12 +45,13 @@ use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
 use crate::stopping::Stopping;
-use crate::subscriptions::Subscriptions;
 use crate::threads::Threads;
 use crate::topic_watch::TopicWatch;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
 use crate::zmq_security::ZmqSecurity;
+use tidewire_fanout::Subscriptions;
+use tidewire_fanout::{Origin, Publication};
 
 pub(crate) use crate::live::{LiveObserver, write_value};
 

@@ -18,10 +18,10 @@ use crate::board::write_json;
 use crate::gate::Refusals;
 use crate::hub::Hub;
 use crate::protection::Protection;
-use crate::publication::{Origin, Publication};
 use crate::publishers::ParkedPublisher;
 use crate::symbols::SymbolMap;
-use crate::topics::TopicId;
+use tidewire_fanout::TopicId;
+use tidewire_fanout::{Origin, Publication};
 
 /// One source's way into the hub. Its topics are its own until it ends.
 #[derive(Debug)]
@@ -547,7 +547,7 @@ fn market_value(value: &LastValue, stamp: Stamp) -> MarketValue {
 mod tests {
     use super::*;
     use crate::hub::HubConfig;
-    use crate::subscriptions::Kind;
+    use tidewire_fanout::Kind;
     use tidewire_feed::wire::{Name, Trade as TradeMessage};
     use tidewire_lane::Lanes;
 

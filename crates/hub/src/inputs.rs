@@ -33,7 +33,7 @@ use tracing::{info, warn};
 
 use crate::hub::{Hub, unix_ns};
 use crate::ingest::{Batch, Ingest};
-use crate::publication::Publication;
+use tidewire_fanout::Publication;
 
 /// Threads of the hub's inputs; they end when this is dropped.
 #[derive(Debug)]

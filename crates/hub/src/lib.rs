@@ -11,6 +11,10 @@
 
 #![forbid(unsafe_code)]
 
+pub use tidewire_fanout::{
+    FanoutCounters, Kind, News, Origin, Publication, Route, Subscriptions, TopicId,
+};
+
 mod access;
 mod application;
 pub use application::{HubLane, port};
@@ -26,7 +30,6 @@ mod clients;
 pub use clients::{Client, Clients, Labels};
 
 mod decimal;
-mod departing;
 mod dialing;
 
 mod durability;
@@ -37,11 +40,8 @@ mod exchange;
 pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
 
 mod fanout;
-pub use fanout::FanoutCounters;
 
 mod feed_lanes;
-
-mod frames;
 
 mod gate;
 
@@ -60,8 +60,6 @@ mod json;
 
 mod lagging;
 
-mod listeners;
-
 mod listening;
 pub use listening::BindAddress;
 
@@ -77,12 +75,8 @@ mod monitor;
 
 mod notifications;
 
-mod outlet;
-
 mod parameters;
 pub use parameters::Parameters;
-
-mod pending;
 
 mod plant;
 pub use plant::tags::{Tag, TagBoard};
@@ -90,9 +84,6 @@ pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantOptions
 
 mod protection;
 pub use protection::HTTP_DENIED;
-
-mod publication;
-pub use publication::{News, Origin, Publication};
 
 mod publishers;
 
@@ -105,7 +96,6 @@ pub use redis_conf::RedisConf;
 mod refusals;
 
 mod renames;
-mod renewal;
 
 mod replication;
 
@@ -135,15 +125,11 @@ mod statistics;
 
 mod stopping;
 
-mod subscriptions;
-pub use subscriptions::{Kind, Route, Subscriptions};
-
 mod symbols;
 
 mod threads;
 mod topic_watch;
 mod topics;
-pub use topics::TopicId;
 
 mod waiting;
 mod watchdog;

@@ -12,23 +12,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use tidewire_fanout::{Renewal, SNAPSHOT_CHANNEL};
 use tidewire_keyspace::{
     Changer, Event, LIVE_CHANNEL, LiveNames, Observer, Outcome, Trackers, ValueRef, Waiter,
 };
 use tidewire_resp::number::DoubleText;
 
 use crate::attention::Obstacles;
-use crate::hub::{Hub, Mail, unix_ms};
+use crate::hub::{Hub, Mail};
 use crate::json::write_json_text;
-use crate::publication::{Origin, Publication};
+use tidewire_fanout::{Origin, Publication};
 
 /// What is published of a live key that has no value any more. No value is published in this form:
 /// see [`write_published`].
 pub(crate) const GONE: &[u8] = b"{\"gone\":true}";
-
-/// Subscribers of this channel are told which of their messages are current values, not updates:
-/// before each of them comes a message of this channel with the topic's name.
-pub(crate) const SNAPSHOT_CHANNEL: &[u8] = b"__snapshot__";
 
 /// Whether the hub alone publishes under a name.
 pub(crate) fn is_reserved_channel(name: &[u8]) -> bool {
@@ -39,7 +36,7 @@ pub(crate) fn is_reserved_channel(name: &[u8]) -> bool {
 #[derive(Debug)]
 pub(crate) struct LiveNews {
     /// Counts changes of live keys.
-    version: AtomicU64,
+    pub(crate) version: AtomicU64,
     lanes: Vec<Renewed>,
 }
 
@@ -58,15 +55,6 @@ struct RenewedNames {
     gone: HashSet<Box<[u8]>, RandomState>,
     /// There were more of them than are kept.
     is_lost: bool,
-}
-
-/// What a lane takes of it.
-#[derive(Debug)]
-pub(crate) enum Renewal {
-    /// These topics have changed.
-    Names(Arc<Vec<Box<[u8]>>>),
-    /// Some have, and their names are not known.
-    Lost,
 }
 
 impl LiveNews {
@@ -196,47 +184,10 @@ impl Observer for LiveObserver<'_> {
     }
 }
 
-impl Hub {
-    /// Whether a name is a live key that has a value.
-    pub(crate) fn is_live(&self, name: &[u8]) -> bool {
-        let is_there = |value: Option<ValueRef<'_>>| value.is_some_and(has_form);
-        !self.is_mounted(name) && self.keyspace.live_state(name, unix_ms(), is_there)
-    }
-
-    /// Appends a live key's state as it is published, its value or [`GONE`]. Returns the version
-    /// that it has reached at least.
-    pub(crate) fn write_live_state(&self, name: &[u8], out: &mut Vec<u8>) -> u64 {
-        // A master decides when a key of its replica is gone, and may still prolong its life.
-        let now_ms = match self.replication.master() {
-            Some(_) => 0,
-            None => unix_ms(),
-        };
-        self.keyspace.live_state(name, now_ms, |value| {
-            write_published(value, out);
-            self.live.version.load(Ordering::Acquire)
-        })
-    }
-
-    /// Names of the live keys that `wanted` accepts.
-    pub(crate) fn live_names(&self, wanted: &dyn Fn(&[u8]) -> bool, names: &mut Vec<Arc<[u8]>>) {
-        let mut stored = |key: &[u8]| !self.is_mounted(key) && wanted(key);
-        let mut push = |key: &[u8], value: ValueRef<'_>| {
-            names.extend(has_form(value).then(|| Arc::from(key)));
-        };
-        self.keyspace
-            .for_each_live(unix_ms(), &mut stored, &mut push);
-    }
-
-    /// Whether keys are being loaded: what a key has now says nothing yet.
-    pub(crate) fn is_filling(&self) -> bool {
-        self.load_wait().is_some()
-    }
-}
-
 /// Appends what is published of a live key: its value, or [`GONE`] if it has none. A string that
 /// is [`GONE`] itself, whether or not spaces follow it, gets one more space at its end, so that no
 /// value is taken for a removal.
-fn write_published(value: Option<ValueRef<'_>>, out: &mut Vec<u8>) {
+pub(crate) fn write_published(value: Option<ValueRef<'_>>, out: &mut Vec<u8>) {
     let start = out.len();
     if !value.is_some_and(|value| write_value(value, out)) {
         out.extend_from_slice(GONE);
@@ -250,7 +201,7 @@ fn write_published(value: Option<ValueRef<'_>>, out: &mut Vec<u8>) {
 }
 
 /// Whether [`write_value`] has a form for it.
-fn has_form(value: ValueRef<'_>) -> bool {
+pub(crate) fn has_form(value: ValueRef<'_>) -> bool {
     value.value_type() != tidewire_keyspace::ValueType::Stream || value.newest_entry().is_some()
 }
 

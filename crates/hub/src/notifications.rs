@@ -6,7 +6,7 @@ use tidewire_keyspace::{Event, EventClasses};
 
 use crate::decimal::write_unsigned;
 use crate::hub::Hub;
-use crate::publication::{Origin, Publication};
+use tidewire_fanout::{Origin, Publication};
 
 /// Publishes `event` of `key`; whether there is a subscriber. A stored key's shard is locked
 /// meanwhile, so that all lanes hear of a key's events in the order in which they happened.

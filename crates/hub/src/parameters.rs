@@ -9,12 +9,13 @@ mod kinds;
 mod rewriting;
 mod table;
 
-pub(crate) use kinds::{OutputLimit, read_memory};
+pub(crate) use kinds::read_memory;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tidewire_fanout::OutputLimit;
 use tidewire_keyspace::{
     EventClasses, EvictionOrder, EvictionRules, FileVersion, Keyspace, LazyFreeing, Usage, glob,
 };
@@ -88,30 +89,6 @@ pub(crate) enum ClientClass {
     Normal = 0,
     Replica = 1,
     Pubsub = 2,
-}
-
-/// Watches one client's unsent bytes against the limit of its class: cut off at once above the
-/// hard limit, and above the soft one when it lasts.
-#[derive(Debug, Default)]
-pub(crate) struct OverLimit {
-    /// Since when they have been above the soft limit, monotonic ns.
-    since_ns: Option<u64>,
-}
-
-impl OverLimit {
-    #[inline]
-    pub(crate) fn is_exceeded(&mut self, limit: OutputLimit, bytes: usize, now_ns: u64) -> bool {
-        let bytes = bytes as u64;
-        if limit.hard_bytes != 0 && bytes > limit.hard_bytes {
-            return true;
-        }
-        if limit.soft_bytes == 0 || bytes <= limit.soft_bytes {
-            self.since_ns = None;
-            return false;
-        }
-        let since_ns = *self.since_ns.get_or_insert(now_ns);
-        now_ns - since_ns > limit.soft_seconds * 1_000_000_000
-    }
 }
 
 impl Parameters {

@@ -7,10 +7,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidewire_fanout::{Sources, Topic};
 use tidewire_keyspace::{Changer, Event, EventClasses};
 
 use crate::hub::Hub;
-use crate::subscriptions::Kind;
+use tidewire_fanout::Kind;
 
 /// Whether somebody may want to hear of topics.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! What values a parameter takes, and how Redis refuses others.
 
+use tidewire_fanout::OutputLimit;
 use tidewire_keyspace::EventClasses;
 
 /// The values that a parameter takes. Each is kept as the text that CONFIG GET shows.
@@ -96,14 +97,6 @@ impl Kind {
 /// those at which it is cut off when it stays above them, and for how many seconds; 0 is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutputLimits(pub(crate) [OutputLimit; 3]);
-
-/// One class's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OutputLimit {
-    pub(crate) hard_bytes: u64,
-    pub(crate) soft_bytes: u64,
-    pub(crate) soft_seconds: u64,
-}
 
 impl OutputLimits {
     /// Reads what [`OutputLimits::text`] wrote.

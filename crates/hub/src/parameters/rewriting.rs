@@ -2,8 +2,9 @@
 
 use super::kinds::Kind;
 use super::table::{Parameter, TABLE, number_of};
-use super::{OutputLimit, OutputLimits, Parameters};
+use super::{OutputLimits, Parameters};
 use crate::redis_conf::{Directive, Line, quoted};
+use tidewire_fanout::OutputLimit;
 
 impl Parameters {
     /// Every parameter as it stands in a redis.conf.

@@ -21,7 +21,7 @@ use super::{Plant, PlantCounters, WriteRequest, is_name};
 use crate::application::port;
 use crate::dialing::Dialing;
 use crate::hub::Hub;
-use crate::publication::Publication;
+use tidewire_fanout::Publication;
 
 /// News, and the lanes they are for (one bit each).
 pub(crate) type News = (Publication, u64);

@@ -12,8 +12,8 @@ use super::tags::Tag;
 use super::text::write_json;
 use super::{Plant, PlantCounters};
 use crate::hub::Hub;
-use crate::publication::{Origin, Publication};
-use crate::topics::TopicId;
+use tidewire_fanout::TopicId;
+use tidewire_fanout::{Origin, Publication};
 
 /// What a link keeps between its batches.
 #[derive(Debug, Default)]

@@ -17,8 +17,8 @@ use tracing::warn;
 use super::{Master, log_of};
 use crate::gate::LogLimit;
 use crate::hub::{Hub, LiveObserver, unix_ms, unix_ns};
-use crate::publication::Origin;
 use crate::scripting::has_deprecated;
+use tidewire_fanout::Origin;
 
 /// Executes a stream of commands.
 pub(super) struct Applier<'a> {

@@ -8,7 +8,8 @@ use tracing::{info, warn};
 
 use super::{FileMaker, Phase, Replica, log_of};
 use crate::hub::Hub;
-use crate::parameters::{ClientClass, OverLimit};
+use crate::parameters::ClientClass;
+use tidewire_fanout::OverLimit;
 
 /// The replicas whose connections a lane owns.
 #[derive(Debug, Default)]

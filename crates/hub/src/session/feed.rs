@@ -11,8 +11,8 @@ use tracing::debug;
 
 use crate::hub::{Hub, Mail};
 use crate::ingest::Ingest;
-use crate::publication::Publication;
 use crate::publishers::{Busy, ParkedPublisher};
+use tidewire_fanout::Publication;
 
 /// News that a batch of ingest leaves: what to publish, and on which lanes (one bit each).
 pub(crate) type News = (Publication, u64);

@@ -13,8 +13,8 @@ use crate::application::port;
 use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::inputs::FeedSource;
-use crate::publication::Publication;
 use crate::seldom::Repeated;
+use tidewire_fanout::Publication;
 
 /// A native feed that the hub reads, over all its connections.
 #[derive(Debug)]

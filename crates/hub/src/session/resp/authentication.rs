@@ -12,7 +12,7 @@ use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
 use crate::fanout::Fanout;
 use crate::hub::{Hub, unix_ms};
 use crate::seldom::note_failed_login;
-use crate::subscriptions::Kind;
+use tidewire_fanout::Kind;
 
 /// The user that a client is, and what that user may do as far as the client has seen.
 #[derive(Debug)]

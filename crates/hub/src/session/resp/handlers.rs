@@ -7,8 +7,8 @@ use tidewire_keyspace::{Command, Group};
 use super::scripting::ScriptCommand;
 use super::{Call, State};
 use super::{acl, client, functions, parameters, pubsub, scripting, server, slow};
-use crate::publication::Origin;
-use crate::subscriptions::Kind;
+use tidewire_fanout::Kind;
+use tidewire_fanout::Origin;
 
 /// Runs a command of a session, and replies.
 type Handler = fn(&mut State, &mut Call<'_>);

@@ -50,9 +50,8 @@ use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 
 use crate::attention::Obstacles;
 use crate::clients::Client;
-use crate::fanout::{Dialect, Fanout};
+use crate::fanout::Fanout;
 use crate::hub::{Hub, LiveObserver};
-use crate::parameters::OverLimit;
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
@@ -60,6 +59,8 @@ use blocking::Stop;
 use pipeline::{Gathered, Request};
 use plant::PLANT_REFUSAL;
 use replication::{ReplicaSession, Told};
+use tidewire_fanout::Dialect;
+use tidewire_fanout::OverLimit;
 use transaction::Transaction;
 
 /// A Redis client.

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::{Call, State};
 use crate::attention::Obstacles;
-use crate::publication::Origin;
-use crate::subscriptions::Kind;
+use tidewire_fanout::Kind;
+use tidewire_fanout::Origin;
 
 impl State {
     pub(super) fn subscribe(&mut self, call: &mut Call<'_>, kind: Kind) {

@@ -1,5 +1,6 @@
 //! Answers on the ROUTER port, from the keys and the live topics.
 
+use tidewire_fanout::Sources;
 use tidewire_keyspace::{Mount, lookup};
 use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
 

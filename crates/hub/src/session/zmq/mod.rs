@@ -15,15 +15,16 @@ use tidewire_zmtp::{Config, Connection, Event, SocketType};
 use tracing::{debug, warn};
 
 use crate::application::port;
-use crate::fanout::{Dialect, Fanout};
+use crate::fanout::Fanout;
 use crate::gate::Parked;
 use crate::hub::Hub;
-use crate::subscriptions::Kind;
 use crate::waiting::LaneWaiting;
 use answers::Answer;
 use peer::Identity;
 use push::{Pushed, Taken};
 use request::{Gathered, REQUEST_BYTES_MAX};
+use tidewire_fanout::Dialect;
+use tidewire_fanout::Kind;
 
 /// A peer on one of the ZeroMQ ports.
 #[derive(Debug)]

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tidewire_lane::Outbox;
 use tidewire_zmtp::{Connection, encode_frame, frame_header};
 
-use crate::decimal::write_unsigned;
-use crate::live::SNAPSHOT_CHANNEL;
 use crate::outlet::Outlet;
 use crate::publication::{News, Origin};
+use crate::topic::SNAPSHOT_CHANNEL;
 
 /// By which of its subscriptions a subscriber gets a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,9 +20,12 @@ pub(crate) enum How {
 
 /// How a subscriber's protocol writes messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub enum Dialect {
+    /// RESP2: an array.
     Resp2,
+    /// RESP3: a push.
     Resp3,
+    /// ZMTP: frames.
     Zmtp,
 }
 
@@ -159,6 +161,10 @@ fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
+}
+
+fn write_unsigned(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use tidewire_lane::ConnectionId;
 use tidewire_zmtp::Connection;
 
 use crate::frames::{Dialect, How};
-use crate::hub::Hub;
-use crate::parameters::{ClientClass, OverLimit};
+use crate::limit::{Limits, OverLimit};
 use crate::pending::{Pending, PendingTopic};
+use crate::topic::{Sources, Topic};
 
 /// What a subscribed connection needs beyond its session.
 #[derive(Debug)]
@@ -77,9 +77,9 @@ impl Outlet {
         how: &How,
         version: u64,
         waiting_bytes: usize,
-        hub: &Hub,
+        limits: &Limits,
     ) -> Verdict {
-        let slow = waiting_bytes > hub.config.conflate_bytes;
+        let slow = waiting_bytes > limits.conflate_bytes;
         if !slow && self.pending.is_empty() && self.current.is_empty() {
             return Verdict::Send;
         }
@@ -105,16 +105,19 @@ impl Outlet {
     pub(crate) fn admit_message(
         &mut self,
         waiting_bytes: usize,
-        hub: &Hub,
+        limits: &Limits,
         now_ns: u64,
     ) -> Verdict {
         if self.dialect != Dialect::Zmtp {
-            return match self.is_over_limit(waiting_bytes, hub, now_ns) {
+            return match self
+                .over_limit
+                .is_exceeded(limits.pubsub, waiting_bytes, now_ns)
+            {
                 true => Verdict::CutOff,
                 false => Verdict::Send,
             };
         }
-        match waiting_bytes > hub.config.zmq_high_water_bytes {
+        match waiting_bytes > limits.zmq_high_water_bytes {
             true => Verdict::Drop,
             false => Verdict::Send,
         }
@@ -134,12 +137,17 @@ impl Outlet {
 
     /// Whether what a pending value was owed to is still subscribed. A ZeroMQ prefix that has
     /// ended may still get one value: its peer drops what it did not ask for.
-    pub(crate) fn is_subscribed(&self, how: &How, topic: &PendingTopic, hub: &Hub) -> bool {
+    pub(crate) fn is_subscribed(
+        &self,
+        how: &How,
+        topic: &PendingTopic,
+        sources: &impl Sources,
+    ) -> bool {
         match how {
             How::Channel => match topic {
                 PendingTopic::Live(name) => self.channels.contains(&**name),
                 PendingTopic::Topic(id) => {
-                    let topic = hub.topic(*id);
+                    let topic = sources.topic(*id);
                     topic.is_some_and(|topic| self.channels.contains(topic.channel()))
                 }
             },
@@ -161,11 +169,5 @@ impl Outlet {
     /// Whether news of live keys may concern it.
     pub(crate) fn hears_live_keys(&self) -> bool {
         self.has_prefixes || !self.channels.is_empty() || !self.patterns.is_empty()
-    }
-
-    /// Redis's `client-output-buffer-limit pubsub`.
-    fn is_over_limit(&mut self, waiting_bytes: usize, hub: &Hub, now_ns: u64) -> bool {
-        let limit = hub.parameters.output_limit(ClientClass::Pubsub);
-        self.over_limit.is_exceeded(limit, waiting_bytes, now_ns)
     }
 }

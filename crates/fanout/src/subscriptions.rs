@@ -151,7 +151,7 @@ impl Subscriptions {
     }
 
     /// Whether no lane has a subscriber to anything but shard channels.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let tables = self.tables.read();
         tables.channels.is_empty() && tables.patterns.is_empty() && tables.prefix_counts.is_empty()
     }

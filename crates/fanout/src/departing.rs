@@ -9,6 +9,7 @@ use tidewire_lane::ConnectionId;
 use crate::fanout::Fanout;
 use crate::outlet::Outlet;
 use crate::subscriptions::Kind;
+use crate::topic::Sources;
 
 /// What is left of a connection's subscriptions. Messages that still find one of them find no
 /// connection and are dropped.
@@ -48,9 +49,9 @@ impl Name {
     }
 }
 
-impl Fanout {
+impl<S: Sources> Fanout<S> {
     /// A connection has ended: few subscriptions are taken out at once, the rest turn by turn.
-    pub(crate) fn depart(&mut self, connection: ConnectionId) {
+    pub fn depart(&mut self, connection: ConnectionId) {
         if let Some(outlet) = self.take_outlet(connection) {
             self.departing.push_back(departing(outlet));
             self.take_departing_out();
@@ -58,7 +59,7 @@ impl Fanout {
     }
 
     /// Takes a part of those out whose connections have ended. Whether some are left.
-    pub(crate) fn take_departing_out(&mut self) -> bool {
+    pub fn take_departing_out(&mut self) -> bool {
         let mut left = NAMES_A_TURN;
         while left > 0
             && let Some(mut departing) = self.departing.pop_front()
@@ -86,7 +87,7 @@ impl Fanout {
     pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId, most: usize) -> bool {
         let (ended, has_more) = self.listeners.remove_prefixes(connection, most);
         for prefix in ended {
-            let shared = &self.hub.subscriptions;
+            let shared = self.sources.subscriptions();
             shared.remove(self.lane, Kind::Prefix, &prefix);
         }
         has_more

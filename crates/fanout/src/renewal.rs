@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 
 use crate::fanout::Fanout;
-use crate::live::Renewal;
 use crate::pending::PendingTopic;
+use crate::topic::{Renewal, Sources};
 
 /// How far a lane has come with such topics.
 #[derive(Debug, Default)]
@@ -18,15 +18,15 @@ pub(crate) struct Renewing {
     pub(crate) is_held: bool,
 }
 
-impl Fanout {
+impl<S: Sources> Fanout<S> {
     /// Owes subscribers the topics that changed all at once, as many as a turn may take. Whether
     /// there is more to do.
-    pub(crate) fn renew(&mut self, context: &mut Context) -> bool {
+    pub fn renew(&mut self, context: &mut Context) -> bool {
         let is_idle = self.renewing.names.is_none() && !self.renewing.is_held;
-        if is_idle && !self.hub.live.is_renewed(self.lane) {
+        if is_idle && !self.sources.is_renewed(self.lane) {
             return false;
         }
-        if self.hub.is_filling() {
+        if self.sources.is_filling() {
             return true;
         }
         if std::mem::take(&mut self.renewing.is_held) {
@@ -58,7 +58,7 @@ impl Fanout {
         owed.dedup();
         owed.into_iter()
             .for_each(|connection| self.pump(context, connection));
-        self.renewing.names.is_some() || self.hub.live.is_renewed(self.lane)
+        self.renewing.names.is_some() || self.sources.is_renewed(self.lane)
     }
 
     fn next_names(&mut self, context: &mut Context) -> Option<Arc<Vec<Box<[u8]>>>> {
@@ -66,7 +66,7 @@ impl Fanout {
             return Some(names);
         }
         self.renewing.position = 0;
-        match self.hub.live.take_renewal(self.lane)? {
+        match self.sources.take_renewal(self.lane)? {
             Renewal::Names(names) => Some(names),
             Renewal::Lost => {
                 self.cut_off_all(context);
@@ -95,7 +95,7 @@ impl Fanout {
         let outlets = self.outlets.iter().flatten();
         let listening = outlets.filter(|outlet| outlet.hears_live_keys());
         for outlet in listening {
-            let counter = &self.hub.fanout.cut_off;
+            let counter = &self.sources.counters().cut_off;
             counter.fetch_add(1, Ordering::Relaxed);
             context.close(outlet.connection, CloseReason::Requested);
         }

@@ -10,7 +10,7 @@ use tidewire_zmtp::prefixes::{Insertion, PrefixTable, Removal};
 
 use crate::frames::How;
 use crate::subscriptions::Kind;
-use crate::topics::TopicId;
+use crate::topic::TopicId;
 
 /// The subscriptions of one lane, by name.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::topics::TopicId;
+use crate::topic::TopicId;
 
 /// A batch of messages, each with the name it is published under.
 ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::frames::How;
-use crate::topics::TopicId;
+use crate::topic::TopicId;
 
 /// A queue without duplicates: however often a topic changes, its value is owed once.
 #[derive(Debug, Default)]

@@ -1,0 +1,34 @@
+//! Fan-out: who is subscribed to what, and what each subscriber gets of a publication.
+//!
+//! [`Fanout`] belongs to one lane and is driven by it; lanes share [`Subscriptions`] and the
+//! [`Sources`] of current values. No protocol owns it: each has its words in `frames`.
+
+#![forbid(unsafe_code)]
+
+mod departing;
+
+mod fanout;
+pub use fanout::{Fanout, FanoutCounters, SubscriptionsFull};
+
+mod frames;
+pub use frames::Dialect;
+
+mod limit;
+pub use limit::{Limits, OutputLimit, OverLimit};
+
+mod listeners;
+
+mod outlet;
+
+mod pending;
+
+mod publication;
+pub use publication::{News, Origin, Publication};
+
+mod renewal;
+
+mod subscriptions;
+pub use subscriptions::{Kind, Route, Subscriptions};
+
+mod topic;
+pub use topic::{Renewal, SNAPSHOT_CHANNEL, Sources, Topic, TopicId};

@@ -1,0 +1,48 @@
+//! How much a subscriber may leave unread.
+
+/// What one class of clients may leave unread: `client-output-buffer-limit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Cut off above so many bytes; 0: no limit.
+    pub hard_bytes: u64,
+    /// Cut off above so many bytes that last; 0: no limit.
+    pub soft_bytes: u64,
+    /// For so long, s.
+    pub soft_seconds: u64,
+}
+
+/// What the subscribers of a lane may leave unread, each in its protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Above so many unsent bytes a subscriber gets the newest value of a topic instead of each.
+    pub conflate_bytes: usize,
+    /// Above so many unsent bytes a ZeroMQ subscriber misses plain messages.
+    pub zmq_high_water_bytes: usize,
+    /// A Redis subscriber to plain messages.
+    pub pubsub: OutputLimit,
+}
+
+/// Watches one client's unsent bytes against the limit of its class: cut off at once above the
+/// hard limit, and above the soft one when it lasts.
+#[derive(Debug, Default)]
+pub struct OverLimit {
+    /// Since when they have been above the soft limit, monotonic ns.
+    since_ns: Option<u64>,
+}
+
+impl OverLimit {
+    /// Whether a client with so many unsent bytes is to be cut off.
+    #[inline]
+    pub fn is_exceeded(&mut self, limit: OutputLimit, bytes: usize, now_ns: u64) -> bool {
+        let bytes = bytes as u64;
+        if limit.hard_bytes != 0 && bytes > limit.hard_bytes {
+            return true;
+        }
+        if limit.soft_bytes == 0 || bytes <= limit.soft_bytes {
+            self.since_ns = None;
+            return false;
+        }
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        now_ns - since_ns > limit.soft_seconds * 1_000_000_000
+    }
+}
