@@ -43,6 +43,7 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         ["tidewire-lastvalue", "--test", "loom"],
         ["tidewire-keyspace", "--lib", "lock::"],
         ["tidewire-lane", "--lib", "model::"],
+        ["tidewire-fanout", "--lib", "model::"],
         ["tidewire-hub", "--lib", "model::"],
     ];
     for [package, kind, name] in models {

@@ -7,6 +7,9 @@
 
 mod departing;
 
+mod fence;
+pub use fence::{Generation, Interest};
+
 mod fanout;
 pub use fanout::{Fanout, FanoutCounters, SubscriptionsFull};
 

@@ -4,20 +4,21 @@
 //! count a lane and name, so that a publisher can skip the lanes that nobody listens on.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tidewire_keyspace::glob;
 use tidewire_zmtp::prefixes::PrefixTable;
 
+use crate::fence::Generation;
+
 /// Subscriptions of all lanes.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     tables: RwLock<Tables>,
-    /// Bumped by every new subscription, after the topic's interest bit is set and before its
-    /// current value is read: see [`Subscriptions::generation`].
-    generation: AtomicU64,
+    /// Raised by every new subscription, after the topic's interest is set and before its current
+    /// value is read.
+    generation: Generation,
 }
 
 #[derive(Debug, Default)]
@@ -71,8 +72,7 @@ impl Subscriptions {
             tables.prefixes.insert(name, lane);
         }
         drop(tables);
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.generation.raise();
     }
 
     /// Counts one subscriber of `name` on `lane` less.
@@ -91,14 +91,9 @@ impl Subscriptions {
         }
     }
 
-    /// How often something has been subscribed to.
-    ///
-    /// A publisher stores a value, looks at the topic's interest, and at the end of its batch,
-    /// after a full fence, at this number. A subscriber sets the interest, bumps this number, and
-    /// reads the value. One of the two always sees the other, so no update falls between a
-    /// subscription's first value and its first news.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::SeqCst)
+    /// How often something has been subscribed to: what a publisher asks behind its batch.
+    pub fn generation(&self) -> &Generation {
+        &self.generation
     }
 
     /// Where a message named `name` must go.

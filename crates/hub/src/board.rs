@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
+use tidewire_fanout::Interest;
 use tidewire_feed::server;
 use tidewire_feed::wire::{Definition, LastValue, TradingState};
 use tidewire_keyspace::Mount;
@@ -36,7 +37,7 @@ pub struct Topic {
     pub channel: Box<[u8]>,
     /// One bit a lane: that lane has (or may have) somebody to tell of an update. A lane changes
     /// its own bit only, so that setting and clearing need no order between lanes.
-    interest: AtomicU64,
+    interest: Interest,
     definition: RwLock<Definition>,
     /// Sequence of its newest definition in the hub's own feed; 0 before the first.
     defined_sequence: AtomicU64,
@@ -106,7 +107,7 @@ impl Board {
             number,
             channel: [MARKET_PREFIX, definition.name.as_bytes()].concat().into(),
             // Nobody knows yet who waits for this name: every lane looks when news come.
-            interest: AtomicU64::new(self.lanes),
+            interest: Interest::of(self.lanes),
             definition: RwLock::new(Definition {
                 symbol: number,
                 ..*definition
@@ -128,17 +129,17 @@ impl Topic {
     /// Lanes that may have subscribers, one bit each.
     #[inline]
     pub fn interest(&self) -> u64 {
-        self.interest.load(Ordering::Relaxed)
+        self.interest.lanes()
     }
 
     /// `lane` has a subscriber now.
     pub fn add_interest(&self, lane: usize) {
-        self.interest.fetch_or(1 << lane, Ordering::SeqCst);
+        self.interest.add(lane);
     }
 
     /// `lane` has found that it has no subscriber.
     pub fn clear_interest(&self, lane: usize) {
-        self.interest.fetch_and(!(1 << lane), Ordering::SeqCst);
+        self.interest.clear(lane);
     }
 
     /// What its source says of the symbol.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tidewire_feed::client::{Client, Gap, Sink};
@@ -93,7 +93,7 @@ impl Ingest {
         Self {
             writer: hub.board.slots().writer(source),
             latency: None,
-            generation: hub.subscriptions.generation(),
+            generation: hub.subscriptions.generation().now(),
             source,
             symbols: SymbolMap::default(),
             unheard: Vec::new(),
@@ -185,14 +185,12 @@ impl Batch<'_> {
     }
 
     /// Somebody may have subscribed between the store of a value and the look at its topic's
-    /// interest: then the value is published now. See [`crate::subscriptions`] for the proof.
+    /// interest: then the value is published now. [`tidewire_fanout::Generation`] has the proof.
     fn hear_late_subscribers(&mut self) {
-        fence(Ordering::SeqCst);
         let generation = self.hub.subscriptions.generation();
-        if generation == *self.generation {
+        if !generation.has_changed(self.generation) {
             return;
         }
-        *self.generation = generation;
         let mut unheard = std::mem::take(self.unheard);
         unheard.sort_unstable();
         unheard.dedup();

@@ -1,7 +1,5 @@
 //! From the plant's changes to slots, and news for subscribers: one pass.
 
-use std::sync::atomic::fence;
-
 use tidewire_lastvalue::TagStamp;
 use tidewire_mx::encode::Encode;
 use tidewire_mx::status::{MxStatus, PackedStatus, Quality};
@@ -132,12 +130,10 @@ impl Batch<'_> {
     /// As [`crate::ingest`] has it: somebody may have subscribed between the store of a value and
     /// the look at its tag's interest.
     fn hear_late_subscribers(&mut self) {
-        fence(std::sync::atomic::Ordering::SeqCst);
         let generation = self.hub.subscriptions.generation();
-        if generation == self.kept.generation {
+        if !generation.has_changed(&mut self.kept.generation) {
             return;
         }
-        self.kept.generation = generation;
         let mut unheard = std::mem::take(&mut self.kept.unheard);
         unheard.sort_unstable();
         unheard.dedup();

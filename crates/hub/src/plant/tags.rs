@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
+use tidewire_fanout::Interest;
 use tidewire_lastvalue::{TagSlot, TagValue};
 use tidewire_mx::value::{DataType, Value};
 
@@ -33,7 +34,7 @@ pub struct Tag {
     /// Its newest value, quality and times. The bytes are those of [`Value::from_wire`].
     pub slot: TagSlot,
     /// As of a market topic: one bit a lane that has, or may have, somebody to tell.
-    interest: AtomicU64,
+    interest: Interest,
     /// The code of its type, and [`ARRAY`].
     data_type: AtomicU32,
 }
@@ -112,7 +113,7 @@ impl TagBoard {
             channel: [PLANT_PREFIX, name.as_bytes()].concat().into(),
             slot: TagSlot::new(),
             // Nobody knows yet who waits for this name: every lane looks when news come.
-            interest: AtomicU64::new(self.lanes),
+            interest: Interest::of(self.lanes),
             data_type: AtomicU32::new(0),
         });
         tags.push(tag.clone());
@@ -162,17 +163,17 @@ impl Tag {
     /// Lanes that may have subscribers, one bit each.
     #[inline]
     pub fn interest(&self) -> u64 {
-        self.interest.load(Ordering::Relaxed)
+        self.interest.lanes()
     }
 
     /// `lane` has a subscriber now.
     pub(crate) fn add_interest(&self, lane: usize) {
-        self.interest.fetch_or(1 << lane, Ordering::SeqCst);
+        self.interest.add(lane);
     }
 
     /// `lane` has found that it has no subscriber.
     pub(crate) fn clear_interest(&self, lane: usize) {
-        self.interest.fetch_and(!(1 << lane), Ordering::SeqCst);
+        self.interest.clear(lane);
     }
 }
 

@@ -1,0 +1,141 @@
+//! How a publisher and a new subscriber do not miss each other, without a lock between them.
+//!
+//! A publisher stores a value, looks at the topic's [`Interest`], and at the end of its batch asks
+//! the [`Generation`] whether somebody has subscribed meanwhile: then it looks at the interest of
+//! its topics again. A subscriber sets the interest, raises the generation, and then reads the
+//! value. One of the two always sees the other, so no update falls between a subscription's first
+//! value and its first news.
+
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The lanes that have a subscriber to a topic, one bit each.
+#[derive(Debug, Default)]
+pub struct Interest(AtomicU64);
+
+impl Interest {
+    /// These lanes may have a subscriber: nobody knows yet.
+    pub fn of(lanes: u64) -> Self {
+        Interest(AtomicU64::new(lanes))
+    }
+
+    /// One bit a lane.
+    #[inline]
+    pub fn lanes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// `lane` has a subscriber now.
+    pub fn add(&self, lane: usize) {
+        self.0.fetch_or(1 << lane, Ordering::SeqCst);
+    }
+
+    /// `lane` has found that it has no subscriber.
+    pub fn clear(&self, lane: usize) {
+        self.0.fetch_and(!(1 << lane), Ordering::SeqCst);
+    }
+}
+
+/// How often somebody has subscribed to something.
+#[derive(Debug, Default)]
+pub struct Generation(AtomicU64);
+
+impl Generation {
+    /// The number that a publisher begins with.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Somebody has subscribed, and set the interest before; what it reads now, no publisher has
+    /// still to tell it.
+    pub fn raise(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether somebody has subscribed since a publisher asked last. To be asked when the values
+    /// of a batch are stored.
+    #[inline]
+    pub fn has_changed(&self, seen: &mut u64) -> bool {
+        fence(Ordering::SeqCst);
+        let now = self.0.load(Ordering::SeqCst);
+        std::mem::replace(seen, now) != now
+    }
+}
+
+/// Every order in which a publisher and subscribers can meet: `cargo xtask test` runs it.
+#[cfg(all(loom, test))]
+mod model {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Topic {
+        interest: Interest,
+        generation: Generation,
+        value: AtomicU64,
+    }
+
+    impl Topic {
+        /// What a publisher does of two values in one batch; the lanes that it tells the last one.
+        fn publish(&self) -> u64 {
+            let mut seen = self.generation.now();
+            let mut told = 0;
+            for value in [1, 2] {
+                self.value.store(value, Ordering::Relaxed);
+                told = self.interest.lanes();
+            }
+            if self.generation.has_changed(&mut seen) {
+                told |= self.interest.lanes();
+            }
+            told
+        }
+
+        /// What a subscriber does, and the value that it finds.
+        fn subscribe(&self, lane: usize) -> u64 {
+            self.interest.add(lane);
+            self.generation.raise();
+            self.value.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn no_value_falls_between_the_first_one_and_the_news() {
+        loom::model(|| {
+            let topic = Arc::new(Topic::default());
+            let publisher = {
+                let topic = topic.clone();
+                loom::thread::spawn(move || topic.publish())
+            };
+            let first = topic.subscribe(0);
+            let told = publisher.join().unwrap();
+            assert!(first == 2 || told & 1 != 0, "found {first}, told {told:b}");
+        });
+    }
+
+    #[test]
+    fn of_two_subscribers_each_has_the_last_value() {
+        // All orders of three threads are too many for a test that always runs.
+        let mut orders = loom::model::Builder::new();
+        orders.preemption_bound = Some(2);
+        orders.check(|| {
+            let topic = Arc::new(Topic::default());
+            let others = [0, 1].map(|lane| {
+                let topic = topic.clone();
+                loom::thread::spawn(move || topic.subscribe(lane))
+            });
+            let told = topic.publish();
+            for (lane, other) in others.into_iter().enumerate() {
+                let first = other.join().unwrap();
+                assert!(
+                    first == 2 || told >> lane & 1 != 0,
+                    "lane {lane} found {first}"
+                );
+            }
+        });
+    }
+}
