@@ -512,7 +512,7 @@ const LOADED_SPARE: usize = 16;
 const RUNS_A_COLLECTION: u32 = 50;
 /// Steps of the collector, each of which looks at some two thousand bytes. What is loaded mostly
 /// stays, so that the collector has more to look at.
-const STEPS_A_RUN: u32 = 24;
+const STEPS_A_RUN: u32 = 32;
 const STEPS_A_LOAD: u32 = 96;
 /// The least `compiled_max`.
 const COMPILED_MAX: usize = 1_000;

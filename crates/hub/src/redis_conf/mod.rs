@@ -67,12 +67,12 @@ impl RedisConf {
             let failed = |reason: String| {
                 let text = String::from_utf8_lossy(line);
                 match (place == COMMAND_LINE, split(line)) {
-                    // Which values were taken for one option's is seen as Redis shows it.
-                    (true, Some(words)) if words.len() == 2 => {
+                    // Which words were taken for one option's values is seen as Redis shows it.
+                    (true, Some(words)) if words.len() == 2 && !words[1].starts_with(b"--") => {
                         let option = words.join(&b' ');
                         format!("--{}: {}", String::from_utf8_lossy(&option), plain(&reason))
                     }
-                    (true, _) => format!("{place}: '{text}': {}", plain(&reason)),
+                    (true, _) => format!("{place}: '{text}': {reason}"),
                     _ => format!("{place}, at line {number}: '{text}': {reason}"),
                 }
             };

@@ -81,6 +81,7 @@ const LEVELS_TEXT: &str = "off, error, warn, info, debug, trace";
 const MODULES: &[&str] = &[
     "script",
     "tidewire",
+    "tidewire_fanout",
     "tidewire_hub",
     "tidewire_keyspace",
     "tidewire_lane",
