@@ -2,9 +2,10 @@
 """Instructions that the hub executes for a command, counted by valgrind, for users of several kinds.
 
     python3 bench/instructions.py [--binary target/release/tidewire] [--commands 40000]
-                                  [--pipeline 16] [--kinds]
+                                  [--pipeline 16] [--kinds] [--subscribers 10]
 
-With --kinds it counts commands of several kinds for the default user alone.
+With --kinds it counts commands of several kinds for the default user alone; with --subscribers
+what a message costs that so many subscribers get, plain and of a live key.
 
 Each figure is the difference between two runs of which one sends so many commands more, divided by
 that number: what the start takes is in neither. The kernel's part is not counted. Needs valgrind.
@@ -17,6 +18,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 USERS = {
@@ -36,6 +38,11 @@ KINDS = COMMANDS | {
     "SADD": [b"SADD", b"set", b"a member"],
     "HSET": [b"HSET", b"hash", b"a field", b"value"],
     "ZADD": [b"ZADD", b"ranking", b"1", b"a member"],
+}
+
+NEWS = {
+    "PUBLISH": [b"PUBLISH", b"channel", b"a message of 24 bytes .."],
+    "SET of a live key": [b"SET", b"live:key", b"a message of 24 bytes .."],
 }
 
 
@@ -60,7 +67,19 @@ def connect(port):
     raise SystemExit("the hub does not start under valgrind")
 
 
-def instructions(binary, rules, command, count, pipeline):
+def listen(port):
+    """A subscriber that reads and forgets all that it gets."""
+    connection = connect(port)
+    connection.sendall(request([b"SUBSCRIBE", b"channel", b"live:key"]))
+
+    def read():
+        while connection.recv(1 << 16):
+            pass
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+def instructions(binary, rules, command, count, pipeline, subscribers):
     """All instructions of a run that executes `count` commands."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -83,6 +102,8 @@ def instructions(binary, rules, command, count, pipeline):
         if rules:
             call("ACL", "SETUSER", "somebody", "on", ">secret", *rules)
             call("AUTH", "somebody", "secret")
+        for _ in range(subscribers):
+            listen(port)
         batch = request(command) * pipeline
         lines = 2 if command[0] == b"GET" else 1
         for _ in range(count // pipeline):
@@ -101,17 +122,20 @@ def main():
     parser.add_argument("--commands", type=int, default=40_000)
     parser.add_argument("--pipeline", type=int, default=16)
     parser.add_argument("--kinds", action="store_true")
+    parser.add_argument("--subscribers", type=int, default=0)
     options = parser.parse_args()
     few = options.commands // 4
     commands = KINDS if options.kinds else COMMANDS
-    users = dict(list(USERS.items())[:1]) if options.kinds else USERS
+    commands = NEWS if options.subscribers else commands
+    users = dict(list(USERS.items())[:1]) if commands is not COMMANDS else USERS
     print(f"| user | {' | '.join(commands)} |\n|---|{'---:|' * len(commands)}")
     for user, rules in users.items():
         cells = []
         for command in commands.values():
             binary, depth = options.binary, options.pipeline
-            more = instructions(binary, rules, command, few + options.commands, depth)
-            fewer = instructions(binary, rules, command, few, depth)
+            rest = (depth, options.subscribers)
+            more = instructions(binary, rules, command, few + options.commands, *rest)
+            fewer = instructions(binary, rules, command, few, *rest)
             cells.append(f"{(more - fewer) / options.commands:,.0f}")
         print(f"| {user} | {' | '.join(cells)} |", flush=True)
 
