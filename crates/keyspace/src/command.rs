@@ -8,6 +8,7 @@ use std::ops::Range;
 use tidewire_resp::{Arguments, Writer};
 
 pub use flags::Flags;
+pub(crate) use flags::is_same;
 
 use crate::error::{CommandError, ECHOED_BYTES_MAX, printable};
 use crate::hash;

@@ -169,7 +169,8 @@ const fn number(word: &[u8]) -> usize {
     panic!("a word in the table of commands is no flag")
 }
 
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
+/// Whether two texts are the same, where the standard library cannot say so yet.
+pub(crate) const fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }

@@ -6,6 +6,7 @@
 //! it. Put together, they are numbered.
 
 use super::{Command, Finder, Flags, Group, Handler, KeySpec, Locks, Run};
+use crate::command::is_same;
 use crate::keyspace::{Direct, DirectRead, DirectWrite};
 
 mod bits;
@@ -76,6 +77,22 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
 /// All commands and subcommands, by their numbers.
 pub const fn with_parts() -> &'static [Command] {
     &TABLE
+}
+
+/// The number of a command or subcommand, by its full name: for tables that are made when they are
+/// compiled.
+///
+/// # Panics
+/// If there is none of this name.
+pub const fn number_of(full_name: &str) -> usize {
+    let mut number = 0;
+    while number < TABLE.len() {
+        if is_same(TABLE[number].full_name.as_bytes(), full_name.as_bytes()) {
+            return number;
+        }
+        number += 1;
+    }
+    panic!("there is no command of this name")
 }
 
 /// The command of this name, in any case.

@@ -168,35 +168,10 @@ const fn assemble() -> [Option<Handler>; table::COUNT] {
     let mut at = 0;
     while at < HANDLERS.len() {
         let (name, handler) = HANDLERS[at];
-        handlers[number_of(commands, name)] = Some(handler);
+        handlers[table::number_of(name)] = Some(handler);
         at += 1;
     }
     handlers
-}
-
-const fn number_of(commands: &[Command], full_name: &str) -> usize {
-    let mut number = 0;
-    while number < commands.len() {
-        if is_same(commands[number].full_name.as_bytes(), full_name.as_bytes()) {
-            return number;
-        }
-        number += 1;
-    }
-    panic!("a handler is of no command of the table")
-}
-
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let mut at = 0;
-    while at < one.len() {
-        if one[at] != other[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
 }
 
 #[cfg(test)]
