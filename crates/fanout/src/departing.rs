@@ -87,7 +87,7 @@ impl<S: Sources> Fanout<S> {
     pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId, most: usize) -> bool {
         let (ended, has_more) = self.listeners.remove_prefixes(connection, most);
         for prefix in ended {
-            let shared = self.sources.subscriptions();
+            let shared = &self.sources.post().subscriptions;
             shared.remove(self.lane, Kind::Prefix, &prefix);
         }
         has_more

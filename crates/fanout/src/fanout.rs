@@ -119,7 +119,7 @@ impl<S: Sources> Fanout<S> {
                 topics
                     .iter()
                     .for_each(|topic| topic.add_interest(self.lane));
-                self.sources.subscriptions().add(self.lane, kind, name);
+                self.sources.post().subscriptions.add(self.lane, kind, name);
             }
         }
         self.sources.watch_topics_for(kind, name);
@@ -252,7 +252,7 @@ impl<S: Sources> Fanout<S> {
                 Origin::Live | Origin::Channel | Origin::Shard => self.targets = targets,
             }
         }
-        let counter = &self.sources.counters().delivered;
+        let counter = &self.sources.post().counters.delivered;
         counter.fetch_add(delivered, Ordering::Relaxed);
     }
 
@@ -281,7 +281,11 @@ impl<S: Sources> Fanout<S> {
             }
             if outlet.is_behind {
                 if !context.is_ending(connection) {
-                    sources.counters().cut_off.fetch_add(1, Ordering::Relaxed);
+                    sources
+                        .post()
+                        .counters
+                        .cut_off
+                        .fetch_add(1, Ordering::Relaxed);
                     context.close(connection, CloseReason::Requested);
                 }
                 return;
@@ -382,7 +386,7 @@ impl<S: Sources> Fanout<S> {
         news: &News<'_>,
         limits: &Limits,
     ) -> bool {
-        let counters = self.sources.counters();
+        let counters = &self.sources.post().counters;
         let Some(outlet) = self
             .outlets
             .get_mut(target.connection.index())
@@ -492,7 +496,8 @@ impl<S: Sources> Fanout<S> {
                 Some(connection) => write_sealed(&mut connection.lock(), out, &news),
             }
             self.sources
-                .counters()
+                .post()
+                .counters
                 .delivered
                 .fetch_add(1, Ordering::Relaxed);
         }
@@ -583,7 +588,10 @@ impl<S: Sources> Fanout<S> {
         };
         let change = self.listeners.remove(connection, kind, name, topic);
         if change == Change::Lane {
-            self.sources.subscriptions().remove(self.lane, kind, name);
+            self.sources
+                .post()
+                .subscriptions
+                .remove(self.lane, kind, name);
         }
         change
     }

@@ -1,7 +1,7 @@
 //! Fan-out: who is subscribed to what, and what each subscriber gets of a publication.
 //!
-//! [`Fanout`] belongs to one lane and is driven by it; lanes share [`Subscriptions`] and the
-//! [`Sources`] of current values. No protocol owns it: each has its words in `frames`.
+//! [`Fanout`] belongs to one lane and is driven by it; lanes share [`Post`] and the [`Sources`]
+//! of current values. No protocol owns it: each has its words in `frames`.
 
 #![forbid(unsafe_code)]
 
@@ -25,8 +25,11 @@ mod outlet;
 
 mod pending;
 
+mod post;
+pub use post::{Post, bits, lane_bits};
+
 mod publication;
-pub use publication::{News, Origin, Publication};
+pub use publication::{GONE, News, Origin, Publication};
 
 mod renewal;
 
@@ -34,4 +37,4 @@ mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 
 mod topic;
-pub use topic::{Renewal, SNAPSHOT_CHANNEL, Sources, Topic, TopicId};
+pub use topic::{SNAPSHOT_CHANNEL, Sources, Topic, TopicId};

@@ -153,6 +153,9 @@ impl Publication {
     }
 }
 
+/// What is published of a live key that has no value any more. No value is published in this form.
+pub const GONE: &[u8] = b"{\"gone\":true}";
+
 /// Payloads from this length on are shared rather than copied (the lane's outbox copies below it).
 const SHARE_BYTES_MIN: usize = 4096;
 

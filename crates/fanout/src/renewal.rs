@@ -7,7 +7,8 @@ use tidewire_lane::{CloseReason, ConnectionId, Context};
 
 use crate::fanout::Fanout;
 use crate::pending::PendingTopic;
-use crate::topic::{Renewal, Sources};
+use crate::post::Renewal;
+use crate::topic::Sources;
 
 /// How far a lane has come with such topics.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ impl<S: Sources> Fanout<S> {
     /// there is more to do.
     pub fn renew(&mut self, context: &mut Context) -> bool {
         let is_idle = self.renewing.names.is_none() && !self.renewing.is_held;
-        if is_idle && !self.sources.is_renewed(self.lane) {
+        if is_idle && !self.sources.post().is_renewed(self.lane) {
             return false;
         }
         if self.sources.is_filling() {
@@ -58,7 +59,7 @@ impl<S: Sources> Fanout<S> {
         owed.dedup();
         owed.into_iter()
             .for_each(|connection| self.pump(context, connection));
-        self.renewing.names.is_some() || self.sources.is_renewed(self.lane)
+        self.renewing.names.is_some() || self.sources.post().is_renewed(self.lane)
     }
 
     fn next_names(&mut self, context: &mut Context) -> Option<Arc<Vec<Box<[u8]>>>> {
@@ -66,7 +67,7 @@ impl<S: Sources> Fanout<S> {
             return Some(names);
         }
         self.renewing.position = 0;
-        match self.sources.take_renewal(self.lane)? {
+        match self.sources.post().take_renewal(self.lane)? {
             Renewal::Names(names) => Some(names),
             Renewal::Lost => {
                 self.cut_off_all(context);
@@ -95,7 +96,7 @@ impl<S: Sources> Fanout<S> {
         let outlets = self.outlets.iter().flatten();
         let listening = outlets.filter(|outlet| outlet.hears_live_keys());
         for outlet in listening {
-            let counter = &self.sources.counters().cut_off;
+            let counter = &self.sources.post().counters.cut_off;
             counter.fetch_add(1, Ordering::Relaxed);
             context.close(outlet.connection, CloseReason::Requested);
         }

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::fanout::FanoutCounters;
 use crate::limit::Limits;
-use crate::subscriptions::{Kind, Subscriptions};
+use crate::post::Post;
+use crate::subscriptions::Kind;
 
 /// A topic by its shortest name. Numbers are dense from 0, for each source its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,25 +28,14 @@ pub trait Topic: Debug {
     fn clear_interest(&self, lane: usize);
 }
 
-/// Topics that many writes at once have changed, or a lane has missed.
-#[derive(Debug)]
-pub enum Renewal {
-    /// These topics have changed.
-    Names(Arc<Vec<Box<[u8]>>>),
-    /// Some have, and their names are not known.
-    Lost,
-}
-
-/// What fan-out asks of the house: who is subscribed on which lane, topics of live sources, live
-/// keys, and limits. All lanes share it.
+/// What fan-out asks of the house: topics of live sources, live keys, and limits. All lanes share
+/// it.
 pub trait Sources: Debug + Send + Sync + 'static {
     /// A topic that a live source writes.
     type Topic: Topic;
 
-    /// Who is subscribed on which lane.
-    fn subscriptions(&self) -> &Subscriptions;
-    /// What fan-out has done, over all lanes.
-    fn counters(&self) -> &FanoutCounters;
+    /// What all lanes share of fan-out itself.
+    fn post(&self) -> &Post;
     /// What subscribers may leave unread, just now.
     fn limits(&self) -> Limits;
 
@@ -80,10 +69,6 @@ pub trait Sources: Debug + Send + Sync + 'static {
     fn may_look(&self, lane: usize) -> bool;
     /// Whether keys are being loaded: live keys are not looked at.
     fn is_filling(&self) -> bool;
-    /// Whether there are live topics that a lane must look at because many changed at once.
-    fn is_renewed(&self, lane: usize) -> bool;
-    /// The next of them.
-    fn take_renewal(&self, lane: usize) -> Option<Renewal>;
 }
 
 /// A subscriber to this channel is told which messages are current values.

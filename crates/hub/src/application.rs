@@ -169,7 +169,7 @@ impl HubLane {
         let own = 1 << self.lane;
         if lanes & !own != 0 {
             let publication = Arc::new(publication);
-            self.hub.send_news(lanes & !own, &publication);
+            self.hub.post.send(lanes & !own, &publication);
             if lanes & own != 0 {
                 self.fanout.deliver(context, &publication);
             }
@@ -550,11 +550,9 @@ impl HubLane {
         let hub = &self.hub.clone();
         match mail {
             Mail::News(publication) => {
-                self.hub.news_taken(self.lane, &publication);
+                self.hub.post.taken(self.lane, publication.memory_bytes());
                 self.fanout.deliver(context, &publication);
             }
-            // Being woken is all: `turn` looks at the journal, the stream, and what was left out.
-            Mail::FeedAdvanced | Mail::Lagging | Mail::Renewed | Mail::ReplicasAdvanced => {}
             Mail::Listen { made, addresses } => {
                 context.change_listeners(port::RESP, &addresses, made);
             }
@@ -619,7 +617,7 @@ impl HubLane {
                 }
             }
             Mail::Shown(line) => {
-                self.hub.mail_taken(self.lane, line.len());
+                self.hub.post.taken(self.lane, line.len());
                 for connection in hub.monitors.on(self.lane) {
                     if let Some(session) = self.resp_session(connection) {
                         session.show(hub, context, connection, &line);
@@ -691,7 +689,7 @@ impl HubLane {
             self.accepted(context, id, port, &peer);
         }
         let has_right = self.enter(context);
-        if has_right && self.hub.take_lagging(self.lane) {
+        if has_right && self.hub.post.take_lagging(self.lane) {
             self.fanout.owe_everything(context);
             self.hub.invalidate_lane(self.lane);
         }
@@ -701,7 +699,7 @@ impl HubLane {
         }
         if self.invalid_bytes + self.unsent_bytes > 0 {
             // What was written in this turn leaves at its end.
-            self.hub.mail_taken(self.lane, self.unsent_bytes);
+            self.hub.post.taken(self.lane, self.unsent_bytes);
             self.unsent_bytes = std::mem::take(&mut self.invalid_bytes);
             deadline_ns = Some(context.now_ns());
         }

@@ -128,7 +128,7 @@ impl Hub {
     pub(crate) fn uncounted_bytes(&self) -> u64 {
         self.replication.stream_bytes(self)
             + self.durability.log.buffer_bytes(self)
-            + self.mail_bytes_waiting()
+            + self.post.waiting_bytes()
     }
 
     fn evict_by(&self, rules: EvictionRules, lane: usize, bytes_max: u64) -> Room {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{FanoutCounters, Kind, Limits, Renewal, Sources, Subscriptions, TopicId};
+use tidewire_fanout::{Kind, Limits, Post, Sources, TopicId};
 use tidewire_keyspace::ValueRef;
 
 use crate::board::{self, MARKET_PREFIX};
@@ -19,12 +19,8 @@ pub(crate) type Fanout = tidewire_fanout::Fanout<Hub>;
 impl Sources for Hub {
     type Topic = AnyTopic;
 
-    fn subscriptions(&self) -> &Subscriptions {
-        &self.subscriptions
-    }
-
-    fn counters(&self) -> &FanoutCounters {
-        &self.fanout
+    fn post(&self) -> &Post {
+        &self.post
     }
 
     fn limits(&self) -> Limits {
@@ -114,7 +110,7 @@ impl Sources for Hub {
         };
         self.keyspace.live_state(name, now_ms, |value| {
             write_published(value, out);
-            self.live.version.load(Ordering::Acquire)
+            self.live_version.load(Ordering::Acquire)
         })
     }
 
@@ -133,13 +129,5 @@ impl Sources for Hub {
 
     fn is_filling(&self) -> bool {
         Hub::is_filling(self)
-    }
-
-    fn is_renewed(&self, lane: usize) -> bool {
-        self.live.is_renewed(lane)
-    }
-
-    fn take_renewal(&self, lane: usize) -> Option<Renewal> {
-        self.live.take_renewal(lane)
     }
 }

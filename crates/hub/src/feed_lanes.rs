@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::hub::{Hub, Mail, bits};
+use tidewire_fanout::bits;
+
+use crate::hub::Hub;
 
 impl Hub {
     /// `lane` has (or no longer has) feed clients to tell of news in the journal.
@@ -28,7 +30,7 @@ impl Hub {
         let lanes = self.feed_lanes.load(Ordering::Acquire) & !without;
         for lane in bits(lanes) {
             if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
-                self.mailboxes()[lane].send(Mail::FeedAdvanced);
+                self.mailboxes()[lane].wake();
             }
         }
     }

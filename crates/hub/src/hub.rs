@@ -2,16 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidewire_fanout::FanoutCounters;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Options};
-use tidewire_lane::{ConnectionId, LaneCounters, Listener, Mailboxes};
+use tidewire_lane::{ConnectionId, LaneCounters, Listener, MailSender, Mailboxes};
 use tidewire_lastvalue::LatencyTracker;
 
 use crate::access::{AccessControl, Reason};
@@ -25,7 +24,6 @@ use crate::hot::HotNames;
 use crate::ingest::IngestCounters;
 use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::listening::Listening;
-use crate::live::LiveNews;
 use crate::memory::Usage;
 use crate::memory_score::MemoryScore;
 use crate::monitor::Monitors;
@@ -50,8 +48,7 @@ use crate::topic_watch::TopicWatch;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
 use crate::zmq_security::ZmqSecurity;
-use tidewire_fanout::Subscriptions;
-use tidewire_fanout::{Origin, Publication};
+use tidewire_fanout::{Post, Publication, lane_bits};
 
 pub(crate) use crate::live::{LiveObserver, write_value};
 
@@ -170,10 +167,8 @@ pub struct Hub {
     pub journal: Mutex<Journal>,
     /// Copy of the journal's next sequence, to see without the lock whether there is more.
     pub journal_next: AtomicU64,
-    /// Who is subscribed on which lane.
-    pub subscriptions: Subscriptions,
-    /// What fan-out has done.
-    pub fanout: FanoutCounters,
+    /// News on their way to subscribers.
+    pub post: Post,
     /// What ingest has done.
     pub ingest: IngestCounters,
     /// What recording has done.
@@ -263,15 +258,11 @@ pub struct Hub {
     pub(crate) publishers: Publishers,
     /// Whether somebody may want to hear of market topics and tags as of keys.
     pub(crate) topic_watch: TopicWatch,
-    /// Live keys on their way to subscribers.
-    pub(crate) live: LiveNews,
+    /// Counts changes of live keys.
+    pub(crate) live_version: AtomicU64,
     /// Numbers for sources, so that each has its own name as a writer.
     source_numbers: AtomicU64,
     mailboxes: Mailboxes<Mail>,
-    /// Bytes of news in each lane's mailbox.
-    mail_bytes: Vec<AtomicUsize>,
-    /// Lanes whose mailbox was full: they owe their subscribers the newest values.
-    pub(crate) lagging: Vec<AtomicBool>,
     /// Lanes that serve feed clients, one bit each.
     pub(crate) feed_lanes: AtomicU64,
     /// Lanes that have been told of news in the journal and have not looked yet.
@@ -283,12 +274,6 @@ pub struct Hub {
 pub enum Mail {
     /// Messages for subscribers of that lane.
     News(Arc<Publication>),
-    /// The journal has grown.
-    FeedAdvanced,
-    /// News were left out because the mailbox was full.
-    Lagging,
-    /// Many live topics have changed at once.
-    Renewed,
     /// End a connection of that lane.
     Kill(ConnectionId),
     /// End one at once, whatever it has still to be sent.
@@ -335,8 +320,6 @@ pub enum Mail {
     },
     /// A command, for the clients of that lane that listen to all of them.
     Shown(Arc<[u8]>),
-    /// There is more for the replicas of that lane.
-    ReplicasAdvanced,
     /// Clients have asked for tags that the plant was not asked for yet.
     PlantAsked,
     /// A client writes to a plant tag.
@@ -359,6 +342,12 @@ pub enum Mail {
         /// Where there is to be a listener.
         addresses: Vec<SocketAddr>,
     },
+}
+
+impl From<Arc<Publication>> for Mail {
+    fn from(publication: Arc<Publication>) -> Self {
+        Mail::News(publication)
+    }
 }
 
 impl Hub {
@@ -405,8 +394,7 @@ impl Hub {
             plant,
             journal_next: AtomicU64::new(journal.next_sequence()),
             journal: Mutex::new(journal),
-            subscriptions: Subscriptions::default(),
-            fanout: FanoutCounters::default(),
+            post: Post::new(MailSender::new(mailboxes.clone()), config.mailbox_bytes_max),
             ingest: IngestCounters::default(),
             recording: RecordingCounters::default(),
             databento: DatabentoCounters::default(),
@@ -452,11 +440,9 @@ impl Hub {
             slow_feeds: SlowFeeds::default(),
             publishers: Publishers::default(),
             topic_watch: TopicWatch::default(),
-            live: LiveNews::new(config.lanes),
+            live_version: AtomicU64::new(0),
             source_numbers: AtomicU64::new(1),
             mailboxes,
-            mail_bytes: (0..config.lanes).map(|_| AtomicUsize::new(0)).collect(),
-            lagging: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
             feed_lanes: AtomicU64::new(0),
             feed_told: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
             config,
@@ -480,98 +466,13 @@ impl Hub {
         &self.mailboxes
     }
 
-    /// Sends `publication` to every lane of `lanes` (one bit each).
-    ///
-    /// A lane that does not keep up with its mail is only marked: it will give its subscribers the
-    /// newest values of last-value topics; plain messages to it are lost, and counted.
-    pub fn send_news(&self, lanes: u64, publication: &Arc<Publication>) {
-        for lane in bits(lanes & lane_bits(self.config.lanes)) {
-            let mailbox = &self.mailboxes[lane];
-            if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
-                if self.set_lagging(lane) {
-                    tracing::warn!(
-                        lane,
-                        "the lane is behind its mail: its topics are conflated"
-                    );
-                }
-                self.live.keep_gone(lane, publication);
-                let lost = publication
-                    .news()
-                    .filter(|news| matches!(news.origin, Origin::Channel | Origin::Shard))
-                    .count();
-                self.fanout
-                    .dropped
-                    .fetch_add(lost as u64, Ordering::Relaxed);
-                continue;
-            }
-            self.mail_bytes[lane].fetch_add(publication.memory_bytes(), Ordering::Relaxed);
-            mailbox.send(Mail::News(publication.clone()));
-        }
-    }
-
-    /// Sends mail that a lane may miss when it does not keep up: it is marked then, and told so.
-    pub(crate) fn send_bounded(&self, lane: usize, bytes: usize, mail: Mail) {
-        let mailbox = &self.mailboxes[lane];
-        if self.mail_bytes[lane].load(Ordering::Relaxed) > self.config.mailbox_bytes_max {
-            self.set_lagging(lane);
-            return;
-        }
-        self.mail_bytes[lane].fetch_add(bytes, Ordering::Relaxed);
-        mailbox.send(mail);
-    }
-
-    /// `lane` has taken `publication` out of its mailbox.
-    pub(crate) fn news_taken(&self, lane: usize, publication: &Publication) {
-        self.mail_taken(lane, publication.memory_bytes());
-    }
-
-    /// Bytes of mail that wait for all lanes.
-    pub(crate) fn mail_bytes_waiting(&self) -> u64 {
-        let bytes = self.mail_bytes.iter();
-        bytes
-            .map(|bytes| bytes.load(Ordering::Relaxed) as u64)
-            .sum()
-    }
-
-    /// `lane` has taken mail of so many bytes out of its mailbox.
-    pub(crate) fn mail_taken(&self, lane: usize, bytes: usize) {
-        self.mail_bytes[lane].fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
-    /// when that has subscribers and gets it directly, not by mail, and how many Redis clients it
-    /// reaches.
-    pub(crate) fn publish(
-        &self,
-        own_lane: usize,
-        name: &[u8],
-        payload: &[u8],
-        origin: Origin,
-        direct: bool,
-    ) -> (Option<Arc<Publication>>, u64) {
-        let route = match origin {
-            Origin::Shard => self.subscriptions.shard_route(name),
-            _ => self.subscriptions.route(name),
-        };
-        if route.lanes == 0 {
-            return (None, 0);
-        }
-        let publication = Arc::new(Publication::single(name, payload, origin));
-        // What waits in the own lane's mailbox was told first, and must arrive first.
-        let direct = direct && self.mail_bytes[own_lane].load(Ordering::Relaxed) == 0;
-        let own = direct && (route.lanes >> own_lane) & 1 == 1;
-        let by_mail = route.lanes & !(u64::from(own) << own_lane);
-        self.send_news(by_mail, &publication);
-        (own.then_some(publication), route.receivers)
-    }
-
     /// CONFIG RESETSTAT.
     pub(crate) fn reset_statistics(&self) {
         for counter in [
             &self.commands,
             &self.command_errors,
             &self.query_cut_off,
-            &self.fanout.cut_off,
+            &self.post.counters.cut_off,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -659,19 +560,3 @@ pub(crate) fn unix_ms() -> i64 {
 
 /// As Redis remembers it.
 pub(crate) const REPLY_PEAK_NS: u64 = 5_000_000_000;
-
-/// One bit for each of so many lanes.
-fn lane_bits(lanes: usize) -> u64 {
-    u64::MAX >> (64 - lanes.clamp(1, 64))
-}
-
-pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        if word == 0 {
-            return None;
-        }
-        let bit = word.trailing_zeros() as usize;
-        word &= word - 1;
-        Some(bit)
-    })
-}

@@ -93,7 +93,7 @@ impl Ingest {
         Self {
             writer: hub.board.slots().writer(source),
             latency: None,
-            generation: hub.subscriptions.generation().now(),
+            generation: hub.post.subscriptions.generation().now(),
             source,
             symbols: SymbolMap::default(),
             unheard: Vec::new(),
@@ -187,7 +187,7 @@ impl Batch<'_> {
     /// Somebody may have subscribed between the store of a value and the look at its topic's
     /// interest: then the value is published now. [`tidewire_fanout::Generation`] has the proof.
     fn hear_late_subscribers(&mut self) {
-        let generation = self.hub.subscriptions.generation();
+        let generation = self.hub.post.subscriptions.generation();
         if !generation.has_changed(self.generation) {
             return;
         }
@@ -589,11 +589,11 @@ mod tests {
         batch.message(4, &trade);
         batch.message(5, &trade);
         topic.add_interest(0);
-        hub.subscriptions.add(0, Kind::Channel, b"md:A");
+        hub.post.subscriptions.add(0, Kind::Channel, b"md:A");
         let news = batch.finish();
         assert_eq!((names(&news), news.1), (vec![b"md:A".to_vec()], 1));
         // A topic that was not touched by the batch has nothing to say.
-        hub.subscriptions.add(0, Kind::Channel, b"other");
+        hub.post.subscriptions.add(0, Kind::Channel, b"other");
         assert!(names(&ingest.begin(4).finish()).is_empty());
     }
 

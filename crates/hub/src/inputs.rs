@@ -181,7 +181,7 @@ impl Thread {
 
     fn publish(&self, (publication, lanes): (Publication, u64)) {
         if !publication.is_empty() {
-            self.hub.send_news(lanes, &Arc::new(publication));
+            self.hub.post.send(lanes, &Arc::new(publication));
         }
         self.hub.tell_all_feed_lanes();
     }

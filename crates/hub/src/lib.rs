@@ -58,8 +58,6 @@ pub use ingest::IngestCounters;
 
 mod json;
 
-mod lagging;
-
 mod listening;
 pub use listening::BindAddress;
 

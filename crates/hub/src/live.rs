@@ -4,15 +4,12 @@
 //! the news are put into the mailboxes there and then, the own lane's too, so that every lane hears
 //! of a key in the order of its changes. What changes many keys at once (FLUSHALL, SWAPDB, a full
 //! sync) hands over their names instead. Each lane owes them to its subscribers, some at a time
-//! (`renewal.rs`), and looks at a key's state only when it writes it.
+//! (`fanout`'s `renewal.rs`), and looks at a key's state only when it writes it.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use foldhash::fast::RandomState;
-use parking_lot::Mutex;
-use tidewire_fanout::{Renewal, SNAPSHOT_CHANNEL};
+use tidewire_fanout::{GONE, Origin, Publication, SNAPSHOT_CHANNEL};
 use tidewire_keyspace::{
     Changer, Event, LIVE_CHANNEL, LiveNames, Observer, Outcome, Trackers, ValueRef, Waiter,
 };
@@ -21,103 +18,10 @@ use tidewire_resp::number::DoubleText;
 use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail};
 use crate::json::write_json_text;
-use tidewire_fanout::{Origin, Publication};
-
-/// What is published of a live key that has no value any more. No value is published in this form:
-/// see [`write_published`].
-pub(crate) const GONE: &[u8] = b"{\"gone\":true}";
 
 /// Whether the hub alone publishes under a name.
 pub(crate) fn is_reserved_channel(name: &[u8]) -> bool {
     name == SNAPSHOT_CHANNEL || name == LIVE_CHANNEL
-}
-
-/// What all lanes share of live keys.
-#[derive(Debug)]
-pub(crate) struct LiveNews {
-    /// Counts changes of live keys.
-    pub(crate) version: AtomicU64,
-    lanes: Vec<Renewed>,
-}
-
-/// Topics that a lane must look at, because they changed all at once or because news were lost.
-#[derive(Debug, Default)]
-struct Renewed {
-    is_any: AtomicBool,
-    names: Mutex<RenewedNames>,
-}
-
-#[derive(Debug, Default)]
-struct RenewedNames {
-    batches: VecDeque<Arc<Vec<Box<[u8]>>>>,
-    /// Keys that are gone, of whose news the lane's full mailbox took none. Those that have a value
-    /// are found among the live keys.
-    gone: HashSet<Box<[u8]>, RandomState>,
-    /// There were more of them than are kept.
-    is_lost: bool,
-}
-
-impl LiveNews {
-    pub(crate) fn new(lanes: usize) -> Self {
-        LiveNews {
-            version: AtomicU64::new(0),
-            lanes: (0..lanes).map(|_| Renewed::default()).collect(),
-        }
-    }
-
-    /// Whether a lane has topics to look at: one relaxed load.
-    #[inline]
-    pub(crate) fn is_renewed(&self, lane: usize) -> bool {
-        self.lanes[lane].is_any.load(Ordering::Relaxed)
-    }
-
-    /// The next topics that a lane must look at.
-    pub(crate) fn take_renewal(&self, lane: usize) -> Option<Renewal> {
-        let renewed = &self.lanes[lane];
-        let mut names = renewed.names.lock();
-        if std::mem::take(&mut names.is_lost) {
-            return Some(Renewal::Lost);
-        }
-        if !names.gone.is_empty() {
-            let gone = std::mem::take(&mut names.gone);
-            return Some(Renewal::Names(Arc::new(gone.into_iter().collect())));
-        }
-        let next = names.batches.pop_front();
-        if next.is_none() {
-            renewed.is_any.store(false, Ordering::Relaxed);
-        }
-        next.map(Renewal::Names)
-    }
-
-    /// `lane` does not get this publication: what it tells of keys that are gone is kept.
-    #[cold]
-    pub(crate) fn keep_gone(&self, lane: usize, publication: &Publication) {
-        let is_gone = |origin, payload: &[u8]| origin == Origin::Live && payload == GONE;
-        let renewed = &self.lanes[lane];
-        let mut names = renewed.names.lock();
-        for news in publication.news() {
-            if is_gone(news.origin, news.payload) {
-                names.gone.insert(news.name.into());
-                renewed.is_any.store(true, Ordering::Relaxed);
-            }
-        }
-        if names.gone.len() > GONE_MAX {
-            names.gone = HashSet::default();
-            names.is_lost = true;
-        }
-    }
-
-    /// All lanes must look at these topics; those are woken that had none to look at.
-    fn renew(&self, hub: &Hub, names: LiveNames) {
-        let batch = Arc::new(names.into_iter().collect::<Vec<_>>());
-        for (lane, renewed) in self.lanes.iter().enumerate() {
-            let mut names = renewed.names.lock();
-            names.batches.push_back(batch.clone());
-            if !renewed.is_any.swap(true, Ordering::Relaxed) {
-                hub.mailboxes()[lane].send(Mail::Renewed);
-            }
-        }
-    }
 }
 
 /// Publishes changes of live keys.
@@ -129,22 +33,22 @@ impl Observer for LiveObserver<'_> {
         if database != 0 {
             return;
         }
-        let route = self.0.subscriptions.route(key);
+        let route = self.0.post.subscriptions.route(key);
         if route.lanes == 0 {
             return;
         }
         let mut publication = Publication::default();
         // Under the key's lock: so versions of one key grow in the order of its changes.
-        let version = self.0.live.version.fetch_add(1, Ordering::AcqRel) + 1;
+        let version = self.0.live_version.fetch_add(1, Ordering::AcqRel) + 1;
         publication.push_with(key, Origin::Live, version, |out| {
             write_published(value, out);
         });
-        self.0.send_news(route.lanes, &Arc::new(publication));
+        self.0.post.send(route.lanes, &Arc::new(publication));
     }
 
     fn renewed(&mut self, names: LiveNames) {
-        if !names.is_empty() && !self.0.subscriptions.is_empty() {
-            self.0.live.renew(self.0, names);
+        if !names.is_empty() && !self.0.post.subscriptions.is_empty() {
+            self.0.post.renew(names);
         }
     }
 
@@ -262,7 +166,3 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
     }
     true
 }
-
-/// Names of keys that are gone, kept for a lane whose mailbox is full. Above it the lane's
-/// subscribers are cut off, and find what there is when they come again.
-const GONE_MAX: usize = 1 << 20;

@@ -82,7 +82,7 @@ fn program(hub: &Hub, page: &mut Page) {
         ("scripts", libraries as u64),
         ("client_input", sum(|client| &client.query_bytes)),
         ("client_output", sum(|client| &client.output_bytes)),
-        ("mailboxes", hub.mail_bytes_waiting()),
+        ("mailboxes", hub.post.waiting_bytes()),
     ] {
         page.value("memory_bytes", &[("kind", kind)], bytes);
     }
@@ -320,7 +320,7 @@ fn keys(hub: &Hub, page: &mut Page) {
 }
 
 fn messages(hub: &Hub, page: &mut Page) {
-    let fanout = &hub.fanout;
+    let fanout = &hub.post.counters;
     let help = "Messages written to subscribers.";
     page.one(
         "messages_delivered_total",
@@ -358,7 +358,7 @@ fn messages(hub: &Hub, page: &mut Page) {
         "gauge",
         "Names that somebody is subscribed to, by kind.",
     );
-    let subscriptions = &hub.subscriptions;
+    let subscriptions = &hub.post.subscriptions;
     for (kind, count) in [
         ("channel", subscriptions.channel_count()),
         ("pattern", subscriptions.pattern_count()),

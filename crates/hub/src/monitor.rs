@@ -83,7 +83,9 @@ impl Hub {
         .into();
         for lane in 0..self.config.lanes {
             if lanes >> lane & 1 == 1 {
-                self.send_bounded(lane, line.len(), Mail::Shown(line.clone()));
+                if self.post.reserve(lane, line.len()) {
+                    self.mailboxes()[lane].send(Mail::Shown(line.clone()));
+                }
             }
         }
     }

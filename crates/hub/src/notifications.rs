@@ -30,11 +30,11 @@ fn publish_one(hub: &Hub, prefix: &str, database: usize, about: &[u8], payload: 
     write_unsigned(&mut channel, database as u64);
     channel.extend_from_slice(b"__:");
     channel.extend_from_slice(about);
-    let route = hub.subscriptions.route(&channel);
+    let route = hub.post.subscriptions.route(&channel);
     if route.lanes != 0 {
         let publication = Publication::single(&channel, payload, Origin::Channel);
         // The own lane's share goes through its mailbox too: it must not overtake what is there.
-        hub.send_news(route.lanes, &Arc::new(publication));
+        hub.post.send(route.lanes, &Arc::new(publication));
     }
     route.lanes != 0
 }

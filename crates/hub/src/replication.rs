@@ -337,7 +337,7 @@ impl Replication {
 impl Lanes {
     fn tell(&self, lane: usize, mailboxes: &Mailboxes<Mail>) {
         if !self.told[lane].swap(true, Ordering::AcqRel) {
-            mailboxes[lane].send(Mail::ReplicasAdvanced);
+            mailboxes[lane].wake();
         }
     }
 }

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tidewire_fanout::bits;
 use tidewire_keyspace::WatchedKey;
 use tidewire_lane::monotonic_ns;
 use tidewire_resp::ArgumentList;
 use tidewire_script::{Libraries, ScriptFlags, Scripts, Sha1};
 
-use crate::hub::{Hub, Mail, bits};
+use crate::hub::{Hub, Mail};
 use crate::rights::Rights;
 use crate::watchdog::Part;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidewire_lane::monotonic_ns;
 
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 
 /// Until when nothing is done.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Hub {
         self.sleeping.until_ns.fetch_max(until_ns, Ordering::AcqRel);
         for lane in self.mailboxes().iter() {
             // Being woken is all.
-            lane.send(Mail::ReplicasAdvanced);
+            lane.wake();
         }
         self.sleep_along();
     }

@@ -359,7 +359,9 @@ impl Hub {
             bytes,
         };
         // A lane that is behind its mail tells its clients that nothing holds any more.
-        self.send_bounded(target.lane, bytes, mail);
+        if self.post.reserve(target.lane, bytes) {
+            self.mailboxes()[target.lane].send(mail);
+        }
     }
 
     /// Tells everybody on a lane that has missed mail that nothing holds any more.

@@ -14,6 +14,7 @@ mod endpoint;
 mod event_loop;
 mod flush;
 mod lanes;
+mod mail_sender;
 mod mailbox;
 mod outbox;
 mod ring;
@@ -27,6 +28,7 @@ pub use context::{Context, LaneCounters, monotonic_ns};
 pub use endpoint::{Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from};
 pub use event_loop::Lane;
 pub use lanes::{LaneConfig, Lanes};
+pub use mail_sender::MailSender;
 pub use mailbox::{Mailbox, Mailboxes};
 pub use outbox::Outbox;
 

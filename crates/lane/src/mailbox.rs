@@ -76,6 +76,13 @@ impl<M> Mailbox<M> {
         self.bell.ring();
     }
 
+    /// Lets the lane take a turn, in which it sees all that was stored before.
+    pub fn wake(&self) {
+        // Either the lane sees it after it has answered the bell, or we see that it has.
+        fence(Ordering::SeqCst);
+        self.bell.ring();
+    }
+
     /// How many messages wait. A sender of conflatable news holds back above a bound of its own.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
@@ -127,7 +134,7 @@ impl Bell {
             signals.push(signal);
             self.has_signals.store(true, Ordering::Relaxed);
         }
-        // Either the lane sees it after it has answered the bell, or we see that it has.
+        // As [`Mailbox::wake`] has it.
         fence(Ordering::SeqCst);
         self.ring();
     }
@@ -245,6 +252,29 @@ mod model {
             }
             sender.join().unwrap();
             assert_eq!(taken, [1]);
+        });
+    }
+
+    #[test]
+    fn a_lane_that_is_woken_sees_what_was_stored_before() {
+        loom::model(|| {
+            let mailbox = Arc::new(Mailbox::<u32>::new().unwrap());
+            let is_marked = Arc::new(AtomicBool::new(false));
+            let marker = {
+                let (mailbox, is_marked) = (mailbox.clone(), is_marked.clone());
+                loom::thread::spawn(move || {
+                    is_marked.store(true, Ordering::Relaxed);
+                    mailbox.wake();
+                })
+            };
+            // Its own wake-up may stand for the marker's.
+            mailbox.send(1);
+            let mut taken = Vec::new();
+            mailbox.take(false, &mut taken);
+            while !is_marked.load(Ordering::Relaxed) {
+                sleep_and_take(&mailbox, &mut taken);
+            }
+            marker.join().unwrap();
         });
     }
 

@@ -87,8 +87,8 @@ impl Watcher {
             gaps: hub.ingest.gaps.load(Ordering::Relaxed),
             latency: [statistics.p50_ns, statistics.p99_ns, statistics.p999_ns],
             clients: hub.clients.len(),
-            delivered: hub.fanout.delivered.load(Ordering::Relaxed),
-            conflated: hub.fanout.conflated.load(Ordering::Relaxed),
+            delivered: hub.post.counters.delivered.load(Ordering::Relaxed),
+            conflated: hub.post.counters.conflated.load(Ordering::Relaxed),
             uptime: now.duration_since(self.started),
         }
     }

@@ -21,7 +21,7 @@ use tracing::{error, warn};
 use super::Durability;
 use super::files::log_folder;
 use crate::attention::Obstacles;
-use crate::hub::{Hub, Mail, unix_ms};
+use crate::hub::{Hub, unix_ms};
 
 /// The append-only file, on or off.
 #[derive(Debug, Default)]
@@ -355,7 +355,7 @@ impl AppendOnly {
         let lanes = self.holding.swap(0, Ordering::SeqCst);
         for (lane, mailbox) in hub.mailboxes().iter().enumerate() {
             if lanes & 1 << lane != 0 {
-                mailbox.send(Mail::ReplicasAdvanced);
+                mailbox.wake();
             }
         }
     }

@@ -136,7 +136,7 @@ impl Durability {
         hub.keyspace.set_loading(on);
         if !on {
             self.attention.set(Obstacles::LOADING, false);
-            hub.owe_all_values();
+            hub.post.owe_all_values();
         }
     }
 

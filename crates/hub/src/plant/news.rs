@@ -130,7 +130,7 @@ impl Batch<'_> {
     /// As [`crate::ingest`] has it: somebody may have subscribed between the store of a value and
     /// the look at its tag's interest.
     fn hear_late_subscribers(&mut self) {
-        let generation = self.hub.subscriptions.generation();
+        let generation = self.hub.post.subscriptions.generation();
         if !generation.has_changed(&mut self.kept.generation) {
             return;
         }

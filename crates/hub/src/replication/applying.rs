@@ -243,7 +243,7 @@ impl<'a> Applier<'a> {
             }
             return;
         }
-        self.hub.publish(0, name, payload, origin, false);
+        self.hub.post.publish(0, name, payload, origin, false);
     }
 
     fn function(&mut self, part: &[u8], arguments: Arguments<'_>) {

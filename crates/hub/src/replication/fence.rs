@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 
 /// How many turns each lane had ended when the fence was made.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ impl Fence {
                 return true;
             };
             // One that sleeps has begun nothing, and says so once it is woken.
-            hub.mailboxes()[first].send(Mail::ReplicasAdvanced);
-            late.for_each(|(lane, _)| hub.mailboxes()[lane].send(Mail::ReplicasAdvanced));
+            hub.mailboxes()[first].wake();
+            late.for_each(|(lane, _)| hub.mailboxes()[lane].wake());
             if is_over() {
                 return false;
             }

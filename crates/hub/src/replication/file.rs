@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::{Replica, log_of, new_id};
 use crate::durability::dawdle;
-use crate::hub::{Hub, Mail, unix_ms};
+use crate::hub::{Hub, unix_ms};
 
 /// Makes a replica's file on a thread of its own.
 pub(crate) struct FileMaker {
@@ -172,7 +172,7 @@ impl FileMaker {
 
     fn tell(&self) {
         let lane = self.replica.client.lane;
-        self.hub.mailboxes()[lane].send(Mail::ReplicasAdvanced);
+        self.hub.mailboxes()[lane].wake();
     }
 }
 

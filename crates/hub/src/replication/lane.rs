@@ -128,7 +128,7 @@ impl LaneReplicas {
                 let address = &replica.client.address;
                 warn!(%address, behind, too_slow, is_silent, "a replica is cut off");
                 if too_slow {
-                    hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+                    hub.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
                 }
                 context.close(served.connection, CloseReason::Requested);
             }
@@ -245,7 +245,7 @@ impl Served {
             Err(error) => {
                 let address = &self.replica.client.address;
                 warn!(%address, %error, "a replica is too slow for the stream");
-                hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+                hub.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
                 context.close(self.connection, CloseReason::Requested);
                 false
             }

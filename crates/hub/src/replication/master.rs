@@ -397,7 +397,7 @@ impl Link<'_> {
         }
         self.hub.keyspace.set_loading(false);
         self.master.is_replacing.store(false, Ordering::Release);
-        self.hub.owe_all_values();
+        self.hub.post.owe_all_values();
         replaced
     }
 

@@ -144,7 +144,11 @@ impl State {
         }
         if self.permit.is_stranger && call.context.out_bytes(self.id) > STRANGER_OUTPUT_BYTES_MAX {
             // Strangers get no memory, not even for refusals that they do not read.
-            call.hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+            call.hub
+                .post
+                .counters
+                .cut_off
+                .fetch_add(1, Ordering::Relaxed);
             call.context.close(self.id, CloseReason::Requested);
             self.set_closing();
             return false;

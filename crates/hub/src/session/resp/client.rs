@@ -29,7 +29,7 @@ impl RespSession {
         let bytes = context.out_bytes(state.id);
         if state.over_limit.is_exceeded(limit, bytes, context.now_ns()) {
             state.tell_cut_off();
-            hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+            hub.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
             return context.close(state.id, CloseReason::Requested);
         }
         let idle_s_max = hub.parameters.idle_seconds_max.load(Ordering::Relaxed);

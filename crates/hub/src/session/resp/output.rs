@@ -26,7 +26,7 @@ impl State {
     #[cold]
     pub(super) fn cut_off(&mut self, hub: &Hub, context: &mut Context) {
         self.tell_cut_off();
-        hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+        hub.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
         hub.clients.disconnect(self.client.id);
         context.cut_off(self.id, CloseReason::Requested);
         self.set_closing();

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use super::{Call, State, transaction};
 use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
-use crate::hub::{Hub, Mail};
+use crate::hub::Hub;
 use crate::parameters::{Parameters, failed_text};
 use crate::redis_conf::{Directive, Line, rewrite};
 
@@ -91,7 +91,7 @@ impl State {
                 }
                 // A lane that sleeps must learn that its clients are limited from now on.
                 for lane in 0..hub.config.lanes {
-                    hub.mailboxes()[lane].send(Mail::FeedAdvanced);
+                    hub.mailboxes()[lane].wake();
                 }
                 self.reply(call.context, |reply| reply.ok());
             }

@@ -65,9 +65,10 @@ impl State {
         }
         self.sample_channel(call, name);
         let lane = call.context.lane();
-        let (own, receivers) = call
-            .hub
-            .publish(lane, name, payload, origin, !self.is_executing);
+        let (own, receivers) =
+            call.hub
+                .post
+                .publish(lane, name, payload, origin, !self.is_executing);
         self.tell(call, true);
         self.reply(call.context, |reply| reply.integer(receivers as i64));
         if let Some(publication) = own {
@@ -83,7 +84,11 @@ impl State {
             );
             return self.refuse(call, &text);
         }
-        let channels = call.hub.subscriptions.channels(kind, call.arguments.get(2));
+        let channels = call
+            .hub
+            .post
+            .subscriptions
+            .channels(kind, call.arguments.get(2));
         self.reply(call.context, |reply| {
             reply.array(channels.len());
             channels.iter().for_each(|name| reply.bulk(name));
@@ -91,13 +96,13 @@ impl State {
     }
 
     pub(super) fn pubsub_num_pat(&self, call: &mut Call<'_>) {
-        let count = call.hub.subscriptions.pattern_count() as i64;
+        let count = call.hub.post.subscriptions.pattern_count() as i64;
         self.reply(call.context, |reply| reply.integer(count));
     }
 
     pub(super) fn pubsub_num_sub(&self, call: &mut Call<'_>, kind: Kind) {
         let names = call.arguments.tail(2);
-        let subscriptions = &call.hub.subscriptions;
+        let subscriptions = &call.hub.post.subscriptions;
         self.reply(call.context, |reply| {
             // A flat array in RESP3 as well, as Redis has it.
             reply.array(2 * names.len());

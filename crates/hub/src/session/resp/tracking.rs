@@ -64,7 +64,7 @@ impl State {
             return false;
         }
         self.tell_cut_off();
-        hub.fanout.cut_off.fetch_add(1, Ordering::Relaxed);
+        hub.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
         context.close(self.id, CloseReason::Requested);
         true
     }

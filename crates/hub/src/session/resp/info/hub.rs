@@ -53,7 +53,7 @@ pub(super) fn shares(hub: &Hub, _: u64, out: &mut String) {
 }
 
 pub(super) fn topics(hub: &Hub, _: u64, out: &mut String) {
-    let fanout = &hub.fanout;
+    let fanout = &hub.post.counters;
     line(out, "market_topics", hub.board.slots().len());
     line(out, "delivered_messages", read(&fanout.delivered));
     line(out, "conflated_messages", read(&fanout.conflated));

@@ -115,7 +115,7 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     super::memory::evictions(hub, out);
     line(out, "keyspace_hits", totals.hits);
     line(out, "keyspace_misses", totals.misses);
-    let subscriptions = &hub.subscriptions;
+    let subscriptions = &hub.post.subscriptions;
     line(out, "pubsub_channels", subscriptions.channel_count());
     line(out, "pubsub_patterns", subscriptions.pattern_count());
     line(
@@ -140,7 +140,7 @@ pub(super) fn stats(hub: &Hub, _: u64, out: &mut String) {
     line(
         out,
         "client_output_buffer_limit_disconnections",
-        read(&hub.fanout.cut_off),
+        read(&hub.post.counters.cut_off),
     );
     for (name, reason) in [
         ("acl_access_denied_auth", Reason::Authentication),

@@ -1,0 +1,327 @@
+//! News on their way to the lanes: who is sent them, how much of it may wait, and who is behind.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidewire_lane::MailSender;
+
+use crate::fanout::FanoutCounters;
+use crate::publication::{GONE, Origin, Publication};
+use crate::subscriptions::Subscriptions;
+
+/// What all lanes share of fan-out.
+///
+/// A lane that does not keep up with its mail is only marked, and no mail is added: it gives its
+/// subscribers the newest values of last-value topics; plain messages to it are lost, and counted.
+#[derive(Debug)]
+pub struct Post {
+    /// Who is subscribed on which lane.
+    pub subscriptions: Subscriptions,
+    /// What fan-out has done.
+    pub counters: FanoutCounters,
+    sender: MailSender<Arc<Publication>>,
+    /// Bytes that may wait for a lane.
+    waiting_bytes_max: usize,
+    lanes: Vec<LaneMail>,
+}
+
+/// What waits for one lane.
+#[derive(Debug, Default)]
+struct LaneMail {
+    /// Bytes of its mail.
+    waiting_bytes: AtomicUsize,
+    /// Its mailbox was full: it owes its subscribers the newest values.
+    is_lagging: AtomicBool,
+    renewed: Renewed,
+}
+
+/// Topics that a lane must look at, because they changed all at once or because news were lost.
+#[derive(Debug, Default)]
+struct Renewed {
+    is_any: AtomicBool,
+    names: Mutex<RenewedNames>,
+}
+
+#[derive(Debug, Default)]
+struct RenewedNames {
+    batches: VecDeque<Arc<Vec<TopicName>>>,
+    /// Keys that are gone, of whose news the lane's full mailbox took none. Those that have a value
+    /// are found among the live keys.
+    gone: HashSet<TopicName, RandomState>,
+    /// There were more of them than are kept.
+    is_lost: bool,
+}
+
+type TopicName = Box<[u8]>;
+
+/// Topics that many writes at once have changed, or a lane has missed.
+#[derive(Debug)]
+pub(crate) enum Renewal {
+    /// These topics have changed.
+    Names(Arc<Vec<TopicName>>),
+    /// Some have, and their names are not known.
+    Lost,
+}
+
+impl Post {
+    /// To the lanes that `sender` reaches; news are left out while more than `waiting_bytes_max`
+    /// bytes wait for a lane.
+    pub fn new(sender: MailSender<Arc<Publication>>, waiting_bytes_max: usize) -> Self {
+        Self {
+            subscriptions: Subscriptions::default(),
+            counters: FanoutCounters::default(),
+            waiting_bytes_max,
+            lanes: (0..sender.lanes()).map(|_| LaneMail::default()).collect(),
+            sender,
+        }
+    }
+
+    /// Sends `publication` to every lane of `lanes` (one bit each).
+    pub fn send(&self, lanes: u64, publication: &Arc<Publication>) {
+        for lane in bits(lanes & lane_bits(self.lanes.len())) {
+            if self.is_full(lane) {
+                if self.set_lagging(lane) {
+                    tracing::warn!(
+                        lane,
+                        "the lane is behind its mail: its topics are conflated"
+                    );
+                }
+                self.keep_gone(lane, publication);
+                let lost = publication
+                    .news()
+                    .filter(|news| matches!(news.origin, Origin::Channel | Origin::Shard))
+                    .count();
+                self.counters
+                    .dropped
+                    .fetch_add(lost as u64, Ordering::Relaxed);
+                continue;
+            }
+            self.note_sent(lane, publication.memory_bytes());
+            self.sender.send(lane, publication.clone());
+        }
+    }
+
+    /// Makes room for mail of so many bytes that a lane may miss when it does not keep up. False if
+    /// there is none: the lane is marked then, and told so.
+    pub fn reserve(&self, lane: usize, bytes: usize) -> bool {
+        if self.is_full(lane) {
+            self.set_lagging(lane);
+            return false;
+        }
+        self.note_sent(lane, bytes);
+        true
+    }
+
+    /// `lane` has taken mail of so many bytes out of its mailbox.
+    pub fn taken(&self, lane: usize, bytes: usize) {
+        let before = self.lanes[lane]
+            .waiting_bytes
+            .fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "mail is taken that was not sent");
+    }
+
+    /// Whether `lane` has no mail that counts: what is told to it directly overtakes nothing.
+    pub fn is_idle(&self, lane: usize) -> bool {
+        self.lanes[lane].waiting_bytes.load(Ordering::Relaxed) == 0
+    }
+
+    /// Bytes of mail that wait for all lanes.
+    pub fn waiting_bytes(&self) -> u64 {
+        let lanes = self.lanes.iter();
+        lanes
+            .map(|lane| lane.waiting_bytes.load(Ordering::Relaxed) as u64)
+            .sum()
+    }
+
+    /// Publishes a plain message to the lanes other than `own_lane`; returns it for the own lane
+    /// when that has subscribers and gets it directly, not by mail, and how many Redis clients it
+    /// reaches.
+    pub fn publish(
+        &self,
+        own_lane: usize,
+        name: &[u8],
+        payload: &[u8],
+        origin: Origin,
+        direct: bool,
+    ) -> (Option<Arc<Publication>>, u64) {
+        let route = match origin {
+            Origin::Shard => self.subscriptions.shard_route(name),
+            _ => self.subscriptions.route(name),
+        };
+        if route.lanes == 0 {
+            return (None, 0);
+        }
+        let publication = Arc::new(Publication::single(name, payload, origin));
+        // What waits in the own lane's mailbox was told first, and must arrive first.
+        let direct = direct && self.is_idle(own_lane);
+        let own = direct && (route.lanes >> own_lane) & 1 == 1;
+        let by_mail = route.lanes & !(u64::from(own) << own_lane);
+        self.send(by_mail, &publication);
+        (own.then_some(publication), route.receivers)
+    }
+
+    /// Every subscriber is owed the current values of all that it listens to: the whole keyspace
+    /// has changed.
+    pub fn owe_all_values(&self) {
+        for lane in 0..self.lanes.len() {
+            self.set_lagging(lane);
+        }
+    }
+
+    /// Whether `lane` owes its subscribers all values, since it last asked.
+    pub fn take_lagging(&self, lane: usize) -> bool {
+        let is_lagging = &self.lanes[lane].is_lagging;
+        is_lagging.load(Ordering::Relaxed) && is_lagging.swap(false, Ordering::AcqRel)
+    }
+
+    /// All lanes must look at these topics; those are woken that had none to look at.
+    pub fn renew(&self, names: impl IntoIterator<Item = TopicName>) {
+        let batch = Arc::new(names.into_iter().collect::<Vec<_>>());
+        for (lane, own) in self.lanes.iter().enumerate() {
+            let mut names = own.renewed.names.lock();
+            names.batches.push_back(batch.clone());
+            if !own.renewed.is_any.swap(true, Ordering::Relaxed) {
+                self.sender.wake(lane);
+            }
+        }
+    }
+
+    /// Whether a lane has topics to look at: one relaxed load.
+    #[inline]
+    pub(crate) fn is_renewed(&self, lane: usize) -> bool {
+        self.lanes[lane].renewed.is_any.load(Ordering::Relaxed)
+    }
+
+    /// The next topics that a lane must look at.
+    pub(crate) fn take_renewal(&self, lane: usize) -> Option<Renewal> {
+        let renewed = &self.lanes[lane].renewed;
+        let mut names = renewed.names.lock();
+        if std::mem::take(&mut names.is_lost) {
+            return Some(Renewal::Lost);
+        }
+        if !names.gone.is_empty() {
+            let gone = std::mem::take(&mut names.gone);
+            return Some(Renewal::Names(Arc::new(gone.into_iter().collect())));
+        }
+        let next = names.batches.pop_front();
+        if next.is_none() {
+            renewed.is_any.store(false, Ordering::Relaxed);
+        }
+        next.map(Renewal::Names)
+    }
+
+    /// Marks a lane whose subscribers are owed all values; whether it was not marked before.
+    fn set_lagging(&self, lane: usize) -> bool {
+        let is_new = !self.lanes[lane].is_lagging.swap(true, Ordering::AcqRel);
+        if is_new {
+            // It may have taken its last mail meanwhile, and sleep.
+            self.sender.wake(lane);
+        }
+        is_new
+    }
+
+    fn is_full(&self, lane: usize) -> bool {
+        self.lanes[lane].waiting_bytes.load(Ordering::Relaxed) > self.waiting_bytes_max
+    }
+
+    fn note_sent(&self, lane: usize, bytes: usize) {
+        self.lanes[lane]
+            .waiting_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// `lane` does not get this publication: what it tells of keys that are gone is kept.
+    #[cold]
+    fn keep_gone(&self, lane: usize, publication: &Publication) {
+        let is_gone = |origin, payload: &[u8]| origin == Origin::Live && payload == GONE;
+        let renewed = &self.lanes[lane].renewed;
+        let mut names = renewed.names.lock();
+        for news in publication.news() {
+            if is_gone(news.origin, news.payload) {
+                names.gone.insert(news.name.into());
+                renewed.is_any.store(true, Ordering::Relaxed);
+            }
+        }
+        if names.gone.len() > GONE_MAX {
+            names.gone = HashSet::default();
+            names.is_lost = true;
+        }
+    }
+}
+
+/// One bit for each of so many lanes.
+pub fn lane_bits(lanes: usize) -> u64 {
+    u64::MAX >> (64 - lanes.clamp(1, 64))
+}
+
+/// The numbers of the bits that are set.
+pub fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let bit = word.trailing_zeros() as usize;
+        word &= word - 1;
+        Some(bit)
+    })
+}
+
+/// Names of keys that are gone, kept for a lane whose mailbox is full. Above it the lane's
+/// subscribers are cut off, and find what there is when they come again.
+const GONE_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewire_lane::Lanes;
+
+    fn post(lanes: usize, waiting_bytes_max: usize) -> Post {
+        let mailboxes = Lanes::<Arc<Publication>>::mailboxes(lanes).unwrap();
+        Post::new(MailSender::new(mailboxes), waiting_bytes_max)
+    }
+
+    fn gone(name: &[u8]) -> Arc<Publication> {
+        let mut publication = Publication::default();
+        publication.push_with(name, Origin::Live, 1, |out| out.extend_from_slice(GONE));
+        Arc::new(publication)
+    }
+
+    #[test]
+    fn a_lane_that_is_behind_is_marked_once_and_keeps_what_is_gone() {
+        let post = post(2, 0);
+        post.send(0b10, &gone(b"live:a"));
+        assert!(!post.take_lagging(1) && !post.is_renewed(1));
+        post.send(0b11, &gone(b"live:b"));
+        assert!(post.take_lagging(1) && !post.take_lagging(1));
+        assert!(!post.take_lagging(0), "the first lane had room");
+        let Some(Renewal::Names(names)) = post.take_renewal(1) else {
+            panic!("the key that is gone is lost");
+        };
+        assert_eq!(names[..], [TopicName::from(&b"live:b"[..])]);
+        assert!(post.take_renewal(1).is_none() && !post.is_renewed(1));
+    }
+
+    #[test]
+    fn plain_messages_to_a_lane_that_is_behind_are_counted() {
+        let post = post(1, 0);
+        post.send(1, &gone(b"live:a"));
+        let plain = Publication::single(b"news", b"text", Origin::Channel);
+        post.send(1, &Arc::new(plain));
+        assert_eq!(post.counters.dropped.load(Ordering::Relaxed), 1);
+        assert!(!post.reserve(0, 10));
+        let bytes = gone(b"live:a").memory_bytes();
+        assert_eq!(post.waiting_bytes(), bytes as u64);
+        post.taken(0, bytes);
+        assert!(post.is_idle(0) && post.reserve(0, 10));
+    }
+
+    #[test]
+    fn a_word_has_one_bit_for_each_lane() {
+        assert_eq!(lane_bits(1), 1);
+        assert_eq!(lane_bits(64), u64::MAX);
+        assert_eq!(bits(0b1010).collect::<Vec<_>>(), [1, 3]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Sending mail of one kind to lanes, whatever else their mailboxes carry.
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+
+use crate::mailbox::Mailboxes;
+
+/// Sends mail of one kind to lanes.
+///
+/// A crate that knows its own mail only holds one of these. All of them fill the same mailboxes,
+/// so a lane takes what it is sent in the order of sending, of whatever kind it is.
+pub struct MailSender<M>(Arc<dyn Carry<M>>);
+
+trait Carry<M>: Send + Sync {
+    fn send(&self, lane: usize, mail: M);
+    fn wake(&self, lane: usize);
+    fn lanes(&self) -> usize;
+}
+
+impl<M: 'static> MailSender<M> {
+    /// A sender into `mailboxes`, whose mail can be made of this kind.
+    pub fn new<T: From<M> + Send + 'static>(mailboxes: Mailboxes<T>) -> Self {
+        Self(Arc::new(All(mailboxes)))
+    }
+
+    /// Gives `mail` to `lane`. Never blocks for longer than another sender's append.
+    pub fn send(&self, lane: usize, mail: M) {
+        self.0.send(lane, mail);
+    }
+
+    /// Lets `lane` take a turn, in which it sees all that was stored before.
+    pub fn wake(&self, lane: usize) {
+        self.0.wake(lane);
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.0.lanes()
+    }
+}
+
+impl<M> Clone for MailSender<M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<M> Debug for MailSender<M> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("MailSender")
+    }
+}
+
+struct All<T>(Mailboxes<T>);
+
+impl<M, T: From<M> + Send> Carry<M> for All<T> {
+    fn send(&self, lane: usize, mail: M) {
+        self.0[lane].send(mail.into());
+    }
+
+    fn wake(&self, lane: usize) {
+        self.0[lane].wake();
+    }
+
+    fn lanes(&self) -> usize {
+        self.0.len()
+    }
+}
