@@ -16,7 +16,7 @@ use tidewire_zmtp::Connection;
 
 use crate::departing::Departing;
 use crate::frames::{Dialect, Frames, How, write_sealed};
-use crate::limit::Limits;
+use crate::limit::{FanoutConfig, Limits};
 use crate::listeners::{Change, Listeners, Target};
 use crate::outlet::{Outlet, Verdict};
 use crate::pending::PendingTopic;
@@ -219,9 +219,22 @@ impl<S: Sources> Fanout<S> {
         slot.take_if(|outlet| outlet.connection == connection)
     }
 
+    fn limits(&self) -> Limits {
+        let FanoutConfig {
+            conflate_bytes,
+            zmq_high_water_bytes,
+            ..
+        } = self.sources.post().config;
+        Limits {
+            conflate_bytes,
+            zmq_high_water_bytes,
+            pubsub: self.sources.pubsub_limit(),
+        }
+    }
+
     /// Gives each of this lane's subscribers its share of `publication`.
     pub fn deliver(&mut self, context: &mut Context, publication: &Publication) {
-        let limits = self.sources.limits();
+        let limits = self.limits();
         let mut delivered = 0;
         for news in publication.news() {
             let targets = match news.origin {
@@ -261,7 +274,7 @@ impl<S: Sources> Fanout<S> {
     /// Values of live keys lie in shards: while the lane may not lock them, this is put off.
     pub fn pump(&mut self, context: &mut Context, connection: ConnectionId) {
         let sources = self.sources.clone();
-        let (limits, is_filling) = (sources.limits(), sources.is_filling());
+        let (limits, is_filling) = (self.limits(), sources.is_filling());
         loop {
             if !sources.may_look(self.lane) {
                 if self.owes_pending(connection) && !self.put_off.contains(&connection) {

@@ -16,8 +16,11 @@ pub use fanout::{Fanout, FanoutCounters, SubscriptionsFull};
 mod frames;
 pub use frames::Dialect;
 
+mod json;
+pub use json::write_json_text;
+
 mod limit;
-pub use limit::{Limits, OutputLimit, OverLimit};
+pub use limit::{FanoutConfig, OutputLimit, OverLimit};
 
 mod listeners;
 
@@ -29,7 +32,7 @@ mod post;
 pub use post::{Post, bits, lane_bits};
 
 mod publication;
-pub use publication::{GONE, News, Origin, Publication};
+pub use publication::{Dispatch, GONE, News, Origin, Publication};
 
 mod renewal;
 

@@ -11,15 +11,34 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
-/// What the subscribers of a lane may leave unread, each in its protocol.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
+/// Limits of fan-out that do not change while it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct FanoutConfig {
+    /// Bytes of news waiting for a lane; above it the lane is only told to look at newest values.
+    pub waiting_bytes_max: usize,
     /// Above so many unsent bytes a subscriber gets the newest value of a topic instead of each.
     pub conflate_bytes: usize,
     /// Above so many unsent bytes a ZeroMQ subscriber misses plain messages.
     pub zmq_high_water_bytes: usize,
+}
+
+impl Default for FanoutConfig {
+    fn default() -> Self {
+        Self {
+            waiting_bytes_max: 64 << 20,
+            conflate_bytes: 1 << 20,
+            zmq_high_water_bytes: 16 << 20,
+        }
+    }
+}
+
+/// What the subscribers of a lane may leave unread, each in its protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) conflate_bytes: usize,
+    pub(crate) zmq_high_water_bytes: usize,
     /// A Redis subscriber to plain messages.
-    pub pubsub: OutputLimit,
+    pub(crate) pubsub: OutputLimit,
 }
 
 /// Watches one client's unsent bytes against the limit of its class: cut off at once above the

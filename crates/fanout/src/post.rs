@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tidewire_lane::MailSender;
 
 use crate::fanout::FanoutCounters;
+use crate::limit::FanoutConfig;
 use crate::publication::{GONE, Origin, Publication};
 use crate::subscriptions::Subscriptions;
 
@@ -23,8 +24,8 @@ pub struct Post {
     /// What fan-out has done.
     pub counters: FanoutCounters,
     sender: MailSender<Arc<Publication>>,
-    /// Bytes that may wait for a lane.
-    waiting_bytes_max: usize,
+    /// Its limits.
+    pub config: FanoutConfig,
     lanes: Vec<LaneMail>,
 }
 
@@ -67,13 +68,12 @@ pub(crate) enum Renewal {
 }
 
 impl Post {
-    /// To the lanes that `sender` reaches; news are left out while more than `waiting_bytes_max`
-    /// bytes wait for a lane.
-    pub fn new(sender: MailSender<Arc<Publication>>, waiting_bytes_max: usize) -> Self {
+    /// To the lanes that `sender` reaches.
+    pub fn new(sender: MailSender<Arc<Publication>>, config: FanoutConfig) -> Self {
         Self {
             subscriptions: Subscriptions::default(),
             counters: FanoutCounters::default(),
-            waiting_bytes_max,
+            config,
             lanes: (0..sender.lanes()).map(|_| LaneMail::default()).collect(),
             sender,
         }
@@ -224,7 +224,7 @@ impl Post {
     }
 
     fn is_full(&self, lane: usize) -> bool {
-        self.lanes[lane].waiting_bytes.load(Ordering::Relaxed) > self.waiting_bytes_max
+        self.lanes[lane].waiting_bytes.load(Ordering::Relaxed) > self.config.waiting_bytes_max
     }
 
     fn note_sent(&self, lane: usize, bytes: usize) {
@@ -280,7 +280,11 @@ mod tests {
 
     fn post(lanes: usize, waiting_bytes_max: usize) -> Post {
         let mailboxes = Lanes::<Arc<Publication>>::mailboxes(lanes).unwrap();
-        Post::new(MailSender::new(mailboxes), waiting_bytes_max)
+        let config = FanoutConfig {
+            waiting_bytes_max,
+            ..FanoutConfig::default()
+        };
+        Post::new(MailSender::new(mailboxes), config)
     }
 
     fn gone(name: &[u8]) -> Arc<Publication> {

@@ -29,6 +29,9 @@ enum Payload {
     Shared(Arc<[u8]>),
 }
 
+/// What is to be published, and the lanes it is for (one bit each).
+pub type Dispatch = (Publication, u64);
+
 /// What a message stems from, which decides what a slow subscriber may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {

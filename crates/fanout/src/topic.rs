@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::limit::Limits;
+use crate::limit::OutputLimit;
 use crate::post::Post;
 use crate::subscriptions::Kind;
 
@@ -36,8 +36,8 @@ pub trait Sources: Debug + Send + Sync + 'static {
 
     /// What all lanes share of fan-out itself.
     fn post(&self) -> &Post;
-    /// What subscribers may leave unread, just now.
-    fn limits(&self) -> Limits;
+    /// What a Redis subscriber to plain messages may leave unread, just now.
+    fn pubsub_limit(&self) -> OutputLimit;
 
     /// The topic of this number.
     fn topic(&self, id: TopicId) -> Option<Self::Topic>;

@@ -19,11 +19,12 @@ mod publisher;
 mod sink;
 
 pub use assembly::MISSING_RANGES_MAX;
-pub use connector::{BackOff, Connector, Step};
+pub use connector::{Connector, Step};
 pub use counters::{ClientCounters, SideCounters};
 pub use holes::{HOLES_MAX, REQUEST_ATTEMPTS_MAX, REQUEST_RANGES_MAX};
 pub use publisher::{Publisher, PublisherConfig, PublisherError, PublisherState};
 pub use sink::{Gap, LossReason, NullSink, Side, Sink};
+pub use tidewire_retry::BackOff;
 
 use crate::server::{HEARTBEAT_INTERVAL_NS_MAX, PATTERNS_MAX, SILENCE_INTERVALS_MAX};
 use crate::wire::{

@@ -14,23 +14,19 @@ use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, P
 use tracing::debug;
 
 use crate::attention::Obstacles;
-use crate::broadcast::LinesOut;
 use crate::eviction::Room;
-use crate::exchange::Exchange;
 use crate::fanout::Fanout;
-use crate::gate::Parked;
 use crate::hub::{Hub, LiveObserver, Mail};
-use crate::plant::link::PlantLink;
+use crate::pushes::Parked;
 use crate::session::Session;
-use crate::session::databento::DatabentoSession;
-use crate::session::feed::FeedSession;
 use crate::session::resp::{Pipeline, RespSession, forget_functions};
-use crate::session::source::Source;
 use crate::session::zmq::{Port, ZmqSession};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
 use crate::watchdog::Part;
 use tidewire_fanout::Publication;
+use tidewire_market::{DatabentoSession, Exchange, FeedSession, LinesOut, MarketMail, Source};
+use tidewire_plant::PlantLink;
 
 /// Tags of the hub's listeners.
 pub mod port {
@@ -104,15 +100,17 @@ pub struct HubLane {
 impl HubLane {
     /// The part of lane `lane`.
     pub fn new(hub: Arc<Hub>, lane: usize, resp: Option<&Endpoint>) -> Self {
-        let mine = hub.config.sources.iter().enumerate();
+        let mine = hub.config.market.sources.iter().enumerate();
         let lanes = hub.config.lanes;
         let sources = mine
             .filter(|(number, _)| number % lanes == lane)
-            .map(|(number, source)| Source::new(hub.clone(), number, source.clone()))
+            .map(|(number, source)| {
+                Source::new(hub.market.clone(), number, source.clone(), port::SOURCE)
+            })
             .collect();
         let plant = hub.plant.clone().filter(|plant| plant.lane() == lane);
         Self {
-            plant: plant.map(|plant| PlantLink::new(hub.clone(), plant)),
+            plant: plant.map(|plant| PlantLink::new(plant, port::PLANT)),
             fanout: Fanout::new(hub.clone(), lane),
             pipeline: Pipeline::new(hub.renames.clone()),
             waiting: LaneWaiting::default(),
@@ -145,7 +143,7 @@ impl HubLane {
     #[must_use]
     pub fn with_lines(mut self, lines: LinesOut) -> Self {
         self.lines_out = Some(lines);
-        self.hub.set_feed_lane(self.lane, true);
+        self.hub.market.set_feed_lane(self.lane, true);
         self
     }
 
@@ -225,8 +223,8 @@ impl HubLane {
         for session in self.sessions.by_index.iter_mut().flatten() {
             match session {
                 Session::Zmq(session) if session.is_due(now_ns) => session.timeout(context),
-                Session::Feed(session) => news.push(session.timeout(&self.hub, context)),
-                Session::Databento(session) => session.timeout(&self.hub, context),
+                Session::Feed(session) => news.push(session.timeout(&self.hub.market, context)),
+                Session::Databento(session) => session.timeout(&self.hub.market, context),
                 _ => {}
             }
         }
@@ -259,10 +257,10 @@ impl HubLane {
     }
 
     fn announce_journal(&mut self) {
-        let next = self.hub.journal_next.load(Ordering::Acquire);
+        let next = self.hub.market.journal_next.load(Ordering::Acquire);
         if next != self.feed_announced {
             self.feed_announced = next;
-            self.hub.tell_feed_lanes(self.lane);
+            self.hub.market.tell_feed_lanes(self.lane);
         }
     }
 
@@ -386,16 +384,21 @@ impl Application for HubLane {
             }
             port::FEED => {
                 self.feed_clients.push(id);
-                self.hub.set_feed_lane(self.lane, true);
-                Session::Feed(Box::new(FeedSession::new(id, self.hub.clone(), now_ns)))
+                self.hub.market.set_feed_lane(self.lane, true);
+                Session::Feed(Box::new(FeedSession::new(
+                    id,
+                    self.hub.market.clone(),
+                    now_ns,
+                )))
             }
             port::DATABENTO => {
-                let Some(session) = DatabentoSession::new(&self.hub, context, id, peer.to_string())
+                let Some(session) =
+                    DatabentoSession::new(&self.hub.market, context, id, peer.to_string())
                 else {
                     return;
                 };
                 self.feed_clients.push(id);
-                self.hub.set_feed_lane(self.lane, true);
+                self.hub.market.set_feed_lane(self.lane, true);
                 Session::Databento(Box::new(session))
             }
             _ => return context.close(id, CloseReason::Requested),
@@ -436,8 +439,8 @@ impl Application for HubLane {
 
     fn drained(&mut self, context: &mut Context, id: ConnectionId) {
         match self.sessions.by_index.get_mut(id.index()) {
-            Some(Some(Session::Feed(session))) => session.produce(&self.hub, context),
-            Some(Some(Session::Databento(session))) => session.drained(&self.hub, context),
+            Some(Some(Session::Feed(session))) => session.produce(&self.hub.market, context),
+            Some(Some(Session::Databento(session))) => session.drained(&self.hub.market, context),
             Some(Some(Session::Resp(_) | Session::Zmq(_))) => {
                 self.fanout.pump(context, id);
                 self.sessions.replicas.drained(&self.hub, context, id);
@@ -534,13 +537,13 @@ impl HubLane {
             Session::Feed(session) => {
                 debug!(port = "feed", ?reason, "disconnected");
                 self.leave_feed(id);
-                let news = session.closed(&self.hub, context.unix_ns());
+                let news = session.closed(&self.hub.market, context.unix_ns());
                 self.distribute(context, news);
             }
             Session::Databento(session) => {
                 debug!(port = "Databento", ?reason, "disconnected");
                 self.leave_feed(id);
-                session.closed(&self.hub);
+                session.closed(&self.hub.market);
             }
             Session::Source(_) | Session::Plant => {}
         }
@@ -557,7 +560,9 @@ impl HubLane {
                 context.change_listeners(port::RESP, &addresses, made);
             }
             Mail::CutOff(id) => context.cut_off(id, CloseReason::Requested),
-            Mail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
+            Mail::Kill(id) | Mail::Market(MarketMail::End(id)) => {
+                context.close_after_flush(id, CloseReason::Requested)
+            }
             Mail::Served {
                 client,
                 reply,
@@ -583,21 +588,7 @@ impl HubLane {
                     session.denied(hub, context, &text);
                 }
             }
-            Mail::PlantAsked => {
-                if let Some(link) = &mut self.plant {
-                    link.take_asked(context);
-                }
-            }
-            Mail::PlantWrite(request) => {
-                if let Some(link) = &mut self.plant {
-                    link.write(context, *request);
-                }
-            }
-            Mail::PlantWritten {
-                client,
-                token,
-                result,
-            } => self.plant_written(context, client, token, &result),
+            Mail::Plant(mail) => self.take_plant_mail(context, mail),
             Mail::Unpaused => self.resume_postponed(context),
             Mail::ScriptOver => {
                 if !self.enter(context) {
@@ -671,11 +662,11 @@ impl HubLane {
                 session.received(&self.hub, fanout, parked, waiting, context, input)
             }
             Session::Feed(session) => {
-                let (consumed, news) = session.received(&self.hub, context, input);
+                let (consumed, news) = session.received(&self.hub.market, context, input);
                 self.distribute(context, news);
                 consumed
             }
-            Session::Databento(session) => session.received(&self.hub, context, input),
+            Session::Databento(session) => session.received(&self.hub.market, context, input),
             Session::Source(number) => {
                 let number = *number;
                 self.source_received(context, id, number, input)
@@ -713,7 +704,7 @@ impl HubLane {
             deadline_ns = earlier(deadline_ns, self.serve_feed_clients(context));
         }
         if let Some(lines) = &mut self.lines_out {
-            let again_ns = lines.turn(&self.hub, self.lane, context.now_ns());
+            let again_ns = lines.turn(&self.hub.market, self.lane, context.now_ns());
             deadline_ns = earlier(deadline_ns, Some(again_ns));
         }
         if self.fanout.take_departing_out() {

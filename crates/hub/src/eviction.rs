@@ -12,8 +12,9 @@ use tidewire_keyspace::{
 use tidewire_lane::{CloseReason, Context};
 
 use crate::attention::Obstacles;
-use crate::hub::{Hub, LiveObserver, Mail, unix_ms, unix_ns};
+use crate::hub::{Hub, LiveObserver, Mail};
 use crate::memory::{resident_bytes, used_bytes};
+use tidewire_lane::{unix_ms, unix_ns};
 
 /// What is left of the memory that the process may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

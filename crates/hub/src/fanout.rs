@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::{Kind, Limits, Post, Sources, TopicId};
+use tidewire_fanout::{Kind, OutputLimit, Post, Sources, TopicId};
 use tidewire_keyspace::ValueRef;
+use tidewire_market::MARKET_PREFIX;
 
-use crate::board::{self, MARKET_PREFIX};
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
 use crate::live::{has_form, write_published};
 use crate::parameters::ClientClass;
-use crate::plant;
 use crate::topics::AnyTopic;
+use tidewire_lane::unix_ms;
 
 /// The subscribers of one lane.
 pub(crate) type Fanout = tidewire_fanout::Fanout<Hub>;
@@ -23,17 +23,13 @@ impl Sources for Hub {
         &self.post
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
-            conflate_bytes: self.config.conflate_bytes,
-            zmq_high_water_bytes: self.config.zmq_high_water_bytes,
-            pubsub: self.parameters.output_limit(ClientClass::Pubsub),
-        }
+    fn pubsub_limit(&self) -> OutputLimit {
+        self.parameters.output_limit(ClientClass::Pubsub)
     }
 
     fn topic(&self, id: TopicId) -> Option<AnyTopic> {
         match id {
-            TopicId::Market(number) => self.board.topic(number).map(AnyTopic::Market),
+            TopicId::Market(number) => self.market.board.topic(number).map(AnyTopic::Market),
             TopicId::Tag(number) => {
                 let plant = self.plant.as_ref()?;
                 plant.board.tag(number).map(AnyTopic::Tag)
@@ -43,14 +39,18 @@ impl Sources for Hub {
 
     fn find_topic(&self, channel: &[u8]) -> Option<AnyTopic> {
         if channel.starts_with(MARKET_PREFIX) {
-            return self.board.find_channel(channel).map(AnyTopic::Market);
+            return self
+                .market
+                .board
+                .find_channel(channel)
+                .map(AnyTopic::Market);
         }
         let plant = self.plant.as_ref()?;
         plant.board.find_channel(channel).map(AnyTopic::Tag)
     }
 
     fn topics(&self) -> Vec<AnyTopic> {
-        let market = self.board.topics().into_iter().map(AnyTopic::Market);
+        let market = self.market.board.topics().into_iter().map(AnyTopic::Market);
         let tags = self.plant.iter().flat_map(|plant| plant.board.tags());
         market.chain(tags.map(AnyTopic::Tag)).collect()
     }
@@ -58,11 +58,11 @@ impl Sources for Hub {
     fn write_topic(&self, topic: &AnyTopic, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         match topic {
             AnyTopic::Market(topic) => {
-                let value = self.board.value(topic.number)?;
+                let value = self.market.board.value(topic.number)?;
                 if value.updates == 0 {
                     return None;
                 }
-                board::write_json(out, topic.symbol(), &value, snapshot);
+                tidewire_market::write_json(out, topic.symbol(), &value, snapshot);
                 Some(value.updates)
             }
             AnyTopic::Tag(tag) => {
@@ -70,7 +70,7 @@ impl Sources for Hub {
                 if state.updates == 0 {
                     return None;
                 }
-                plant::text::write_json(out, tag, &state, snapshot);
+                tidewire_plant::write_json(out, tag, &state, snapshot);
                 Some(state.updates)
             }
         }

@@ -11,9 +11,7 @@
 //!
 //! Market data and plant tags are no keys: feeds write them in every role of this server.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use tidewire_lane::{ConnectionId, Context};
+use tidewire_lane::Context;
 
 use crate::attention::Obstacles;
 use crate::durability::{Disk, LOADING_TEXT};
@@ -292,116 +290,6 @@ impl Hub {
         is_down && !self.parameters.is_on("replica-serve-stale-data")
     }
 }
-
-/// Lets what may happen very often be logged every ten seconds, the first time at once.
-#[derive(Debug, Default)]
-pub(crate) struct LogLimit(AtomicU64);
-
-impl LogLimit {
-    /// Whether to log; the time is of any clock, always the same one.
-    pub(crate) fn permits(&self, now_ns: u64) -> bool {
-        let logged_ns = self.0.load(Ordering::Relaxed);
-        let permits = logged_ns == 0 || now_ns.saturating_sub(logged_ns) >= LOG_INTERVAL_NS;
-        if permits {
-            self.0.store(now_ns.max(1), Ordering::Relaxed);
-        }
-        permits
-    }
-}
-
-/// Messages that were left out at the gate, by reason.
-#[derive(Debug, Default)]
-pub struct Refusals {
-    counts: [AtomicU64; Refusal::ALL.len()],
-    logged: [LogLimit; Refusal::ALL.len()],
-    /// Connections whose input waits.
-    parked: AtomicU64,
-}
-
-impl Refusals {
-    /// Counts a message that was left out, and logs the first and then some of each reason.
-    #[cold]
-    pub(crate) fn note(&self, refusal: Refusal, now_ns: u64, peer: &str, topic: &[u8]) {
-        let at = refusal as usize;
-        let left_out = self.counts[at].fetch_add(1, Ordering::Relaxed) + 1;
-        if self.logged[at].permits(now_ns) {
-            tracing::warn!(
-                peer,
-                topic = %topic[..topic.len().min(TOPIC_BYTES_LOGGED)].escape_ascii(),
-                left_out,
-                "a pushed ZeroMQ message is left out: {}",
-                refusal.text()
-            );
-        }
-    }
-
-    /// How many messages were left out for a reason.
-    pub(crate) fn count(&self, refusal: Refusal) -> u64 {
-        self.counts[refusal as usize].load(Ordering::Relaxed)
-    }
-
-    /// Connections whose input waits at the gate.
-    pub(crate) fn parked(&self) -> u64 {
-        self.parked.load(Ordering::Relaxed)
-    }
-}
-
-/// Connections of one lane whose input waits at the gate. The lane looks at the gate again every
-/// few milliseconds while there are any, so that no end of a condition can be missed.
-#[derive(Debug, Default)]
-pub(crate) struct Parked {
-    connections: Vec<ConnectionId>,
-}
-
-impl Parked {
-    pub(crate) fn push(&mut self, hub: &Hub, id: ConnectionId) {
-        debug_assert!(!self.connections.contains(&id), "it is parked already");
-        self.connections.push(id);
-        hub.ingest.refusals.parked.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A connection has ended.
-    pub(crate) fn forget(&mut self, hub: &Hub, id: ConnectionId) {
-        let before = self.connections.len();
-        self.connections.retain(|other| *other != id);
-        let gone = (before - self.connections.len()) as u64;
-        hub.ingest
-            .refusals
-            .parked
-            .fetch_sub(gone, Ordering::Relaxed);
-    }
-
-    /// Takes all of them if the gate is open for writes.
-    pub(crate) fn take_if_open(&mut self, hub: &Hub, now_ms: i64) -> Vec<ConnectionId> {
-        if self.connections.is_empty() || hub.write_wait(now_ms).is_some() {
-            return Vec::new();
-        }
-        let taken = std::mem::take(&mut self.connections);
-        let count = taken.len() as u64;
-        hub.ingest
-            .refusals
-            .parked
-            .fetch_sub(count, Ordering::Relaxed);
-        taken
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.connections.is_empty()
-    }
-
-    /// How soon to look at the gate again: most scripts end in microseconds.
-    pub(crate) fn look_again_ns(hub: &Hub) -> u64 {
-        match hub.scripting.is_running() && hub.scripting.busy_text().is_none() {
-            true => LOOK_SOON_NS,
-            false => LOOK_AGAIN_NS,
-        }
-    }
-}
-
-const LOOK_SOON_NS: u64 = 100_000;
-const LOOK_AGAIN_NS: u64 = 5_000_000;
-const LOG_INTERVAL_NS: u64 = 10_000_000_000;
-const TOPIC_BYTES_LOGGED: usize = 64;
 
 #[cfg(test)]
 mod tests {

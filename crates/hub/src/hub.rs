@@ -5,38 +5,26 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-use tidewire_feed::faults::FaultPlan;
-use tidewire_feed::journal::Journal;
-use tidewire_feed::wire::SlowPolicy;
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Options};
-use tidewire_lane::{ConnectionId, LaneCounters, Listener, MailSender, Mailboxes};
-use tidewire_lastvalue::LatencyTracker;
+use tidewire_lane::{ConnectionId, LaneCounters, Listener, MailSender, Mailboxes, unix_ns};
 
 use crate::access::{AccessControl, Reason};
 use crate::attention::Attention;
-use crate::board::Board;
-use crate::broadcast::BroadcastCounters;
 use crate::clients::Clients;
 use crate::durability::Durability;
 use crate::eviction::Evictions;
 use crate::hot::HotNames;
-use crate::ingest::IngestCounters;
-use crate::inputs::{FeedLines, FeedSource, Input, Status};
 use crate::listening::Listening;
 use crate::memory::Usage;
 use crate::memory_score::MemoryScore;
 use crate::monitor::Monitors;
 use crate::parameters::Parameters;
-use crate::plant::{Plant, PlantOptions, WriteRequest};
-use crate::publishers::Publishers;
+use crate::protection::Protection;
+use crate::pushes::Pushes;
 use crate::rates::{Rates, Turns};
-use crate::recording::RecordingCounters;
 use crate::renames::Renames;
 use crate::replication::Replication;
 use crate::scripting::Scripting;
-use crate::session::databento::DatabentoCounters;
-use crate::session::feed::SlowFeeds;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::sleeping::Sleeping;
 use crate::slow_events::SlowEvents;
@@ -48,7 +36,10 @@ use crate::topic_watch::TopicWatch;
 use crate::tracking::{Invalid, Tracking};
 use crate::waiting::{Pause, WaitingClients};
 use crate::zmq_security::ZmqSecurity;
-use tidewire_fanout::{Post, Publication, lane_bits};
+use tidewire_fanout::{FanoutConfig, Post, Publication};
+use tidewire_market::{Market, MarketConfig, MarketMail};
+use tidewire_plant::{Plant, PlantMail, PlantOptions};
+use tidewire_retry::Seldom;
 
 pub(crate) use crate::live::{LiveObserver, write_value};
 
@@ -59,14 +50,10 @@ pub struct HubConfig {
     pub lanes: usize,
     /// Names under these prefixes are topics: each write is published as well.
     pub live_prefixes: Vec<Vec<u8>>,
-    /// Market topics at most.
-    pub market_topics_max: usize,
-    /// Messages of the hub's own feed kept for retransmission; a power of two.
-    pub journal_messages: usize,
-    /// Above so many unsent bytes a subscriber gets the newest value of a topic instead of each.
-    pub conflate_bytes: usize,
-    /// Above so many unsent bytes a ZeroMQ subscriber misses plain messages.
-    pub zmq_high_water_bytes: usize,
+    /// Market data.
+    pub market: MarketConfig,
+    /// Limits of fan-out.
+    pub fanout: FanoutConfig,
     /// Above so many unsent bytes a Redis subscriber to plain messages is cut off at once.
     pub pubsub_hard_bytes: usize,
     /// Above so many for `pubsub_soft_seconds`, likewise.
@@ -77,18 +64,10 @@ pub struct HubConfig {
     pub zmq_frame_bytes_max: u64,
     /// Longest name of a topic that a ZeroMQ peer may publish.
     pub topic_bytes_max: usize,
-    /// Bytes of news waiting for a lane; above it the lane is only told to look at newest values.
-    pub mailbox_bytes_max: usize,
     /// Connections at most, over all lanes.
     pub clients_max: usize,
-    /// Native feeds that the hub reads from.
-    pub sources: Vec<FeedSource>,
-    /// Where the hub's own feed is sent in datagrams, if it is.
-    pub feed_lines: Option<FeedLines>,
     /// The plant whose tags are mounted, if there is one.
     pub plant: Option<PlantOptions>,
-    /// Feeds of exchanges that the hub reads from ([`crate::Inputs`]).
-    pub inputs: Vec<Input>,
     /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
     pub parameters: Vec<(String, String)>,
     /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
@@ -103,14 +82,6 @@ pub struct HubConfig {
     pub io_uring: bool,
     /// What ZeroMQ peers must prove.
     pub zmq_security: ZmqSecurity,
-    /// Faults in what feed clients are sent, for testing them.
-    pub faults: Option<FaultPlan>,
-    /// Seed of the faults.
-    pub fault_seed: u64,
-    /// What is done for a feed client that is too slow and chooses nothing itself.
-    pub feed_slow: SlowPolicy,
-    /// The key that clients of the Databento gateway must know; without one nobody gets in.
-    pub databento_key: Option<String>,
 }
 
 impl Default for HubConfig {
@@ -118,21 +89,15 @@ impl Default for HubConfig {
         Self {
             lanes: 1,
             live_prefixes: vec![b"live:".to_vec()],
-            market_topics_max: 1 << 20,
-            journal_messages: 1 << 18,
-            conflate_bytes: 1 << 20,
-            zmq_high_water_bytes: 16 << 20,
+            market: MarketConfig::default(),
+            fanout: FanoutConfig::default(),
             pubsub_hard_bytes: 32 << 20,
             pubsub_soft_bytes: 8 << 20,
             pubsub_soft_seconds: 60,
             zmq_frame_bytes_max: 64 << 20,
             topic_bytes_max: 1024,
-            mailbox_bytes_max: 64 << 20,
             clients_max: 10_000,
-            sources: Vec::new(),
-            feed_lines: None,
             plant: None,
-            inputs: Vec::new(),
             parameters: Vec::new(),
             redis_conf: None,
             users: Vec::new(),
@@ -140,10 +105,6 @@ impl Default for HubConfig {
             pinned: false,
             io_uring: true,
             zmq_security: ZmqSecurity::Null,
-            faults: None,
-            fault_seed: 1,
-            feed_slow: SlowPolicy::Conflate,
-            databento_key: None,
         }
     }
 }
@@ -159,26 +120,16 @@ pub struct Hub {
     pub parameters: Parameters,
     /// Keys.
     pub keyspace: Keyspace,
-    /// Market topics.
-    pub board: Arc<Board>,
+    /// Market data.
+    pub market: Arc<Market>,
     /// Plant tags, if a plant is mounted.
     pub plant: Option<Arc<Plant>>,
-    /// The hub's own feed: what it has applied, renumbered, for its feed clients.
-    pub journal: Mutex<Journal>,
-    /// Copy of the journal's next sequence, to see without the lock whether there is more.
-    pub journal_next: AtomicU64,
     /// News on their way to subscribers.
-    pub post: Post,
-    /// What ingest has done.
-    pub ingest: IngestCounters,
-    /// What recording has done.
-    pub recording: RecordingCounters,
-    /// What each of the inputs has done.
-    pub(crate) input_statuses: Vec<Status>,
-    /// Threads of inputs are to end.
-    pub(crate) inputs_stopped: AtomicBool,
-    /// Source time to last-value cache.
-    pub latency: LatencyTracker,
+    pub post: Arc<Post>,
+    /// What ZeroMQ peers have pushed.
+    pub(crate) pushes: Pushes,
+    /// Who was refused under protected mode.
+    pub(crate) protection: Protection,
     /// Redis clients.
     pub clients: Clients,
     /// What the lanes have done.
@@ -189,8 +140,6 @@ pub struct Hub {
     pub commands: AtomicU64,
     /// Redis commands that ended with an error.
     pub command_errors: AtomicU64,
-    /// What the Databento gateway has done.
-    pub(crate) databento: DatabentoCounters,
     /// Redis clients that have watched keys.
     pub(crate) watching_clients: AtomicU64,
     /// Redis clients whose command has not ended.
@@ -250,23 +199,11 @@ pub struct Hub {
     pub(crate) zmq_requests: [AtomicU64; 2],
     /// What share of a processor each thread takes.
     pub(crate) threads: Threads,
-    /// What was sent in datagrams.
-    pub(crate) broadcast: BroadcastCounters,
-    /// Feed clients that were too slow.
-    pub(crate) slow_feeds: SlowFeeds,
-    /// Sessions of publishers into the hub.
-    pub(crate) publishers: Publishers,
     /// Whether somebody may want to hear of market topics and tags as of keys.
     pub(crate) topic_watch: TopicWatch,
     /// Counts changes of live keys.
     pub(crate) live_version: AtomicU64,
-    /// Numbers for sources, so that each has its own name as a writer.
-    source_numbers: AtomicU64,
     mailboxes: Mailboxes<Mail>,
-    /// Lanes that serve feed clients, one bit each.
-    pub(crate) feed_lanes: AtomicU64,
-    /// Lanes that have been told of news in the journal and have not looked yet.
-    pub(crate) feed_told: Vec<AtomicBool>,
 }
 
 /// What lanes tell each other.
@@ -274,6 +211,8 @@ pub struct Hub {
 pub enum Mail {
     /// Messages for subscribers of that lane.
     News(Arc<Publication>),
+    /// Of market data.
+    Market(MarketMail),
     /// End a connection of that lane.
     Kill(ConnectionId),
     /// End one at once, whatever it has still to be sent.
@@ -320,19 +259,8 @@ pub enum Mail {
     },
     /// A command, for the clients of that lane that listen to all of them.
     Shown(Arc<[u8]>),
-    /// Clients have asked for tags that the plant was not asked for yet.
-    PlantAsked,
-    /// A client writes to a plant tag.
-    PlantWrite(Box<WriteRequest>),
-    /// How a client's write to a plant tag has ended.
-    PlantWritten {
-        /// The client's number.
-        client: u64,
-        /// Which of its writes.
-        token: u64,
-        /// The error that it gets, if it gets one.
-        result: Result<(), String>,
-    },
+    /// Of plant tags.
+    Plant(PlantMail),
     /// A script has ended, or has run for too long: connections that wait for it go on.
     ScriptOver,
     /// Redis clients connect elsewhere from now on: to what was made, and to what stays.
@@ -350,22 +278,36 @@ impl From<Arc<Publication>> for Mail {
     }
 }
 
+impl From<MarketMail> for Mail {
+    fn from(mail: MarketMail) -> Self {
+        Mail::Market(mail)
+    }
+}
+
+impl From<PlantMail> for Mail {
+    fn from(mail: PlantMail) -> Self {
+        Mail::Plant(mail)
+    }
+}
+
 impl Hub {
     /// A hub whose lanes have these mailboxes.
     pub fn new(config: HubConfig, mailboxes: Mailboxes<Mail>) -> Arc<Self> {
-        let unix_ns = unix_ns();
-        let board = Arc::new(Board::new(
-            config.market_topics_max,
-            lane_bits(config.lanes),
-        ));
+        let post = Post::new(MailSender::new(mailboxes.clone()), config.fanout);
+        let post = Arc::new(post);
+        let market = Market::new(
+            config.market.clone(),
+            post.clone(),
+            MailSender::new(mailboxes.clone()),
+        );
         let mut keyspace = Keyspace::new(Options {
             live_prefixes: config.live_prefixes.clone(),
             ..Options::default()
         });
-        keyspace.mount(board.clone());
+        keyspace.mount(market.board.clone());
         let plant = config.plant.clone().map(|options| {
-            let (lanes, mailboxes) = (config.lanes, mailboxes.clone());
-            Plant::new(options, lanes, lane_bits(lanes), mailboxes)
+            let sender = MailSender::new(mailboxes.clone());
+            Arc::new(Plant::new(options, post.clone(), sender))
         });
         if let Some(plant) = &plant {
             keyspace.mount(plant.clone());
@@ -383,27 +325,18 @@ impl Hub {
         let replication = Replication::new(config.lanes);
         let log = keyspace.propagation().log(Audience::Replicas);
         replication.follow(log, &mailboxes);
-        // A session id must not repeat while a client may remember the last one.
-        let session = (unix_ns / 1_000_000) as u32 | 1;
-        let journal = Journal::new(session, config.journal_messages);
         let hub = Arc::new_cyclic(|own| Self {
             own: own.clone(),
             parameters,
             keyspace,
-            board,
+            market: Arc::new(market),
             plant,
-            journal_next: AtomicU64::new(journal.next_sequence()),
-            journal: Mutex::new(journal),
-            post: Post::new(MailSender::new(mailboxes.clone()), config.mailbox_bytes_max),
-            ingest: IngestCounters::default(),
-            recording: RecordingCounters::default(),
-            databento: DatabentoCounters::default(),
-            input_statuses: config.inputs.iter().map(|_| Status::default()).collect(),
-            inputs_stopped: AtomicBool::new(false),
-            latency: LatencyTracker::new(),
+            post,
+            pushes: Pushes::default(),
+            protection: Protection::default(),
             clients: Clients::default(),
             lanes: (0..config.lanes).map(|_| Arc::default()).collect(),
-            started_unix_ns: unix_ns,
+            started_unix_ns: unix_ns(),
             commands: AtomicU64::new(0),
             command_errors: AtomicU64::new(0),
             watching_clients: AtomicU64::new(0),
@@ -436,15 +369,9 @@ impl Hub {
             zmq_peers: Default::default(),
             zmq_requests: Default::default(),
             threads: Threads::new(),
-            broadcast: BroadcastCounters::default(),
-            slow_feeds: SlowFeeds::default(),
-            publishers: Publishers::default(),
             topic_watch: TopicWatch::default(),
             live_version: AtomicU64::new(0),
-            source_numbers: AtomicU64::new(1),
             mailboxes,
-            feed_lanes: AtomicU64::new(0),
-            feed_told: (0..config.lanes).map(|_| AtomicBool::new(false)).collect(),
             config,
         });
         hub.durability.attach(&hub);
@@ -482,7 +409,7 @@ impl Hub {
         self.scripting.scripts.reset_evicted();
         self.keyspace.reset_totals();
         self.statistics.reset();
-        self.latency.reset();
+        self.market.latency.reset();
         self.rates.reset();
     }
 
@@ -492,7 +419,7 @@ impl Hub {
         self.statistics.of(lane, command).failed();
         self.note_error(text);
         if command.has(Flags::RESTORES) && text.starts_with("ERR Bad data format") {
-            crate::seldom::note_bad_payload();
+            note_bad_payload();
         }
     }
 
@@ -541,21 +468,18 @@ impl Hub {
     pub(crate) fn begins_with_all_channels(&self) -> bool {
         self.parameters.text("acl-pubsub-default") == "allchannels"
     }
+}
 
-    /// A number that no other source has.
-    pub(crate) fn next_source_number(&self) -> u64 {
-        self.source_numbers.fetch_add(1, Ordering::Relaxed)
+/// Logs that RESTORE was given what is no value, or is broken.
+#[cold]
+fn note_bad_payload() {
+    static BAD_PAYLOADS: Seldom = Seldom::new(20, 1);
+    if let Some(left_out) = BAD_PAYLOADS.note_now() {
+        tracing::warn!(
+            left_out,
+            "RESTORE: a payload is refused: integrity check failed"
+        );
     }
-}
-
-/// Wall-clock time, ns since the UNIX epoch.
-pub fn unix_ns() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-pub(crate) fn unix_ms() -> i64 {
-    (unix_ns() / 1_000_000) as i64
 }
 
 /// As Redis remembers it.

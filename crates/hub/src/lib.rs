@@ -21,42 +21,21 @@ pub use application::{HubLane, port};
 
 mod attention;
 
-mod board;
-mod broadcast;
-pub use board::{Board, BoardFull, MARKET_PREFIX, Topic};
-pub use broadcast::LinesOut;
-
 mod clients;
 pub use clients::{Client, Clients, Labels};
-
-mod decimal;
-mod dialing;
 
 mod durability;
 pub use durability::Durability;
 
 mod eviction;
-mod exchange;
-pub use exchange::{Exchange, ExchangeConfig, ExchangeCounters};
-
 mod fanout;
-
-mod feed_lanes;
 
 mod gate;
 
 mod hub;
-pub use hub::{Hub, HubConfig, Mail, unix_ns};
+pub use hub::{Hub, HubConfig, Mail};
 
 mod hot;
-
-mod inputs;
-pub use inputs::{FeedLines, FeedSource, Input, InputError, Inputs, MoldInput, SoupInput};
-
-mod ingest;
-pub use ingest::IngestCounters;
-
-mod json;
 
 mod listening;
 pub use listening::BindAddress;
@@ -76,17 +55,10 @@ mod notifications;
 mod parameters;
 pub use parameters::Parameters;
 
-mod plant;
-pub use plant::tags::{Tag, TagBoard};
-pub use plant::{NAME_BYTES_MAX, PLANT_PREFIX, Plant, PlantCounters, PlantOptions, WriteRequest};
-
 mod protection;
 pub use protection::HTTP_DENIED;
 
-mod publishers;
-
-mod recording;
-pub use recording::{Recorder, RecordingCounters};
+mod pushes;
 
 mod redis_conf;
 pub use redis_conf::RedisConf;
@@ -101,8 +73,6 @@ mod rates;
 mod rights;
 
 mod scripting;
-
-mod seldom;
 
 mod session;
 
@@ -122,8 +92,6 @@ pub use starting::Loaded;
 mod statistics;
 
 mod stopping;
-
-mod symbols;
 
 mod threads;
 mod topic_watch;

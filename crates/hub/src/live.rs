@@ -17,7 +17,7 @@ use tidewire_resp::number::DoubleText;
 
 use crate::attention::Obstacles;
 use crate::hub::{Hub, Mail};
-use crate::json::write_json_text;
+use tidewire_fanout::write_json_text;
 
 /// Whether the hub alone publishes under a name.
 pub(crate) fn is_reserved_channel(name: &[u8]) -> bool {

@@ -11,9 +11,10 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::Refusal;
-use crate::hub::{Hub, unix_ns};
+use crate::hub::Hub;
 use crate::memory::{resident_bytes, used_bytes};
 use crate::statistics::CommandCounts;
+use tidewire_lane::unix_ns;
 
 /// All metrics of a hub in the Prometheus text format, version 0.0.4.
 pub fn metrics(hub: &Hub) -> String {
@@ -333,7 +334,7 @@ fn messages(hub: &Hub, page: &mut Page) {
         "messages_conflated_total",
         "counter",
         help,
-        load(&fanout.conflated) + load(&hub.slow_feeds.conflated),
+        load(&fanout.conflated) + load(&hub.market.slow_feeds.conflated),
     );
     page.begin(
         "messages_dropped_total",
@@ -342,7 +343,7 @@ fn messages(hub: &Hub, page: &mut Page) {
     );
     let class = [("class", "zeromq")];
     page.value("messages_dropped_total", &class, load(&fanout.dropped));
-    let (slow, class) = (&hub.slow_feeds, [("class", "feed")]);
+    let (slow, class) = (&hub.market.slow_feeds, [("class", "feed")]);
     page.value("messages_dropped_total", &class, load(&slow.dropped));
     page.begin(
         "subscribers_cut_off_total",
@@ -371,10 +372,9 @@ fn messages(hub: &Hub, page: &mut Page) {
         "counter",
         "Messages of ZeroMQ pushers by outcome.",
     );
-    let ingest = &hub.ingest;
     for (outcome, counter) in [
-        ("taken", &ingest.pushed),
-        ("rejected", &ingest.push_rejected),
+        ("taken", &hub.pushes.taken),
+        ("rejected", &hub.pushes.left_out),
     ] {
         page.value(
             "zeromq_pushed_total",
@@ -386,21 +386,16 @@ fn messages(hub: &Hub, page: &mut Page) {
     page.begin("zeromq_rejected_total", "counter", help);
     for refusal in Refusal::ALL {
         let labels = [("reason", refusal.name())];
-        let count = ingest.refusals.count(refusal);
+        let count = hub.pushes.refused(refusal);
         page.value("zeromq_rejected_total", &labels, count);
     }
     let help = "ZeroMQ pushers that wait until keys may be written.";
-    page.one(
-        "zeromq_parked_peers",
-        "gauge",
-        help,
-        ingest.refusals.parked(),
-    );
+    page.one("zeromq_parked_peers", "gauge", help, hub.pushes.parked());
 }
 
 fn feed(hub: &Hub, page: &mut Page) {
-    let ingest = &hub.ingest;
-    let topics = hub.board.slots().len();
+    let ingest = &hub.market.ingest;
+    let topics = hub.market.board.slots().len();
     page.one("market_topics", "gauge", "Market topics.", topics);
     page.one(
         "feed_sources",
@@ -429,7 +424,7 @@ fn feed(hub: &Hub, page: &mut Page) {
     ] {
         page.one(name, "counter", help, load(counter));
     }
-    let latency = hub.latency.statistics();
+    let latency = hub.market.latency.statistics();
     page.begin(
         "feed_latency_seconds",
         "summary",
@@ -465,10 +460,10 @@ const BUCKETS: u32 = 25;
 mod tests {
     use super::*;
     use crate::hub::HubConfig;
-    use crate::plant::PlantOptions;
     use std::collections::BTreeSet;
     use tidewire_keyspace::lookup;
     use tidewire_lane::Lanes;
+    use tidewire_plant::PlantOptions;
 
     fn page() -> String {
         page_of(HubConfig::default())

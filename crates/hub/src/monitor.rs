@@ -73,7 +73,7 @@ impl Hub {
     ) {
         let lanes = self.monitors.lanes();
         let line: Arc<[u8]> = line_of(
-            crate::hub::unix_ns() / 1_000,
+            tidewire_lane::unix_ns() / 1_000,
             giver,
             database,
             arguments,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tidewire_keyspace::{Event, EventClasses};
 
-use crate::decimal::write_unsigned;
 use crate::hub::Hub;
 use tidewire_fanout::{Origin, Publication};
 
@@ -27,7 +26,7 @@ pub(crate) fn publish(hub: &Hub, database: usize, key: &[u8], event: Event) -> b
 fn publish_one(hub: &Hub, prefix: &str, database: usize, about: &[u8], payload: &[u8]) -> bool {
     let mut channel = Vec::with_capacity(prefix.len() + about.len() + 5);
     channel.extend_from_slice(prefix.as_bytes());
-    write_unsigned(&mut channel, database as u64);
+    channel.extend_from_slice(itoa::Buffer::new().format(database).as_bytes());
     channel.extend_from_slice(b"__:");
     channel.extend_from_slice(about);
     let route = hub.post.subscriptions.route(&channel);

@@ -9,17 +9,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Refused};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint, Listener, Peer};
+use tidewire_retry::Seldom;
 
 use crate::application::port;
-use crate::gate::LogLimit;
 use crate::hub::Hub;
 use crate::zmq_security::ZmqSecurity;
 
 /// Connections that were refused, by the port's tag.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Protection {
-    logged: [LogLimit; PORTS],
+    logged: [Seldom; PORTS],
     refused: [AtomicU64; PORTS],
+}
+
+impl Default for Protection {
+    fn default() -> Self {
+        Self {
+            logged: [const { Seldom::new(1, LOG_INTERVAL_S) }; PORTS],
+            refused: Default::default(),
+        }
+    }
 }
 
 impl Hub {
@@ -33,9 +42,9 @@ impl Hub {
         }
         self.rejected_clients.fetch_add(1, Ordering::Relaxed);
         let at = usize::from(port) % PORTS;
-        let own = &self.ingest.protection;
+        let own = &self.protection;
         let refused = own.refused[at].fetch_add(1, Ordering::Relaxed) + 1;
-        if own.logged[at].permits(crate::hub::unix_ns()) {
+        if own.logged[at].note_now().is_some() {
             tracing::warn!(
                 peer = %address,
                 port = name_of(port),
@@ -63,7 +72,7 @@ impl Hub {
                     ZmqSecurity::Plain | ZmqSecurity::Curve(_) => true,
                 }
             }
-            port::DATABENTO => self.config.databento_key.is_some(),
+            port::DATABENTO => self.config.market.databento_key.is_some(),
             // The feed and the metrics know no credentials.
             _ => false,
         }
@@ -132,7 +141,7 @@ impl Hub {
                         reason: RefusalReason::DENIED,
                         text: RefusalText::truncated(FEED_DENIED),
                     };
-                    let session = self.journal.lock().session();
+                    let session = self.market.journal.lock().session();
                     PacketWriter::control(out.buffer(), session, &Control::Refused(refused));
                 }
                 _ => {}
@@ -182,6 +191,8 @@ const FEED_DENIED: &str = "protected mode refuses other machines: --protected-mo
 pub const HTTP_DENIED: &str = "protected mode refuses other machines: serve with --protected-mode \
                                no, or ask from this machine\n";
 
+/// A refusal at a port is logged once in so many seconds.
+const LOG_INTERVAL_S: u64 = 10;
 /// Tags of ports are below this.
 const PORTS: usize = 10;
 

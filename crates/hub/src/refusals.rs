@@ -16,7 +16,7 @@ pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\
 /// Counts a connection that is refused, and returns what its peer is told.
 pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
     match port {
-        port::DATABENTO => &hub.databento.refused,
+        port::DATABENTO => &hub.market.databento.refused,
         _ => &hub.rejected_clients,
     }
     .fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
         port::RESP => TOO_MANY_CLIENTS.into(),
         port::FEED => {
             let mut packet = Vec::new();
-            let session = hub.journal.lock().session();
+            let session = hub.market.journal.lock().session();
             let refused = Refused {
                 reason: RefusalReason::FULL,
                 text: RefusalText::new(TEXT).unwrap_or_default(),
@@ -78,7 +78,7 @@ mod tests {
             assert!(says(&refuse(&hub, port)), "port {port}");
         }
         assert_eq!(hub.rejected_clients.load(Ordering::Relaxed), 5);
-        assert_eq!(hub.databento.refused.load(Ordering::Relaxed), 1);
+        assert_eq!(hub.market.databento.refused.load(Ordering::Relaxed), 1);
         let greeting = zmtp();
         assert_eq!(greeting.len(), 64 + 2 + 7 + TEXT.len());
     }

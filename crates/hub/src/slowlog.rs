@@ -41,7 +41,7 @@ impl Slowlog {
         let mut entries = self.entries.lock();
         entries.push_front(SlowCommand {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
-            unix_s: crate::hub::unix_ns() / 1_000_000_000,
+            unix_s: tidewire_lane::unix_ns() / 1_000_000_000,
             duration_us,
             arguments,
             address,

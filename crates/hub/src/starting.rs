@@ -49,20 +49,7 @@ impl Hub {
         if self.durability.is_loading() {
             missing.push("loading the keys".to_owned());
         }
-        let standing = self.ingest.standing.lock();
-        for (number, source) in self.config.sources.iter().enumerate() {
-            if !standing.contains(&number) {
-                missing.push(format!("source {source}: not connected"));
-            }
-        }
-        drop(standing);
-        for (number, status) in self.input_statuses.iter().enumerate() {
-            let figures = status.lock();
-            if !figures.is_connected {
-                let kind = figures.kind;
-                missing.push(format!("input {number} ({kind}): no session yet"));
-            }
-        }
+        missing.extend(self.market.missing());
         if let Some(plant) = &self.plant
             && !plant.counters.connected.load(Ordering::Relaxed)
         {

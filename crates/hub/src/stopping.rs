@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::hub::{Hub, Mail, unix_ms};
+use crate::hub::{Hub, Mail};
 use crate::replication::log_of;
+use tidewire_lane::unix_ms;
 
 /// The end that has been asked for.
 #[derive(Debug, Default)]

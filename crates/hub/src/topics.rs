@@ -5,11 +5,10 @@ use std::sync::Arc;
 use tidewire_fanout::TopicId;
 use tidewire_keyspace::Locked;
 
-use crate::board::{MARKET_PREFIX, Topic};
 use crate::hub::Hub;
 use crate::live::is_reserved_channel;
-use crate::plant::PLANT_PREFIX;
-use crate::plant::tags::Tag;
+use tidewire_market::{MARKET_PREFIX, Topic};
+use tidewire_plant::{PLANT_PREFIX, Tag};
 
 /// A topic.
 #[derive(Clone, Debug)]

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_hub::{FeedSource, Hub, HubConfig, HubLane, Mail, port};
+use tidewire_fanout::FanoutConfig;
+use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{LaneConfig, Lanes, Listener};
+use tidewire_market::{FeedSource, MarketConfig};
 
 struct Running {
     hub: Arc<Hub>,
@@ -73,7 +75,10 @@ fn a_lane_that_missed_its_mail_gives_the_newest_value_of_live_keys() {
         // Room for one message: what comes while it waits is left out.
         let running = start(HubConfig {
             lanes,
-            mailbox_bytes_max: 0,
+            fanout: FanoutConfig {
+                waiting_bytes_max: 0,
+                ..FanoutConfig::default()
+            },
             ..HubConfig::default()
         });
         let (mut writer, mut subscriber) = (Client::connect(&running), Client::connect(&running));
@@ -92,7 +97,10 @@ fn a_lane_that_missed_its_mail_gives_the_newest_value_of_live_keys() {
 fn a_port_that_is_no_feed_is_not_asked_without_a_pause() {
     let wrong = TcpListener::bind("127.0.0.1:0").unwrap();
     let running = start(HubConfig {
-        sources: vec![FeedSource::of(wrong.local_addr().unwrap())],
+        market: MarketConfig {
+            sources: vec![FeedSource::of(wrong.local_addr().unwrap())],
+            ..MarketConfig::default()
+        },
         ..HubConfig::default()
     });
     let mut delays = Vec::new();

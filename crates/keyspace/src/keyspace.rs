@@ -14,7 +14,7 @@ use crate::hash;
 use crate::key::{DATABASES, SHARDS, shard_of};
 use crate::lock::Lock;
 use crate::locks::{Locked, ShardSet};
-use crate::mount::Mount;
+use crate::mount::{Mount, MountWriter};
 use crate::observer::Observer;
 use crate::propagation::Propagation;
 use crate::quicklist::ListLimits;
@@ -299,6 +299,17 @@ impl Keyspace {
     /// The mounts, in order.
     pub fn mounts(&self) -> &[Arc<dyn Mount>] {
         &self.mounts
+    }
+
+    /// Gives a client's SET to the mount that has the key: [`Mount::write`].
+    pub fn write_mounted(
+        &self,
+        database: usize,
+        key: &[u8],
+        value: &[u8],
+        writer: MountWriter,
+    ) -> Option<&'static str> {
+        self.mount_of(database, key)?.write(key, value, writer)
     }
 
     /// What replicas and the append-only file are told of changes.

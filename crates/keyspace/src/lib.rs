@@ -66,7 +66,7 @@ mod error;
 pub use error::{CommandError, unknown_command_text};
 
 mod mount;
-pub use mount::{Bare, Mount};
+pub use mount::{Bare, Mount, MountWriter};
 
 mod propagation;
 pub use propagation::{Audience, Log, OFFSET_MAX, Propagation, TooOld, Unit, changes_told_here};

@@ -48,8 +48,26 @@ pub trait Mount: Send + Sync + fmt::Debug {
     /// topics are only appended.
     fn name(&self, position: usize, out: &mut Vec<u8>) -> bool;
 
+    /// A client asks for a new value of a topic. Nothing if the mount takes no writes, or not this
+    /// one: then [`Mount::write_error`] stands. Otherwise the client waits, the mount sends it word
+    /// of the end, and what is returned is the error of a client that stops waiting before.
+    fn write(&self, _key: &[u8], _value: &[u8], _writer: MountWriter) -> Option<&'static str> {
+        None
+    }
+
     /// The error text for a write, such as `READONLY md: topics are live and read-only`.
     fn write_error(&self) -> &'static str;
+}
+
+/// Who waits for the end of a write to a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountWriter {
+    /// The client's lane.
+    pub lane: usize,
+    /// The client's number.
+    pub client: u64,
+    /// Which of the client's writes; an answer to another one is too late.
+    pub token: u64,
 }
 
 /// What GET shows of a mounted topic.

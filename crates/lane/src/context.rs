@@ -581,6 +581,17 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Wall-clock time, ns since the UNIX epoch.
+pub fn unix_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Wall-clock time, ms since the UNIX epoch.
+pub fn unix_ms() -> i64 {
+    (unix_ns() / 1_000_000) as i64
+}
+
 /// How long a closing connection may take to read what was written to it.
 const CLOSE_LINGER_NS: u64 = 5_000_000_000;
 

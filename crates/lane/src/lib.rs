@@ -10,6 +10,7 @@
 mod application;
 mod connection;
 mod context;
+mod dialing;
 mod endpoint;
 mod event_loop;
 mod flush;
@@ -24,7 +25,8 @@ mod wake;
 
 pub use application::{Application, CloseReason};
 pub use connection::{ConnectionId, Peer};
-pub use context::{Context, LaneCounters, monotonic_ns};
+pub use context::{Context, LaneCounters, monotonic_ns, unix_ms, unix_ns};
+pub use dialing::{BACK_OFF, Dialing};
 pub use endpoint::{Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from};
 pub use event_loop::Lane;
 pub use lanes::{LaneConfig, Lanes};

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use serde::Deserialize;
 use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
-use tidewire_hub::{FeedSource, Input, InputError};
 use tidewire_lane::Endpoint;
+use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
 
 use crate::failure::{Failure, plain};
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqMechanism};
@@ -174,17 +174,20 @@ impl Config {
             users: conf.users,
             renames: conf.renames,
             lanes,
-            sources: source,
+            market: MarketConfig {
+                sources: source,
+                databento_key,
+                inputs,
+                feed_lines: feed_udp,
+                feed_slow: options
+                    .feed_slow
+                    .or(file.feed_slow)
+                    .map_or(SlowPolicy::Conflate, Into::into),
+                ..MarketConfig::default()
+            },
             plant: plant::options(&options.plant, &file.mx, &place)?,
-            databento_key,
-            inputs,
-            feed_lines: feed_udp,
             pinned: pin,
             io_uring: options.io_uring.or(file.io_uring) != Some(IoUring::Off),
-            feed_slow: options
-                .feed_slow
-                .or(file.feed_slow)
-                .map_or(SlowPolicy::Conflate, Into::into),
             zmq_security: zmq_security(&file, options)?,
             ..HubConfig::default()
         };
@@ -283,16 +286,19 @@ impl Limits {
             }
         }
         set(&mut hub.clients_max, self.clients_max);
-        set(&mut hub.market_topics_max, self.market_topics_max);
-        set(&mut hub.journal_messages, self.journal_messages);
-        set(&mut hub.conflate_bytes, self.conflate_bytes);
-        set(&mut hub.zmq_high_water_bytes, self.zmq_high_water_bytes);
+        set(&mut hub.market.topics_max, self.market_topics_max);
+        set(&mut hub.market.journal_messages, self.journal_messages);
+        set(&mut hub.fanout.conflate_bytes, self.conflate_bytes);
+        set(
+            &mut hub.fanout.zmq_high_water_bytes,
+            self.zmq_high_water_bytes,
+        );
         set(&mut hub.zmq_frame_bytes_max, self.zmq_frame_bytes_max);
         set(&mut hub.topic_bytes_max, self.topic_bytes_max);
         set(&mut hub.pubsub_hard_bytes, self.pubsub_hard_bytes);
         set(&mut hub.pubsub_soft_bytes, self.pubsub_soft_bytes);
         set(&mut hub.pubsub_soft_seconds, self.pubsub_soft_seconds);
-        set(&mut hub.mailbox_bytes_max, self.mailbox_bytes_max);
+        set(&mut hub.fanout.waiting_bytes_max, self.mailbox_bytes_max);
     }
 }
 

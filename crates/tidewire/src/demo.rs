@@ -95,7 +95,7 @@ impl Feed {
             .map_err(|error| Failure::running(format!("{error} (hub at {})", addresses.feed)))?;
         let hub = exchange_hub(&options.market)?;
         let simulation = Simulation::start(&options.market, None, hub, listener, true)?;
-        config.hub.sources.extend(simulation.source());
+        config.hub.market.sources.extend(simulation.source());
         Ok(Feed::Simulated(simulation))
     }
 
@@ -105,7 +105,9 @@ impl Feed {
         let file = match self {
             Feed::File(file) => file,
             Feed::Simulated(simulation) => {
-                while server.hub.board.topics().len() < simulation.symbols && !stop.is_asked() {
+                while server.hub.market.board.topics().len() < simulation.symbols
+                    && !stop.is_asked()
+                {
                     server.check()?;
                     std::thread::sleep(Duration::from_millis(1));
                 }

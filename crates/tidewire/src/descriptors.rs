@@ -85,7 +85,7 @@ fn raise() -> u64 {
 /// Descriptors that the process needs for itself: listeners, each lane's epoll, mailbox and ring,
 /// files that are saved, links to sources, and watchers.
 fn reserved(config: &Config) -> u64 {
-    let links = config.hub.sources.len() * 2 + config.hub.inputs.len() * 4;
+    let links = config.hub.market.sources.len() * 2 + config.hub.market.inputs.len() * 4;
     (OWN + PER_LANE * config.hub.lanes + links) as u64
 }
 

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::simulation::MarketKind;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_hub::{FeedLines, FeedSource, MoldInput, SoupInput};
 use tidewire_lane::{Endpoint, EndpointError};
+use tidewire_market::{FeedLines, FeedSource, MoldInput, SoupInput};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
-use tidewire_hub::{NAME_BYTES_MAX, PlantOptions};
 use tidewire_lane::Endpoint;
+use tidewire_plant::{NAME_BYTES_MAX, PlantOptions};
 
 use crate::failure::Failure;
 use crate::units::parse_duration;

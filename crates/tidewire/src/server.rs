@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_hub::Inputs;
-use tidewire_hub::LinesOut;
-use tidewire_hub::{
-    Durability, Exchange, Hub, HubConfig, HubLane, Mail, Recorder, port, watch_lanes,
-};
+use tidewire_hub::{Durability, Hub, HubConfig, HubLane, Mail, port, watch_lanes};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
+use tidewire_market::Inputs;
+use tidewire_market::LinesOut;
+use tidewire_market::{Exchange, Recorder};
 use tidewire_memory::HugePages;
 
 use crate::admin::Admin;
@@ -178,12 +177,12 @@ impl Server {
             .record
             .as_ref()
             .map(|path| {
-                Recorder::start(&hub, path).map_err(|error| {
+                Recorder::start(&hub.market, path).map_err(|error| {
                     Failure::usage(format!("--record: {}: {error}", path.display()))
                 })
             })
             .transpose()?;
-        let inputs = Inputs::start(&hub, &input_cores(config)).map_err(Failure::usage)?;
+        let inputs = Inputs::start(&hub.market, &input_cores(config)).map_err(Failure::usage)?;
         let lanes = start_lanes(&hub, cores, "lane", listeners, Some(&resp), None)?;
         if let Some(admin) = admin {
             admin.start(hub.clone())?;
@@ -213,7 +212,7 @@ impl Server {
 
     /// Messages of feeds applied so far.
     pub(crate) fn applied(&self) -> u64 {
-        self.hub.ingest.applied.load(Ordering::Relaxed)
+        self.hub.market.ingest.applied.load(Ordering::Relaxed)
     }
 
     /// Ends the lanes, closes every connection, and saves what is to be saved. The process ends
@@ -297,8 +296,8 @@ fn start_lanes(
     resp: Option<&Endpoint>,
     mut exchange: Option<Exchange>,
 ) -> Result<Lanes<Mail>, Failure> {
-    let mut lines =
-        LinesOut::of(hub).map_err(|error| Failure::usage(format!("--feed-udp: {error}")))?;
+    let mut lines = LinesOut::of(&hub.market)
+        .map_err(|error| Failure::usage(format!("--feed-udp: {error}")))?;
     let lane_config = LaneConfig {
         cores,
         descriptors_max: descriptors::for_connections(),

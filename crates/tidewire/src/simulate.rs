@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 
 use tidewire_feed::journal::{Cursor, Everything, PacketOptions};
 use tidewire_feed::simulation::{SimulationConfig, Symbols};
-use tidewire_hub::{
-    Exchange, ExchangeConfig, ExchangeCounters, FeedSource, Hub, HubConfig, Mail, port,
-};
+use tidewire_hub::{Hub, HubConfig, Mail, port};
 use tidewire_lane::{Endpoint, Lanes, Listener};
+use tidewire_market::{Exchange, ExchangeConfig, ExchangeCounters, FeedSource, MarketConfig};
 
 use crate::failure::Failure;
 use crate::options::{MarketChoice, MarketOptions, SimulateCommand, SimulateOptions};
@@ -34,12 +33,10 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let listener = Listener::bind(&options.feed, port::FEED)
         .map_err(|error| Failure::usage(format!("--feed: {error}")))?;
-    let config = HubConfig {
-        faults: options.fault,
-        fault_seed: options.market.seed,
-        feed_lines: options.feed_udp.clone(),
-        ..exchange_hub(&options.market)?
-    };
+    let mut config = exchange_hub(&options.market)?;
+    config.market.faults = options.fault;
+    config.market.fault_seed = options.market.seed;
+    config.market.feed_lines = options.feed_udp.clone();
     let simulated = Simulation::start(&options.market, options.messages, config, listener, false)?;
     let recorder = options
         .record
@@ -117,7 +114,7 @@ impl Simulation {
         };
         let make = |hub: &Arc<Hub>| {
             Some(Exchange::new(
-                hub.clone(),
+                hub.market.clone(),
                 exchange_config,
                 counters.clone(),
             ))
@@ -203,7 +200,10 @@ pub(crate) fn exchange_hub(market: &MarketOptions) -> Result<HubConfig, Failure>
         .next_power_of_two();
     Ok(HubConfig {
         lanes: 1,
-        journal_messages: window as usize,
+        market: MarketConfig {
+            journal_messages: window as usize,
+            ..MarketConfig::default()
+        },
         ..HubConfig::default()
     })
 }
@@ -271,7 +271,7 @@ fn record(hub: &Hub, mut file: File, ended: &AtomicBool) -> std::io::Result<(u64
     };
     loop {
         let last_round = ended.load(Ordering::Acquire);
-        let journal = hub.journal.lock();
+        let journal = hub.market.journal.lock();
         let oldest = journal.oldest_sequence();
         if cursor.scanned < oldest {
             lost += oldest - cursor.scanned;

@@ -53,11 +53,11 @@ impl Watcher {
 
     /// The hub now, with its `rows` busiest topics.
     pub(crate) fn look(&mut self, hub: &Hub, rows: usize) -> View {
-        let topics = hub.board.topics();
+        let topics = hub.market.board.topics();
         let mut busiest: Vec<Row> = topics
             .iter()
             .filter_map(|topic| {
-                let value = hub.board.value(topic.number)?;
+                let value = hub.market.board.value(topic.number)?;
                 let symbol = String::from_utf8_lossy(topic.symbol()).into_owned();
                 Some(Row { symbol, value })
             })
@@ -67,7 +67,7 @@ impl Watcher {
             order.then_with(|| one.symbol.cmp(&other.symbol))
         });
         busiest.truncate(rows);
-        let applied = hub.ingest.applied.load(Ordering::Relaxed);
+        let applied = hub.market.ingest.applied.load(Ordering::Relaxed);
         let now = Instant::now();
         let seconds = now.duration_since(self.last).as_secs_f64();
         let gained = applied.saturating_sub(self.last_applied) as f64;
@@ -77,14 +77,14 @@ impl Watcher {
             0
         };
         (self.last, self.last_applied) = (now, applied);
-        let statistics = hub.latency.statistics();
+        let statistics = hub.market.latency.statistics();
         View {
             rows: busiest,
             topics: topics.len(),
             rate,
             applied,
-            lost: hub.ingest.lost.load(Ordering::Relaxed),
-            gaps: hub.ingest.gaps.load(Ordering::Relaxed),
+            lost: hub.market.ingest.lost.load(Ordering::Relaxed),
+            gaps: hub.market.ingest.gaps.load(Ordering::Relaxed),
             latency: [statistics.p50_ns, statistics.p99_ns, statistics.p999_ns],
             clients: hub.clients.len(),
             delivered: hub.post.counters.delivered.load(Ordering::Relaxed),

@@ -11,16 +11,16 @@ impl HubLane {
     /// Sends the feed clients what the journal has gained. Returns when one of them wants to be
     /// looked at again.
     pub(super) fn serve_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
-        self.hub.feed_seen(self.lane);
-        let next = self.hub.journal_next.load(Ordering::Acquire);
+        self.hub.market.feed_seen(self.lane);
+        let next = self.hub.market.journal_next.load(Ordering::Acquire);
         let clients = self.feed_clients.len();
-        let parts = self.hub.databento.parts.load(Ordering::Acquire);
+        let parts = self.hub.market.databento.parts.load(Ordering::Acquire);
         if next != self.feed_served || parts != self.parts_served {
             (self.feed_served, self.parts_served) = (next, parts);
             self.feed_left = clients;
         }
         let mut deadline_ns = None;
-        if self.hub.config.faults.is_some() {
+        if self.hub.market.config.faults.is_some() {
             deadline_ns = self.resume_feed_clients(context);
         }
         let mut bytes = 0;
@@ -30,10 +30,13 @@ impl HubLane {
             let id = self.feed_clients[self.feed_turn];
             let before = context.out_bytes(id);
             match self.sessions.by_index.get_mut(id.index()) {
-                Some(Some(Session::Databento(session))) => session.produce(&self.hub, context),
+                Some(Some(Session::Databento(session))) => {
+                    session.produce(&self.hub.market, context)
+                }
                 Some(Some(Session::Feed(session))) => {
-                    session.produce(&self.hub, context);
-                    deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
+                    session.produce(&self.hub.market, context);
+                    deadline_ns =
+                        earlier(deadline_ns, session.resume_ns(&self.hub.market, context));
                 }
                 _ => {}
             }
@@ -52,11 +55,11 @@ impl HubLane {
         for &id in &self.feed_clients {
             let session = self.sessions.by_index.get_mut(id.index());
             if let Some(Some(Session::Feed(session))) = session {
-                let resume_ns = session.resume_ns(&self.hub, context);
+                let resume_ns = session.resume_ns(&self.hub.market, context);
                 if resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {
-                    session.produce(&self.hub, context);
+                    session.produce(&self.hub.market, context);
                 }
-                deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub, context));
+                deadline_ns = earlier(deadline_ns, session.resume_ns(&self.hub.market, context));
             }
         }
         deadline_ns
@@ -66,7 +69,7 @@ impl HubLane {
     pub(super) fn leave_feed(&mut self, id: ConnectionId) {
         self.feed_clients.retain(|&other| other != id);
         let serves = !self.feed_clients.is_empty() || self.lines_out.is_some();
-        self.hub.set_feed_lane(self.lane, serves);
+        self.hub.market.set_feed_lane(self.lane, serves);
     }
 
     pub(super) fn turn_sources(&mut self, context: &mut Context) -> Option<u64> {

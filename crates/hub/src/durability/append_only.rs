@@ -21,7 +21,8 @@ use tracing::{error, warn};
 use super::Durability;
 use super::files::log_folder;
 use crate::attention::Obstacles;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
+use tidewire_lane::unix_ms;
 
 /// The append-only file, on or off.
 #[derive(Debug, Default)]

@@ -4,9 +4,10 @@ use tidewire_keyspace::{Command, LIVE_CHANNEL, NullObserver, Run, read_libraries
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
 use crate::replication::{StreamPosition, is_history_id, parse_offset};
 use crate::scripting::has_deprecated;
+use tidewire_lane::unix_ms;
 
 /// Executes commands as they stand in a log: nobody is replied to, told, or asked.
 pub(super) struct Applier<'h> {

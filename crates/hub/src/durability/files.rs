@@ -8,8 +8,9 @@ use tidewire_files::{DirectoryLock, Disk, remove_stale};
 use tidewire_keyspace::{FileVersion, SnapshotOptions};
 
 use super::{Durability, directory, is_yes};
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
 use crate::session::resp::REDIS_VERSION;
+use tidewire_lane::unix_ms;
 
 impl Durability {
     /// Takes the directory `dir` for this process, unless it has it: no other server is to write

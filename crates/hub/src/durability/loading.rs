@@ -15,7 +15,8 @@ use tracing::{info, warn};
 use super::apply::{Applier, ToldPosition};
 use super::{Durability, is_yes, save_points, snapshot_path};
 use crate::attention::Obstacles;
-use crate::hub::{Hub, LiveObserver, unix_ms};
+use crate::hub::{Hub, LiveObserver};
+use tidewire_lane::unix_ms;
 
 /// How far loading has come, and what the last one found.
 #[derive(Debug, Default)]

@@ -23,7 +23,8 @@ use super::files::log_folder;
 use super::loading::Ending;
 use super::saving::write_keys;
 use super::{Durability, Job, Requested, directory, is_yes};
-use crate::hub::{Hub, LiveObserver, unix_ms};
+use crate::hub::{Hub, LiveObserver};
+use tidewire_lane::unix_ms;
 
 impl Durability {
     /// BGREWRITEAOF on its thread.

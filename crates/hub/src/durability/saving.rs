@@ -12,8 +12,9 @@ use tracing::{info, warn};
 use super::files::snapshot_options;
 use super::{Durability, is_yes, save_points, snapshot_path};
 use crate::attention::Obstacles;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
 use crate::replication::StreamPosition;
+use tidewire_lane::unix_ms;
 
 /// What is done in the background, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Metrics of what outlives the process, and of who follows whom.
 
 use super::Page;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
 use crate::replication::{LinkState, log_of};
+use tidewire_lane::unix_ms;
 
 pub(super) fn durability(hub: &Hub, page: &mut Page) {
     let (saving, log) = (&hub.durability.saving, &hub.durability.log);

@@ -13,7 +13,7 @@ pub(super) fn market(hub: &Hub, page: &mut Page) {
 }
 
 fn window(hub: &Hub, page: &mut Page) {
-    let journal = hub.journal.lock();
+    let journal = hub.market.journal.lock();
     let (capacity, kept, bytes) = (journal.capacity(), journal.len(), journal.len_bytes());
     let times_ns = journal.source_times_ns();
     drop(journal);
@@ -31,7 +31,7 @@ fn window(hub: &Hub, page: &mut Page) {
 }
 
 fn recording(hub: &Hub, page: &mut Page) {
-    let recording = &hub.recording;
+    let recording = &hub.market.recording;
     let enabled = u8::from(recording.enabled.load(Ordering::Relaxed));
     let help = "Whether market data is recorded.";
     page.one("recording_enabled", "gauge", help, enabled);
@@ -62,7 +62,7 @@ fn recording(hub: &Hub, page: &mut Page) {
 }
 
 fn databento(hub: &Hub, page: &mut Page) {
-    let databento = &hub.databento;
+    let databento = &hub.market.databento;
     let help = "Databento clients connected now.";
     page.one("databento_clients", "gauge", help, load(&databento.clients));
     for (name, help, counter) in [

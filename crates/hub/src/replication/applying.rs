@@ -15,10 +15,11 @@ use tidewire_script::{Engine, Purpose};
 use tracing::warn;
 
 use super::{Master, log_of};
-use crate::gate::LogLimit;
-use crate::hub::{Hub, LiveObserver, unix_ms, unix_ns};
+use crate::hub::{Hub, LiveObserver};
 use crate::scripting::has_deprecated;
 use tidewire_fanout::Origin;
+use tidewire_lane::unix_ms;
+use tidewire_retry::Seldom;
 
 /// Executes a stream of commands.
 pub(super) struct Applier<'a> {
@@ -37,7 +38,7 @@ pub(super) struct Applier<'a> {
     /// The master wants to know how far we are.
     pub(super) is_asked: bool,
     /// What may come with every command is logged now and then.
-    refusals: LogLimit,
+    refusals: Seldom,
 }
 
 impl<'a> Applier<'a> {
@@ -53,7 +54,7 @@ impl<'a> Applier<'a> {
             reply: Vec::new(),
             made_live: Vec::new(),
             is_asked: false,
-            refusals: LogLimit::default(),
+            refusals: Seldom::new(1, 10),
         }
     }
 
@@ -237,7 +238,7 @@ impl<'a> Applier<'a> {
         if origin == Origin::Channel
             && let Some(text) = self.hub.publish_refusal(name, locked)
         {
-            if self.refusals.permits(unix_ns()) {
+            if self.refusals.note_now().is_some() {
                 let channel = name.escape_ascii();
                 warn!(%channel, "a message of the master is left out: {text}");
             }
@@ -280,7 +281,7 @@ impl<'a> Applier<'a> {
         if let Outcome::Failed(error) = outcome {
             slot.failed();
             let is_mounted = matches!(**error, CommandError::Mounted(_));
-            if is_mounted && !self.refusals.permits(unix_ns()) {
+            if is_mounted && self.refusals.note_now().is_none() {
                 return;
             }
             let command = command.full_name;

@@ -14,7 +14,8 @@ use tracing::{info, warn};
 
 use super::fence::Fence;
 use super::{Master, Phase, Replication, log_of};
-use crate::hub::{Hub, Mail, unix_ms};
+use crate::hub::{Hub, Mail};
+use tidewire_lane::unix_ms;
 
 /// Whether this master is giving its part to a replica.
 #[derive(Debug, Default)]

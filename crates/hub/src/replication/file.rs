@@ -9,7 +9,8 @@ use tracing::{info, warn};
 
 use super::{Replica, log_of, new_id};
 use crate::durability::dawdle;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
+use tidewire_lane::unix_ms;
 
 /// Makes a replica's file on a thread of its own.
 pub(crate) struct FileMaker {

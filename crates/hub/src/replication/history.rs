@@ -15,7 +15,8 @@ use tracing::info;
 use super::stream_lock::Held;
 use super::{Master, Replication, log_of, new_id};
 use crate::attention::Obstacles;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
+use tidewire_lane::unix_ms;
 
 /// The names of the stream's history.
 #[derive(Debug)]

@@ -20,8 +20,9 @@ use super::fence::Fence;
 use super::transfer::{Arriving, Transfer};
 use super::{StreamPosition, is_history_id, log_of, parse_offset};
 use crate::durability::load_slowly;
-use crate::hub::{Hub, LiveObserver, unix_ms};
-use crate::seldom::Repeated;
+use crate::hub::{Hub, LiveObserver};
+use tidewire_lane::unix_ms;
+use tidewire_retry::Repeated;
 
 /// The server that this one follows, and how that goes.
 #[derive(Debug)]

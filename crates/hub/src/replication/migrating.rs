@@ -14,7 +14,8 @@ use tidewire_keyspace::{Locked, ShardSet, lookup};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
-use crate::hub::{Hub, LiveObserver, Mail, unix_ms};
+use crate::hub::{Hub, LiveObserver, Mail};
+use tidewire_lane::unix_ms;
 
 /// What MIGRATE asks for.
 #[derive(Clone, Debug)]

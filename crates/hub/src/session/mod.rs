@@ -1,10 +1,9 @@
 //! One session type a protocol.
 
-pub(crate) mod databento;
-pub(crate) mod feed;
 pub(crate) mod resp;
-pub(crate) mod source;
 pub(crate) mod zmq;
+
+use tidewire_market::{DatabentoSession, FeedSession};
 
 /// A connection's protocol state.
 #[derive(Debug)]
@@ -14,9 +13,9 @@ pub(crate) enum Session {
     /// A ZeroMQ peer: a subscriber of the publisher port, or a pusher of the ingest port.
     Zmq(Box<zmq::ZmqSession>),
     /// A client of the hub's native feed, or a publisher into it.
-    Feed(Box<feed::FeedSession>),
+    Feed(Box<FeedSession>),
     /// A client of the Databento gateway.
-    Databento(Box<databento::DatabentoSession>),
+    Databento(Box<DatabentoSession>),
     /// A connection to a native feed that the hub reads: the source with this number.
     Source(usize),
     /// The connection to the plant.

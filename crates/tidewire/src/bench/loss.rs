@@ -11,7 +11,8 @@ use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::itch::{Books, Generator, GeneratorConfig};
 use tidewire_feed::sequenced::{SessionName, Store};
 use tidewire_feed::wire::{LastValue, Message};
-use tidewire_hub::{FeedLines, Hub, HubConfig, Input, MoldInput};
+use tidewire_hub::{Hub, HubConfig};
+use tidewire_market::{FeedLines, Input, MarketConfig, MoldInput};
 
 use super::report::{Setting, Table, write_run};
 use super::{Place, failed};
@@ -148,8 +149,8 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
     };
     let groups = [1, 2].map(|last| SocketAddr::from(([239, 255, 0, last], lines[0].port())));
     let exchange = Simulation::start_locally(RATE, true, |config| {
-        config.faults = Some(plan);
-        config.feed_lines = (inputs == Ways::Lines).then(|| FeedLines {
+        config.market.faults = Some(plan);
+        config.market.feed_lines = (inputs == Ways::Lines).then(|| FeedLines {
             lines: groups.to_vec(),
             interface: Ipv4Addr::LOCALHOST,
         });
@@ -159,20 +160,20 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
         .ok_or_else(|| Failure::running("the exchange has no TCP address"))?;
     let mut config = HubConfig::default();
     match inputs {
-        Ways::One => config.sources.push(source),
+        Ways::One => config.market.sources.push(source),
         Ways::Two => {
             source.b = Some(source.a);
-            config.sources.push(source);
+            config.market.sources.push(source);
         }
         Ways::Lines => {
             source.lines = groups.map(Some);
             source.interface = Ipv4Addr::LOCALHOST;
-            config.inputs.push(Input::Native(source));
+            config.market.inputs.push(Input::Native(source));
         }
     }
     let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
-    let threads = tidewire_hub::Inputs::start(&hub, &[]).map_err(Failure::running)?;
-    while hub.board.topics().len() < exchange.symbols {
+    let threads = tidewire_market::Inputs::start(&hub.market, &[]).map_err(Failure::running)?;
+    while hub.market.board.topics().len() < exchange.symbols {
         exchange.check()?;
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -192,17 +193,24 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
     let accepted: u64 = accepted
         .map(|lane| lane.accepted.load(Ordering::Relaxed))
         .sum();
-    let wrong = |topic: &&Arc<tidewire_hub::Topic>| {
+    let wrong = |topic: &&Arc<tidewire_market::Topic>| {
         let value = |hub: &Hub| {
-            let topic = hub.board.find(topic.symbol())?;
-            let value = hub.board.value(topic.number)?;
+            let topic = hub.market.board.find(topic.symbol())?;
+            let value = hub.market.board.value(topic.number)?;
             let (bid, ask, last) = (value.bid, value.ask, value.last);
             let sizes = (value.bid_size, value.ask_size, value.last_size);
             Some((bid, ask, last, sizes, value.volume, value.source_time_ns))
         };
         value(&exchange.hub) != value(&hub)
     };
-    let wrong_values = exchange.hub.board.topics().iter().filter(wrong).count() as u64;
+    let wrong_values = exchange
+        .hub
+        .market
+        .board
+        .topics()
+        .iter()
+        .filter(wrong)
+        .count() as u64;
     let first = if inputs == Ways::Two { 2 } else { 1 };
     let case = case(
         link,
@@ -232,11 +240,14 @@ fn two_lines(messages: u64) -> Result<Case, Failure> {
     };
     let mut lines = Lines::open(&mold, plan, 1).map_err(Failure::running)?;
     let config = HubConfig {
-        inputs: vec![Input::Mold(mold)],
+        market: MarketConfig {
+            inputs: vec![Input::Mold(mold)],
+            ..MarketConfig::default()
+        },
         ..HubConfig::default()
     };
     let (hub, lanes) = start_hub(config, "lane", Vec::new(), |_| None)?;
-    let inputs = tidewire_hub::Inputs::start(&hub, &[]).map_err(Failure::running)?;
+    let inputs = tidewire_market::Inputs::start(&hub.market, &[]).map_err(Failure::running)?;
     let mut day = Generator::new(GeneratorConfig {
         messages,
         ..GeneratorConfig::default()
@@ -278,8 +289,8 @@ fn two_lines(messages: u64) -> Result<Case, Failure> {
             .ok()
             .and_then(|locate| day.stock(locate));
         let value = name
-            .and_then(|name| hub.board.find(name.as_str().as_bytes()))
-            .and_then(|topic| hub.board.value(topic.number));
+            .and_then(|name| hub.market.board.find(name.as_str().as_bytes()))
+            .and_then(|topic| hub.market.board.value(topic.number));
         value.is_none_or(|value| {
             (value.bid, value.ask, value.last, value.volume)
                 != (expected.bid, expected.ask, expected.last, expected.volume)
@@ -299,16 +310,16 @@ fn case(link: &'static str, sent: u64, hub: &Hub, reconnects: u64, wrong_values:
         link,
         sent,
         applied: applied(hub),
-        gaps: count(&hub.ingest.gaps),
-        recovered: count(&hub.ingest.recovered),
-        lost: count(&hub.ingest.lost),
+        gaps: count(&hub.market.ingest.gaps),
+        recovered: count(&hub.market.ingest.recovered),
+        lost: count(&hub.market.ingest.lost),
         reconnects,
         wrong_values,
     }
 }
 
 fn applied(hub: &Hub) -> u64 {
-    hub.ingest.applied.load(Ordering::Relaxed)
+    hub.market.ingest.applied.load(Ordering::Relaxed)
 }
 
 /// Waits until everything has been applied, or nothing more comes; then a moment longer, for what

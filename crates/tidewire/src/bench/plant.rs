@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidewire_hub::{Hub, HubConfig, Plant, PlantOptions};
+use tidewire_hub::{Hub, HubConfig};
 use tidewire_mx::plant::PlantConfig;
 use tidewire_mx::value::Value;
+use tidewire_plant::{Plant, PlantOptions};
 
 use super::report::{Setting, Table, write_run};
 use super::{Place, failed};
@@ -98,7 +99,7 @@ fn config() -> PlantConfig {
         tags: TAGS,
         first_change_ns: (10_000_000, INTERVAL_NS),
         interval_ns: INTERVAL_NS,
-        unix_ns_at_zero: tidewire_hub::unix_ns(),
+        unix_ns_at_zero: tidewire_lane::unix_ns(),
         ..PlantConfig::default()
     }
 }

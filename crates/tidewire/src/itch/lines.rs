@@ -8,7 +8,7 @@ use tidewire_feed::faults::{FaultInjector, FaultPlan};
 use tidewire_feed::mold::{Sender, SenderConfig};
 use tidewire_feed::sequenced::Store;
 use tidewire_feed_client::sender;
-use tidewire_hub::MoldInput;
+use tidewire_market::MoldInput;
 
 /// The sockets, and what was sent.
 pub(crate) struct Lines {

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use tidewire_feed::faults::FaultPlan;
 use tidewire_feed::sequenced::Store;
 use tidewire_feed::soup::{Server, ServerConfig};
-use tidewire_hub::SoupInput;
+use tidewire_market::SoupInput;
 
 /// The listener and its clients.
 pub(super) struct Servers {

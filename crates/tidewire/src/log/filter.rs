@@ -85,6 +85,9 @@ const MODULES: &[&str] = &[
     "tidewire_hub",
     "tidewire_keyspace",
     "tidewire_lane",
+    "tidewire_market",
+    "tidewire_plant",
+    "tidewire_retry",
     "tidewire_script",
     "tidewire_zmq",
 ];

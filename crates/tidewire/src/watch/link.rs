@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidewire_feed::client::{ClientConfig, Side};
 use tidewire_feed::wire::ClientName;
 use tidewire_feed_client::{Change, FeedClient, FeedClientConfig};
-use tidewire_hub::unix_ns;
 use tidewire_lane::Endpoint;
+use tidewire_lane::unix_ns;
 
 use super::model::Model;
 use crate::failure::Failure;

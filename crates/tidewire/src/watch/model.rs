@@ -8,7 +8,7 @@ use tidewire_feed::wire::{
     Definition, EndOfSessionAcknowledgement, LastValue, LoginAccepted, Message, Refused,
 };
 
-use tidewire_hub::unix_ns;
+use tidewire_lane::unix_ns;
 
 use super::spread::Spread;
 

@@ -168,7 +168,7 @@ impl State {
         };
         let count = usize::try_from(count).unwrap_or(0);
         let newest = call.hub.access.log.lock().newest(count);
-        let now_ms = crate::hub::unix_ms();
+        let now_ms = tidewire_lane::unix_ms();
         self.reply(call.context, |reply| {
             reply.array(newest.len());
             for known in &newest {

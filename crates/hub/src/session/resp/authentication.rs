@@ -10,9 +10,10 @@ use tidewire_resp::Arguments;
 use super::{Call, RespSession, State};
 use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
 use crate::fanout::Fanout;
-use crate::hub::{Hub, unix_ms};
-use crate::seldom::note_failed_login;
+use crate::hub::Hub;
 use tidewire_fanout::Kind;
+use tidewire_lane::unix_ms;
+use tidewire_retry::note_failed_login;
 
 /// The user that a client is, and what that user may do as far as the client has seen.
 #[derive(Debug)]

@@ -43,8 +43,11 @@ pub(super) enum TimeoutReply {
     Ok,
     /// This error.
     Error(&'static str),
-    /// Nobody knows what became of this write to the plant.
-    PlantWrite(u64),
+    /// A live source has not answered this write: the error then.
+    MountWrite {
+        token: u64,
+        unblocked: &'static str,
+    },
 }
 
 impl RespSession {
@@ -427,7 +430,7 @@ impl TimeoutReply {
         match self {
             TimeoutReply::Found(wanted) => reply.raw(&wanted.reply(hub)),
             TimeoutReply::NullArray => reply.null_array(),
-            TimeoutReply::PlantWrite(_) => reply.error(super::plant::UNBLOCKED),
+            TimeoutReply::MountWrite { unblocked, .. } => reply.error(unblocked),
             TimeoutReply::Error(text) => reply.error(text),
             TimeoutReply::Ok => reply.ok(),
         }

@@ -3,7 +3,7 @@
 use tidewire_lane::CloseReason;
 
 use super::{Call, State};
-use crate::seldom::Seldom;
+use tidewire_retry::Seldom;
 
 /// Whether a word that is no command is how a line of HTTP begins that a browser cannot leave out.
 pub(super) fn is_http(word: &[u8]) -> bool {

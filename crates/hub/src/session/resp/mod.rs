@@ -15,6 +15,7 @@ mod handlers;
 mod info;
 mod memory;
 mod migration;
+mod mounted;
 mod observing;
 mod obstacles;
 mod output;
@@ -23,7 +24,6 @@ pub(crate) use parameters::REDIS_VERSION;
 
 mod persistence;
 mod pipeline;
-mod plant;
 mod pubsub;
 mod replication;
 mod scripting;
@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use foldhash::quality::RandomState;
-use tidewire_keyspace::{Command, Flags, KeyHash, Outcome, Run, WatchedKey, lookup};
+use tidewire_keyspace::{Command, CommandError, Flags, KeyHash, Outcome, Run, WatchedKey, lookup};
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 
@@ -57,7 +57,6 @@ use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use pipeline::{Gathered, Request};
-use plant::PLANT_REFUSAL;
 use replication::{ReplicaSession, Told};
 use tidewire_fanout::Dialect;
 use tidewire_fanout::OverLimit;
@@ -108,7 +107,7 @@ struct State {
     /// Counts commands, to look at one in a few.
     sampled: u32,
     /// Counts writes to plant tags.
-    plant_writes: u64,
+    mount_writes: u64,
     /// The refusal of the command under way, because a script has run for too long.
     busy: Option<&'static str>,
 }
@@ -185,7 +184,7 @@ impl RespSession {
                 waiting_request: None,
                 // Clients that come at once do not all look at the same of their commands.
                 sampled: id.index() as u32,
-                plant_writes: 0,
+                mount_writes: 0,
                 busy: None,
             },
         }
@@ -507,7 +506,9 @@ impl State {
             out.buffer().truncate(start);
         }
         if let Outcome::Failed(error) = outcome {
-            if *error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
+            if matches!(*error, CommandError::Mounted(_))
+                && self.write_to_mount(call, command, start)
+            {
                 return;
             }
             let lane = call.context.lane();
@@ -562,7 +563,9 @@ impl State {
             self.wait_until_freed(call);
         }
         if let Outcome::Failed(error) = outcome {
-            if *error == PLANT_REFUSAL && self.write_to_plant(call, command, start) {
+            if matches!(*error, CommandError::Mounted(_))
+                && self.write_to_mount(call, command, start)
+            {
                 return;
             }
             let lane = call.context.lane();

@@ -147,7 +147,7 @@ pub(crate) fn note_slow(
             true => "fast-command",
             false => "command",
         };
-        let unix_s = crate::hub::unix_ns() / 1_000_000_000;
+        let unix_s = tidewire_lane::unix_ns() / 1_000_000_000;
         hub.slow_events.note(event, unix_s, ms);
     }
     let slow_us = parameters.slowlog_us.load(Ordering::Relaxed);

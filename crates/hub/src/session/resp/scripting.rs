@@ -242,7 +242,7 @@ impl State {
                 let text = "READONLY You can not run script with write flag on readonly replica.";
                 return Err(text);
             }
-            let refusal = hub.role_refusal(crate::hub::unix_ms());
+            let refusal = hub.role_refusal(tidewire_lane::unix_ms());
             refusal.map_or(Ok(()), |refusal| Err(refusal.text()))?;
         }
         let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);

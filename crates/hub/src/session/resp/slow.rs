@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use tidewire_resp::number::parse_integer;
 
 use super::{Call, State};
-use crate::hub::unix_ns;
 use crate::slow_events::Series;
+use tidewire_lane::unix_ns;
 
 impl State {
     pub(super) fn slowlog_get(&self, call: &mut Call<'_>) {

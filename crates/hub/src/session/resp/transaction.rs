@@ -219,7 +219,7 @@ impl State {
         self.is_executing = false;
         // By the clock as it is now: the commands may have taken their time, and what a client
         // waits for may be over.
-        let now_ms = crate::hub::unix_ms();
+        let now_ms = tidewire_lane::unix_ms();
         hub.keyspace.release(locked, now_ms, &mut LiveObserver(hub));
         self.unwatch_all(hub);
         if !self.replies()

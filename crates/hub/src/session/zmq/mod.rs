@@ -16,8 +16,8 @@ use tracing::{debug, warn};
 
 use crate::application::port;
 use crate::fanout::Fanout;
-use crate::gate::Parked;
 use crate::hub::Hub;
+use crate::pushes::Parked;
 use crate::waiting::LaneWaiting;
 use answers::Answer;
 use peer::Identity;

@@ -7,10 +7,11 @@ use tidewire_resp::ArgumentList;
 use tidewire_zmtp::{Config, Credentials, Security};
 
 use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
-use crate::hub::{Hub, unix_ms};
-use crate::seldom::note_failed_login;
+use crate::hub::Hub;
 use crate::session::resp::{NO_KEY, no_command_text};
 use crate::zmq_security::ZmqSecurity;
+use tidewire_lane::unix_ms;
+use tidewire_retry::note_failed_login;
 
 /// The user that a peer is, and what that user may do as far as has been seen.
 #[derive(Debug)]

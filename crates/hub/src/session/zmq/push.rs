@@ -131,7 +131,7 @@ fn ingest(
             return Taken::Done;
         }
     }
-    hub.ingest.pushed.fetch_add(1, Ordering::Relaxed);
+    hub.pushes.taken.fetch_add(1, Ordering::Relaxed);
     hub.commands.fetch_add(1, Ordering::Relaxed);
     let ns = stopwatch.and_then(|stopwatch| stopwatch.stop(hub));
     let is_slow = ns.is_some_and(|ns| ns >= hub.parameters.slow_from_ns.load(Ordering::Relaxed));
@@ -168,9 +168,7 @@ fn refusal_by_name(identity: &mut Identity, hub: &Hub, topic: &[u8]) -> Option<R
 }
 
 fn reject(hub: &Hub, context: &Context, identity: &Identity, topic: &[u8], refusal: Refusal) {
-    hub.ingest.push_rejected.fetch_add(1, Ordering::Relaxed);
-    let refusals = &hub.ingest.refusals;
-    refusals.note(refusal, context.now_ns(), identity.address(), topic);
+    hub.pushes.note_refused(refusal, identity.address(), topic);
     hub.note_error(refusal.text());
     if let Some(set) = set_command() {
         hub.statistics.of(context.lane(), set).rejected();

@@ -54,33 +54,29 @@ pub(super) fn shares(hub: &Hub, _: u64, out: &mut String) {
 
 pub(super) fn topics(hub: &Hub, _: u64, out: &mut String) {
     let fanout = &hub.post.counters;
-    line(out, "market_topics", hub.board.slots().len());
+    line(out, "market_topics", hub.market.board.slots().len());
     line(out, "delivered_messages", read(&fanout.delivered));
     line(out, "conflated_messages", read(&fanout.conflated));
     line(out, "dropped_messages", read(&fanout.dropped));
     line(out, "cut_off_subscribers", read(&fanout.cut_off));
     let left_out = hub.keyspace.mounted_left_out();
     line(out, "mounted_keys_left_out", left_out);
-    line(out, "zmq_pushed_messages", read(&hub.ingest.pushed));
-    line(
-        out,
-        "zmq_rejected_messages",
-        read(&hub.ingest.push_rejected),
-    );
+    line(out, "zmq_pushed_messages", read(&hub.pushes.taken));
+    line(out, "zmq_rejected_messages", read(&hub.pushes.left_out));
     for refusal in Refusal::ALL {
         let name = format!("zmq_rejected_{}", refusal.name());
-        line(out, &name, hub.ingest.refusals.count(refusal));
+        line(out, &name, hub.pushes.refused(refusal));
     }
-    line(out, "zmq_parked_peers", hub.ingest.refusals.parked());
+    line(out, "zmq_parked_peers", hub.pushes.parked());
     let [answered, refused] = &hub.zmq_requests;
     line(out, "zmq_answered_requests", read(answered));
     line(out, "zmq_refused_requests", read(refused));
 }
 
 pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
-    let ingest = &hub.ingest;
-    let latency = hub.latency.statistics();
-    let journal = hub.journal.lock();
+    let ingest = &hub.market.ingest;
+    let latency = hub.market.latency.statistics();
+    let journal = hub.market.journal.lock();
     let (session, next) = (journal.session(), journal.next_sequence());
     let (oldest, capacity) = (journal.oldest_sequence(), journal.capacity());
     let (kept, kept_bytes) = (journal.len(), journal.len_bytes());
@@ -96,11 +92,19 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_gaps", read(&ingest.gaps));
     line(out, "feed_recovered_messages", read(&ingest.recovered));
     line(out, "feed_lost_messages", read(&ingest.lost));
-    if hub.config.feed_lines.is_some() {
-        line(out, "feed_datagram_packets", read(&hub.broadcast.packets));
-        line(out, "feed_datagrams_refused", read(&hub.broadcast.refused));
+    if hub.config.market.feed_lines.is_some() {
+        line(
+            out,
+            "feed_datagram_packets",
+            read(&hub.market.broadcast.packets),
+        );
+        line(
+            out,
+            "feed_datagrams_refused",
+            read(&hub.market.broadcast.refused),
+        );
     }
-    let slow = &hub.slow_feeds;
+    let slow = &hub.market.slow_feeds;
     line(out, "feed_conflated_messages", read(&slow.conflated));
     line(out, "feed_dropped_messages", read(&slow.dropped));
     line(out, "feed_cut_off_clients", read(&slow.cut_off));
@@ -108,14 +112,14 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_next_sequence", next);
     line(out, "feed_oldest_sequence", oldest);
     line(out, "feed_window_messages", capacity);
-    let recording = &hub.recording;
+    let recording = &hub.market.recording;
     let enabled = recording.enabled.load(std::sync::atomic::Ordering::Relaxed);
     line(out, "recording", u8::from(enabled));
     line(out, "recording_messages", read(&recording.messages));
     line(out, "recording_bytes", read(&recording.bytes));
     line(out, "recording_lost_messages", read(&recording.lost));
     line(out, "recording_errors", read(&recording.errors));
-    let databento = &hub.databento;
+    let databento = &hub.market.databento;
     line(out, "databento_clients", read(&databento.clients));
     line(out, "databento_records", read(&databento.records));
     line(out, "databento_skipped_messages", read(&databento.skipped));
@@ -123,7 +127,7 @@ pub(super) fn feed(hub: &Hub, _: u64, out: &mut String) {
     line(out, "feed_window_messages_kept", kept);
     line(out, "feed_window_bytes", kept_bytes);
     line(out, "feed_window_source_ms", kept_ms);
-    for (number, status) in hub.input_statuses.iter().enumerate() {
+    for (number, status) in hub.market.inputs.iter().enumerate() {
         line(out, &format!("feed_input{number}"), &*status.lock());
     }
     line(out, "feed_latency_p50_ns", latency.p50_ns);

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::{line, read};
 use crate::durability::Job;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
+use tidewire_lane::unix_ms;
 
 pub(super) fn persistence(hub: &Hub, _: u64, out: &mut String) {
     let durability = &hub.durability;

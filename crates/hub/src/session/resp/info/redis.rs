@@ -7,10 +7,11 @@ use tidewire_lane::LaneCounters;
 
 use super::{line, read};
 use crate::access::Reason;
-use crate::hub::{Hub, unix_ms};
+use crate::hub::Hub;
 use crate::replication::{LinkState, Master};
 use crate::session::resp::parameters::REDIS_VERSION;
 use crate::session::resp::replication::StreamStatus;
+use tidewire_lane::unix_ms;
 
 pub(super) fn server(hub: &Hub, now_unix_ns: u64, out: &mut String) {
     let uptime_s = now_unix_ns.saturating_sub(hub.started_unix_ns) / 1_000_000_000;

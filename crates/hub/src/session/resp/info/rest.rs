@@ -128,7 +128,7 @@ impl Hub {
     /// What the lanes have done until now.
     pub(crate) fn moment(&self) -> Moment {
         let mut moment = Moment {
-            now_ns: crate::hub::unix_ns(),
+            now_ns: tidewire_lane::unix_ns(),
             commands: read(&self.commands),
             ..Moment::default()
         };

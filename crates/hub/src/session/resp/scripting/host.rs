@@ -185,7 +185,7 @@ impl ScriptHost<'_, '_, '_> {
         let hub = self.hub;
         // No key expires while a script runs; the clock that TIME tells goes on.
         let now_ms = match command.name {
-            "time" => crate::hub::unix_ms(),
+            "time" => tidewire_lane::unix_ms(),
             _ => self.call.now_ms(),
         };
         let (context, database) = (&*self.call.context, self.database);

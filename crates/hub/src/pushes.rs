@@ -1,0 +1,115 @@
+//! Messages that ZeroMQ peers push: what became of them, and who waits at the gate.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_lane::ConnectionId;
+use tidewire_retry::Seldom;
+
+use crate::gate::Refusal;
+use crate::hub::Hub;
+
+/// What has become of messages that ZeroMQ peers pushed; counters only grow.
+#[derive(Debug)]
+pub(crate) struct Pushes {
+    /// Messages taken.
+    pub(crate) taken: AtomicU64,
+    /// Messages left out.
+    pub(crate) left_out: AtomicU64,
+    /// Why they were.
+    counts: [AtomicU64; Refusal::ALL.len()],
+    logged: [Seldom; Refusal::ALL.len()],
+    /// Connections whose input waits at the gate.
+    parked: AtomicU64,
+}
+
+impl Default for Pushes {
+    fn default() -> Self {
+        Self {
+            taken: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+            counts: Default::default(),
+            logged: [const { Seldom::new(1, LOG_INTERVAL_S) }; Refusal::ALL.len()],
+            parked: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Pushes {
+    /// Counts a message that was left out, and logs the first and then some of each reason.
+    #[cold]
+    pub(crate) fn note_refused(&self, refusal: Refusal, peer: &str, topic: &[u8]) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+        let at = refusal as usize;
+        let left_out = self.counts[at].fetch_add(1, Ordering::Relaxed) + 1;
+        if self.logged[at].note_now().is_some() {
+            tracing::warn!(
+                peer,
+                topic = %topic[..topic.len().min(TOPIC_BYTES_LOGGED)].escape_ascii(),
+                left_out,
+                "a pushed ZeroMQ message is left out: {}",
+                refusal.text()
+            );
+        }
+    }
+
+    /// How many messages were left out for a reason.
+    pub(crate) fn refused(&self, refusal: Refusal) -> u64 {
+        self.counts[refusal as usize].load(Ordering::Relaxed)
+    }
+
+    /// Connections whose input waits at the gate.
+    pub(crate) fn parked(&self) -> u64 {
+        self.parked.load(Ordering::Relaxed)
+    }
+}
+
+/// Connections of one lane whose input waits at the gate. The lane looks at the gate again every
+/// few milliseconds while there are any, so that no end of a condition can be missed.
+#[derive(Debug, Default)]
+pub(crate) struct Parked {
+    connections: Vec<ConnectionId>,
+}
+
+impl Parked {
+    pub(crate) fn push(&mut self, hub: &Hub, id: ConnectionId) {
+        debug_assert!(!self.connections.contains(&id), "it is parked already");
+        self.connections.push(id);
+        hub.pushes.parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection has ended.
+    pub(crate) fn forget(&mut self, hub: &Hub, id: ConnectionId) {
+        let before = self.connections.len();
+        self.connections.retain(|other| *other != id);
+        let gone = (before - self.connections.len()) as u64;
+        hub.pushes.parked.fetch_sub(gone, Ordering::Relaxed);
+    }
+
+    /// Takes all of them if the gate is open for writes.
+    pub(crate) fn take_if_open(&mut self, hub: &Hub, now_ms: i64) -> Vec<ConnectionId> {
+        if self.connections.is_empty() || hub.write_wait(now_ms).is_some() {
+            return Vec::new();
+        }
+        let taken = std::mem::take(&mut self.connections);
+        let count = taken.len() as u64;
+        hub.pushes.parked.fetch_sub(count, Ordering::Relaxed);
+        taken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// How soon to look at the gate again: most scripts end in microseconds.
+    pub(crate) fn look_again_ns(hub: &Hub) -> u64 {
+        match hub.scripting.is_running() && hub.scripting.busy_text().is_none() {
+            true => LOOK_SOON_NS,
+            false => LOOK_AGAIN_NS,
+        }
+    }
+}
+
+const LOOK_SOON_NS: u64 = 100_000;
+const LOOK_AGAIN_NS: u64 = 5_000_000;
+const LOG_INTERVAL_S: u64 = 10;
+const TOPIC_BYTES_LOGGED: usize = 64;

@@ -1,0 +1,123 @@
+//! The hub's own stream in datagrams: lines A and B, for everybody who listens.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_feed::faults::{FaultInjector, FaultPlan};
+use tidewire_feed::server::Broadcast;
+use tidewire_feed_client::sender;
+
+use crate::inputs::FeedLines;
+use crate::market::{Market, MarketConfig};
+
+/// What was sent in datagrams; every field only grows.
+#[derive(Debug, Default)]
+pub struct BroadcastCounters {
+    /// Packets, each on all lines.
+    pub packets: AtomicU64,
+    /// Datagrams that the system did not take: receivers ask for what was in them.
+    pub refused: AtomicU64,
+}
+
+/// The lines, of the one lane that sends.
+#[derive(Debug)]
+pub struct LinesOut {
+    broadcast: Broadcast,
+    lines: Vec<Line>,
+    packets: Vec<u8>,
+    /// The journal's next sequence when it was last sent from.
+    served: u64,
+}
+
+#[derive(Debug)]
+struct Line {
+    socket: UdpSocket,
+    to: SocketAddr,
+    faults: Option<FaultInjector>,
+}
+
+impl LinesOut {
+    /// Those of [`MarketConfig::feed_lines`], if there are any: what comes from now on.
+    ///
+    /// # Errors
+    /// A line that cannot be sent to.
+    pub fn of(market: &Market) -> Result<Option<Self>, String> {
+        let next = market.journal_next.load(Ordering::Acquire);
+        let lines = market.config.feed_lines.as_ref();
+        lines
+            .map(|lines| Self::open(&market.config, lines, next))
+            .transpose()
+    }
+
+    fn open(config: &MarketConfig, lines: &FeedLines, next: u64) -> Result<Self, String> {
+        let open = |(number, &to): (usize, &SocketAddr)| {
+            let socket = socket(to, lines.interface)
+                .map_err(|error| format!("cannot send to {to}: {error}"))?;
+            let faults = |plan: FaultPlan| {
+                let seed = config.fault_seed.wrapping_add(number as u64 + 1);
+                FaultInjector::new(plan, seed.wrapping_mul(0x9E37_79B9))
+            };
+            let faults = config.faults.map(faults);
+            Ok(Line { socket, to, faults })
+        };
+        let lines = lines.lines.iter().enumerate().map(open);
+        Ok(Self {
+            broadcast: Broadcast::new(next, 0),
+            lines: lines.collect::<Result<_, String>>()?,
+            packets: Vec::new(),
+            served: 0,
+        })
+    }
+
+    /// Sends what the journal has gained, or a heartbeat if it is time. When to look again.
+    pub fn turn(&mut self, market: &Market, lane: usize, now_ns: u64) -> u64 {
+        market.feed_seen(lane);
+        let next = market.journal_next.load(Ordering::Acquire);
+        if next == self.served && now_ns < self.broadcast.deadline_ns() {
+            return self.broadcast.deadline_ns();
+        }
+        let journal = market.journal.lock();
+        let packets = &mut self.packets;
+        let more = self
+            .broadcast
+            .produce(&journal, now_ns, packets, BYTES_A_TURN);
+        drop(journal);
+        self.served = if more { 0 } else { next };
+        let (mut sent, mut refused) = (0, 0);
+        for packet in Broadcast::datagrams(&self.packets) {
+            sent += 1;
+            for line in &mut self.lines {
+                let (socket, to) = (&line.socket, line.to);
+                let mut send = |bytes: &[u8]| {
+                    refused += u64::from(socket.send_to(bytes, to).is_err());
+                };
+                match &mut line.faults {
+                    None => send(packet),
+                    Some(faults) => faults.datagram(packet, send),
+                }
+            }
+        }
+        self.packets.clear();
+        market.broadcast.packets.fetch_add(sent, Ordering::Relaxed);
+        market
+            .broadcast
+            .refused
+            .fetch_add(refused, Ordering::Relaxed);
+        if more {
+            now_ns
+        } else {
+            self.broadcast.deadline_ns()
+        }
+    }
+}
+
+/// A socket to send to a line with, which does not wait.
+fn socket(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = sender(to, interface)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Bytes sent at a time, before the lane looks at everybody else again.
+const BYTES_A_TURN: usize = 256 << 10;

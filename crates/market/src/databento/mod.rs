@@ -1,0 +1,412 @@
+//! A client of the Databento Live gateway: challenge, subscriptions, then records.
+//!
+//! See `docs/databento.md` for what each schema is made of.
+
+mod intervals;
+mod past;
+mod selection;
+mod stream;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tidewire_feed::databento::{
+    Authentication, Compressor, Names, Request, RequestError, Subscription, error_code, next_line,
+    system_code,
+};
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tracing::debug;
+
+use crate::market::Market;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stream::Stream;
+use tidewire_retry::note_failed_login;
+
+/// What the gateway has done since the start.
+#[derive(Debug, Default)]
+pub struct DatabentoCounters {
+    /// Clients connected now.
+    pub clients: AtomicU64,
+    /// Records sent.
+    pub records: AtomicU64,
+    /// Messages that clients were too slow for.
+    pub skipped: AtomicU64,
+    /// Clients whose key was wrong, or that were one too many.
+    pub refused: AtomicU64,
+    /// Parts of recordings that replays have been given.
+    pub parts: AtomicU64,
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct DatabentoSession {
+    id: ConnectionId,
+    address: String,
+    phase: Phase,
+    challenge: String,
+    /// When a client that has not proved its key is sent away, monotonic ns.
+    patience_until_ns: u64,
+    dataset: String,
+    /// Silence after which a heartbeat is sent.
+    heartbeat_ns: u64,
+    /// When something was last sent, monotonic ns.
+    said_ns: u64,
+    stream: Stream,
+    /// With `compression=zstd`: what is said after the start goes through it.
+    packer: Option<Packer>,
+}
+
+/// Records on their way through the compressor.
+#[derive(Debug)]
+struct Packer {
+    compressor: Compressor,
+    plain: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The challenge has not been answered yet.
+    Challenged,
+    /// Subscriptions are taken, records do not come yet.
+    Accepted,
+    /// Records come; subscriptions are taken still.
+    Started,
+}
+
+impl DatabentoSession {
+    /// Greets a client. Nothing, if it is one too many: then it has been told so.
+    pub fn new(
+        market: &Market,
+        context: &mut Context,
+        id: ConnectionId,
+        address: String,
+    ) -> Option<Self> {
+        let clients = market.databento.clients.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut random = [0; 16];
+        // Without random numbers there is no challenge, and without one nobody gets in.
+        let is_open = getrandom::fill(&mut random).is_ok() && clients <= CLIENTS_MAX;
+        if !is_open {
+            market.databento.clients.fetch_sub(1, Ordering::Relaxed);
+            market.databento.refused.fetch_add(1, Ordering::Relaxed);
+            say(context, id, "success=0|error=too many clients\n");
+            context.close_after_flush(id, CloseReason::Requested);
+            return None;
+        }
+        let challenge = hexadecimal(&random);
+        let version = env!("CARGO_PKG_VERSION");
+        say(
+            context,
+            id,
+            &format!("lsg_version=tidewire-{version}\ncram={challenge}\n"),
+        );
+        Some(Self {
+            id,
+            address,
+            phase: Phase::Challenged,
+            challenge,
+            patience_until_ns: context.now_ns() + PATIENCE_NS,
+            dataset: String::new(),
+            heartbeat_ns: HEARTBEAT_S * 1_000_000_000,
+            said_ns: context.now_ns(),
+            stream: Stream::default(),
+            packer: None,
+        })
+    }
+
+    /// Takes what the client says; returns the bytes used.
+    pub fn received(&mut self, market: &Arc<Market>, context: &mut Context, input: &[u8]) -> usize {
+        let mut used = 0;
+        loop {
+            let taken = match next_line(&input[used..]) {
+                Ok(None) => break,
+                Ok(Some(line)) => {
+                    used += line.length;
+                    Request::parse(line.text).and_then(|request| match request {
+                        Request::Authenticate(auth) => {
+                            Ok(self.authenticate(market, context, &auth))
+                        }
+                        Request::Subscribe(wanted) => Ok(self.subscribe(market, &wanted)),
+                        Request::Unsubscribe(ended) => Ok(self.unsubscribe(market, &ended)),
+                        Request::Start => Ok(self.start(market, context)),
+                        _ => Err(RequestError::Unknown),
+                    })
+                }
+                Err(error) => {
+                    used = input.len();
+                    Err(error)
+                }
+            };
+            let goes_on = match taken {
+                Ok(goes_on) => goes_on,
+                Err(error) => self.refuse(&error),
+            };
+            if !goes_on {
+                market.databento.refused.fetch_add(1, Ordering::Relaxed);
+                if self.phase == Phase::Challenged {
+                    say(context, self.id, "success=0|error=Authentication failed.\n");
+                }
+                context.close_after_flush(self.id, CloseReason::Requested);
+                return input.len();
+            }
+        }
+        self.produce(market, context);
+        used
+    }
+
+    /// Sends what is due, as far as the outbox takes it.
+    pub fn produce(&mut self, market: &Market, context: &mut Context) {
+        if self.phase != Phase::Started {
+            return;
+        }
+        let (now_ns, unix_ns) = (context.now_ns(), context.unix_ns());
+        loop {
+            if context.out_bytes(self.id) > market.post.config.conflate_bytes {
+                self.stream.fall_behind();
+                return context.watch_drain(self.id);
+            }
+            let produced = self.write(context, |stream, out| {
+                let before = out.len();
+                let more = stream.produce(market, unix_ns, out);
+                (more, out.len() != before)
+            });
+            let Some((more, has_said)) = produced else {
+                return;
+            };
+            if has_said {
+                self.said_ns = now_ns;
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// The outbox has room again.
+    pub fn drained(&mut self, market: &Market, context: &mut Context) {
+        self.stream.catch_up(market);
+        self.produce(market, context);
+    }
+
+    /// Heartbeats, intervals, and the end of a client that does not prove its key.
+    pub fn timeout(&mut self, market: &Market, context: &mut Context) {
+        let now_ns = context.now_ns();
+        if self.phase == Phase::Challenged && now_ns >= self.patience_until_ns {
+            debug!("a Databento client does not answer the challenge");
+            return context.close(self.id, CloseReason::Requested);
+        }
+        if self.phase != Phase::Started {
+            return;
+        }
+        self.produce(market, context);
+        if now_ns >= self.said_ns + self.heartbeat_ns && context.out_bytes(self.id) == 0 {
+            self.said_ns = now_ns;
+            let unix_ns = context.unix_ns();
+            self.write(context, |stream, out| {
+                let mut writer = stream.writer(out, unix_ns);
+                writer.system(unix_ns, system_code::HEARTBEAT, "Heartbeat");
+            });
+        }
+    }
+
+    /// Lets `say` write to the client, through the compressor if it wants that; nothing if the
+    /// connection is ending.
+    fn write<R>(
+        &mut self,
+        context: &mut Context,
+        say: impl FnOnce(&mut Stream, &mut Vec<u8>) -> R,
+    ) -> Option<R> {
+        let out = context.out(self.id)?;
+        let Some(packer) = &mut self.packer else {
+            return Some(say(&mut self.stream, out.buffer()));
+        };
+        packer.plain.clear();
+        let result = say(&mut self.stream, &mut packer.plain);
+        if !packer.plain.is_empty()
+            && let Err(error) = packer.compressor.append(&packer.plain, out.buffer())
+        {
+            debug!(%error, "a Databento client's records cannot be compressed");
+            context.close(self.id, CloseReason::Requested);
+        }
+        Some(result)
+    }
+
+    /// The connection has ended.
+    pub fn closed(self, market: &Market) {
+        market.databento.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the client may go on.
+    fn authenticate(
+        &mut self,
+        market: &Market,
+        context: &mut Context,
+        authentication: &Authentication<'_>,
+    ) -> bool {
+        let key = market.config.databento_key.as_deref().unwrap_or_default();
+        if self.phase != Phase::Challenged || !answers(&self.challenge, key, authentication) {
+            note_failed_login("Databento", &self.address, b"");
+            return false;
+        }
+        let packer = match authentication.compression {
+            "none" => Ok(None),
+            "zstd" => Compressor::new().map(Some).map_err(drop),
+            _ => Err(()),
+        };
+        let (Ok(compressor), "dbn") = (packer, authentication.encoding) else {
+            let text =
+                "success=0|error=only encoding=dbn and compression=none or zstd are served\n";
+            say(context, self.id, text);
+            context.close_after_flush(self.id, CloseReason::Requested);
+            return true;
+        };
+        self.packer = compressor.map(|compressor| Packer {
+            compressor,
+            plain: Vec::new(),
+        });
+        self.phase = Phase::Accepted;
+        self.dataset = authentication.dataset.to_owned();
+        let interval_s = authentication
+            .heartbeat_interval_s
+            .map_or(HEARTBEAT_S, u64::from);
+        self.heartbeat_ns = interval_s.clamp(1, HEARTBEAT_S_MAX) * 1_000_000_000;
+        self.stream
+            .set_up(authentication.ts_out, authentication.skips);
+        let number = market.next_source_number();
+        debug!(
+            client = authentication.client,
+            number, "a Databento session"
+        );
+        say(
+            context,
+            self.id,
+            &format!("success=1|session_id={number}\n"),
+        );
+        true
+    }
+
+    fn subscribe(&mut self, market: &Market, wanted: &Subscription<'_>) -> bool {
+        if self.phase == Phase::Challenged {
+            return false;
+        }
+        let is_late = self.phase == Phase::Started && wanted.start_ns.is_some();
+        let names = match Names::parse(wanted) {
+            _ if is_late => Err("start must be asked for before the session starts".to_owned()),
+            Ok(names) => Ok(names),
+            Err(error) => Err(error.to_string()),
+        };
+        match names {
+            Ok(names) => self.stream.subscribe(market, wanted, names),
+            Err(text) => {
+                self.stream
+                    .note_error(error_code::INVALID_SUBSCRIPTION, text);
+            }
+        }
+        true
+    }
+
+    fn unsubscribe(&mut self, market: &Market, ended: &Subscription<'_>) -> bool {
+        if self.phase == Phase::Challenged {
+            return false;
+        }
+        match Names::parse(ended) {
+            Ok(names) => self.stream.unsubscribe(market, ended, &names),
+            Err(error) => {
+                let code = error_code::INVALID_SUBSCRIPTION;
+                self.stream.note_error(code, error.to_string());
+            }
+        }
+        true
+    }
+
+    fn start(&mut self, market: &Arc<Market>, context: &mut Context) -> bool {
+        match self.phase {
+            Phase::Challenged => false,
+            Phase::Started => true,
+            Phase::Accepted => {
+                self.phase = Phase::Started;
+                let unix_ns = context.unix_ns();
+                let dataset = std::mem::take(&mut self.dataset);
+                self.write(context, |stream, out| {
+                    let start_ns = stream.begin(market, unix_ns);
+                    stream.writer(out, unix_ns).metadata(&dataset, start_ns);
+                });
+                true
+            }
+        }
+    }
+
+    /// A line that cannot be taken: fatal before the key is proved, an error record behind that.
+    fn refuse(&mut self, error: &RequestError) -> bool {
+        debug!(%error, "a Databento client asks for what cannot be");
+        let is_fatal = matches!(error, RequestError::TooLong | RequestError::NotText);
+        if self.phase == Phase::Challenged || is_fatal {
+            return false;
+        }
+        let code = error_code::INVALID_SUBSCRIPTION;
+        self.stream.note_error(code, error.to_string());
+        true
+    }
+}
+
+/// Whether the client knows the key.
+fn answers(challenge: &str, key: &str, authentication: &Authentication<'_>) -> bool {
+    let mut digest = Sha256::new();
+    digest.update(challenge.as_bytes());
+    digest.update(b"|");
+    digest.update(key.as_bytes());
+    let expected = hexadecimal(&digest.finalize());
+    let (given, _) = authentication
+        .response
+        .split_once('-')
+        .unwrap_or((authentication.response, ""));
+    // Every byte is looked at, so that the time tells nothing of where they differ.
+    let differences = given.bytes().zip(expected.bytes());
+    let differ = differences.fold(0, |sum, (one, other)| sum | (one ^ other));
+    !key.is_empty() && given.len() == expected.len() && differ == 0
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn say(context: &mut Context, id: ConnectionId, text: &str) {
+    if let Some(out) = context.out(id) {
+        out.buffer().extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Clients of the gateway at once.
+const CLIENTS_MAX: u64 = 1_024;
+/// How long a client may take to answer the challenge.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// Databento's own.
+const HEARTBEAT_S: u64 = 30;
+const HEARTBEAT_S_MAX: u64 = 1_800;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_knows_the_key_answers_the_challenge() {
+        // What `databento.common.cram.get_challenge_response("abc", "db-key")` gives.
+        let digest = hexadecimal(&Sha256::digest(b"abc|db-key"));
+        let line = format!("auth={digest}-b-key|dataset=X");
+        let Ok(Request::Authenticate(given)) = Request::parse(&line) else {
+            panic!("no authentication");
+        };
+        assert!(answers("abc", "db-key", &given));
+        assert!(!answers("abd", "db-key", &given) && !answers("abc", "db-kez", &given));
+        assert!(!answers("abc", "", &given));
+        let empty = Request::parse("auth=|dataset=X");
+        let Ok(Request::Authenticate(empty)) = empty else {
+            panic!("no authentication");
+        };
+        assert!(!answers("abc", "db-key", &empty));
+    }
+}

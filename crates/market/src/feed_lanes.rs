@@ -1,0 +1,48 @@
+//! Lanes that serve feed clients, and how they hear that the journal has grown.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_fanout::bits;
+
+use crate::market::Market;
+
+impl Market {
+    /// `lane` has (or no longer has) feed clients to tell of news in the journal.
+    pub fn set_feed_lane(&self, lane: usize, serves: bool) {
+        if serves {
+            self.feed_lanes.fetch_or(1 << lane, Ordering::AcqRel);
+        } else {
+            self.feed_lanes.fetch_and(!(1 << lane), Ordering::AcqRel);
+        }
+    }
+
+    /// Tells the other lanes that serve feed clients that the journal has grown.
+    pub fn tell_feed_lanes(&self, own_lane: usize) {
+        self.tell_feed_lanes_but(1 << own_lane);
+    }
+
+    /// Tells every lane that serves feed clients that the journal has grown.
+    pub fn tell_all_feed_lanes(&self) {
+        self.tell_feed_lanes_but(0);
+    }
+
+    fn tell_feed_lanes_but(&self, without: u64) {
+        let lanes = self.feed_lanes.load(Ordering::Acquire) & !without;
+        for lane in bits(lanes) {
+            if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
+                self.mail.wake(lane);
+            }
+        }
+    }
+
+    /// `lane` is about to look at the journal.
+    ///
+    /// Exchanged rather than stored: whoever still finds the old mark and sends no mail has his
+    /// growth of the journal seen by the look that follows.
+    pub fn feed_seen(&self, lane: usize) {
+        let told = &self.feed_told[lane];
+        if told.load(Ordering::Relaxed) {
+            told.swap(false, Ordering::AcqRel);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Clients and publishers at the hub's port of the native feed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidewire_feed::faults::{FaultInjector, Pause};
+use tidewire_feed::server::{Session as ServerSession, SessionConfig};
+use tidewire_feed::wire::SlowPolicy;
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tracing::debug;
+
+use crate::ingest::Ingest;
+use crate::market::{Market, MarketMail};
+use crate::publishers::{Busy, ParkedPublisher};
+use tidewire_fanout::{Dispatch, Publication};
+
+/// What has become of feed clients that were too slow; every field only grows.
+#[derive(Debug, Default)]
+pub struct SlowFeeds {
+    /// Messages that snapshots stood for.
+    pub conflated: AtomicU64,
+    /// Messages left out, the gap marked.
+    pub dropped: AtomicU64,
+    /// Clients that were cut off.
+    pub cut_off: AtomicU64,
+}
+
+/// A client of the hub's feed, or a publisher into it.
+#[derive(Debug)]
+pub struct FeedSession {
+    id: ConnectionId,
+    session: ServerSession,
+    /// Where a publisher's messages go.
+    ingest: Ingest,
+    /// The publisher's session that is received here.
+    publishes: Option<u32>,
+    /// Messages conflated and dropped, and ends, that the hub's counters have heard of.
+    counted: [u64; 3],
+    faults: Option<Box<Faults>>,
+}
+
+/// Faults on the way to one client, and what waits because of them.
+#[derive(Debug)]
+struct Faults {
+    injector: FaultInjector,
+    packets: Vec<u8>,
+    staged: Vec<u8>,
+    pauses: Vec<(usize, Pause)>,
+    released: usize,
+    resume_ns: u64,
+}
+
+impl FeedSession {
+    /// Of a connection that has just been accepted.
+    pub fn new(id: ConnectionId, market: Arc<Market>, now_ns: u64) -> Self {
+        let faults = market.config.faults.map(|plan| {
+            let seed = market
+                .config
+                .fault_seed
+                .wrapping_add(market.next_source_number());
+            Box::new(Faults {
+                injector: FaultInjector::new(plan, seed),
+                packets: Vec::new(),
+                staged: Vec::new(),
+                pauses: Vec::new(),
+                released: 0,
+                resume_ns: 0,
+            })
+        });
+        let source = market.next_source_number() as u32;
+        let config = SessionConfig {
+            slow_policy: market.config.feed_slow,
+            ..SessionConfig::default()
+        };
+        Self {
+            id,
+            session: ServerSession::new(config, now_ns),
+            ingest: Ingest::new(market, source),
+            publishes: None,
+            counted: [0; 3],
+            faults,
+        }
+    }
+
+    /// Takes what came. Returns the bytes used, and the news that a publisher brought.
+    pub fn received(
+        &mut self,
+        market: &Market,
+        context: &mut Context,
+        input: &[u8],
+    ) -> (usize, Dispatch) {
+        let mut batch = self.ingest.begin(tidewire_lane::unix_ns());
+        let result = self.session.receive(input, context.now_ns(), &mut batch);
+        let news = batch.finish();
+        if !self.is_sole_receiver(market, context) {
+            context.close(self.id, CloseReason::Requested);
+            return (input.len(), news);
+        }
+        self.produce(market, context);
+        match result {
+            Ok(consumed) => (consumed, news),
+            Err(error) => {
+                debug!(%error, "a feed client broke the protocol");
+                context.close_after_flush(self.id, CloseReason::Requested);
+                (input.len(), news)
+            }
+        }
+    }
+
+    /// Whether nobody else receives the publisher's session. A publisher that comes again before
+    /// the hub has noticed the end of its last connection ends that one, and comes once more.
+    fn is_sole_receiver(&mut self, market: &Market, context: &Context) -> bool {
+        let Some(receiver) = self.session.receiver() else {
+            return true;
+        };
+        if self.publishes.is_some() {
+            return true;
+        }
+        let session = receiver.session();
+        match market.publishers.connect(session, context.lane(), self.id) {
+            Ok(()) => {
+                self.publishes = Some(session);
+                return true;
+            }
+            Err(Busy::Connected(lane, other)) => market.mail.send(lane, MarketMail::End(other)),
+            Err(Busy::Parked) => {}
+        }
+        debug!(
+            session,
+            "a publisher's session has another connection still"
+        );
+        false
+    }
+
+    /// Writes what the client is to be told, as far as its outbox takes it.
+    pub fn produce(&mut self, market: &Market, context: &mut Context) {
+        loop {
+            if context.out_bytes(self.id) > market.post.config.conflate_bytes {
+                context.watch_drain(self.id);
+                return;
+            }
+            let now_ns = context.now_ns();
+            let Some(out) = context.out(self.id) else {
+                // The connection is ending: what faults held back of it will not leave any more.
+                self.faults = None;
+                return;
+            };
+            let journal = market.journal.lock();
+            let (session, board) = (&mut self.session, &*market.board);
+            let more = match &mut self.faults {
+                None => session.produce(&journal, board, now_ns, out.buffer(), PRODUCE_BYTES),
+                Some(faults) if faults.is_holding() => false,
+                Some(faults) => {
+                    let packets = &mut faults.packets;
+                    session.produce(&journal, board, now_ns, packets, PRODUCE_BYTES)
+                }
+            };
+            drop(journal);
+            if let Some(faults) = &mut self.faults {
+                let disconnect = faults.release(out.buffer(), now_ns);
+                if disconnect {
+                    return context.close_after_flush(self.id, CloseReason::Requested);
+                }
+            }
+            self.count_slowness(market);
+            if self.session.is_closing() {
+                return context.close_after_flush(self.id, CloseReason::Requested);
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    fn count_slowness(&mut self, market: &Market) {
+        let sent = self.session.counters();
+        let now = [sent.conflated, sent.dropped, sent.cut_offs];
+        if self.counted != now {
+            let slow = &market.slow_feeds;
+            let counters = [&slow.conflated, &slow.dropped, &slow.cut_off];
+            for (counter, (new, old)) in counters.into_iter().zip(now.iter().zip(self.counted)) {
+                counter.fetch_add(new - old, Ordering::Relaxed);
+            }
+            self.counted = now;
+        }
+    }
+
+    /// Ends a client that is too slow and has chosen so, although its output is full.
+    fn cut_off_slow(&mut self, market: &Market, context: &mut Context) -> bool {
+        if self.session.slow_policy() != SlowPolicy::Disconnect || self.session.is_closing() {
+            return false;
+        }
+        let journal = market.journal.lock();
+        if !self.session.is_too_slow(&journal) {
+            return false;
+        }
+        let now_ns = context.now_ns();
+        if let Some(out) = context.out(self.id) {
+            // Its output holds whole packets: the word goes behind them.
+            let (session, board) = (&mut self.session, &*market.board);
+            session.produce(&journal, board, now_ns, out.buffer(), 0);
+        }
+        drop(journal);
+        self.count_slowness(market);
+        debug!("a feed client is too slow");
+        context.close_after_flush(self.id, CloseReason::Requested);
+        true
+    }
+
+    /// Heartbeats, and the end of a client that has fallen silent, or far behind.
+    pub fn timeout(&mut self, market: &Market, context: &mut Context) -> Dispatch {
+        self.ingest.publish_latency();
+        let now_ns = context.now_ns();
+        if self.session.deadline_ns() > now_ns {
+            return (Publication::default(), 0);
+        }
+        let mut batch = self.ingest.begin(context.unix_ns());
+        self.session.handle_timeout(now_ns, &mut batch);
+        let news = batch.finish();
+        if self.cut_off_slow(market, context) {
+            return news;
+        }
+        if self.session.is_silent(now_ns) && !context.has_unread(self.id) {
+            debug!("a feed client has fallen silent");
+            context.close(self.id, CloseReason::Requested);
+        } else {
+            self.produce(market, context);
+        }
+        news
+    }
+
+    /// When bytes held back by a fault go on; `None` if nothing is, or if they wait for the peer.
+    pub fn resume_ns(&self, market: &Market, context: &Context) -> Option<u64> {
+        let faults = self.faults.as_ref()?;
+        let waits = context.out_bytes(self.id) > market.post.config.conflate_bytes;
+        (faults.is_holding() && !waits).then_some(faults.resume_ns)
+    }
+
+    /// The connection has ended: a publisher's topics are stale from now on.
+    pub fn closed(mut self, market: &Market, unix_ns: u64) -> Dispatch {
+        let news = self.ingest.lose(unix_ns);
+        let symbols = self.ingest.take_symbols();
+        // Its topics are free before the next connection can claim them.
+        drop(self.ingest);
+        if let Some(session) = self.publishes {
+            let receiver = self.session.into_receiver().filter(|r| !r.is_ended());
+            let parked = receiver.map(|receiver| ParkedPublisher { receiver, symbols });
+            market.publishers.disconnect(session, parked);
+        }
+        news
+    }
+}
+
+impl Faults {
+    fn is_holding(&self) -> bool {
+        self.released < self.staged.len()
+    }
+
+    /// Moves what may leave now behind `out`; true if the connection is to be closed after it.
+    fn release(&mut self, out: &mut Vec<u8>, now_ns: u64) -> bool {
+        if !self.is_holding() {
+            self.staged.clear();
+            self.pauses.clear();
+            self.released = 0;
+            self.injector
+                .apply(&mut self.packets, &mut self.staged, &mut self.pauses);
+        }
+        if now_ns < self.resume_ns {
+            return false;
+        }
+        let Some(position) = self
+            .pauses
+            .iter()
+            .position(|(offset, _)| *offset >= self.released)
+        else {
+            out.extend_from_slice(&self.staged[self.released..]);
+            self.released = self.staged.len();
+            return false;
+        };
+        let (offset, pause) = self.pauses[position];
+        self.pauses.drain(..=position);
+        out.extend_from_slice(&self.staged[self.released..offset]);
+        self.released = offset;
+        match pause {
+            Pause::Flush => self.resume_ns = now_ns,
+            Pause::Stall { duration_ns } => self.resume_ns = now_ns + duration_ns,
+            Pause::Disconnect => return true,
+        }
+        false
+    }
+}
+
+/// Bytes produced at a time, between two looks at the outbox.
+const PRODUCE_BYTES: usize = 256 * 1024;

@@ -1,0 +1,237 @@
+//! Exchange feeds that the hub reads by itself: ITCH over MoldUDP64 and over SoupBinTCP, and native
+//! feeds in datagrams ([`native`]).
+//!
+//! ```text
+//!  lines A, B ─▶ mold::Receiver ─┐
+//!                                ├─▶ itch::Books ─▶ ingest::Batch ─▶ slots, journal, publications
+//!  TCP ───────▶ soup::Client ────┘
+//! ```
+//!
+//! Each input has a thread of its own: it waits for its sockets alone, no Redis client waits for
+//! it, and what it spends is its own (`docs/decisions/0021-a-thread-an-input.md`).
+
+mod config;
+mod mold;
+mod native;
+mod soup;
+mod source;
+mod status;
+
+pub use config::{Input, InputError, MoldInput, SoupInput};
+pub use source::{FeedLines, FeedSource};
+pub use status::{Figures, Status};
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tidewire_feed::client::{Gap, Sink};
+use tidewire_feed::itch::{Books, BooksConfig, midnight_of_unix_ns};
+use tidewire_feed::sequenced::{SequencedSink, SessionName};
+use tracing::{info, warn};
+
+use crate::ingest::{Batch, Ingest};
+use crate::market::Market;
+use tidewire_fanout::Publication;
+use tidewire_lane::unix_ns;
+
+/// Threads of the hub's inputs; they end when this is dropped.
+#[derive(Debug)]
+pub struct Inputs {
+    market: Arc<Market>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Inputs {
+    /// Starts what [`MarketConfig::inputs`](crate::MarketConfig::inputs) lists, each on a core of
+    /// `cores` if there is one for it.
+    ///
+    /// # Errors
+    /// What is wrong with which input: an address that cannot be listened on.
+    pub fn start(market: &Arc<Market>, cores: &[usize]) -> Result<Self, String> {
+        let mut inputs = Self {
+            market: market.clone(),
+            threads: Vec::new(),
+        };
+        for (number, input) in market.config.inputs.iter().enumerate() {
+            market.inputs[number].lock().kind = input.kind();
+            let thread = Thread::new(market.clone(), number, cores.get(number).copied());
+            let work: Box<dyn FnOnce() + Send> = match input {
+                Input::Mold(mold) => {
+                    let sockets = mold::Sockets::open(mold);
+                    let sockets = sockets.map_err(|error| format!("--mold: {error}"))?;
+                    let mold = mold.clone();
+                    Box::new(move || mold::run(thread, &mold, sockets))
+                }
+                Input::Native(source) => {
+                    let client = native::open(source);
+                    let client = client.map_err(|error| format!("--source {source}: {error}"))?;
+                    let source = source.clone();
+                    Box::new(move || native::run(thread, &source, client))
+                }
+                Input::Soup(soup) => {
+                    let soup = soup.clone();
+                    Box::new(move || soup::run(thread, &soup))
+                }
+            };
+            let builder = std::thread::Builder::new().name(format!("input-{number}"));
+            let thread = builder
+                .spawn(work)
+                .map_err(|error| format!("cannot start an input: {error}"))?;
+            inputs.threads.push(thread);
+        }
+        Ok(inputs)
+    }
+}
+
+impl Drop for Inputs {
+    fn drop(&mut self) {
+        self.market.inputs_stopped.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What all kinds of inputs have.
+struct Thread {
+    market: Arc<Market>,
+    number: usize,
+    core: Option<usize>,
+    ingest: Ingest,
+    books: Books,
+    /// A session was seen.
+    has_session: bool,
+    /// Its topics are marked stale.
+    is_stale: bool,
+    busy_ns: u64,
+}
+
+impl Thread {
+    fn new(market: Arc<Market>, number: usize, core: Option<usize>) -> Self {
+        let source = market.next_source_number() as u32;
+        Self {
+            ingest: Ingest::new(market.clone(), source),
+            market,
+            number,
+            core,
+            books: Books::default(),
+            has_session: false,
+            is_stale: false,
+            busy_ns: 0,
+        }
+    }
+
+    /// Begins the day that `midnight_unix_ns` says, or today.
+    fn set_day(&mut self, midnight: Option<u64>) {
+        self.books = Books::new(BooksConfig {
+            midnight_unix_ns: midnight.unwrap_or_else(|| midnight_of_unix_ns(unix_ns())),
+            ..BooksConfig::default()
+        });
+    }
+
+    fn pin(&self) {
+        let Some(core) = self.core.filter(|&core| core < CpuSet::MAX_CPU) else {
+            return;
+        };
+        let mut set = CpuSet::new();
+        set.set(core);
+        if let Err(error) = sched_setaffinity(None, &set) {
+            warn!(input = self.number, core, %error, "cannot pin the input to its core");
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.market.inputs_stopped.load(Ordering::Acquire)
+    }
+
+    /// Lets `take` give what has come to the books, and publishes what they make of it. A feed
+    /// that `is_alive` is not stale any more.
+    fn batch(&mut self, is_alive: bool, take: impl FnOnce(&mut Follower<'_, '_>)) {
+        let mut batch = self.ingest.begin(unix_ns());
+        if is_alive && std::mem::take(&mut self.is_stale) {
+            batch.mark_stale(false);
+        }
+        let mut follower = Follower {
+            batch: &mut batch,
+            books: &mut self.books,
+            has_session: &mut self.has_session,
+        };
+        take(&mut follower);
+        let news = batch.finish();
+        self.publish(news);
+    }
+
+    /// The same without books: `take` is given the batch, and whether its topics are stale.
+    fn batch_with(&mut self, take: impl FnOnce(&mut Batch<'_>, &mut bool) -> bool) -> bool {
+        let mut batch = self.ingest.begin(unix_ns());
+        let more = take(&mut batch, &mut self.is_stale);
+        let news = batch.finish();
+        self.publish(news);
+        more
+    }
+
+    /// The feed is over or silent: its topics are stale until it is back.
+    fn lose(&mut self) {
+        if !std::mem::replace(&mut self.is_stale, true) {
+            let news = self.ingest.lose(unix_ns());
+            self.publish(news);
+        }
+    }
+
+    fn publish(&self, (publication, lanes): (Publication, u64)) {
+        if !publication.is_empty() {
+            self.market.post.send(lanes, &Arc::new(publication));
+        }
+        self.market.tell_all_feed_lanes();
+    }
+
+    /// Shows what was done so far.
+    fn show(&mut self, fill: impl FnOnce(&mut Figures)) {
+        self.ingest.publish_latency();
+        let counters = self.books.counters();
+        let mut figures = self.market.inputs[self.number].lock();
+        figures.messages = counters.messages();
+        figures.malformed = counters.malformed;
+        figures.unknown_orders = counters.unknown_orders;
+        figures.refused_orders = counters.refused_orders;
+        figures.busy_ns = self.busy_ns;
+        fill(&mut figures);
+    }
+}
+
+/// Takes a stream's messages: books, then the hub.
+struct Follower<'a, 'b> {
+    batch: &'a mut Batch<'b>,
+    books: &'a mut Books,
+    has_session: &'a mut bool,
+}
+
+impl SequencedSink for Follower<'_, '_> {
+    #[inline]
+    fn message(&mut self, sequence: u64, message: &[u8]) {
+        self.books.apply(sequence, message, self.batch);
+    }
+
+    #[inline]
+    fn expect(&mut self, frames: &[u8]) {
+        self.books.expect(frames, self.batch);
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.batch.gap(gap);
+    }
+
+    fn session(&mut self, session: SessionName) {
+        info!(%session, "a session of an exchange begins");
+        if std::mem::replace(self.has_session, true) {
+            self.books.clear();
+            self.batch.session_changed(0, 0);
+        }
+    }
+
+    fn end_of_session(&mut self, next_sequence: u64) {
+        info!(next_sequence, "the exchange's session has ended");
+    }
+}

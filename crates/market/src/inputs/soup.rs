@@ -1,0 +1,196 @@
+//! ITCH over SoupBinTCP, on a thread.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use tidewire_feed::sequenced::SessionName;
+use tidewire_feed::soup::{Client, ClientConfig};
+use tracing::{info, warn};
+
+use super::Thread;
+use super::config::SoupInput;
+use tidewire_lane::{BACK_OFF, unix_ns};
+
+/// Reads until the hub stops; connects again whenever that ends.
+pub(super) fn run(mut thread: Thread, input: &SoupInput) {
+    thread.pin();
+    thread.set_day(input.midnight_unix_ns);
+    let mut work = Work {
+        client: Client::new(ClientConfig {
+            user: input.user.clone(),
+            password: input.password.clone(),
+            session: SessionName::new(&input.session),
+        }),
+        started: Instant::now(),
+        input: Vec::new(),
+        out: Vec::new(),
+        chunk: vec![0; CHUNK_BYTES],
+        connections: 0,
+    };
+    let mut failures = 0;
+    while !thread.is_stopped() {
+        let before = work.client.counters().messages;
+        match TcpStream::connect_timeout(&input.address, CONNECT_MAX) {
+            Ok(stream) => {
+                let reason = work.serve(&mut thread, &stream);
+                if !thread.is_stopped() && !work.client.is_ended() {
+                    warn!(input = thread.number, %reason, "disconnected");
+                }
+            }
+            Err(error) if failures == 0 => {
+                warn!(input = thread.number, address = %input.address, %error, "cannot connect");
+            }
+            Err(_) => {}
+        }
+        thread.lose();
+        work.show(&mut thread, false);
+        if work.client.counters().messages > before {
+            failures = 0;
+        }
+        pause(&thread, failures);
+        failures += 1;
+    }
+}
+
+struct Work {
+    client: Client,
+    started: Instant,
+    /// Bytes that are no whole packet yet.
+    input: Vec<u8>,
+    out: Vec<u8>,
+    chunk: Vec<u8>,
+    connections: u64,
+}
+
+impl Work {
+    /// Serves a connection until it ends; why it did.
+    fn serve(&mut self, thread: &mut Thread, stream: &TcpStream) -> String {
+        if let Err(error) = stream.set_nonblocking(true) {
+            return error.to_string();
+        }
+        // Heartbeats are small and must not wait.
+        let _ = stream.set_nodelay(true);
+        self.connections += 1;
+        self.input.clear();
+        self.out.clear();
+        self.client.connected(self.now_ns());
+        info!(input = thread.number, "connected");
+        while !thread.is_stopped() {
+            self.client.drain_outgoing(&mut self.out);
+            if let Err(error) = self.write(stream) {
+                return error.to_string();
+            }
+            self.wait(stream);
+            let begin = Instant::now();
+            let result = self.read(thread, stream);
+            thread.busy_ns += begin.elapsed().as_nanos() as u64;
+            self.show(thread, true);
+            if let Err(reason) = result {
+                return reason;
+            }
+            let now_ns = self.now_ns();
+            self.client.handle_timeout(now_ns);
+            if self.client.is_silent(now_ns) {
+                return "the server is silent".to_owned();
+            }
+        }
+        "the market stops".to_owned()
+    }
+
+    fn wait(&self, stream: &TcpStream) {
+        let mut flags = PollFlags::IN;
+        if !self.out.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        let due_ns = self.client.deadline_ns().saturating_sub(self.now_ns());
+        let wait = Duration::from_nanos(due_ns).min(WAIT_MAX);
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let mut descriptors = [PollFd::from_borrowed_fd(stream.as_fd(), flags)];
+        // A signal ends the wait early, and that is all.
+        let _ = poll(&mut descriptors, Some(&timeout));
+    }
+
+    fn write(&mut self, mut stream: &TcpStream) -> std::io::Result<()> {
+        while !self.out.is_empty() {
+            match stream.write(&self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one look's worth of bytes.
+    fn read(&mut self, thread: &mut Thread, mut stream: &TcpStream) -> Result<(), String> {
+        let count = match stream.read(&mut self.chunk) {
+            Ok(0) => return Err("the server has closed the connection".to_owned()),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        self.input.extend_from_slice(&self.chunk[..count]);
+        let now_ns = self.now_ns();
+        let Self { client, input, .. } = self;
+        let mut result = Ok(0);
+        let is_alive = client.counters().logins > 0 && !client.is_ended();
+        thread.batch(is_alive, |follower| {
+            result = client.receive(input, now_ns, follower)
+        });
+        match result {
+            Ok(used) => {
+                input.drain(..used);
+                if client.is_ended() {
+                    thread.lose();
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn show(&self, thread: &mut Thread, is_connected: bool) {
+        let client = &self.client;
+        thread.show(|figures| {
+            let counters = client.counters();
+            if figures.session.is_empty() || figures.next_sequence > client.next_sequence() {
+                figures.session = client.session().map_or(String::new(), |s| s.to_string());
+            }
+            figures.is_connected = is_connected;
+            figures.next_sequence = client.next_sequence();
+            figures.lost = counters.lost;
+            figures.connections = self.connections;
+        });
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64 + 1
+    }
+}
+
+/// Waits before the next connection.
+fn pause(thread: &Thread, failures: u32) {
+    let wait_ns = BACK_OFF.delay_ns(failures, unix_ns());
+    let end = Instant::now() + Duration::from_nanos(wait_ns);
+    while !thread.is_stopped() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(WAIT_MAX));
+    }
+}
+
+/// How long the order to stop may wait.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+const CONNECT_MAX: Duration = Duration::from_nanos(BACK_OFF.connect_ns_max);
+const CHUNK_BYTES: usize = 256 * 1024;

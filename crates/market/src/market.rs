@@ -1,0 +1,172 @@
+//! What all lanes share of market data.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_fanout::{Post, lane_bits};
+use tidewire_feed::faults::FaultPlan;
+use tidewire_feed::journal::Journal;
+use tidewire_feed::wire::SlowPolicy;
+use tidewire_lane::{ConnectionId, MailSender, unix_ns};
+use tidewire_lastvalue::LatencyTracker;
+
+use crate::board::Board;
+use crate::broadcast::BroadcastCounters;
+use crate::databento::DatabentoCounters;
+use crate::feed_session::SlowFeeds;
+use crate::ingest::IngestCounters;
+use crate::inputs::{FeedLines, FeedSource, Input, Status};
+use crate::publishers::Publishers;
+use crate::recording::RecordingCounters;
+
+/// Limits and switches of market data. Every queue has its bound here.
+#[derive(Clone, Debug)]
+pub struct MarketConfig {
+    /// Topics at most.
+    pub topics_max: usize,
+    /// Messages of the hub's own feed kept for retransmission; a power of two.
+    pub journal_messages: usize,
+    /// Native feeds that the hub reads from.
+    pub sources: Vec<FeedSource>,
+    /// Where the hub's own feed is sent in datagrams, if it is.
+    pub feed_lines: Option<FeedLines>,
+    /// Feeds of exchanges that the hub reads from ([`crate::Inputs`]).
+    pub inputs: Vec<Input>,
+    /// Faults in what feed clients are sent, for testing them.
+    pub faults: Option<FaultPlan>,
+    /// Seed of the faults.
+    pub fault_seed: u64,
+    /// What is done for a feed client that is too slow and chooses nothing itself.
+    pub feed_slow: SlowPolicy,
+    /// The key that clients of the Databento gateway must know; without one nobody gets in.
+    pub databento_key: Option<String>,
+}
+
+impl Default for MarketConfig {
+    fn default() -> Self {
+        Self {
+            topics_max: 1 << 20,
+            journal_messages: 1 << 18,
+            sources: Vec::new(),
+            feed_lines: None,
+            inputs: Vec::new(),
+            faults: None,
+            fault_seed: 1,
+            feed_slow: SlowPolicy::Conflate,
+            databento_key: None,
+        }
+    }
+}
+
+/// What lanes tell each other of market data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarketMail {
+    /// End a connection of that lane: its publisher has come again.
+    End(ConnectionId),
+}
+
+/// What all lanes share of market data: last values, the hub's own feed, and what feeds have done.
+#[derive(Debug)]
+pub struct Market {
+    /// Limits and switches.
+    pub config: MarketConfig,
+    /// Topics.
+    pub board: Arc<Board>,
+    /// The hub's own feed: what it has applied, renumbered, for its feed clients.
+    pub journal: Mutex<Journal>,
+    /// Copy of the journal's next sequence, to see without the lock whether there is more.
+    pub journal_next: AtomicU64,
+    /// What ingest has done.
+    pub ingest: IngestCounters,
+    /// What recording has done.
+    pub recording: RecordingCounters,
+    /// What each of the inputs has done.
+    pub inputs: Vec<Status>,
+    /// Source time to last-value cache.
+    pub latency: LatencyTracker,
+    /// What the Databento gateway has done.
+    pub databento: DatabentoCounters,
+    /// What was sent in datagrams.
+    pub broadcast: BroadcastCounters,
+    /// Feed clients that were too slow.
+    pub slow_feeds: SlowFeeds,
+    pub(crate) post: Arc<Post>,
+    pub(crate) mail: MailSender<MarketMail>,
+    /// Threads of inputs are to end.
+    pub(crate) inputs_stopped: AtomicBool,
+    /// Sessions of publishers into the hub.
+    pub(crate) publishers: Publishers,
+    /// Numbers for sources, so that each has its own name as a writer.
+    source_numbers: AtomicU64,
+    /// Lanes that serve feed clients, one bit each.
+    pub(crate) feed_lanes: AtomicU64,
+    /// Lanes that have been told of news in the journal and have not looked yet.
+    pub(crate) feed_told: Vec<AtomicBool>,
+}
+
+impl Market {
+    /// Market data whose news go through `post`.
+    pub fn new(config: MarketConfig, post: Arc<Post>, mail: MailSender<MarketMail>) -> Self {
+        // A session id must not repeat while a client may remember the last one.
+        let session = (unix_ns() / 1_000_000) as u32 | 1;
+        let journal = Journal::new(session, config.journal_messages);
+        let board = Board::new(config.topics_max, lane_bits(mail.lanes()));
+        Self {
+            board: Arc::new(board),
+            journal_next: AtomicU64::new(journal.next_sequence()),
+            journal: Mutex::new(journal),
+            ingest: IngestCounters::default(),
+            recording: RecordingCounters::default(),
+            inputs: config.inputs.iter().map(|_| Status::default()).collect(),
+            latency: LatencyTracker::new(),
+            databento: DatabentoCounters::default(),
+            broadcast: BroadcastCounters::default(),
+            slow_feeds: SlowFeeds::default(),
+            inputs_stopped: AtomicBool::new(false),
+            publishers: Publishers::default(),
+            source_numbers: AtomicU64::new(1),
+            feed_lanes: AtomicU64::new(0),
+            feed_told: (0..mail.lanes()).map(|_| AtomicBool::new(false)).collect(),
+            post,
+            mail,
+            config,
+        }
+    }
+
+    /// A number that no other source has.
+    pub(crate) fn next_source_number(&self) -> u64 {
+        self.source_numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What this hub is to read from and is not connected to, one line each.
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        let standing = self.ingest.standing.lock();
+        for (number, source) in self.config.sources.iter().enumerate() {
+            if !standing.contains(&number) {
+                missing.push(format!("source {source}: not connected"));
+            }
+        }
+        drop(standing);
+        for (number, status) in self.inputs.iter().enumerate() {
+            let figures = status.lock();
+            if !figures.is_connected {
+                let kind = figures.kind;
+                missing.push(format!("input {number} ({kind}): no session yet"));
+            }
+        }
+        missing
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_one_lane(config: MarketConfig) -> Arc<Self> {
+        use tidewire_fanout::{FanoutConfig, Publication};
+        use tidewire_lane::Lanes;
+
+        let news = MailSender::new(Lanes::<Arc<Publication>>::mailboxes(1).unwrap());
+        let mail = MailSender::new(Lanes::<MarketMail>::mailboxes(1).unwrap());
+        let post = Post::new(news, FanoutConfig::default());
+        Arc::new(Self::new(config, Arc::new(post), mail))
+    }
+}

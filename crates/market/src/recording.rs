@@ -1,0 +1,484 @@
+//! `--record`: the hub's own stream, written to a file by a thread that follows the journal.
+//!
+//! The journal is the buffer between the lanes and the disk: a lane never waits for the recorder,
+//! and pays nothing for it. What falls out of the journal's window before it is written is counted,
+//! and stands in the file as a gap with a snapshot behind it.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tidewire_feed::journal::{Cursor, Everything, PacketOptions};
+use tidewire_feed::recording::{
+    BlockKind, Decoder, Event, FILE_HEADER_LENGTH, MAGIC, RecordingError, begin_block, end_block,
+    write_file_header, write_numbers,
+};
+use tidewire_feed::server::Board;
+use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
+use tidewire_files::{AppendFile, Disk, FileLock};
+use tracing::{info, warn};
+
+use crate::market::Market;
+use tidewire_lane::unix_ns;
+
+/// What recording has done since the start.
+#[derive(Debug, Default)]
+pub struct RecordingCounters {
+    /// The file, once a recorder is at work.
+    pub(crate) path: OnceLock<PathBuf>,
+    /// A recorder is at work.
+    pub enabled: AtomicBool,
+    /// Messages written.
+    pub messages: AtomicU64,
+    /// Bytes written.
+    pub bytes: AtomicU64,
+    /// Messages that the disk was too slow for.
+    pub lost: AtomicU64,
+    /// Writes that failed; each is tried again.
+    pub errors: AtomicU64,
+}
+
+/// Writes a hub's stream to a file until it is told to finish.
+#[derive(Debug)]
+pub struct Recorder {
+    thread: JoinHandle<io::Result<()>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Recorder {
+    /// Begins to record into `path`: behind what is in it, if it is a recording already. A torn
+    /// block at its end, which a crash leaves, is cut off.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or is something else than a recording.
+    pub fn start(market: &Arc<Market>, path: &Path) -> io::Result<Self> {
+        let lock = FileLock::take(path)?;
+        let file = open(path)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let writing = Writing {
+            market: market.clone(),
+            path: path.to_owned(),
+            file,
+            cursor: Cursor::at(1),
+            block: Vec::new(),
+            synced: Instant::now(),
+            is_dirty: false,
+            ended: ended.clone(),
+        };
+        market.recording.enabled.store(true, Ordering::Relaxed);
+        let _ = market.recording.path.set(path.to_owned());
+        let thread = std::thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || {
+                let result = writing.run();
+                drop(lock);
+                result
+            })?;
+        Ok(Self { thread, ended })
+    }
+
+    /// Writes what is left and ends the file. Call it when the lanes have stopped.
+    ///
+    /// # Errors
+    ///
+    /// If the rest cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        self.ended.store(true, Ordering::Release);
+        let failed = |_| io::Error::other("the recorder has failed");
+        self.thread.join().map_err(failed)?
+    }
+}
+
+/// The thread's own.
+struct Writing {
+    market: Arc<Market>,
+    path: PathBuf,
+    /// Whole blocks, however a write has failed.
+    file: AppendFile,
+    cursor: Cursor,
+    /// Blocks on their way to the file.
+    block: Vec<u8>,
+    synced: Instant,
+    is_dirty: bool,
+    ended: Arc<AtomicBool>,
+}
+
+impl Writing {
+    fn run(mut self) -> io::Result<()> {
+        if self.file.length() == 0 {
+            write_file_header(unix_ns(), &mut self.block);
+        }
+        let session = self.begin()?;
+        self.write()?;
+        loop {
+            // Before the look at the journal: what came before the end is still written.
+            let is_last = self.ended.load(Ordering::Acquire);
+            let grown = self.take(session)?;
+            self.write()?;
+            if grown {
+                continue;
+            }
+            if is_last {
+                let lost = self.market.recording.lost.load(Ordering::Relaxed);
+                let numbers = [self.cursor.sent, lost];
+                write_numbers(
+                    BlockKind::End,
+                    session,
+                    unix_ns(),
+                    &numbers,
+                    &mut self.block,
+                );
+                self.write()?;
+                return self.file.sync();
+            }
+            if self.is_dirty && self.synced.elapsed() >= SYNC_INTERVAL {
+                self.sync();
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// What stands before the stream: where it begins, and the values until then.
+    fn begin(&mut self) -> io::Result<u32> {
+        let journal = self.market.journal.lock();
+        let session = journal.session();
+        self.cursor = Cursor::at(journal.oldest_sequence());
+        drop(journal);
+        let from = [self.cursor.sent];
+        write_numbers(BlockKind::Begin, session, unix_ns(), &from, &mut self.block);
+        if self.cursor.sent > 1 {
+            self.snapshot(session)?;
+        }
+        Ok(session)
+    }
+
+    /// Takes the next messages out of the journal; whether there were any.
+    fn take(&mut self, session: u32) -> io::Result<bool> {
+        let start = begin_block(&mut self.block);
+        let journal = self.market.journal.lock();
+        let oldest = journal.oldest_sequence();
+        if self.cursor.sent < oldest {
+            drop(journal);
+            self.block.truncate(start);
+            self.miss(session, oldest)?;
+            return Ok(true);
+        }
+        let from = self.cursor.sent;
+        let options = PacketOptions {
+            budget_bytes: BLOCK_BYTES,
+            ..PacketOptions::default()
+        };
+        let (cursor, block) = (&mut self.cursor, &mut self.block);
+        journal.write_packets(cursor, u64::MAX, &options, &Everything, block);
+        drop(journal);
+        let messages = self.cursor.sent - from;
+        if messages == 0 {
+            self.block.truncate(start);
+            return Ok(false);
+        }
+        end_block(
+            BlockKind::Stream,
+            session,
+            unix_ns(),
+            start,
+            &mut self.block,
+        );
+        let counters = &self.market.recording;
+        counters.messages.fetch_add(messages, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// The journal keeps nothing before `oldest` any more.
+    #[cold]
+    fn miss(&mut self, session: u32, oldest: u64) -> io::Result<()> {
+        let lost = oldest - self.cursor.sent;
+        let total = self
+            .market
+            .recording
+            .lost
+            .fetch_add(lost, Ordering::Relaxed)
+            + lost;
+        warn!(
+            lost,
+            total, "the recorder could not keep up: messages are not in the recording"
+        );
+        let range = [self.cursor.sent, oldest];
+        write_numbers(BlockKind::Gap, session, unix_ns(), &range, &mut self.block);
+        self.cursor = Cursor::at(oldest);
+        self.snapshot(session)
+    }
+
+    /// Definitions and last values as they are now: each is stamped with the sequence of its last
+    /// change, which may lie behind the sequence that the stream goes on with. Written block by
+    /// block: a million symbols are not held at once.
+    fn snapshot(&mut self, session: u32) -> io::Result<()> {
+        let board = self.market.board.clone();
+        let mut index = 0;
+        while index < board.slots().len() {
+            let start = begin_block(&mut self.block);
+            let (block, flags) = (&mut self.block, Flags::SNAPSHOT);
+            let mut writer =
+                PacketWriter::new(block, session, flags, 2 * index as u64, PACKET_LENGTH_MAX);
+            let until = (index + SNAPSHOT_ENTRIES).min(board.slots().len());
+            for entry in index..until {
+                if let Some(definition) = Board::definition(&*board, entry) {
+                    writer.push(&Message::Definition(definition));
+                }
+                if let Some(value) = Board::last_value(&*board, entry) {
+                    writer.push(&Message::LastValue(value));
+                }
+            }
+            writer.finish();
+            end_block(
+                BlockKind::Snapshot,
+                session,
+                unix_ns(),
+                start,
+                &mut self.block,
+            );
+            self.write()?;
+            index = until;
+        }
+        Ok(())
+    }
+
+    /// Writes what is ready. A disk that is full, or fails, is tried again until the end of the
+    /// program: what the journal forgets meanwhile becomes a gap.
+    fn write(&mut self) -> io::Result<()> {
+        while !self.block.is_empty() {
+            match self.file.append(&self.block) {
+                Ok(()) => {
+                    let bytes = self.block.len() as u64;
+                    self.market
+                        .recording
+                        .bytes
+                        .fetch_add(bytes, Ordering::Relaxed);
+                    self.is_dirty = true;
+                    self.block.clear();
+                    self.block.shrink_to(2 * BLOCK_BYTES);
+                }
+                Err(error) => self.retry(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn retry(&mut self, error: io::Error) -> io::Result<()> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err(error);
+        }
+        if self.market.recording.errors.fetch_add(1, Ordering::Relaxed) == 0 {
+            warn!(%error, path = %self.path.display(), "cannot record: trying again every second");
+        }
+        let end = Instant::now() + RETRY_INTERVAL;
+        while Instant::now() < end && !self.ended.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        if let Err(error) = self.file.sync() {
+            self.market.recording.errors.fetch_add(1, Ordering::Relaxed);
+            warn!(%error, path = %self.path.display(), "the recording may not be on the disk");
+        }
+        (self.synced, self.is_dirty) = (Instant::now(), false);
+    }
+}
+
+/// Opens a new file, or one that is a recording, at the end of its last whole block.
+fn open(path: &Path) -> io::Result<AppendFile> {
+    let disk = Disk::default();
+    let mut file = disk.append(path)?;
+    let (valid, length) = (valid_length(disk.read(path)?)?, file.length());
+    if length - valid > TORN_BYTES_MAX {
+        let text = format!("damaged at byte {valid}, and much more follows: move it away");
+        return Err(io::Error::other(text));
+    }
+    if length > valid {
+        let path = path.display();
+        info!(%path, bytes = length - valid, "cut off the torn end of a recording");
+        file.cut(valid);
+        file.mend()?;
+    }
+    Ok(file)
+}
+
+/// Bytes of whole blocks from the beginning on; 0 for an empty file.
+fn valid_length(mut file: impl Read) -> io::Result<u64> {
+    let mut decoder = Decoder::new();
+    let (mut input, mut is_over) = (Vec::new(), false);
+    loop {
+        let mut rest = &input[..];
+        let failure = loop {
+            match decoder.decode(&mut rest) {
+                Ok(Event::NeedMore(_)) => break None,
+                Ok(_) => {}
+                Err(error) => break Some(error),
+            }
+        };
+        match failure {
+            // What a crash leaves at the end need not be a beginning of a block: a disk may have
+            // kept the length of a file and not its bytes.
+            Some(RecordingError::BadHeader { at } | RecordingError::BadChecksum { at })
+                if at >= FILE_HEADER_LENGTH as u64 =>
+            {
+                return Ok(decoder.position());
+            }
+            Some(error) => return Err(io::Error::other(error.to_string())),
+            None if is_over => {
+                let torn = decoder.position() == 0 && rest.len() >= MAGIC.len();
+                return match decoder.position() {
+                    0 if torn || rest.is_empty() => Ok(0),
+                    0 => Err(io::Error::other("it is no recording")),
+                    position => Ok(position),
+                };
+            }
+            None => {}
+        }
+        let used = input.len() - rest.len();
+        input.drain(..used);
+        is_over = Read::by_ref(&mut file)
+            .take(READ_BYTES)
+            .read_to_end(&mut input)?
+            == 0;
+    }
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes taken from the journal at a time: its lock is held for a fraction of a millisecond.
+const BLOCK_BYTES: usize = 1 << 20;
+/// Entries of the board in one block: 208 bytes each at most.
+const SNAPSHOT_ENTRIES: usize = 8_192;
+const READ_BYTES: u64 = 4 << 20;
+/// What a crash can leave behind the last whole block. Damage further from the end is for people.
+const TORN_BYTES_MAX: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::Ingest;
+    use crate::market::MarketConfig;
+    use tidewire_feed::client::Sink;
+    use tidewire_feed::wire::{Definition, Name, Trade};
+
+    fn market() -> Arc<Market> {
+        let config = MarketConfig {
+            journal_messages: 64,
+            ..MarketConfig::default()
+        };
+        Market::of_one_lane(config)
+    }
+
+    fn publish(ingest: &mut Ingest, trades: u64) {
+        let mut batch = ingest.begin(1);
+        batch.definition(1, &Definition::new(0, Name::new("A").unwrap()));
+        for sequence in 0..trades {
+            batch.message(2 + sequence, &Message::Trade(Trade::default()));
+        }
+        batch.finish();
+    }
+
+    /// Kinds of the blocks, and the sequences of the stream's messages.
+    fn read(path: &Path) -> (Vec<BlockKind>, Vec<u64>) {
+        let file = std::fs::read(path).unwrap();
+        let (mut rest, mut decoder) = (&file[..], Decoder::new());
+        let (mut kinds, mut sequences) = (Vec::new(), Vec::new());
+        loop {
+            match decoder.decode(&mut rest).unwrap() {
+                Event::File { .. } => {}
+                Event::NeedMore(_) => break,
+                Event::Block(block) => {
+                    kinds.push(block.kind);
+                    if block.kind == BlockKind::Stream {
+                        sequences.extend(block.messages().map(|message| message.unwrap().0));
+                    }
+                }
+            }
+        }
+        decoder.finish(rest).unwrap();
+        (kinds, sequences)
+    }
+
+    fn file(name: &str) -> PathBuf {
+        let name = format!("tidewire-{name}-{}.rec", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn a_recorder_goes_on_behind_the_torn_end_that_a_crash_left() {
+        let path = file("torn");
+        let market = market();
+        let mut ingest = Ingest::new(market.clone(), 1);
+        publish(&mut ingest, 3);
+        Recorder::start(&market, &path).unwrap().finish().unwrap();
+        use BlockKind::{Begin, End, Stream};
+        assert_eq!(read(&path), (vec![Begin, Stream, End], vec![1, 2, 3, 4]));
+        let whole = std::fs::metadata(&path).unwrap().len();
+        let mut torn = Disk::default().append(&path).unwrap();
+        torn.append(b"TWBK\x02\0\0").unwrap();
+        Recorder::start(&market, &path).unwrap().finish().unwrap();
+        let (kinds, sequences) = read(&path);
+        assert_eq!(kinds, [Begin, Stream, End, Begin, Stream, End]);
+        assert_eq!(sequences, [1, 2, 3, 4, 1, 2, 3, 4]);
+        assert!(whole > 0);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_the_disk_was_too_slow_for_is_a_gap_that_is_counted() {
+        let path = file("gap");
+        let market = market();
+        let mut ingest = Ingest::new(market.clone(), 1);
+        publish(&mut ingest, 10);
+        let mut writing = Writing {
+            market: market.clone(),
+            path: path.clone(),
+            file: open(&path).unwrap(),
+            cursor: Cursor::at(1),
+            block: Vec::new(),
+            synced: Instant::now(),
+            is_dirty: false,
+            ended: Arc::new(AtomicBool::new(true)),
+        };
+        write_file_header(0, &mut writing.block);
+        let session = writing.begin().unwrap();
+        assert!(writing.take(session).unwrap());
+        publish(&mut ingest, 100);
+        let oldest = market.journal.lock().oldest_sequence();
+        assert!(
+            writing.take(session).unwrap()
+                && writing.take(session).unwrap()
+                && !writing.take(session).unwrap()
+        );
+        writing.write().unwrap();
+        let (kinds, sequences) = read(&path);
+        use BlockKind::{Begin, Gap, Snapshot, Stream};
+        assert_eq!(kinds, [Begin, Stream, Gap, Snapshot, Stream]);
+        assert_eq!(
+            sequences[..12],
+            (1..12).chain([oldest]).collect::<Vec<_>>()[..]
+        );
+        assert_eq!(market.recording.lost.load(Ordering::Relaxed), oldest - 12);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn another_file_is_left_alone() {
+        let path = file("other");
+        std::fs::write(&path, "something else that is long enough").unwrap();
+        let error = Recorder::start(&market(), &path).unwrap_err();
+        assert!(error.to_string().contains("no recording"), "{error}");
+        assert!(std::fs::read(&path).unwrap().starts_with(b"something"));
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,237 @@
+//! Native feeds that the hub itself reads, over one connection or two.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidewire_feed::client::{BackOff, Client, ClientConfig, Connector, Side, Step};
+use tidewire_feed::wire::ClientName;
+use tidewire_lane::{CloseReason, ConnectionId, Context};
+use tracing::{debug, info, warn};
+
+use crate::ingest::Ingest;
+use crate::inputs::FeedSource;
+use crate::market::Market;
+use tidewire_fanout::{Dispatch, Publication};
+use tidewire_retry::Repeated;
+
+/// A native feed that the hub reads, over all its connections.
+#[derive(Debug)]
+pub struct Source {
+    number: usize,
+    /// What its connections are to the application.
+    port: u16,
+    source: FeedSource,
+    client: Client,
+    ingest: Ingest,
+    /// One a side.
+    inputs: Vec<Input>,
+    /// The server answers on one side at least.
+    is_standing: bool,
+    market: Arc<Market>,
+}
+
+#[derive(Debug)]
+struct Input {
+    connector: Connector,
+    /// It cannot be connected to.
+    unreachable: Repeated,
+    connection: Option<ConnectionId>,
+}
+
+impl Source {
+    /// The source with this number; its connections carry the tag `port` to the application.
+    pub fn new(market: Arc<Market>, number: usize, source: FeedSource, port: u16) -> Self {
+        let name = ClientName::truncated("tidewire");
+        let mut client = Client::new(ClientConfig {
+            name,
+            ..ClientConfig::default()
+        });
+        // One pattern is far below every limit.
+        let _ = client.subscribe("*");
+        let writer = market.next_source_number();
+        let seed = tidewire_lane::unix_ns() ^ writer << 1;
+        let input = |side| Input {
+            connector: Connector::new(side, BackOff::default(), seed ^ side as u64),
+            unreachable: Repeated::default(),
+            connection: None,
+        };
+        let sides = if source.b.is_some() { 2 } else { 1 };
+        Self {
+            number,
+            port,
+            source,
+            client,
+            ingest: Ingest::new(market.clone(), writer as u32),
+            inputs: Side::ALL.into_iter().take(sides).map(input).collect(),
+            is_standing: false,
+            market,
+        }
+    }
+
+    /// Its number among the sources of the configuration.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Whether one of its connections has this name.
+    pub fn has(&self, id: ConnectionId) -> bool {
+        self.inputs.iter().any(|input| input.connection == Some(id))
+    }
+
+    /// Shows the latencies recorded so far.
+    pub fn publish_latency(&mut self) {
+        self.ingest.publish_latency();
+    }
+
+    /// One of its connections is made.
+    pub fn connected(&mut self, context: &mut Context, id: ConnectionId) {
+        let now_ns = context.now_ns();
+        if let Some(index) = self.index(id) {
+            let input = &mut self.inputs[index];
+            info!(source = %self.source, side = ?input.connector.side(), "connected");
+            input.unreachable.works();
+            input.connector.connected(&mut self.client, now_ns);
+            self.flush(context);
+        }
+    }
+
+    /// Takes what came on one of them. Returns the bytes used, and the news.
+    pub fn received(
+        &mut self,
+        context: &mut Context,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> (usize, Dispatch) {
+        let Some(index) = self.index(id) else {
+            return (input.len(), (Publication::default(), 0));
+        };
+        let mut batch = self.ingest.begin(tidewire_lane::unix_ns());
+        let connector = &mut self.inputs[index].connector;
+        let now_ns = context.now_ns();
+        let result = connector.received(&mut self.client, input, now_ns, &mut batch);
+        let news = batch.finish();
+        self.flush(context);
+        match result {
+            Ok(consumed) => {
+                if !self.is_standing && self.client.session() != 0 {
+                    self.set_standing(true);
+                }
+                (consumed, news)
+            }
+            Err(error) => {
+                warn!(source = %self.source, %error, "reconnecting");
+                context.close(id, CloseReason::Requested);
+                (input.len(), news)
+            }
+        }
+    }
+
+    /// One of them has ended. Returns the news of it.
+    pub fn closed(&mut self, context: &Context, id: ConnectionId, reason: CloseReason) -> Dispatch {
+        let nothing = (Publication::default(), 0);
+        let Some(index) = self.index(id) else {
+            return nothing;
+        };
+        let input = &mut self.inputs[index];
+        input.connection = None;
+        let stood = input.connector.ended(&mut self.client, context.now_ns());
+        if stood && reason != CloseReason::Stopping {
+            warn!(source = %self.source, ?reason, "disconnected");
+        } else if reason != CloseReason::Stopping
+            && let Some((times, lasts)) = input.unreachable.failed(Instant::now())
+        {
+            let (side, seconds) = (input.connector.side(), lasts.as_secs());
+            warn!(source = %self.source, ?side, times, seconds, "cannot connect");
+        }
+        // While the other input stands, nothing is missing.
+        if !stood || self.inputs.iter().any(|i| i.connector.is_standing()) {
+            return nothing;
+        }
+        self.set_standing(false);
+        self.ingest.lose(context.unix_ns())
+    }
+
+    /// Notes whether the server answers, for those who ask whether the hub is ready.
+    fn set_standing(&mut self, on: bool) {
+        self.is_standing = on;
+        let mut standing = self.market.ingest.standing.lock();
+        match on {
+            true => standing.insert(self.number),
+            false => standing.remove(&self.number),
+        };
+    }
+
+    /// Connects if it is time, and does what the protocol's deadlines ask for.
+    pub fn turn(&mut self, context: &mut Context) -> Dispatch {
+        let now_ns = context.now_ns();
+        for index in 0..self.inputs.len() {
+            let Input {
+                connector,
+                connection,
+                ..
+            } = &self.inputs[index];
+            match (connector.step(&self.client, now_ns), *connection) {
+                (Step::Connect, None) => self.connect(context, index),
+                (Step::GiveUp, Some(id)) => context.close(id, CloseReason::ConnectFailed),
+                // An overloaded lane may not have read yet what has come.
+                (Step::Silent, Some(id)) if !context.has_unread(id) => {
+                    warn!(source = %self.source, "silent: reconnecting");
+                    context.close(id, CloseReason::Requested);
+                }
+                _ => {}
+            }
+        }
+        if self.client.deadline_ns() > now_ns {
+            return (Publication::default(), 0);
+        }
+        let mut batch = self.ingest.begin(context.unix_ns());
+        self.client.handle_timeout(now_ns, &mut batch);
+        let news = batch.finish();
+        self.flush(context);
+        news
+    }
+
+    /// When [`Source::turn`] has something to do, monotonic ns.
+    pub fn deadline_ns(&self) -> u64 {
+        let deadlines = self.inputs.iter();
+        let deadlines = deadlines.map(|input| input.connector.deadline_ns(&self.client));
+        deadlines.min().unwrap_or(u64::MAX)
+    }
+
+    fn index(&self, id: ConnectionId) -> Option<usize> {
+        let mut inputs = self.inputs.iter();
+        inputs.position(|input| input.connection == Some(id))
+    }
+
+    fn connect(&mut self, context: &mut Context, index: usize) {
+        let Input {
+            connector,
+            connection,
+            ..
+        } = &mut self.inputs[index];
+        let address = match connector.side() {
+            Side::A => self.source.a,
+            Side::B => self.source.b.unwrap_or(self.source.a),
+        };
+        connector.connecting(context.now_ns());
+        match context.connect(address, self.port) {
+            Ok(id) => *connection = Some(id),
+            Err(error) => {
+                debug!(source = %self.source, %error, "cannot connect");
+                connector.ended(&mut self.client, context.now_ns());
+            }
+        }
+    }
+
+    fn flush(&mut self, context: &mut Context) {
+        for input in &self.inputs {
+            let side = input.connector.side();
+            if self.client.has_outgoing(side)
+                && let Some(id) = input.connection
+                && let Some(out) = context.out(id)
+            {
+                self.client.drain_outgoing(side, out.buffer());
+            }
+        }
+    }
+}

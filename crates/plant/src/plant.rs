@@ -1,0 +1,278 @@
+//! A plant as all lanes see it: the `mx:` mount.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tidewire_fanout::{Post, lane_bits};
+use tidewire_keyspace::{Bare, Mount, MountWriter};
+use tidewire_lane::{Endpoint, MailSender, unix_ns};
+use tidewire_resp::Writer;
+
+use crate::asked::Asked;
+use crate::tags::{TagBoard, value_of};
+use crate::text;
+use crate::writing::{UNBLOCKED, WriteRequest};
+
+/// Prefix of plant tags among the keys.
+pub const PLANT_PREFIX: &[u8] = b"mx:";
+
+/// How the hub speaks with a plant.
+#[derive(Clone, Debug)]
+pub struct PlantOptions {
+    /// Where the plant listens.
+    pub endpoint: Endpoint,
+    /// Tags that are advised from the start; others are when a client first asks for them.
+    pub tags: Vec<String>,
+    /// Tags at most.
+    pub tags_max: usize,
+    /// A tag without a change for so long is uncertain; 0 for never.
+    pub uncertain_after_ns: u64,
+    /// A tag without a change for so long is bad; 0 for never.
+    pub bad_after_ns: u64,
+    /// How long a write waits for its completion.
+    pub write_timeout_ns: u64,
+}
+
+impl PlantOptions {
+    /// The defaults, for a plant that listens there.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            tags: Vec::new(),
+            tags_max: 1 << 20,
+            uncertain_after_ns: 60_000_000_000,
+            bad_after_ns: 180_000_000_000,
+            write_timeout_ns: 10_000_000_000,
+        }
+    }
+}
+
+/// A plant, as all lanes see it.
+#[derive(Debug)]
+pub struct Plant {
+    /// How the hub speaks with it.
+    pub options: PlantOptions,
+    /// Its tags.
+    pub board: TagBoard,
+    /// What the link has done.
+    pub counters: PlantCounters,
+    pub(crate) asked: Asked,
+    /// The lane that has the link.
+    lane: usize,
+    pub(crate) post: Arc<Post>,
+    pub(crate) mail: MailSender<PlantMail>,
+}
+
+/// What lanes tell each other of a plant.
+#[derive(Debug)]
+pub enum PlantMail {
+    /// Clients have asked for tags that the plant was not asked for yet.
+    Asked,
+    /// A client writes to a tag.
+    Write(Box<WriteRequest>),
+    /// How a client's write has ended: the error that it gets, if it gets one.
+    Written(MountWriter, Result<(), String>),
+}
+
+/// What the link has done since the start, and how it is.
+#[derive(Debug, Default)]
+pub struct PlantCounters {
+    /// Whether the plant has accepted the hub.
+    pub connected: AtomicBool,
+    /// Links that were made.
+    pub links: AtomicU64,
+    /// Changes that the plant has told.
+    pub updates: AtomicU64,
+    /// Changes of quality that the hub has found by itself: silence, and a lost link.
+    pub stale_marks: AtomicU64,
+    /// Tags that are advised again because they were silent.
+    pub refreshes: AtomicU64,
+    /// Names that the plant does not have.
+    pub refused_names: AtomicU64,
+    /// Messages, and parts of them, that could not be read.
+    pub unreadable: AtomicU64,
+    /// Tags whose values are arriving.
+    pub live_tags: AtomicU64,
+    /// Writes that the plant has taken.
+    pub writes_ok: AtomicU64,
+    /// Writes that it has refused.
+    pub writes_refused: AtomicU64,
+    /// Writes of which nobody knows.
+    pub writes_unknown: AtomicU64,
+    /// Writes that were not sent: no link, no such tag, a value of another type.
+    pub writes_not_sent: AtomicU64,
+    /// Writes under way.
+    pub writes_waiting: AtomicU64,
+}
+
+impl Plant {
+    /// A plant whose news go through `post`.
+    pub fn new(options: PlantOptions, post: Arc<Post>, mail: MailSender<PlantMail>) -> Self {
+        Self {
+            board: TagBoard::new(options.tags_max, lane_bits(mail.lanes())),
+            counters: PlantCounters::default(),
+            asked: Asked::new(options.tags_max.min(ASKED_MAX)),
+            // Away from the first lane, which has more to do than the others.
+            lane: mail.lanes() - 1,
+            post,
+            mail,
+            options,
+        }
+    }
+
+    /// The lane that has the link.
+    pub fn lane(&self) -> usize {
+        self.lane
+    }
+
+    /// A client asks for a tag that is not on the board: the link asks the plant for it, unless the
+    /// name cannot be one, or has been asked for already.
+    pub(crate) fn want(&self, name: &str) {
+        if is_name(name) && self.asked.add(name, unix_ns()) {
+            self.mail.send(self.lane, PlantMail::Asked);
+        }
+    }
+
+    /// As [`Plant::want`], for a channel name; nothing for one without the prefix.
+    pub fn want_channel(&self, channel: &[u8]) {
+        if let Some(name) = name_of(channel)
+            && self.board.find(name).is_none()
+        {
+            self.want(name);
+        }
+    }
+
+    /// A ZeroMQ peer subscribes to everything that begins so. Where it is nothing yet that the
+    /// board has, it may be the name of one tag.
+    pub fn want_prefix(&self, prefix: &[u8]) {
+        let Some(name) = name_of(prefix).filter(|name| is_name(name)) else {
+            return;
+        };
+        if !self.board.has_names_with(name) {
+            self.want(name);
+        }
+    }
+}
+
+impl Mount for Plant {
+    fn prefix(&self) -> &[u8] {
+        PLANT_PREFIX
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.board.find_channel(key).is_some()
+    }
+
+    fn read(&self, key: &[u8], fields: &mut dyn FnMut(&[u8], &[u8])) -> bool {
+        let Some(tag) = self.board.find_channel(key) else {
+            self.want_channel(key);
+            return false;
+        };
+        text::write_fields(&tag, &tag.state(), fields);
+        true
+    }
+
+    fn version(&self, key: &[u8]) -> u64 {
+        let tag = self.board.find_channel(key);
+        tag.map_or(0, |tag| tag.state().updates + 1)
+    }
+
+    fn bare(&self, key: &[u8], out: &mut Vec<u8>) -> Bare {
+        let Some(tag) = self.board.find_channel(key) else {
+            self.want_channel(key);
+            return Bare::Missing;
+        };
+        let state = tag.state();
+        match value_of(&state) {
+            tidewire_mx::value::Value::None => Bare::Missing,
+            value if text::write_bare(out, &value) => Bare::Text,
+            _ => Bare::Other,
+        }
+    }
+
+    fn reply_elements(&self, key: &[u8], reply: &mut Writer<'_>) -> bool {
+        let Some(tag) = self.board.find_channel(key) else {
+            return false;
+        };
+        let state = tag.state();
+        text::reply_elements(reply, &value_of(&state))
+    }
+
+    fn len(&self) -> usize {
+        self.board.len()
+    }
+
+    fn name(&self, position: usize, out: &mut Vec<u8>) -> bool {
+        self.board.channel(position, out)
+    }
+
+    fn write(&self, key: &[u8], value: &[u8], writer: MountWriter) -> Option<&'static str> {
+        let name = name_of(key)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return None;
+        }
+        let request = WriteRequest {
+            writer,
+            name: name.into(),
+            text: value.to_vec(),
+        };
+        let mail = PlantMail::Write(Box::new(request));
+        self.mail.send(self.lane, mail);
+        Some(UNBLOCKED)
+    }
+
+    fn write_error(&self) -> &'static str {
+        WRITE_ERROR
+    }
+}
+
+/// What every write but a plain SET is told.
+pub(crate) const WRITE_ERROR: &str = "READONLY 'mx:' keys are plant tags: a plain SET writes one to the plant, without options, \
+     outside of MULTI and scripts";
+
+/// The name of a tag in a channel or key.
+pub(crate) fn name_of(channel: &[u8]) -> Option<&str> {
+    let name = channel.strip_prefix(PLANT_PREFIX)?;
+    std::str::from_utf8(name).ok()
+}
+
+/// Whether a plant may have a tag of this name: an object and an attribute.
+pub(crate) fn is_name(name: &str) -> bool {
+    let parts = name.split_once('.');
+    parts.is_some_and(|(object, attribute)| !object.is_empty() && !attribute.is_empty())
+        && name.len() <= NAME_BYTES_MAX
+        && !name
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() || c == '*' || c == '?')
+}
+
+/// Longest text of a value; longer than any message that could carry it.
+const VALUE_BYTES_MAX: usize = 64 << 20;
+/// Names at most that clients have asked for and the plant has not answered.
+const ASKED_MAX: usize = 65_536;
+/// Longest name of a tag, in bytes of UTF-8.
+pub const NAME_BYTES_MAX: usize = 512;
+
+impl PlantCounters {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_an_object_and_an_attribute() {
+        for name in ["Tank1.Level", "Tank1.Trend[]", "a.b.c", "Größe.Ω"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "Tank1", ".Level", "Tank1.", "Tank1.*", "a b.c", "a.\n"] {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(!is_name(&format!("a.{}", "b".repeat(NAME_BYTES_MAX))));
+        assert_eq!(name_of(b"mx:A.B"), Some("A.B"));
+        assert_eq!(name_of(b"md:A.B"), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Writes of clients: what they are told, and who waits for what.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tidewire_keyspace::MountWriter;
+use tidewire_mx::session::{Doubt, WriteError, WriteFailure, WriteId};
+use tidewire_mx::status::Accepted;
+
+use crate::plant::{Plant, PlantCounters, PlantMail};
+
+/// A client's wish to write to a tag.
+#[derive(Debug)]
+pub struct WriteRequest {
+    pub(crate) writer: MountWriter,
+    /// Without the prefix.
+    pub(crate) name: Box<str>,
+    pub(crate) text: Vec<u8>,
+}
+
+/// Writes that have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    sent: HashMap<WriteId, MountWriter, RandomState>,
+    /// Those that wait for the plant to say what the tag is, and how long; oldest first.
+    waiting: Vec<(u64, WriteRequest)>,
+}
+
+impl Writes {
+    /// The plant has got it.
+    pub(crate) fn sent(&mut self, plant: &Plant, write: WriteId, writer: MountWriter) {
+        PlantCounters::add(&plant.counters.writes_waiting, 1);
+        self.sent.insert(write, writer);
+    }
+
+    /// How it ended.
+    pub(crate) fn ended(
+        &mut self,
+        plant: &Plant,
+        write: WriteId,
+        result: Result<Accepted, WriteFailure>,
+    ) {
+        let Some(writer) = self.sent.remove(&write) else {
+            return;
+        };
+        let counters = &plant.counters;
+        let waiting = &counters.writes_waiting;
+        waiting.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        let (counter, answer) = match result {
+            Ok(_) => (&counters.writes_ok, Ok(())),
+            Err(failure @ WriteFailure::Refused(_)) => {
+                (&counters.writes_refused, Err(failure_text(plant, &failure)))
+            }
+            Err(failure @ WriteFailure::Unknown(_)) => {
+                (&counters.writes_unknown, Err(failure_text(plant, &failure)))
+            }
+        };
+        PlantCounters::add(counter, 1);
+        tell(plant, writer, answer);
+    }
+
+    /// The plant has to say first what the tag is.
+    pub(crate) fn wait(&mut self, request: WriteRequest, deadline_ns: u64) {
+        self.waiting.push((deadline_ns, request));
+    }
+
+    /// The plant has said what this tag is, or that there is none: takes the writes to it.
+    pub(crate) fn take(&mut self, name: &str) -> Vec<(u64, WriteRequest)> {
+        let is_it = |(_, request): &mut (u64, WriteRequest)| &*request.name == name;
+        self.waiting.extract_if(.., is_it).collect()
+    }
+
+    /// Takes all writes that were not sent.
+    pub(crate) fn take_waiting(&mut self) -> Vec<(u64, WriteRequest)> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Gives up what has waited for too long.
+    pub(crate) fn expire(&mut self, plant: &Plant, now_ns: u64) {
+        let is_due = |(deadline_ns, _): &mut (u64, WriteRequest)| *deadline_ns <= now_ns;
+        for (_, request) in self.waiting.extract_if(.., is_due) {
+            let name = &request.name;
+            let text = format!("ERR the plant has not said in time what '{name}' is: {NOT_SENT}");
+            not_sent(plant, request.writer, text);
+        }
+    }
+
+    /// When to look again.
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        let deadlines = self.waiting.iter().map(|(deadline_ns, _)| *deadline_ns);
+        deadlines.min().unwrap_or(u64::MAX)
+    }
+}
+
+/// A write ends without having been sent.
+pub(crate) fn not_sent(plant: &Plant, writer: MountWriter, text: String) {
+    PlantCounters::add(&plant.counters.writes_not_sent, 1);
+    tell(plant, writer, Err(text));
+}
+
+/// What a client is told of a write that cannot be sent.
+pub(crate) fn refusal_text(name: &str, error: &WriteError) -> String {
+    match error {
+        WriteError::NoLink => NO_LINK.to_owned(),
+        WriteError::NoItem => no_tag_text(name),
+        error => format!("ERR {error}: {NOT_SENT}"),
+    }
+}
+
+pub(crate) fn no_tag_text(name: &str) -> String {
+    format!("ERR the plant has no tag '{name}': {NOT_SENT}")
+}
+
+fn failure_text(plant: &Plant, failure: &WriteFailure) -> String {
+    match failure {
+        WriteFailure::Refused(error) => format!("REFUSED {error}"),
+        WriteFailure::Unknown(doubt) => {
+            let why = match doubt {
+                Doubt::TimedOut => {
+                    let ms = plant.options.write_timeout_ns / 1_000_000;
+                    format!("no completion came within {ms} ms")
+                }
+                Doubt::LinkLost => "the link was lost before the completion came".to_owned(),
+                Doubt::NotUnderstood => "the completion is not understood".to_owned(),
+            };
+            format!("UNKNOWN {why}: the plant may have taken the value, or not")
+        }
+    }
+}
+
+fn tell(plant: &Plant, writer: MountWriter, result: Result<(), String>) {
+    let mail = PlantMail::Written(writer, result);
+    plant.mail.send(writer.lane, mail);
+}
+
+pub(crate) const NO_LINK: &str = "NOLINK there is no link to the plant: nothing was written";
+pub(crate) const NOT_SENT: &str = "nothing was written";
+pub(crate) const UNBLOCKED: &str = "UNKNOWN the client was unblocked before the completion came: \
+                                    the plant may have taken the value, or not";

@@ -1,0 +1,122 @@
+//! What is logged seldom, however often it happens.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Lets a few through per period, and counts the rest.
+#[derive(Debug)]
+pub struct Seldom {
+    period_s: u64,
+    most: u64,
+    /// The period that is counted, and how often it happened in it.
+    period: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Seldom {
+    /// Up to `most` times per `period_s` seconds.
+    pub const fn new(most: u64, period_s: u64) -> Self {
+        Self {
+            period_s,
+            most,
+            period: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+        }
+    }
+
+    /// It has happened; whether to log it, and how often it was not logged before.
+    pub fn note(&self, unix_s: u64) -> Option<u64> {
+        let period = unix_s / self.period_s + 1;
+        if self.period.swap(period, Ordering::AcqRel) != period {
+            let left_out = self.count.swap(1, Ordering::AcqRel);
+            return Some(left_out.saturating_sub(self.most));
+        }
+        let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+        (count <= self.most).then_some(0)
+    }
+
+    /// As [`Seldom::note`], by the clock of the machine.
+    pub fn note_now(&self) -> Option<u64> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.note(since.map_or(0, |since| since.as_secs()))
+    }
+}
+
+/// Logs that a peer has not proved who it is; never what it sent as a proof.
+#[cold]
+pub fn note_failed_login(protocol: &str, address: &str, user: &[u8]) {
+    if let Some(left_out) = FAILED_LOGINS.note_now() {
+        let user = &user[..user.len().min(USER_BYTES_SHOWN)];
+        tracing::info!(
+            protocol,
+            address,
+            user = %user.escape_ascii(),
+            left_out,
+            "authentication failed"
+        );
+    }
+}
+
+/// Somebody who tries many passwords does not fill the log.
+static FAILED_LOGINS: Seldom = Seldom::new(20, 1);
+const USER_BYTES_SHOWN: usize = 64;
+
+/// Something that fails again and again: it is told at once, then at growing intervals.
+#[derive(Debug, Default)]
+pub struct Repeated {
+    /// When it failed first, how often it failed since, and when it is told again.
+    failing: Option<(Instant, u64, Duration)>,
+}
+
+impl Repeated {
+    /// It has failed. What to tell: how often it has, and for how long; nothing before it is time
+    /// again.
+    pub fn failed(&mut self, now: Instant) -> Option<(u64, Duration)> {
+        let (since, count, next) = self.failing.get_or_insert((now, 0, Duration::ZERO));
+        *count += 1;
+        let lasts = now.saturating_duration_since(*since);
+        if lasts < *next {
+            return None;
+        }
+        *next = (lasts * 3).clamp(INTERVAL_MIN, lasts + INTERVAL_MAX);
+        Some((*count, lasts))
+    }
+
+    /// It works again.
+    pub fn works(&mut self) {
+        self.failing = None;
+    }
+}
+
+/// The second time that something is told of, and the longest time between two.
+const INTERVAL_MIN: Duration = Duration::from_secs(10);
+const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_are_told_in_each_period_and_the_rest_is_counted() {
+        let seldom = Seldom::new(2, 60);
+        let told: Vec<_> = [0, 0, 0, 59, 60, 61, 62].map(|s| seldom.note(s)).into();
+        let expected = [Some(0), Some(0), None, None, Some(2), Some(0), None];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_goes_on_failing_is_told_at_growing_intervals() {
+        let mut repeated = Repeated::default();
+        let begin = Instant::now();
+        let told: Vec<u64> = (0..100_000)
+            .filter(|&s| repeated.failed(begin + Duration::from_secs(s)).is_some())
+            .collect();
+        assert_eq!(told[..5], [0, 10, 30, 90, 270]);
+        assert!(
+            told.windows(2)
+                .all(|two| two[1] - two[0] <= INTERVAL_MAX.as_secs())
+        );
+        repeated.works();
+        assert!(repeated.failed(begin).is_some());
+    }
+}
