@@ -44,7 +44,7 @@ fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         ["tidewire-keyspace", "--lib", "lock::"],
         ["tidewire-lane", "--lib", "model::"],
         ["tidewire-fanout", "--lib", "model::"],
-        ["tidewire-hub", "--lib", "model::"],
+        ["tidewire-redis", "--lib", "model::"],
     ];
     for [package, kind, name] in models {
         // Without assertions of debug builds: they keep state of a thread, which loom's threads

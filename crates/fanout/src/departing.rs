@@ -9,7 +9,6 @@ use tidewire_lane::ConnectionId;
 use crate::fanout::Fanout;
 use crate::outlet::Outlet;
 use crate::subscriptions::Kind;
-use crate::topic::Sources;
 
 /// What is left of a connection's subscriptions. Messages that still find one of them find no
 /// connection and are dropped.
@@ -49,7 +48,7 @@ impl Name {
     }
 }
 
-impl<S: Sources> Fanout<S> {
+impl Fanout {
     /// A connection has ended: few subscriptions are taken out at once, the rest turn by turn.
     pub fn depart(&mut self, connection: ConnectionId) {
         if let Some(outlet) = self.take_outlet(connection) {
@@ -87,7 +86,7 @@ impl<S: Sources> Fanout<S> {
     pub(crate) fn remove_prefixes(&mut self, connection: ConnectionId, most: usize) -> bool {
         let (ended, has_more) = self.listeners.remove_prefixes(connection, most);
         for prefix in ended {
-            let shared = &self.sources.post().subscriptions;
+            let shared = &self.post.subscriptions;
             shared.remove(self.lane, Kind::Prefix, &prefix);
         }
         has_more

@@ -20,15 +20,18 @@ use crate::limit::{FanoutConfig, Limits};
 use crate::listeners::{Change, Listeners, Target};
 use crate::outlet::{Outlet, Verdict};
 use crate::pending::PendingTopic;
+use crate::post::Post;
 use crate::publication::{News, Origin, Publication};
 use crate::renewal::Renewing;
 use crate::subscriptions::Kind;
-use crate::topic::{SNAPSHOT_CHANNEL, Sources, Topic, TopicId};
+use crate::topic::{LiveKeys, SNAPSHOT_CHANNEL, Topic, TopicId, Topics};
 
 /// The subscribers of one lane.
 #[derive(Debug)]
-pub struct Fanout<S> {
-    pub(crate) sources: Arc<S>,
+pub struct Fanout {
+    pub(crate) post: Arc<Post>,
+    pub(crate) topics: Arc<Topics>,
+    pub(crate) keys: Arc<dyn LiveKeys>,
     pub(crate) lane: usize,
     pub(crate) listeners: Listeners,
     /// By the connection's index.
@@ -64,11 +67,13 @@ pub struct FanoutCounters {
     pub cut_off: AtomicU64,
 }
 
-impl<S: Sources> Fanout<S> {
+impl Fanout {
     /// Fan-out of a lane that has no subscriber yet.
-    pub fn new(sources: Arc<S>, lane: usize) -> Self {
+    pub fn new(post: Arc<Post>, topics: Arc<Topics>, keys: Arc<dyn LiveKeys>, lane: usize) -> Self {
         Self {
-            sources,
+            post,
+            topics,
+            keys,
             lane,
             listeners: Listeners::new(),
             outlets: Vec::new(),
@@ -111,7 +116,7 @@ impl<S: Sources> Fanout<S> {
             return Ok(());
         }
         let topics = self.matching_topics(kind, name);
-        let ids: Vec<_> = topics.iter().map(S::Topic::id).collect();
+        let ids: Vec<_> = topics.iter().map(|topic| topic.id()).collect();
         match self.listeners.add(connection, kind, name, &ids) {
             Change::None => return Ok(()),
             Change::Connection => {}
@@ -119,14 +124,14 @@ impl<S: Sources> Fanout<S> {
                 topics
                     .iter()
                     .for_each(|topic| topic.add_interest(self.lane));
-                self.sources.post().subscriptions.add(self.lane, kind, name);
+                self.post.subscriptions.add(self.lane, kind, name);
             }
         }
-        self.sources.watch_topics_for(kind, name);
+        self.keys.watch_topics_for(kind, name);
         self.owe_current_values(connection, kind, name, &ids);
         match kind {
-            Kind::Channel if ids.is_empty() => self.sources.want_topics(name, false),
-            Kind::Prefix if ids.is_empty() => self.sources.want_topics(name, true),
+            Kind::Channel if ids.is_empty() => self.topics.want(name, false),
+            Kind::Prefix if ids.is_empty() => self.topics.want(name, true),
             _ => {}
         }
         Ok(())
@@ -224,11 +229,11 @@ impl<S: Sources> Fanout<S> {
             conflate_bytes,
             zmq_high_water_bytes,
             ..
-        } = self.sources.post().config;
+        } = self.post.config;
         Limits {
             conflate_bytes,
             zmq_high_water_bytes,
-            pubsub: self.sources.pubsub_limit(),
+            pubsub: self.keys.pubsub_limit(),
         }
     }
 
@@ -239,8 +244,8 @@ impl<S: Sources> Fanout<S> {
         for news in publication.news() {
             let targets = match news.origin {
                 Origin::Topic(id) => {
-                    let is_watched = self.sources.watches_topics(self.lane)
-                        && self.sources.tell_topic_changed(news.name);
+                    let is_watched = self.keys.watches_topics(self.lane)
+                        && self.keys.tell_topic_changed(news.name);
                     self.take_route(id, news.name, is_watched)
                 }
                 Origin::Shard => {
@@ -265,7 +270,7 @@ impl<S: Sources> Fanout<S> {
                 Origin::Live | Origin::Channel | Origin::Shard => self.targets = targets,
             }
         }
-        let counter = &self.sources.post().counters.delivered;
+        let counter = &self.post.counters.delivered;
         counter.fetch_add(delivered, Ordering::Relaxed);
     }
 
@@ -273,10 +278,9 @@ impl<S: Sources> Fanout<S> {
     ///
     /// Values of live keys lie in shards: while the lane may not lock them, this is put off.
     pub fn pump(&mut self, context: &mut Context, connection: ConnectionId) {
-        let sources = self.sources.clone();
-        let (limits, is_filling) = (self.limits(), sources.is_filling());
+        let (limits, is_filling) = (self.limits(), self.keys.is_filling());
         loop {
-            if !sources.may_look(self.lane) {
+            if !self.keys.may_look(self.lane) {
                 if self.owes_pending(connection) && !self.put_off.contains(&connection) {
                     self.put_off.push(connection);
                 }
@@ -294,11 +298,7 @@ impl<S: Sources> Fanout<S> {
             }
             if outlet.is_behind {
                 if !context.is_ending(connection) {
-                    sources
-                        .post()
-                        .counters
-                        .cut_off
-                        .fetch_add(1, Ordering::Relaxed);
+                    self.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
                     context.close(connection, CloseReason::Requested);
                 }
                 return;
@@ -317,7 +317,7 @@ impl<S: Sources> Fanout<S> {
             let Some((topic, how)) = outlet.pending.pop() else {
                 return;
             };
-            if !outlet.is_subscribed(&how, &topic, &*sources) {
+            if !outlet.is_subscribed(&how, &topic, &self.topics) {
                 continue;
             }
             self.write_current(context, connection, &topic, &how);
@@ -356,16 +356,15 @@ impl<S: Sources> Fanout<S> {
     /// topic is owed the current value.
     pub fn owe_everything(&mut self, context: &mut Context) {
         let mut owed = Vec::new();
-        for topic in self.sources.topics() {
-            let is_watched = self.sources.watches_topics(self.lane);
+        for topic in self.topics.matching(&|_| true) {
+            let is_watched = self.keys.watches_topics(self.lane);
             let targets = self.take_route(topic.id(), topic.channel(), is_watched);
             self.owe(&targets, &PendingTopic::Topic(topic.id()), &mut owed);
             self.put_route(topic.id(), targets);
         }
         let mut live = Vec::new();
         let listeners = &self.listeners;
-        self.sources
-            .live_names(&|key| listeners.hear(key), &mut live);
+        self.keys.live_names(&|key| listeners.hear(key), &mut live);
         for name in live {
             let mut targets = Vec::new();
             self.listeners.collect(&name, &mut targets);
@@ -399,7 +398,7 @@ impl<S: Sources> Fanout<S> {
         news: &News<'_>,
         limits: &Limits,
     ) -> bool {
-        let counters = &self.sources.post().counters;
+        let counters = &self.post.counters;
         let Some(outlet) = self
             .outlets
             .get_mut(target.connection.index())
@@ -468,18 +467,16 @@ impl<S: Sources> Fanout<S> {
         let found;
         let (name, version): (&[u8], Option<u64>) = match topic {
             PendingTopic::Topic(id) => {
-                found = self.sources.topic(*id);
+                found = self.topics.topic(*id);
                 match &found {
                     Some(topic) => {
-                        let version = self.sources.write_topic(topic, true, &mut json);
+                        let version = self.topics.write(*id, true, &mut json);
                         (topic.channel(), version)
                     }
                     None => (&[], None),
                 }
             }
-            PendingTopic::Live(name) => {
-                (name, Some(self.sources.write_live_state(name, &mut json)))
-            }
+            PendingTopic::Live(name) => (name, Some(self.keys.write_live_state(name, &mut json))),
         };
         if let (Some(version), Some(outlet), Some(out)) = (
             version,
@@ -508,30 +505,24 @@ impl<S: Sources> Fanout<S> {
                 None => self.frames.write(out, outlet.dialect, how, &news),
                 Some(connection) => write_sealed(&mut connection.lock(), out, &news),
             }
-            self.sources
-                .post()
-                .counters
-                .delivered
-                .fetch_add(1, Ordering::Relaxed);
+            self.post.counters.delivered.fetch_add(1, Ordering::Relaxed);
         }
         self.json = json;
     }
 
     /// Topics of live sources that a subscription reaches.
-    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<S::Topic> {
+    fn matching_topics(&self, kind: Kind, name: &[u8]) -> Vec<Arc<dyn Topic>> {
         if kind == Kind::Shard {
             return Vec::new();
         }
         if kind == Kind::Channel {
-            return self.sources.find_topic(name).into_iter().collect();
+            return self.topics.find(name).into_iter().collect();
         }
         let matches = |channel: &[u8]| match kind {
             Kind::Prefix => channel.starts_with(name),
             _ => glob::matches(name, channel),
         };
-        let mut topics = self.sources.topics();
-        topics.retain(|topic| matches(topic.channel()));
-        topics
+        self.topics.matching(&matches)
     }
 
     fn owe_current_values(
@@ -543,13 +534,13 @@ impl<S: Sources> Fanout<S> {
     ) {
         let mut live: Vec<Arc<[u8]>> = Vec::new();
         match kind {
-            Kind::Channel if self.sources.is_live(name) => live.push(name.into()),
+            Kind::Channel if self.keys.is_live(name) => live.push(name.into()),
             Kind::Channel | Kind::Shard => {}
             Kind::Pattern => self
-                .sources
+                .keys
                 .live_names(&|key| glob::matches(name, key), &mut live),
             Kind::Prefix => self
-                .sources
+                .keys
                 .live_names(&|key| key.starts_with(name), &mut live),
         }
         let how = match kind {
@@ -576,7 +567,7 @@ impl<S: Sources> Fanout<S> {
         let targets = self.listeners.take_route(id, name, spare);
         if targets.is_empty()
             && !is_watched
-            && let Some(topic) = self.sources.topic(id)
+            && let Some(topic) = self.topics.topic(id)
         {
             topic.clear_interest(self.lane);
         }
@@ -596,15 +587,12 @@ impl<S: Sources> Fanout<S> {
         name: &[u8],
     ) -> Change {
         let topic = match kind {
-            Kind::Channel => self.sources.find_topic(name).map(|topic| topic.id()),
+            Kind::Channel => self.topics.find(name).map(|topic| topic.id()),
             Kind::Pattern | Kind::Prefix | Kind::Shard => None,
         };
         let change = self.listeners.remove(connection, kind, name, topic);
         if change == Change::Lane {
-            self.sources
-                .post()
-                .subscriptions
-                .remove(self.lane, kind, name);
+            self.post.subscriptions.remove(self.lane, kind, name);
         }
         change
     }

@@ -1,7 +1,7 @@
 //! Fan-out: who is subscribed to what, and what each subscriber gets of a publication.
 //!
-//! [`Fanout`] belongs to one lane and is driven by it; lanes share [`Post`] and the [`Sources`]
-//! of current values. No protocol owns it: each has its words in `frames`.
+//! [`Fanout`] belongs to one lane and is driven by it; lanes share [`Post`], the
+//! [`Topics`] of live sources and the [`LiveKeys`]. No protocol owns it: each has its words in `frames`.
 
 #![forbid(unsafe_code)]
 
@@ -40,4 +40,4 @@ mod subscriptions;
 pub use subscriptions::{Kind, Route, Subscriptions};
 
 mod topic;
-pub use topic::{SNAPSHOT_CHANNEL, Sources, Topic, TopicId};
+pub use topic::{LiveKeys, SNAPSHOT_CHANNEL, Topic, TopicId, TopicSource, Topics};

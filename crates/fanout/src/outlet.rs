@@ -11,7 +11,7 @@ use tidewire_zmtp::Connection;
 use crate::frames::{Dialect, How};
 use crate::limit::{Limits, OverLimit};
 use crate::pending::{Pending, PendingTopic};
-use crate::topic::{Sources, Topic};
+use crate::topic::Topics;
 
 /// What a subscribed connection needs beyond its session.
 #[derive(Debug)]
@@ -137,17 +137,12 @@ impl Outlet {
 
     /// Whether what a pending value was owed to is still subscribed. A ZeroMQ prefix that has
     /// ended may still get one value: its peer drops what it did not ask for.
-    pub(crate) fn is_subscribed(
-        &self,
-        how: &How,
-        topic: &PendingTopic,
-        sources: &impl Sources,
-    ) -> bool {
+    pub(crate) fn is_subscribed(&self, how: &How, topic: &PendingTopic, topics: &Topics) -> bool {
         match how {
             How::Channel => match topic {
                 PendingTopic::Live(name) => self.channels.contains(&**name),
                 PendingTopic::Topic(id) => {
-                    let topic = sources.topic(*id);
+                    let topic = topics.topic(*id);
                     topic.is_some_and(|topic| self.channels.contains(topic.channel()))
                 }
             },

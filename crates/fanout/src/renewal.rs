@@ -8,7 +8,6 @@ use tidewire_lane::{CloseReason, ConnectionId, Context};
 use crate::fanout::Fanout;
 use crate::pending::PendingTopic;
 use crate::post::Renewal;
-use crate::topic::Sources;
 
 /// How far a lane has come with such topics.
 #[derive(Debug, Default)]
@@ -19,15 +18,15 @@ pub(crate) struct Renewing {
     pub(crate) is_held: bool,
 }
 
-impl<S: Sources> Fanout<S> {
+impl Fanout {
     /// Owes subscribers the topics that changed all at once, as many as a turn may take. Whether
     /// there is more to do.
     pub fn renew(&mut self, context: &mut Context) -> bool {
         let is_idle = self.renewing.names.is_none() && !self.renewing.is_held;
-        if is_idle && !self.sources.post().is_renewed(self.lane) {
+        if is_idle && !self.post.is_renewed(self.lane) {
             return false;
         }
-        if self.sources.is_filling() {
+        if self.keys.is_filling() {
             return true;
         }
         if std::mem::take(&mut self.renewing.is_held) {
@@ -59,7 +58,7 @@ impl<S: Sources> Fanout<S> {
         owed.dedup();
         owed.into_iter()
             .for_each(|connection| self.pump(context, connection));
-        self.renewing.names.is_some() || self.sources.post().is_renewed(self.lane)
+        self.renewing.names.is_some() || self.post.is_renewed(self.lane)
     }
 
     fn next_names(&mut self, context: &mut Context) -> Option<Arc<Vec<Box<[u8]>>>> {
@@ -67,7 +66,7 @@ impl<S: Sources> Fanout<S> {
             return Some(names);
         }
         self.renewing.position = 0;
-        match self.sources.post().take_renewal(self.lane)? {
+        match self.post.take_renewal(self.lane)? {
             Renewal::Names(names) => Some(names),
             Renewal::Lost => {
                 self.cut_off_all(context);
@@ -96,7 +95,7 @@ impl<S: Sources> Fanout<S> {
         let outlets = self.outlets.iter().flatten();
         let listening = outlets.filter(|outlet| outlet.hears_live_keys());
         for outlet in listening {
-            let counter = &self.sources.post().counters.cut_off;
+            let counter = &self.post.counters.cut_off;
             counter.fetch_add(1, Ordering::Relaxed);
             context.close(outlet.connection, CloseReason::Requested);
         }

@@ -1,10 +1,9 @@
-//! Last-value topics, and what fan-out asks of the house that has them.
+//! Last-value topics and live keys: what fan-out asks of those that have them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::limit::OutputLimit;
-use crate::post::Post;
 use crate::subscriptions::Kind;
 
 /// A topic by its shortest name. Numbers are dense from 0, for each source its own.
@@ -17,10 +16,10 @@ pub enum TopicId {
 }
 
 /// A topic that a live source writes.
-pub trait Topic: Debug {
+pub trait Topic: Debug + Send + Sync {
     /// Its number.
     fn id(&self) -> TopicId;
-    /// The name that clients subscribe to.
+    /// The name that clients subscribe to, such as `md:RELIANCE` or `mx:Tank1.Level`.
     fn channel(&self) -> &[u8];
     /// `lane` has a subscriber now.
     fn add_interest(&self, lane: usize);
@@ -28,29 +27,81 @@ pub trait Topic: Debug {
     fn clear_interest(&self, lane: usize);
 }
 
-/// What fan-out asks of the house: topics of live sources, live keys, and limits. All lanes share
-/// it.
-pub trait Sources: Debug + Send + Sync + 'static {
-    /// A topic that a live source writes.
-    type Topic: Topic;
-
-    /// What all lanes share of fan-out itself.
-    fn post(&self) -> &Post;
-    /// What a Redis subscriber to plain messages may leave unread, just now.
-    fn pubsub_limit(&self) -> OutputLimit;
-
+/// A live source: its topics, and their current values.
+pub trait TopicSource: Debug + Send + Sync {
     /// The topic of this number.
-    fn topic(&self, id: TopicId) -> Option<Self::Topic>;
-    /// The topic of a channel name, such as `md:RELIANCE` or `mx:Tank1.Level`.
-    fn find_topic(&self, channel: &[u8]) -> Option<Self::Topic>;
-    /// All topics.
-    fn topics(&self) -> Vec<Self::Topic>;
+    fn topic(&self, number: u32) -> Option<Arc<dyn Topic>>;
+    /// The topic of a channel name.
+    fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>>;
+    /// Topics whose channel names are wanted.
+    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>>;
     /// Appends a topic's current value as it is published; `snapshot` marks it as one that stands
     /// for the updates before it. Returns how many updates it has seen, or `None` if there was
     /// none.
-    fn write_topic(&self, topic: &Self::Topic, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
+    fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64>;
     /// Somebody subscribes to a name, or to all that begins so, of which there is no topic yet.
-    fn want_topics(&self, name: &[u8], is_prefix: bool);
+    fn want(&self, _name: &[u8], _is_prefix: bool) {}
+}
+
+/// The live sources of the house.
+#[derive(Debug, Default)]
+pub struct Topics {
+    /// Market data.
+    pub market: Option<Arc<dyn TopicSource>>,
+    /// A plant.
+    pub plant: Option<Arc<dyn TopicSource>>,
+}
+
+impl Topics {
+    /// The topic of this number.
+    pub fn topic(&self, id: TopicId) -> Option<Arc<dyn Topic>> {
+        let (source, number) = self.source(id)?;
+        source.topic(number)
+    }
+
+    /// The topic of a channel name.
+    pub fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>> {
+        self.sources().find_map(|source| source.find(channel))
+    }
+
+    /// Topics whose channel names are wanted.
+    pub fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>> {
+        let all = self.sources();
+        all.flat_map(|source| source.matching(wanted)).collect()
+    }
+
+    /// As [`TopicSource::write`].
+    pub fn write(&self, id: TopicId, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+        let (source, number) = self.source(id)?;
+        source.write(number, snapshot, out)
+    }
+
+    /// As [`TopicSource::want`], of every source.
+    pub fn want(&self, name: &[u8], is_prefix: bool) {
+        self.sources()
+            .for_each(|source| source.want(name, is_prefix));
+    }
+
+    fn source(&self, id: TopicId) -> Option<(&dyn TopicSource, u32)> {
+        match id {
+            TopicId::Market(number) => Some((self.market.as_deref()?, number)),
+            TopicId::Tag(number) => Some((self.plant.as_deref()?, number)),
+        }
+    }
+
+    fn sources(&self) -> impl Iterator<Item = &dyn TopicSource> {
+        self.market
+            .as_deref()
+            .into_iter()
+            .chain(self.plant.as_deref())
+    }
+}
+
+/// What fan-out asks of the keys: which are live, their values, and who wants to hear of topics as
+/// of keys. All lanes share it.
+pub trait LiveKeys: Debug + Send + Sync {
+    /// What a Redis subscriber to plain messages may leave unread, just now.
+    fn pubsub_limit(&self) -> OutputLimit;
 
     /// Somebody subscribes: to channels that tell of changes of topics, it may be.
     fn watch_topics_for(&self, kind: Kind, name: &[u8]);

@@ -4,11 +4,12 @@
 //! the port's own protocol, counted and logged, unless `protected-mode` is off or peers of that
 //! port must prove who they are.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Refused};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint, Listener, Peer};
+use tidewire_redis::is_loopback;
 use tidewire_retry::Seldom;
 
 use crate::application::port;
@@ -40,7 +41,7 @@ impl Hub {
         if !self.is_protected(port) {
             return false;
         }
-        self.rejected_clients.fetch_add(1, Ordering::Relaxed);
+        self.server.rejected_clients.fetch_add(1, Ordering::Relaxed);
         let at = usize::from(port) % PORTS;
         let own = &self.protection;
         let refused = own.refused[at].fetch_add(1, Ordering::Relaxed) + 1;
@@ -59,16 +60,16 @@ impl Hub {
 
     /// Whether only this machine may use a port.
     fn is_protected(&self, port: u16) -> bool {
-        self.parameters.protects.load(Ordering::Relaxed) && !self.has_credentials(port)
+        self.server.is_protected() && !self.has_credentials(port)
     }
 
     /// Whether peers of a port must prove who they are.
     fn has_credentials(&self, port: u16) -> bool {
         match port {
-            port::RESP => !self.access.default_needs_no_password(),
+            port::RESP => !self.server.access.default_needs_no_password(),
             port::ZMQ_PUBLISH | port::ZMQ_PULL | port::ZMQ_ROUTER => {
                 match &self.config.zmq_security {
-                    ZmqSecurity::Null => self.access.requires_password(),
+                    ZmqSecurity::Null => self.server.access.requires_password(),
                     ZmqSecurity::Plain | ZmqSecurity::Curve(_) => true,
                 }
             }
@@ -76,14 +77,6 @@ impl Hub {
             // The feed and the metrics know no credentials.
             _ => false,
         }
-    }
-
-    /// Whether a user may come in from elsewhere: not with any password under protected mode.
-    pub(crate) fn is_open_to_strangers(&self, needs_no_password: bool, address: &str) -> bool {
-        let is_local = address
-            .parse::<SocketAddr>()
-            .map_or(true, |address| is_loopback(address.ip()));
-        is_local || !needs_no_password || !self.parameters.protects.load(Ordering::Relaxed)
     }
 
     /// Warns, at the start, of listeners that other machines can reach without credentials.
@@ -100,7 +93,7 @@ impl Hub {
             return;
         }
         let (name, remedy) = (name_of(port), credentials_of(port));
-        match self.parameters.protects.load(Ordering::Relaxed) {
+        match self.server.is_protected() {
             true => tracing::warn!(
                 port = name,
                 %endpoint,
@@ -150,11 +143,6 @@ impl Hub {
         context.close_after_flush(id, CloseReason::Requested);
         true
     }
-}
-
-/// Whether an address is of this machine alone, also one of IPv4 in IPv6's form.
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
 }
 
 fn name_of(port: u16) -> &'static str {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidewire_lane::ConnectionId;
 use tidewire_retry::Seldom;
 
-use crate::gate::Refusal;
 use crate::hub::Hub;
+use tidewire_redis::Refusal;
 
 /// What has become of messages that ZeroMQ peers pushed; counters only grow.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Parked {
 
     /// Takes all of them if the gate is open for writes.
     pub(crate) fn take_if_open(&mut self, hub: &Hub, now_ms: i64) -> Vec<ConnectionId> {
-        if self.connections.is_empty() || hub.write_wait(now_ms).is_some() {
+        if self.connections.is_empty() || hub.server.write_wait(now_ms).is_some() {
             return Vec::new();
         }
         let taken = std::mem::take(&mut self.connections);
@@ -102,7 +102,7 @@ impl Parked {
 
     /// How soon to look at the gate again: most scripts end in microseconds.
     pub(crate) fn look_again_ns(hub: &Hub) -> u64 {
-        match hub.scripting.is_running() && hub.scripting.busy_text().is_none() {
+        match hub.server.is_in_short_script() {
             true => LOOK_SOON_NS,
             false => LOOK_AGAIN_NS,
         }

@@ -17,7 +17,7 @@ pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\
 pub(crate) fn refuse(hub: &Hub, port: u16) -> Vec<u8> {
     match port {
         port::DATABENTO => &hub.market.databento.refused,
-        _ => &hub.rejected_clients,
+        _ => &hub.server.rejected_clients,
     }
     .fetch_add(1, Ordering::Relaxed);
     match port {
@@ -77,7 +77,7 @@ mod tests {
         ] {
             assert!(says(&refuse(&hub, port)), "port {port}");
         }
-        assert_eq!(hub.rejected_clients.load(Ordering::Relaxed), 5);
+        assert_eq!(hub.server.rejected_clients.load(Ordering::Relaxed), 5);
         assert_eq!(hub.market.databento.refused.load(Ordering::Relaxed), 1);
         let greeting = zmtp();
         assert_eq!(greeting.len(), 64 + 2 + 7 + TEXT.len());

@@ -10,6 +10,7 @@ use tidewire_fanout::FanoutConfig;
 use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{LaneConfig, Lanes, Listener};
 use tidewire_market::{FeedSource, MarketConfig};
+use tidewire_redis::RedisConfig;
 
 struct Running {
     hub: Arc<Hub>,
@@ -20,13 +21,13 @@ struct Running {
 fn start(config: HubConfig) -> Running {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), port::RESP).unwrap();
     let resp = listener.endpoint().tcp().unwrap();
-    let mailboxes = Lanes::mailboxes(config.lanes).unwrap();
+    let mailboxes = Lanes::mailboxes(config.redis.lanes).unwrap();
     let hub = Hub::new(config, mailboxes.clone());
     let lanes = Lanes::start(
         &LaneConfig::default(),
         mailboxes,
         vec![listener],
-        hub.lanes.clone(),
+        hub.server.lanes.clone(),
         |lane| HubLane::new(hub.clone(), lane, None),
     )
     .unwrap();
@@ -74,7 +75,10 @@ fn a_lane_that_missed_its_mail_gives_the_newest_value_of_live_keys() {
     for lanes in [1, 2] {
         // Room for one message: what comes while it waits is left out.
         let running = start(HubConfig {
-            lanes,
+            redis: RedisConfig {
+                lanes,
+                ..RedisConfig::default()
+            },
             fanout: FanoutConfig {
                 waiting_bytes_max: 0,
                 ..FanoutConfig::default()
@@ -119,14 +123,17 @@ fn a_port_that_is_no_feed_is_not_asked_without_a_pause() {
 #[test]
 fn a_hub_with_nothing_to_do_sleeps() {
     let running = start(HubConfig {
-        lanes: 2,
+        redis: RedisConfig {
+            lanes: 2,
+            ..RedisConfig::default()
+        },
         ..HubConfig::default()
     });
     let mut client = Client::connect(&running);
     client.send("SET a b PX 100000\r\n");
     assert_eq!(client.line(), "+OK");
     let turns = || -> u64 {
-        let lanes = running.hub.lanes.iter();
+        let lanes = running.hub.server.lanes.iter();
         lanes.map(|lane| lane.turns.load(Ordering::Relaxed)).sum()
     };
     let before = turns();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{LaneConfig, Lanes, Listener};
+use tidewire_redis::RedisConfig;
 
 struct Client(BufReader<TcpStream>);
 
@@ -49,8 +50,11 @@ impl Client {
 
 fn start(lanes: usize) -> (Lanes<Mail>, SocketAddr) {
     let config = HubConfig {
-        lanes,
-        parameters: vec![("busy-reply-threshold".into(), "20".into())],
+        redis: RedisConfig {
+            lanes,
+            parameters: vec![("busy-reply-threshold".into(), "20".into())],
+            ..RedisConfig::default()
+        },
         ..HubConfig::default()
     };
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), port::RESP).unwrap();
@@ -61,7 +65,7 @@ fn start(lanes: usize) -> (Lanes<Mail>, SocketAddr) {
         &LaneConfig::default(),
         mailboxes,
         vec![listener],
-        hub.lanes.clone(),
+        hub.server.lanes.clone(),
         |lane| HubLane::new(hub.clone(), lane, None),
     );
     (lanes.unwrap(), address)

@@ -498,7 +498,7 @@ impl Keyspace {
 
     /// Whether the key belongs to a mount, and to which.
     #[inline]
-    pub(crate) fn mount_of(&self, database: usize, key: &[u8]) -> Option<&dyn Mount> {
+    pub fn mount_of(&self, database: usize, key: &[u8]) -> Option<&dyn Mount> {
         let first = *key.first()?;
         if self.first_bytes[usize::from(first)] & MOUNTED == 0 || database != 0 {
             return None;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
-use tidewire_fanout::Interest;
+use tidewire_fanout as fanout;
+use tidewire_fanout::{Interest, TopicId, TopicSource};
 use tidewire_feed::server;
 use tidewire_feed::wire::{Definition, LastValue, TradingState};
 use tidewire_keyspace::Mount;
@@ -132,16 +133,6 @@ impl Topic {
         self.interest.lanes()
     }
 
-    /// `lane` has a subscriber now.
-    pub fn add_interest(&self, lane: usize) {
-        self.interest.add(lane);
-    }
-
-    /// `lane` has found that it has no subscriber.
-    pub fn clear_interest(&self, lane: usize) {
-        self.interest.clear(lane);
-    }
-
     /// What its source says of the symbol.
     pub fn definition(&self) -> Definition {
         *self.definition.read()
@@ -158,6 +149,50 @@ impl Topic {
             symbol: self.number,
             ..*definition
         };
+    }
+}
+
+impl TopicSource for Board {
+    fn topic(&self, number: u32) -> Option<Arc<dyn fanout::Topic>> {
+        Some(self.topic(number)?)
+    }
+
+    fn find(&self, channel: &[u8]) -> Option<Arc<dyn fanout::Topic>> {
+        Some(self.find_channel(channel)?)
+    }
+
+    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn fanout::Topic>> {
+        let topics = self.topics();
+        let wanted = topics.iter().filter(|topic| wanted(&topic.channel));
+        wanted.map(|topic| topic.clone() as Arc<_>).collect()
+    }
+
+    fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+        let topic = self.topic(number)?;
+        let value = self.value(number)?;
+        if value.updates == 0 {
+            return None;
+        }
+        write_json(out, topic.symbol(), &value, snapshot);
+        Some(value.updates)
+    }
+}
+
+impl fanout::Topic for Topic {
+    fn id(&self) -> TopicId {
+        TopicId::Market(self.number)
+    }
+
+    fn channel(&self) -> &[u8] {
+        &self.channel
+    }
+
+    fn add_interest(&self, lane: usize) {
+        self.interest.add(lane);
+    }
+
+    fn clear_interest(&self, lane: usize) {
+        self.interest.clear(lane);
     }
 }
 
@@ -279,7 +314,7 @@ fn write_fields(value: &MarketValue, fields: &mut dyn FnMut(&[u8], &[u8])) {
 
 /// Appends the JSON text of a market topic. `snapshot` marks a current value that stands for the
 /// updates before it: the first of a subscription, or one after conflation.
-pub fn write_json(out: &mut Vec<u8>, symbol: &[u8], value: &MarketValue, snapshot: bool) {
+pub(crate) fn write_json(out: &mut Vec<u8>, symbol: &[u8], value: &MarketValue, snapshot: bool) {
     out.extend_from_slice(b"{\"symbol\":");
     write_json_text(out, symbol);
     let price = |out: &mut Vec<u8>, name: &str, price: i64| {

@@ -541,6 +541,7 @@ mod tests {
     use super::*;
     use crate::market::MarketConfig;
     use tidewire_fanout::Kind;
+    use tidewire_fanout::Topic as _;
     use tidewire_feed::wire::{Name, Trade as TradeMessage};
 
     fn names(news: &(Publication, u64)) -> Vec<Vec<u8>> {

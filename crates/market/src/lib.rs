@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod board;
-pub use board::{Board, BoardFull, MARKET_PREFIX, Topic, write_json};
+pub use board::{Board, BoardFull, MARKET_PREFIX, Topic};
 
 mod broadcast;
 pub use broadcast::{BroadcastCounters, LinesOut};

@@ -27,7 +27,6 @@ mod tags;
 pub use tags::{Tag, TagBoard};
 
 mod text;
-pub use text::write_json;
 
 mod writing;
 pub use writing::WriteRequest;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidewire_fanout::{Post, lane_bits};
+use tidewire_fanout::{Post, Topic, TopicSource, lane_bits};
 use tidewire_keyspace::{Bare, Mount, MountWriter};
 use tidewire_lane::{Endpoint, MailSender, unix_ns};
 use tidewire_resp::Writer;
@@ -134,7 +134,7 @@ impl Plant {
     }
 
     /// As [`Plant::want`], for a channel name; nothing for one without the prefix.
-    pub fn want_channel(&self, channel: &[u8]) {
+    fn want_channel(&self, channel: &[u8]) {
         if let Some(name) = name_of(channel)
             && self.board.find(name).is_none()
         {
@@ -144,12 +144,45 @@ impl Plant {
 
     /// A ZeroMQ peer subscribes to everything that begins so. Where it is nothing yet that the
     /// board has, it may be the name of one tag.
-    pub fn want_prefix(&self, prefix: &[u8]) {
+    fn want_prefix(&self, prefix: &[u8]) {
         let Some(name) = name_of(prefix).filter(|name| is_name(name)) else {
             return;
         };
         if !self.board.has_names_with(name) {
             self.want(name);
+        }
+    }
+}
+
+impl TopicSource for Plant {
+    fn topic(&self, number: u32) -> Option<Arc<dyn Topic>> {
+        Some(self.board.tag(number)?)
+    }
+
+    fn find(&self, channel: &[u8]) -> Option<Arc<dyn Topic>> {
+        Some(self.board.find_channel(channel)?)
+    }
+
+    fn matching(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Arc<dyn Topic>> {
+        let tags = self.board.tags();
+        let wanted = tags.iter().filter(|tag| wanted(&tag.channel));
+        wanted.map(|tag| tag.clone() as Arc<_>).collect()
+    }
+
+    fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
+        let tag = self.board.tag(number)?;
+        let state = tag.state();
+        if state.updates == 0 {
+            return None;
+        }
+        text::write_json(out, &tag, &state, snapshot);
+        Some(state.updates)
+    }
+
+    fn want(&self, name: &[u8], is_prefix: bool) {
+        match is_prefix {
+            true => self.want_prefix(name),
+            false => self.want_channel(name),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
-use tidewire_fanout::Interest;
+use tidewire_fanout::{Interest, Topic, TopicId};
 use tidewire_lastvalue::{TagSlot, TagValue};
 use tidewire_mx::value::{DataType, Value};
 
@@ -165,14 +165,22 @@ impl Tag {
     pub fn interest(&self) -> u64 {
         self.interest.lanes()
     }
+}
 
-    /// `lane` has a subscriber now.
-    pub fn add_interest(&self, lane: usize) {
+impl Topic for Tag {
+    fn id(&self) -> TopicId {
+        TopicId::Tag(self.number)
+    }
+
+    fn channel(&self) -> &[u8] {
+        &self.channel
+    }
+
+    fn add_interest(&self, lane: usize) {
         self.interest.add(lane);
     }
 
-    /// `lane` has found that it has no subscriber.
-    pub fn clear_interest(&self, lane: usize) {
+    fn clear_interest(&self, lane: usize) {
         self.interest.clear(lane);
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn write_fields(tag: &Tag, state: &TagValue, fields: &mut dyn FnMut(&
 
 /// Appends the JSON text of a tag. `snapshot` marks a current value that stands for the updates
 /// before it.
-pub fn write_json(out: &mut Vec<u8>, tag: &Tag, state: &TagValue, snapshot: bool) {
+pub(crate) fn write_json(out: &mut Vec<u8>, tag: &Tag, state: &TagValue, snapshot: bool) {
     out.extend_from_slice(b"{\"tag\":");
     write_json_text(out, tag.name().as_bytes());
     out.extend_from_slice(b",\"value\":");

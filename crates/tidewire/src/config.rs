@@ -7,9 +7,10 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 use tidewire_feed::wire::SlowPolicy;
-use tidewire_hub::{BindAddress, HubConfig, Parameters, RedisConf, ZmqSecurity};
+use tidewire_hub::{HubConfig, ZmqSecurity};
 use tidewire_lane::Endpoint;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
+use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 
 use crate::failure::{Failure, plain};
 use crate::options::{FeedSlow, IoUring, ServeOptions, YesNo, ZmqMechanism};
@@ -170,10 +171,14 @@ impl Config {
             resp_places.retain(|place| matches!(place, RespPlace::Socket(_)));
         }
         let mut hub = HubConfig {
-            redis_conf: conf.path,
-            users: conf.users,
-            renames: conf.renames,
-            lanes,
+            redis: RedisConfig {
+                redis_conf: conf.path,
+                users: conf.users,
+                renames: conf.renames,
+                lanes,
+                pinned: pin,
+                ..RedisConfig::default()
+            },
             market: MarketConfig {
                 sources: source,
                 databento_key,
@@ -186,42 +191,52 @@ impl Config {
                 ..MarketConfig::default()
             },
             plant: plant::options(&options.plant, &file.mx, &place)?,
-            pinned: pin,
             io_uring: options.io_uring.or(file.io_uring) != Some(IoUring::Off),
             zmq_security: zmq_security(&file, options)?,
             ..HubConfig::default()
         };
         if !options.live_prefix.is_empty() {
-            hub.live_prefixes = options
+            hub.redis.live_prefixes = options
                 .live_prefix
                 .iter()
                 .map(|p| p.clone().into())
                 .collect();
         } else if let Some(prefixes) = &file.live_prefix {
-            hub.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
+            hub.redis.live_prefixes = prefixes.iter().map(|p| p.clone().into()).collect();
         }
-        if hub.live_prefixes.iter().any(|prefix| prefix.is_empty()) {
+        if hub
+            .redis
+            .live_prefixes
+            .iter()
+            .any(|prefix| prefix.is_empty())
+        {
             return Err(Failure::usage(
                 "--live-prefix '': every key would be a topic; name a prefix, or leave the option \
                  out for live:",
             ));
         }
         file.limits.apply(&mut hub);
-        hub.parameters = conf.parameters;
+        hub.redis.parameters = conf.parameters;
         // `dir` among the directives of the command line asks for files as `--dir` does.
-        let directory = conf.directory.clone().filter(|_| hub.redis_conf.is_none());
-        let asks_for_files = hub.redis_conf.is_some() || directory.is_some();
-        if asks_for_files && hub.parameters.iter().all(|(name, _)| name != "save") {
+        let directory = conf
+            .directory
+            .clone()
+            .filter(|_| hub.redis.redis_conf.is_none());
+        let asks_for_files = hub.redis.redis_conf.is_some() || directory.is_some();
+        if asks_for_files && hub.redis.parameters.iter().all(|(name, _)| name != "save") {
             // As often as Redis saves.
-            hub.parameters
+            hub.redis
+                .parameters
                 .push(("save".to_owned(), SAVE_POINTS.to_owned()));
         }
         if let Some(directory) = directory.clone() {
             let directory = std::path::absolute(&directory).unwrap_or(directory);
             let value = directory.display().to_string();
-            hub.parameters.push(("dir".to_owned(), value));
+            hub.redis.parameters.push(("dir".to_owned(), value));
         }
-        hub.parameters.extend(parameters(&file, options, &place)?);
+        hub.redis
+            .parameters
+            .extend(parameters(&file, options, &place)?);
         let resp = endpoint(&options.resp, "resp", file.resp.as_ref(), "127.0.0.1:6379")?;
         Ok(Self {
             resp,
@@ -285,7 +300,7 @@ impl Limits {
                 *target = value;
             }
         }
-        set(&mut hub.clients_max, self.clients_max);
+        set(&mut hub.redis.clients_max, self.clients_max);
         set(&mut hub.market.topics_max, self.market_topics_max);
         set(&mut hub.market.journal_messages, self.journal_messages);
         set(&mut hub.fanout.conflate_bytes, self.conflate_bytes);
@@ -295,9 +310,9 @@ impl Limits {
         );
         set(&mut hub.zmq_frame_bytes_max, self.zmq_frame_bytes_max);
         set(&mut hub.topic_bytes_max, self.topic_bytes_max);
-        set(&mut hub.pubsub_hard_bytes, self.pubsub_hard_bytes);
-        set(&mut hub.pubsub_soft_bytes, self.pubsub_soft_bytes);
-        set(&mut hub.pubsub_soft_seconds, self.pubsub_soft_seconds);
+        set(&mut hub.redis.pubsub_hard_bytes, self.pubsub_hard_bytes);
+        set(&mut hub.redis.pubsub_soft_bytes, self.pubsub_soft_bytes);
+        set(&mut hub.redis.pubsub_soft_seconds, self.pubsub_soft_seconds);
         set(&mut hub.fanout.waiting_bytes_max, self.mailbox_bytes_max);
     }
 }
@@ -452,11 +467,11 @@ mod tests {
         };
         let text = "lanes = 2\nresp = '127.0.0.1:7000'\n[limits]\ntopic-bytes-max = 99\n";
         let config = with_file(text, options).unwrap();
-        assert_eq!(config.hub.lanes, 3);
+        assert_eq!(config.hub.redis.lanes, 3);
         assert_eq!(config.resp.to_string(), "127.0.0.1:7000");
         assert_eq!(config.feed.to_string(), "127.0.0.1:9876");
         assert_eq!(config.hub.topic_bytes_max, 99);
-        assert_eq!(config.hub.live_prefixes, [b"live:"]);
+        assert_eq!(config.hub.redis.live_prefixes, [b"live:"]);
     }
 
     #[test]
@@ -469,7 +484,7 @@ mod tests {
         let config = with_file(text, options("enable-debug-command=yes")).unwrap();
         let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let expected = [own("maxmemory", "1gb"), own("enable-debug-command", "yes")];
-        assert_eq!(config.hub.parameters, expected);
+        assert_eq!(config.hub.redis.parameters, expected);
         let error = with_file(text, options("maxclients=many")).unwrap_err();
         assert!(error.contains("--set: maxclients = 'many'"), "{error}");
         let error = with_file("[parameters]\nnothing = '1'\n", options("timeout=1")).unwrap_err();

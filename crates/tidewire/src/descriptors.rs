@@ -26,7 +26,7 @@ impl Descriptors {
     pub(crate) fn fit(config: &Config) -> Result<Self, Failure> {
         let limit = raise();
         let asked = last_value(&config.hub, "maxclients").and_then(|text| text.parse().ok());
-        let asked = asked.unwrap_or(config.hub.clients_max as u64);
+        let asked = asked.unwrap_or(config.hub.redis.clients_max as u64);
         let reserved = reserved(config);
         if limit <= reserved {
             return Err(Failure::usage(format!(
@@ -86,7 +86,7 @@ fn raise() -> u64 {
 /// files that are saved, links to sources, and watchers.
 fn reserved(config: &Config) -> u64 {
     let links = config.hub.market.sources.len() * 2 + config.hub.market.inputs.len() * 4;
-    (OWN + PER_LANE * config.hub.lanes + links) as u64
+    (OWN + PER_LANE * config.hub.redis.lanes + links) as u64
 }
 
 const OWN: usize = 64;

@@ -30,7 +30,7 @@ pub(crate) fn check(config: &HubConfig) -> Result<(), Failure> {
 
 /// The value that the last of the parameters of this name gives it.
 pub(crate) fn last_value<'a>(config: &'a HubConfig, name: &str) -> Option<&'a str> {
-    let mut given = config.parameters.iter().rev();
+    let mut given = config.redis.parameters.iter().rev();
     let found = given.find(|(other, _)| other.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.as_str())
 }
@@ -71,7 +71,10 @@ mod tests {
     fn config(pairs: &[(&str, &str)]) -> HubConfig {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         HubConfig {
-            parameters: pairs.iter().map(own).collect(),
+            redis: tidewire_redis::RedisConfig {
+                parameters: pairs.iter().map(own).collect(),
+                ..Default::default()
+            },
             ..HubConfig::default()
         }
     }

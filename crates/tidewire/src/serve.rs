@@ -61,20 +61,20 @@ fn serve(
     let descriptors = Descriptors::fit(config)?;
     let mut startup = Startup::begin(config, format, began);
     let server = Server::start(config, Listeners::bind(config)?)?;
-    server.hub.follow_log_level(log::set_level);
+    server.hub.server.follow_log_level(log::set_level);
     descriptors.tell();
-    server.hub.limit_clients(descriptors.clients);
+    server.hub.server.limit_clients(descriptors.clients);
     let pid_file = PidFile::write(&config.hub);
     let mut pages = None;
     let mut ending = Ending::default();
-    while !server.hub.stop_asked.load(Ordering::Acquire) {
-        let is_loading = server.hub.durability.is_loading();
+    while !server.hub.server.stop_asked.load(Ordering::Acquire) {
+        let is_loading = server.hub.server.durability.is_loading();
         // While keys are loaded nobody waits for a page to be cleared.
         if !is_loading && let Some(pages) = pages.get_or_insert_with(HugePages::later) {
             pages.tick();
         }
         if startup.follow(&server, is_loading) {
-            supervisor.ready(server.hub.is_replica());
+            supervisor.ready(server.hub.server.is_replica());
         }
         if reload.take() {
             supervisor.reloading();
@@ -84,7 +84,7 @@ fn serve(
         }
         if stop.is_asked() {
             answer(stop, &mut ending, &server);
-            if server.hub.stop_asked.load(Ordering::Acquire) {
+            if server.hub.server.stop_asked.load(Ordering::Acquire) {
                 break;
             }
         }
@@ -104,10 +104,10 @@ fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
     let now = Instant::now();
     if ending.answer(now) == Answer::End {
         warn!("the second signal: ending, saved or not");
-        server.hub.stop_asked.store(true, Ordering::Release);
+        server.hub.server.stop_asked.store(true, Ordering::Release);
         return;
     }
-    let is_ending = server.hub.stop_by_signal(stop.is_interrupt());
+    let is_ending = server.hub.server.stop_by_signal(stop.is_interrupt());
     ending.asked(is_ending, now);
     if !is_ending {
         warn!("the signal did not end the server; another one ends it, saved or not");
@@ -135,7 +135,7 @@ fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
     if let Some(filter) = &plan.filter {
         // What is asked for on the command line is what CONFIG GET shows.
         let level = log::level_for_redis(filter).to_owned();
-        hub.parameters.push(("loglevel".to_owned(), level));
+        hub.redis.parameters.push(("loglevel".to_owned(), level));
     }
     log::start(plan)
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_hub::{Durability, Hub, HubConfig, HubLane, Mail, port, watch_lanes};
+use tidewire_hub::{Hub, HubConfig, HubLane, Mail, port};
 use tidewire_lane::{Endpoint, LaneConfig, Lanes, ListenError, Listener};
 use tidewire_market::Inputs;
 use tidewire_market::LinesOut;
 use tidewire_market::{Exchange, Recorder};
 use tidewire_memory::HugePages;
+use tidewire_redis::{Durability, watch_lanes};
 
 use crate::admin::Admin;
 use crate::config::{Config, RespPlace};
@@ -165,7 +166,7 @@ impl Server {
             admin,
         } = listeners;
         let cores = if config.pin {
-            (0..config.hub.lanes).collect()
+            (0..config.hub.redis.lanes).collect()
         } else {
             Vec::new()
         };
@@ -202,7 +203,7 @@ impl Server {
         if self.lanes.has_ended() {
             return Err(Failure::running("an event loop has failed; see the log"));
         }
-        match self.hub.durability.load_failure() {
+        match self.hub.server.durability.load_failure() {
             Some(text) => Err(Failure::running(format!(
                 "Fatal error loading the DB: {text}"
             ))),
@@ -221,14 +222,17 @@ impl Server {
         let hub = self.hub.clone();
         std::mem::forget(self.hub);
         // First the door, then the clients: who comes back at once is not to find it open.
-        hub.stop_listening();
+        hub.server.stop_listening();
         self.lanes.stop_for_good();
         if let Some(recorder) = self.recorder {
             recorder
                 .finish()
                 .map_err(|error| Failure::running(format!("--record: {error}")))?;
         }
-        hub.durability.finish(&hub).map_err(Failure::running)
+        hub.server
+            .durability
+            .finish(&hub.server)
+            .map_err(Failure::running)
     }
 
     /// Ends the lanes and closes every connection.
@@ -247,7 +251,7 @@ impl Server {
 fn input_cores(config: &Config) -> Vec<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     match config.pin {
-        true => (config.hub.lanes..cores).collect(),
+        true => (config.hub.redis.lanes..cores).collect(),
         false => Vec::new(),
     }
 }
@@ -267,23 +271,23 @@ pub(crate) fn start_hub(
 
 /// A hub that knows its users and begins to load its keys; its lanes do not run yet.
 fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failure> {
-    let mailboxes = Lanes::mailboxes(config.lanes).map_err(cannot_start)?;
+    let mailboxes = Lanes::mailboxes(config.redis.lanes).map_err(cannot_start)?;
     let hub = Hub::new(config, mailboxes);
-    if hub.parameters.is_on("disable-thp") {
+    if hub.server.parameters.is_on("disable-thp") {
         // Only a wish: where the system cannot do it, it goes on as it is.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
-    hub.load_users().map_err(Failure::usage)?;
-    hub.listens(listeners).map_err(cannot_start)?;
+    hub.server.load_users().map_err(Failure::usage)?;
+    hub.server.listens(listeners).map_err(cannot_start)?;
     hub.warn_of_open_ports(listeners);
-    hub.take_configured_part().map_err(Failure::usage)?;
-    Durability::load_in_background(&hub).map_err(|error| match error.kind() {
+    hub.server.take_configured_part().map_err(Failure::usage)?;
+    Durability::load_in_background(&hub.server).map_err(|error| match error.kind() {
         // Another server has the directory: that can be set right.
         std::io::ErrorKind::ResourceBusy => Failure::usage(error.to_string()),
         _ => cannot_start(error),
     })?;
-    watch_lanes(&hub).map_err(cannot_start)?;
-    hub.follow_configured_master();
+    watch_lanes(&hub.server).map_err(cannot_start)?;
+    hub.server.follow_configured_master();
     Ok(hub)
 }
 
@@ -304,7 +308,7 @@ fn start_lanes(
         name,
         io_uring: hub.config.io_uring,
     };
-    let (mailboxes, counters) = (hub.mailboxes().clone(), hub.lanes.clone());
+    let (mailboxes, counters) = (hub.mailboxes().clone(), hub.server.lanes.clone());
     Lanes::start(&lane_config, mailboxes, listeners, counters, |lane| {
         let mut application = HubLane::new(hub.clone(), lane, resp);
         if let Some(lines) = lines.take() {

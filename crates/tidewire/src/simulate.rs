@@ -199,7 +199,6 @@ pub(crate) fn exchange_hub(market: &MarketOptions) -> Result<HubConfig, Failure>
         .clamp(1 << 16, 1 << 24)
         .next_power_of_two();
     Ok(HubConfig {
-        lanes: 1,
         market: MarketConfig {
             journal_messages: window as usize,
             ..MarketConfig::default()

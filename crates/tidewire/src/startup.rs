@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use tidewire_hub::Loaded;
+use tidewire_redis::Loaded;
 use tracing::{enabled, info};
 
 use crate::config::Config;
@@ -28,7 +28,7 @@ impl Startup {
     pub(crate) fn begin(config: &Config, format: LogFormat, began: Instant) -> Self {
         Self {
             began,
-            lanes: config.hub.lanes,
+            lanes: config.hub.redis.lanes,
             is_pinned: config.pin,
             wants_io_uring: config.hub.io_uring,
             format,
@@ -57,7 +57,7 @@ impl Startup {
 
     fn tell(&self, server: &Server) {
         let features = self.features();
-        let loaded = server.hub.loaded();
+        let loaded = server.hub.server.loaded();
         let took = self.began.elapsed();
         let block = self.block(server, &features, &loaded, took);
         let is_logged = enabled!(tracing::Level::INFO);

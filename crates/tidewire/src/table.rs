@@ -86,7 +86,7 @@ impl Watcher {
             lost: hub.market.ingest.lost.load(Ordering::Relaxed),
             gaps: hub.market.ingest.gaps.load(Ordering::Relaxed),
             latency: [statistics.p50_ns, statistics.p99_ns, statistics.p999_ns],
-            clients: hub.clients.len(),
+            clients: hub.server.clients.len(),
             delivered: hub.post.counters.delivered.load(Ordering::Relaxed),
             conflated: hub.post.counters.conflated.load(Ordering::Relaxed),
             uptime: now.duration_since(self.started),

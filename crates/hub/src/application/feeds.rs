@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 
 use tidewire_lane::{ConnectionId, Context};
 
-use super::{HubLane, earlier};
+use tidewire_redis::earlier;
+
+use super::HubLane;
 use crate::session::Session;
 
 impl HubLane {
@@ -29,7 +31,7 @@ impl HubLane {
             self.feed_turn = (self.feed_turn + 1) % clients;
             let id = self.feed_clients[self.feed_turn];
             let before = context.out_bytes(id);
-            match self.sessions.by_index.get_mut(id.index()) {
+            match self.sessions.get_mut(id.index()) {
                 Some(Some(Session::Databento(session))) => {
                     session.produce(&self.hub.market, context)
                 }
@@ -53,7 +55,7 @@ impl HubLane {
     fn resume_feed_clients(&mut self, context: &mut Context) -> Option<u64> {
         let mut deadline_ns = None;
         for &id in &self.feed_clients {
-            let session = self.sessions.by_index.get_mut(id.index());
+            let session = self.sessions.get_mut(id.index());
             if let Some(Some(Session::Feed(session))) = session {
                 let resume_ns = session.resume_ns(&self.hub.market, context);
                 if resume_ns.is_some_and(|time_ns| time_ns <= context.now_ns()) {

@@ -1,6 +1,5 @@
-//! One session type a protocol.
+//! Sessions of the protocols beside Redis's.
 
-pub(crate) mod resp;
 pub(crate) mod zmq;
 
 use tidewire_market::{DatabentoSession, FeedSession};
@@ -8,8 +7,6 @@ use tidewire_market::{DatabentoSession, FeedSession};
 /// A connection's protocol state.
 #[derive(Debug)]
 pub(crate) enum Session {
-    /// A Redis client.
-    Resp(Box<resp::RespSession>),
     /// A ZeroMQ peer: a subscriber of the publisher port, or a pusher of the ingest port.
     Zmq(Box<zmq::ZmqSession>),
     /// A client of the hub's native feed, or a publisher into it.

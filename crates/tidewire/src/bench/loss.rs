@@ -189,7 +189,7 @@ fn native(link: &'static str, faults: &str, inputs: Ways, messages: u64) -> Resu
         sent = exchange.published();
         wait_for(&hub, sent);
     }
-    let accepted = exchange.hub.lanes.iter();
+    let accepted = exchange.hub.server.lanes.iter();
     let accepted: u64 = accepted
         .map(|lane| lane.accepted.load(Ordering::Relaxed))
         .sum();

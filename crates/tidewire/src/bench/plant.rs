@@ -112,7 +112,7 @@ fn measure(hub: &Arc<Hub>, tags: usize, seconds: f64) -> Result<Figures, Failure
     let live_tags = &plant.counters.live_tags;
     wait_until(|| live_tags.load(Ordering::Relaxed) >= TAGS as u64)?;
     let until_all_live_s = begin.elapsed().as_secs_f64();
-    let busy = || hub.lanes[0].busy_ns.load(Ordering::Relaxed);
+    let busy = || hub.server.lanes[0].busy_ns.load(Ordering::Relaxed);
     let updates = || plant.counters.updates.load(Ordering::Relaxed);
     let (begin, busy_before, updates_before) = (Instant::now(), busy(), updates());
     std::thread::sleep(Duration::from_secs_f64(seconds));

@@ -24,8 +24,8 @@ pub(super) fn checked(text: &str, level: &str) -> Result<String, String> {
             }
             Some((module, _)) if !is_module(module) => {
                 return Err(format!(
-                    "'{part}': unknown module '{module}': expected one such as tidewire_hub or \
-                     tidewire_hub::replication"
+                    "'{part}': unknown module '{module}': expected one such as tidewire_lane or \
+                     tidewire_redis::replication"
                 ));
             }
             Some(_) => {}
@@ -87,6 +87,7 @@ const MODULES: &[&str] = &[
     "tidewire_lane",
     "tidewire_market",
     "tidewire_plant",
+    "tidewire_redis",
     "tidewire_retry",
     "tidewire_script",
     "tidewire_zmq",
@@ -121,8 +122,8 @@ mod tests {
         assert_eq!(checked("", "info").unwrap(), "info");
         assert_eq!(checked("Debug", "info").unwrap(), "Debug");
         assert_eq!(
-            checked("tidewire_hub::replication=debug", "warn").unwrap(),
-            "warn,tidewire_hub::replication=debug"
+            checked("tidewire_redis::replication=debug", "warn").unwrap(),
+            "warn,tidewire_redis::replication=debug"
         );
         assert_eq!(
             checked("error,script=off", "info").unwrap(),

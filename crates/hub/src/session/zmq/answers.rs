@@ -1,12 +1,12 @@
 //! Answers on the ROUTER port, from the keys and the live topics.
 
-use tidewire_fanout::Sources;
 use tidewire_keyspace::{Mount, lookup};
 use tidewire_resp::{ArgumentList, Protocol, Value, Writer, decode};
 
-use super::peer::Identity;
 use super::request::{Cursor, Question};
-use crate::hub::{Hub, LiveObserver, write_value};
+use tidewire_redis::{Identity, write_value};
+
+use crate::hub::Hub;
 
 /// The frames of an answer.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub(super) fn answer(
             Question::GetMany(keys) => get_many(hub, now_ms, keys, answer)?,
             Question::List(prefix, cursor) => {
                 let mut page = Page::take(hub, now_ms, prefix, *cursor, NAMES_A_STEP, |_| 0);
-                page.names.retain(|name| peer.may_read(hub, name));
+                page.names.retain(|name| peer.may_read(&hub.server, name));
                 answer.push(b"OK");
                 answer.push(page.cursor_text().as_bytes());
                 page.names.iter().for_each(|name| answer.push(name));
@@ -90,18 +90,18 @@ pub(super) fn answer(
 
 /// Why the question cannot be answered now, or not to this peer.
 fn check(hub: &Hub, peer: &mut Identity, question: &Question<'_>) -> Result<(), String> {
-    if hub.is_gated()
-        && let Some(wait) = hub.load_wait()
+    if hub.server.is_gated()
+        && let Some(wait) = hub.server.load_wait()
     {
         return Err(wait.text().to_owned());
     }
-    if let Some(text) = hub.scripting.busy_text() {
+    if let Some(text) = hub.server.busy_text() {
         return Err(text.to_owned());
     }
     match question {
-        Question::Get(key) => peer.check(hub, &[b"GET", key]),
-        Question::GetMany(keys) => peer.check(hub, &[&[&b"MGET"[..]], &keys[..]].concat()),
-        Question::List(..) | Question::Snapshot(..) => peer.check(hub, &[b"SCAN", b"0"]),
+        Question::Get(key) => peer.check(&hub.server, &[b"GET", key]),
+        Question::GetMany(keys) => peer.check(&hub.server, &[&[&b"MGET"[..]], &keys[..]].concat()),
+        Question::List(..) | Question::Snapshot(..) => peer.check(&hub.server, &[b"SCAN", b"0"]),
     }
 }
 
@@ -142,7 +142,7 @@ fn snapshot(
 ) -> Result<(), String> {
     let mut records = Answer::default();
     let page = Page::take(hub, now_ms, prefix, cursor, RECORDS_A_STEP, |name| {
-        if !peer.may_read(hub, name) {
+        if !peer.may_read(&hub.server, name) {
             return 0;
         }
         let before = records.bytes.len();
@@ -188,15 +188,15 @@ enum Found {
 
 /// Appends the current value of any name as its subscribers get it.
 fn write_current(hub: &Hub, name: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Found {
-    if hub.is_mounted(name) {
+    if hub.server.is_mounted(name) {
         // What a plant has and has not told yet is asked for.
-        hub.want_topics(name, false);
-        let topic = hub.find_topic(name);
-        let version = topic.and_then(|topic| hub.write_topic(&topic, true, out));
+        hub.topics.want(name, false);
+        let topic = hub.topics.find(name);
+        let version = topic.and_then(|topic| hub.topics.write(topic.id(), true, out));
         return version.map_or(Found::Missing, |_| Found::Value);
     }
     let mut found = Found::Missing;
-    hub.keyspace.value(name, now_ms, &mut |value| {
+    hub.server.keyspace.value(name, now_ms, &mut |value| {
         found = match write_value(value, out) {
             true => Found::Value,
             false => Found::Missing,
@@ -226,7 +226,7 @@ impl Page {
             names: Vec::new(),
             next: cursor,
         };
-        let mounts = hub.keyspace.mounts();
+        let mounts = hub.server.keyspace.mounts();
         let mount = mounts
             .iter()
             .find(|mount| prefix.starts_with(mount.prefix()));
@@ -290,11 +290,9 @@ impl Page {
         let request = ArgumentList::from_slices(&words);
         let mut reply = Vec::new();
         let mut writer = Writer::new(&mut reply, Protocol::Resp2);
-        let mut observer = LiveObserver(hub);
         let arguments = request.as_arguments();
-        let keyspace = &hub.keyspace;
         // A refusal is a reply without names.
-        let _ = keyspace.execute(command, arguments, 0, now_ms, &mut writer, &mut observer);
+        hub.server.read(command, arguments, now_ms, &mut writer);
         match self.add_reply(&reply) {
             Some(position) if position != 0 => Cursor::Keys(position),
             _ => Cursor::Start,

@@ -1,8 +1,8 @@
 //! ZeroMQ faces: the publisher port (for SUB peers), the ingest port (for PUSH peers) and the
 //! ROUTER port (for REQ and DEALER peers that ask for current values).
 
+mod admission;
 mod answers;
-mod peer;
 mod push;
 pub(crate) mod request;
 
@@ -15,16 +15,13 @@ use tidewire_zmtp::{Config, Connection, Event, SocketType};
 use tracing::{debug, warn};
 
 use crate::application::port;
-use crate::fanout::Fanout;
 use crate::hub::Hub;
 use crate::pushes::Parked;
-use crate::waiting::LaneWaiting;
 use answers::Answer;
-use peer::Identity;
 use push::{Pushed, Taken};
 use request::{Gathered, REQUEST_BYTES_MAX};
-use tidewire_fanout::Dialect;
-use tidewire_fanout::Kind;
+use tidewire_fanout::{Dialect, Fanout, Kind};
+use tidewire_redis::{Identity, LaneWaiting};
 
 /// A peer on one of the ZeroMQ ports.
 #[derive(Debug)]
@@ -89,7 +86,7 @@ impl ZmqSession {
             Port::Router => frame_bytes_max.min(REQUEST_BYTES_MAX as u64),
             _ => frame_bytes_max,
         };
-        peer::secure(&mut config, hub, is_refused);
+        admission::secure(&mut config, hub, is_refused);
         Self {
             id,
             connection: Arc::new(Mutex::new(Connection::new(config, now_ns))),
@@ -141,7 +138,7 @@ impl ZmqSession {
         if !self.identity.is_somebody() {
             return;
         }
-        let has_changed = self.identity.look(&hub.access);
+        let has_changed = self.identity.look(&hub.server.access);
         let is_subscriber = matches!(self.role, Role::Publishes);
         if !self.identity.is_somebody() || has_changed && is_subscriber {
             context.close_after_flush(self.id, CloseReason::Requested);
@@ -150,7 +147,7 @@ impl ZmqSession {
 
     /// Whether it is told that a script has run for too long.
     fn answers_busy(&self, hub: &Hub) -> bool {
-        matches!(self.role, Role::Answers(_)) && hub.scripting.busy_text().is_some()
+        matches!(self.role, Role::Answers(_)) && hub.server.busy_text().is_some()
     }
 
     pub(crate) fn received(
@@ -168,18 +165,14 @@ impl ZmqSession {
             context.hold(id);
             return 0;
         }
-        let rights = &hub.scripting.rights;
         let shared = self.connection.clone();
         let mut connection = shared.lock();
         let mut consumed = 0;
         loop {
-            if !rights.has(context.lane())
-                && !rights.enter_soon(context.lane())
-                && !self.answers_busy(hub)
-            {
+            if !hub.server.may_lock(context.lane()) && !self.answers_busy(hub) {
                 // What it sends may need shards.
                 waiting.park(id, !matches!(self.role, Role::Answers(_)));
-                rights.wait(context.lane());
+                hub.server.wait_to_lock(context.lane());
                 context.hold(id);
                 break;
             }
@@ -202,7 +195,7 @@ impl ZmqSession {
             consumed += step_consumed;
             match step.event {
                 Some(Event::Authenticate(credentials)) => {
-                    let user = self.identity.admit(hub, credentials);
+                    let user = admission::admit(&self.identity, hub, credentials);
                     // Both are right behind this event.
                     let Some(user) = user else {
                         let _ = connection.refuse("400");
@@ -210,16 +203,16 @@ impl ZmqSession {
                         context.close_after_flush(id, CloseReason::Requested);
                         return input.len();
                     };
-                    self.identity.become_user(&hub.access, user);
+                    self.identity.become_user(&hub.server.access, user);
                     let _ = connection.accept();
                 }
                 Some(Event::Ready) if !self.identity.is_somebody() => {
                     // It could not say who it is.
-                    let user = hub.access.default_user().clone();
-                    self.identity.become_user(&hub.access, user);
+                    let user = hub.server.access.default_user().clone();
+                    self.identity.become_user(&hub.server.access, user);
                 }
                 Some(Event::Subscribe(prefix)) => {
-                    if !self.identity.may_listen(hub, prefix) {
+                    if !self.identity.may_listen(&hub.server, prefix) {
                         continue;
                     }
                     let kind = Kind::Prefix;
@@ -305,8 +298,8 @@ impl ZmqSession {
     fn waits_for_handshake(&self, hub: &Hub, context: &Context) -> bool {
         matches!(self.role, Role::Pulls(_))
             && !self.identity.is_somebody()
-            && hub.is_gated()
-            && hub.write_wait(unix_ms_of(context)).is_some()
+            && hub.server.is_gated()
+            && hub.server.write_wait(unix_ms_of(context)).is_some()
     }
 }
 

@@ -1,0 +1,72 @@
+//! Which ZeroMQ peers are let in, and as which user.
+
+use std::sync::Arc;
+
+use tidewire_redis::{AccessControl, Identity, User};
+use tidewire_zmtp::{Config, Credentials, Security};
+
+use crate::hub::Hub;
+use crate::zmq_security::ZmqSecurity;
+
+/// Which user shows these credentials; None lets nobody in.
+pub(super) fn admit(
+    identity: &Identity,
+    hub: &Hub,
+    credentials: Credentials<'_>,
+) -> Option<Arc<User>> {
+    let access = &hub.server.access;
+    if identity.is_refused {
+        return None;
+    }
+    let admitted = match credentials {
+        Credentials::Null => stranger(access),
+        Credentials::Plain { username, password } => access.authenticate(username, password),
+        Credentials::Curve { public_key } => match &hub.config.zmq_security {
+            ZmqSecurity::Curve(curve) => match &curve.clients {
+                None => stranger(access),
+                Some(clients) => {
+                    let user = clients.get(&public_key);
+                    let user = user.and_then(|name| access.find(name));
+                    user.filter(|user| user.is_enabled())
+                }
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    let admitted = admitted.filter(|user| {
+        let is_plain = matches!(credentials, Credentials::Plain { .. });
+        let needs_none = user.needs_no_password();
+        hub.server
+            .is_open_to_strangers(is_plain && needs_none, identity.address())
+    });
+    if admitted.is_none() {
+        let name: &[u8] = match credentials {
+            Credentials::Plain { username, .. } => username,
+            _ => b"default",
+        };
+        identity.note_failed_login(&hub.server, "ZeroMQ", name);
+    }
+    admitted
+}
+
+/// The user of those who do not say who they are, unless that one needs a password.
+fn stranger(access: &AccessControl) -> Option<Arc<User>> {
+    (!access.requires_password()).then(|| access.default_user().clone())
+}
+
+/// Asks peers for what the hub's configuration wants of them.
+pub(super) fn secure(config: &mut Config, hub: &Hub, is_refused: bool) {
+    match &hub.config.zmq_security {
+        // Asked only where the answer is no: so old peers, which cannot be asked, are let in.
+        ZmqSecurity::Null => {
+            config.authenticate_null = is_refused || hub.server.access.requires_password();
+        }
+        ZmqSecurity::Plain => config.security = Security::PlainServer,
+        ZmqSecurity::Curve(curve) => {
+            config.security = Security::CurveServer {
+                secret_key: curve.secret_key.clone(),
+            };
+        }
+    }
+}

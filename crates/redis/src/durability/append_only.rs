@@ -1,0 +1,598 @@
+//! The append-only file: what the keyspace tells is written to the last increment, before any
+//! client is replied to.
+//!
+//! A lane writes at the end of its turn what has been told until then, in one call, and its replies
+//! leave behind that. It waits for nothing: if another thread is writing, or the disk is slow or
+//! takes nothing, the replies are held back, the lane goes on, and a thread writes
+//! ([`writing`](super::writing)), tells the lanes, and waits for the disk where the policy says so.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tidewire_durability::{LogFolder, LogWriter, Manifest, Source};
+use tidewire_fanout::bits;
+use tidewire_files::AppendFile;
+use tidewire_keyspace::{Audience, Log};
+use tracing::{error, warn};
+
+use super::Durability;
+use super::files::log_folder;
+use crate::attention::Obstacles;
+use crate::server::Server;
+use tidewire_lane::unix_ms;
+
+/// The append-only file, on or off.
+#[derive(Debug, Default)]
+pub(crate) struct AppendOnly {
+    is_on: AtomicBool,
+    /// Held while it is turned on or off: a lane, and who follows a master, may want to at once.
+    pub(super) turning: Mutex<()>,
+    /// `appendfsync`, one of the constants below.
+    policy: AtomicU8,
+    /// `aof-timestamp-enabled`: the time is noted between commands.
+    stamps: AtomicBool,
+    /// The time that was noted last, seconds since the UNIX epoch.
+    stamped_s: AtomicI64,
+    /// There is a file to write to.
+    is_writing: AtomicBool,
+    /// Ended for as long as a master's file of all keys is loaded.
+    is_suspended: AtomicBool,
+    /// Switched on, and the first base is still to be written: nothing is kept yet.
+    is_beginning: AtomicBool,
+    /// Held for one write, and never while the disk is waited for. No shard is locked under it.
+    pub(super) writer: Mutex<Option<LogWriter>>,
+    /// Offsets in the log: what is written to the file, and what is on the disk.
+    written: AtomicU64,
+    pub(super) synced: AtomicU64,
+    /// The disk is waited for until here at once, whatever the policy.
+    pub(super) wanted: AtomicU64,
+    /// There is a switch among the orders.
+    pub(super) switch_ordered: AtomicBool,
+    /// The disk is slow: lanes leave writing to the thread.
+    pub(super) is_slow: AtomicBool,
+    /// The disk is waited for, and a write of a lane has waited with it.
+    is_syncing: AtomicBool,
+    yields_to_sync: AtomicBool,
+    /// Lanes that hold replies back, a bit each.
+    holding: AtomicU64,
+    /// The thread sleeps, and for long: a change that is told wakes it.
+    pub(super) is_asleep: AtomicBool,
+    pub(super) is_idle: AtomicBool,
+    pub(super) orders: Mutex<Orders>,
+    /// To the thread: there is something to do.
+    pub(super) news: Condvar,
+    /// From the thread: something was done.
+    done: Condvar,
+    pub(super) files: Mutex<Files>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    has_failed: AtomicBool,
+    /// New bases that were put in place.
+    pub(super) bases: AtomicU64,
+    /// An fsync has failed for what is kept nowhere else: a new base is due.
+    pub(super) in_doubt: AtomicBool,
+    /// Bytes of the base and of all increments; and when the base was written.
+    pub(super) bytes: AtomicU64,
+    pub(super) base_bytes: AtomicU64,
+    pub(super) rewrites: Rewrites,
+}
+
+/// How rewriting went.
+#[derive(Debug)]
+pub(super) struct Rewrites {
+    pub(super) count: AtomicU64,
+    pub(super) has_failed: AtomicBool,
+    /// Failures since the last that went well.
+    pub(super) failures: AtomicU64,
+    pub(super) last_took_s: AtomicI64,
+    pub(super) last_try_s: AtomicI64,
+}
+
+/// What the thread is told.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    /// From this offset on another file is written to.
+    pub(super) switch: Option<(u64, AppendFile)>,
+    pub(super) closing: bool,
+}
+
+/// The files that there are.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// Where they are, once they were begun.
+    pub(super) folder: Option<LogFolder>,
+    pub(super) manifest: Manifest,
+    /// The manifest on the disk leads to all keys.
+    pub(super) is_complete: bool,
+}
+
+impl Default for Rewrites {
+    fn default() -> Self {
+        Rewrites {
+            count: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+            last_took_s: AtomicI64::new(-1),
+            last_try_s: AtomicI64::new(0),
+        }
+    }
+}
+
+/// Replies that a lane must not send yet, and until which offset of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Nothing,
+    /// Those of clients that have changed something in this turn.
+    Writers(u64),
+    /// All of this turn: others may have read what is not written.
+    Everything(u64),
+}
+
+impl AppendOnly {
+    /// Whether changes are written.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_on(&self, on: bool) {
+        self.is_on.store(on, Ordering::Release);
+    }
+
+    pub(super) fn set_beginning(&self, on: bool) {
+        self.is_beginning.store(on, Ordering::Release);
+    }
+
+    pub(super) fn is_beginning(&self) -> bool {
+        self.is_beginning.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing.load(Ordering::Relaxed)
+    }
+
+    /// Waits until changes are written, or what is to begin that `is_coming` no more.
+    pub(super) fn wait_until_writing(&self, is_coming: impl Fn() -> bool) {
+        while !self.is_writing() && is_coming() {
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Whether its files are in another directory than new ones would be.
+    pub(super) fn is_elsewhere(&self, server: &Server) -> bool {
+        let files = self.files.lock();
+        let here = log_folder(server);
+        files
+            .folder
+            .as_ref()
+            .is_some_and(|folder| folder.path() != here.path())
+    }
+
+    /// Whether writing or waiting for the disk has failed, and not gone well since.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the first of files that were begun anew is being written, or about to be.
+    pub(super) fn is_first_base_under_way(&self) -> bool {
+        let has_failed = self.rewrites.has_failed.load(Ordering::Relaxed);
+        self.is_on() && self.is_beginning() && !has_failed
+    }
+
+    /// Whether what is changed may be lost: it cannot be written, or the base that it builds on,
+    /// the first of files that were begun anew, could not.
+    pub(crate) fn is_failing(&self) -> bool {
+        let lacks_base = self.is_on() && self.is_beginning();
+        self.has_failed() || lacks_base && self.rewrites.has_failed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn follow_policy(&self, server: &Server) {
+        let policy = match server.parameters.text("appendfsync").as_str() {
+            "always" => ALWAYS,
+            "no" => NEVER,
+            _ => EACH_SECOND,
+        };
+        self.policy.store(policy, Ordering::Release);
+        let stamps = super::is_yes(server, "aof-timestamp-enabled");
+        self.stamps.store(stamps, Ordering::Release);
+        // What clients wait for may be promised now.
+        self.tell_lanes(server);
+    }
+
+    pub(super) fn is_always(&self) -> bool {
+        self.policy.load(Ordering::Acquire) == ALWAYS
+    }
+
+    pub(super) fn is_never(&self) -> bool {
+        self.policy.load(Ordering::Acquire) == NEVER
+    }
+
+    /// At the end of a lane's turn: writes what was told until now, unless that would have to be
+    /// waited for. `holds`: the lane holds back replies of an earlier turn. Returns until where
+    /// replies may leave, and which of this turn must not.
+    pub(crate) fn settle(&self, server: &Server, lane: usize, holds: bool) -> (u64, Hold) {
+        let is_behind = self.written.load(Ordering::Acquire) < log_of(server).end();
+        if is_behind && !self.is_stuck() {
+            self.write_on_lane(server);
+        }
+        let (durable, hold) = self.look(server);
+        if hold == Hold::Nothing && !holds {
+            return (durable, hold);
+        }
+        self.wake();
+        self.holding.fetch_or(1 << lane, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if is_behind && !self.is_stuck() {
+            // The disk was waited for until just now: it may be that nobody was told.
+            self.write_on_lane(server);
+        }
+        // Anything that is done from here on wakes the lane.
+        self.look(server)
+    }
+
+    fn look(&self, server: &Server) -> (u64, Hold) {
+        let end = log_of(server).end();
+        let written = self.written.load(Ordering::SeqCst);
+        let durable = match self.is_always() {
+            true => self.synced.load(Ordering::SeqCst),
+            false => written,
+        };
+        let hold = match durable {
+            durable if durable >= end => Hold::Nothing,
+            _ if written >= end || self.is_stuck() => Hold::Writers(end),
+            _ => Hold::Everything(end),
+        };
+        (durable, hold)
+    }
+
+    /// Whether the disk takes nothing, or slowly.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.has_failed() || self.is_slow.load(Ordering::Relaxed) || self.yields()
+    }
+
+    /// Whether lanes leave writing until the disk has been waited for.
+    fn yields(&self) -> bool {
+        self.is_syncing.load(Ordering::SeqCst) && self.yields_to_sync.load(Ordering::Relaxed)
+    }
+
+    /// The thread waits for the disk from now on, or no more. Many file systems hold back a write
+    /// to a file that is being synced: once a lane has met that, lanes write before and behind.
+    pub(super) fn set_syncing(&self, is_syncing: bool) {
+        self.is_syncing.store(is_syncing, Ordering::SeqCst);
+    }
+
+    /// A lane's write took long. With `always` the thread writes best, as it syncs all the time.
+    fn note_slow_write(&self, met_sync: bool) {
+        match met_sync && !self.is_always() {
+            true => self.yields_to_sync.store(true, Ordering::Relaxed),
+            false => self.is_slow.store(true, Ordering::Release),
+        }
+    }
+
+    /// Writes, unless another thread is at it. Who is at it looks again behind it.
+    fn write_on_lane(&self, server: &Server) {
+        let log = log_of(server);
+        // Before the look at the lock, as its holder looks at the log behind letting it go: one of
+        // the two sees the other.
+        fence(Ordering::SeqCst);
+        while let Some(mut writer) = self.writer.try_lock() {
+            let Some(writer_of_log) = writer.as_mut() else {
+                return;
+            };
+            let started = Instant::now();
+            let syncs = self.is_syncing.load(Ordering::SeqCst);
+            let written = self.write_out(server, writer_of_log);
+            drop(writer);
+            self.tell_lanes(server);
+            match written {
+                Ok(false) => {}
+                // The thread goes on to the next file.
+                Ok(true) => return,
+                Err(error) => return self.note_failure(server, &error),
+            }
+            if started.elapsed() > SLOW_WRITE {
+                let met_sync = syncs || self.is_syncing.load(Ordering::SeqCst);
+                return self.note_slow_write(met_sync);
+            }
+            fence(Ordering::SeqCst);
+            if log.end() <= self.written.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Writes all that is told, or until where another file begins: true if that is reached.
+    pub(super) fn write_out(&self, server: &Server, writer: &mut LogWriter) -> io::Result<bool> {
+        let log = log_of(server);
+        writer.set_keeping(!self.is_never());
+        // First the end: what lies behind a switch was told after it was ordered.
+        let end = log.end();
+        let switch_at = match self.switch_ordered.load(Ordering::Acquire) {
+            true => self.orders.lock().switch.as_ref().map(|(at, _)| *at),
+            false => None,
+        };
+        let until = switch_at.map_or(end, |at| at.min(end));
+        if writer.at() < until {
+            let bytes = writer.write(&Told(log), until, self.stamp().as_bytes())?;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.written.store(until, Ordering::SeqCst);
+            log.trim(until);
+        }
+        Ok(switch_at == Some(writer.at()))
+    }
+
+    /// Goes on to the other file. What the one before has is on the disk: were it torn there, and
+    /// the other one not, nothing could be loaded.
+    pub(super) fn go_on(&self, writer: &mut LogWriter) {
+        if let Some((at, file)) = self.orders.lock().switch.take() {
+            debug_assert_eq!(at, writer.at(), "the file before is whole");
+            self.switch_ordered.store(false, Ordering::Release);
+            writer.switch(file);
+            self.stamped_s.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The time, if it is to be noted.
+    fn stamp(&self) -> String {
+        if !self.stamps.load(Ordering::Acquire) {
+            return String::new();
+        }
+        let now_s = unix_ms() / 1_000;
+        match self.stamped_s.swap(now_s, Ordering::Relaxed) {
+            before if before == now_s => String::new(),
+            _ => format!("#TS:{now_s}\r\n"),
+        }
+    }
+
+    /// Wakes the lanes that hold replies back: something was written, or is on the disk.
+    pub(super) fn tell_lanes(&self, server: &Server) {
+        fence(Ordering::SeqCst);
+        if self.holding.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let lanes = self.holding.swap(0, Ordering::SeqCst);
+        bits(lanes).for_each(|lane| server.mail.wake(lane));
+    }
+
+    /// Wakes the thread.
+    pub(super) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_asleep.load(Ordering::Relaxed) && self.is_asleep.swap(false, Ordering::SeqCst) {
+            // It sleeps, or has looked under the lock and is about to.
+            drop(self.orders.lock());
+            self.news.notify_one();
+        }
+    }
+
+    /// Whether so much waits to be written that no more is to be taken in.
+    pub(crate) fn is_choked(&self, server: &Server) -> bool {
+        self.is_writing() && self.unwritten_bytes(server) > UNWRITTEN_BYTES_MAX
+    }
+
+    /// Whether what lies before an offset of the log is on the disk.
+    pub(crate) fn has_synced(&self, offset: u64) -> bool {
+        let is_kept = self.is_writing() && !self.is_beginning.load(Ordering::Acquire);
+        is_kept && self.synced.load(Ordering::Acquire) >= offset
+    }
+
+    /// Waits until all that has been told until now is on the disk.
+    pub(crate) fn sync_now(&self, server: &Server) {
+        let end = log_of(server).end();
+        self.wanted.fetch_max(end, Ordering::AcqRel);
+        let mut orders = self.orders.lock();
+        while self.synced.load(Ordering::Acquire) < end && self.is_writing() {
+            self.news.notify_one();
+            self.done.wait_for(&mut orders, LOOK_AGAIN);
+        }
+    }
+
+    /// Bytes that are told and not written.
+    pub(crate) fn unwritten_bytes(&self, server: &Server) -> u64 {
+        let end = log_of(server).end();
+        end.saturating_sub(self.written.load(Ordering::Acquire))
+    }
+
+    /// The same as they are when `stop` has ended it, if it was on.
+    pub(super) fn unwritten_bytes_at_end(&self, server: &Server, stop: impl FnOnce()) -> u64 {
+        if !self.is_writing() {
+            stop();
+            return 0;
+        }
+        let end = log_of(server).end();
+        stop();
+        end.saturating_sub(self.written.load(Ordering::Acquire))
+    }
+
+    /// Bytes of memory behind these.
+    pub(crate) fn buffer_bytes(&self, server: &Server) -> u64 {
+        match self.is_writing() {
+            true => log_of(server).memory_bytes(),
+            false => 0,
+        }
+    }
+
+    pub(crate) fn numbers(&self) -> LogNumbers {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LogNumbers {
+            bytes: read(&self.bytes),
+            base_bytes: read(&self.base_bytes),
+            rewrites: read(&self.rewrites.count),
+            failures: read(&self.rewrites.failures),
+            rewrite_failed: self.rewrites.has_failed.load(Ordering::Relaxed),
+            rewrite_took_s: self.rewrites.last_took_s.load(Ordering::Relaxed),
+        }
+    }
+
+    /// From an offset of the log on another file is written to. Shards may be locked.
+    pub(super) fn switch(&self, at: u64, file: AppendFile) {
+        self.orders.lock().switch = Some((at, file));
+        self.switch_ordered.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Begins to write to a file from an offset of the log on, and starts the thread. Shards may be
+    /// locked.
+    pub(super) fn start(&self, server: &Arc<Server>, file: AppendFile, at: u64) -> io::Result<()> {
+        for offset in [&self.written, &self.synced] {
+            offset.store(at, Ordering::Release);
+        }
+        *self.orders.lock() = Orders::default();
+        self.switch_ordered.store(false, Ordering::Release);
+        self.is_slow.store(false, Ordering::Release);
+        self.yields_to_sync.store(false, Ordering::Relaxed);
+        self.in_doubt.store(false, Ordering::Release);
+        *self.writer.lock() = Some(LogWriter::new(file, at));
+        self.is_writing.store(true, Ordering::Release);
+        let waking = Arc::downgrade(server);
+        log_of(server).set_waker(move || {
+            if let Some(server) = waking.upgrade() {
+                server.durability.log.wake_lightly();
+            }
+        });
+        let spawned = super::writing::start(server);
+        if spawned.is_err() {
+            self.is_writing.store(false, Ordering::Release);
+            *self.writer.lock() = None;
+        }
+        *self.thread.lock() = Some(spawned?);
+        Ok(())
+    }
+
+    /// Somebody has told a change, who may be no lane: the thread is to look before long.
+    fn wake_lightly(&self) {
+        if self.is_idle.load(Ordering::Relaxed) && self.is_idle.swap(false, Ordering::AcqRel) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Lets the thread write and sync all that was told, and end.
+    pub(super) fn stop(&self, server: &Server) {
+        self.orders.lock().closing = true;
+        self.news.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+        self.is_writing.store(false, Ordering::Release);
+        *self.writer.lock() = None;
+        self.has_failed.store(false, Ordering::Release);
+        self.done.notify_all();
+        self.tell_lanes(server);
+    }
+
+    /// Something is on the disk: those who wait for that look.
+    pub(super) fn note_synced(&self, server: &Server) {
+        // With the lock, so that nobody looks just before and waits just after.
+        drop(self.orders.lock());
+        self.done.notify_all();
+        self.tell_lanes(server);
+        server.replication.serve_waits(server);
+    }
+
+    /// The disk does not take it: writes are refused, and the thread tries again until it does.
+    /// What was not written stays in memory, and who waits for it is not replied to.
+    pub(super) fn note_failure(&self, server: &Server, error: &io::Error) {
+        if !self.has_failed.swap(true, Ordering::AcqRel) {
+            error!(%error, "the append-only file cannot be written: trying again, writes are refused");
+        }
+        server.durability.attention.set(Obstacles::LOG_FAILED, true);
+        // Those who have changed nothing need not wait until it does.
+        self.tell_lanes(server);
+        self.wake();
+    }
+
+    pub(super) fn note_success(&self, server: &Server) {
+        if self.has_failed.swap(false, Ordering::AcqRel) {
+            server
+                .durability
+                .attention
+                .set(Obstacles::LOG_FAILED, false);
+            warn!("the append-only file can be written again");
+        }
+    }
+}
+
+/// The log, as something to write.
+struct Told<'a>(&'a Log);
+
+impl Source for Told<'_> {
+    fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64> {
+        self.0
+            .read(from, bytes_max, out)
+            .map_err(|gone| gone.oldest)
+    }
+}
+
+/// What INFO shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogNumbers {
+    pub(crate) bytes: u64,
+    pub(crate) base_bytes: u64,
+    pub(crate) rewrites: u64,
+    pub(crate) failures: u64,
+    pub(crate) rewrite_failed: bool,
+    pub(crate) rewrite_took_s: i64,
+}
+
+impl Durability {
+    /// Ends the append-only file; what it has stays.
+    pub(super) fn stop_log(&self, server: &Server) {
+        if !self.log.is_on() {
+            return;
+        }
+        self.log.set_on(false);
+        server.replication.refuse_file_waits(server);
+        self.cancel(super::Job::Rewrite);
+        if self.log.is_writing() {
+            self.log.stop(server);
+            server.keyspace.propagation().close(Audience::File);
+        }
+        self.attention.set(Obstacles::LOG_FAILED, false);
+    }
+}
+
+impl Durability {
+    /// Ends the append-only file for a while: the keys are about to be replaced, which is not told.
+    pub(crate) fn suspend_log(&self, server: &Server) {
+        let _turning = self.log.turning.lock();
+        if self.log.is_on() {
+            self.log.is_suspended.store(true, Ordering::Release);
+            self.stop_log(server);
+        }
+    }
+
+    /// Begins it anew after [`suspend_log`](Self::suspend_log), with a base of what is there now.
+    pub(crate) fn resume_log(&self, server: &Server) {
+        let _turning = self.log.turning.lock();
+        let was_suspended = self.log.is_suspended.swap(false, Ordering::AcqRel);
+        if !was_suspended || !super::is_yes(server, "appendonly") || self.log.is_on() {
+            return;
+        }
+        if let Err(error) = self.begin_log(server) {
+            error!(%error, "the append-only file cannot be begun again");
+        }
+    }
+
+    /// Whether it has ended for a while.
+    pub(super) fn is_log_suspended(&self) -> bool {
+        self.log.is_suspended.load(Ordering::Acquire)
+    }
+}
+
+pub(super) fn log_of(server: &Server) -> &Log {
+    server.keyspace.propagation().log(Audience::File)
+}
+
+const EACH_SECOND: u8 = 0;
+const NEVER: u8 = 1;
+const ALWAYS: u8 = 2;
+
+/// Above so many bytes that are told and not written, no more is taken from who brings them.
+const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;
+/// A disk that takes longer for one write is slow.
+pub(super) const SLOW_WRITE: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(2);

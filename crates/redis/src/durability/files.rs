@@ -1,0 +1,86 @@
+//! Where this hub's files are, and whose directory it is.
+
+use std::io;
+use std::path::Path;
+
+use tidewire_durability::LogFolder;
+use tidewire_files::{DirectoryLock, Disk, remove_stale};
+use tidewire_keyspace::{FileVersion, SnapshotOptions};
+
+use super::{Durability, directory, is_yes};
+use crate::server::Server;
+use crate::session::REDIS_VERSION;
+use tidewire_lane::unix_ms;
+
+impl Durability {
+    /// Takes the directory `dir` for this process, unless it has it: no other server is to write
+    /// there. Removes what processes that have ended left half done.
+    pub(super) fn own_directory(&self, server: &Server) -> io::Result<()> {
+        let path = directory(server);
+        let path = path.canonicalize().unwrap_or(path);
+        let mut lock = self.lock.lock();
+        if lock.as_ref().is_some_and(|lock| lock.directory() == path) {
+            return Ok(());
+        }
+        *lock = Some(DirectoryLock::take(&path)?);
+        drop(lock);
+        let disk = Disk::default();
+        let folder = log_folder(server);
+        let stale = remove_stale(&disk, &path, None) + remove_stale(&disk, folder.path(), None);
+        if stale > 0 {
+            tracing::info!(stale, "removed unfinished files of servers that have ended");
+        }
+        Ok(())
+    }
+
+    /// Whether this process has taken a directory.
+    pub(super) fn owns_directory(&self) -> bool {
+        self.lock.lock().is_some()
+    }
+}
+
+/// Removes what processes that have ended left of writing one file.
+pub(crate) fn remove_stale_of(path: &Path) {
+    let label = path.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(folder) = path.parent() {
+        remove_stale(&Disk::default(), folder, Some(&label));
+    }
+}
+
+/// The folder with the append-only file.
+pub(super) fn log_folder(server: &Server) -> LogFolder {
+    let folder = directory(server).join(server.parameters.text("appenddirname"));
+    LogFolder::new(
+        Disk::default(),
+        folder,
+        server.parameters.text("appendfilename"),
+    )
+}
+
+/// How a snapshot of this hub is written.
+pub(super) fn snapshot_options(server: &Server, is_base: bool) -> SnapshotOptions {
+    let set = server.scripting.libraries.current();
+    let aux = [
+        ("redis-ver", REDIS_VERSION.to_owned()),
+        ("redis-bits", usize::BITS.to_string()),
+        ("ctime", (unix_ms() / 1_000).to_string()),
+        ("used-mem", crate::memory::resident_bytes().to_string()),
+        ("aof-base", u8::from(is_base).to_string()),
+    ];
+    SnapshotOptions {
+        version: match is_base {
+            // No other server reads the append-only file, so its base holds every kind of value.
+            true => FileVersion::Fitting,
+            false => server.parameters.file_version(),
+        },
+        compresses: is_yes(server, "rdbcompression"),
+        checks: is_yes(server, "rdbchecksum"),
+        aux: aux.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        libraries: set
+            .libraries()
+            .map(|library| library.code.to_vec())
+            .collect(),
+        usage: server.parameters.told_usage(),
+        now_ms: unix_ms(),
+    }
+}

@@ -1,0 +1,343 @@
+//! BGREWRITEAOF: a new base in place of all that was written before; and how the append-only file
+//! begins, at the start and at run time.
+//!
+//! A new increment is begun and named in the manifest first. The snapshot's moment is the offset
+//! of the log at which the writer goes on to it. Only when the new base is whole does the manifest
+//! name it in place of the old one: whenever the process ends, the manifest leads to all keys.
+
+use std::fs::{self, File};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tidewire_durability::{LogFile, LogFolder, Manifest};
+use tidewire_files::Disk;
+use tidewire_keyspace::{Audience, LoadOptions, order};
+use tracing::{info, warn};
+
+use super::append_only::log_of;
+use super::apply::Applier;
+use super::files::log_folder;
+use super::loading::Ending;
+use super::saving::write_keys;
+use super::{Durability, Job, Requested, directory, is_yes};
+use crate::live::LiveObserver;
+use crate::server::Server;
+use tidewire_lane::unix_ms;
+
+impl Durability {
+    /// BGREWRITEAOF on its thread.
+    pub(super) fn rewrite(&self, server: &Arc<Server>) {
+        let rewrites = &self.log.rewrites;
+        let started = Instant::now();
+        rewrites
+            .last_try_s
+            .store(unix_ms() / 1_000, Ordering::Relaxed);
+        let is_given_up = || self.saving.is_cancelled.load(Ordering::Acquire);
+        let result = self.rewrite_now(server, &is_given_up);
+        let took_s = started.elapsed().as_secs() as i64;
+        rewrites.last_took_s.store(took_s, Ordering::Relaxed);
+        match result {
+            Ok(()) => info!(seconds = took_s, "the append-only file is rewritten"),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                info!("rewriting the append-only file was given up");
+            }
+            Err(error) => {
+                warn!(%error, "the append-only file could not be rewritten");
+                rewrites.has_failed.store(true, Ordering::Relaxed);
+                rewrites.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn rewrite_now(&self, server: &Arc<Server>, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
+        self.own_directory(server)?;
+        let is_on = self.log.is_on();
+        let (folder, mut manifest, is_complete) = {
+            let files = self.log.files.lock();
+            let folder = files.folder.clone().filter(|_| is_on);
+            (folder, files.manifest.clone(), files.is_complete)
+        };
+        let folder = folder.unwrap_or_else(|| log_folder(server));
+        folder.make()?;
+        if !is_on {
+            manifest = folder.read_manifest()?.unwrap_or_default();
+        }
+        let increment = Mutex::new(None);
+        if is_on {
+            *increment.lock() = Some(folder.add_increment(&mut manifest)?);
+            if is_complete {
+                folder.write_manifest(&manifest)?;
+            }
+            let mut files = self.log.files.lock();
+            files.manifest = manifest.clone();
+            files.folder = Some(folder.clone());
+        }
+        let base = folder.next_base(&manifest);
+        let failure = Mutex::new(None);
+        let at_that_moment = || {
+            let Some(file) = increment.lock().take() else {
+                return;
+            };
+            if self.log.is_writing() {
+                return self.log.switch(log_of(server).begin(), file);
+            }
+            server.keyspace.propagation().open(Audience::File);
+            let at = log_of(server).begin();
+            *failure.lock() = self.log.start(server, file, at).err();
+        };
+        let path = folder.path_of(&base);
+        let bytes = write_keys(server, &path, true, at_that_moment, is_given_up)?;
+        if let Some(error) = failure.into_inner() {
+            return Err(error);
+        }
+        if !is_on {
+            let stale = std::mem::take(&mut manifest.increments);
+            manifest.history.extend(stale);
+        }
+        self.finish_rewrite(&folder, manifest, base, bytes)
+    }
+
+    fn finish_rewrite(
+        &self,
+        folder: &LogFolder,
+        mut manifest: Manifest,
+        base: LogFile,
+        base_bytes: u64,
+    ) -> io::Result<()> {
+        folder.replace_base(&mut manifest, base)?;
+        let last = manifest.increments.last();
+        let last = last.and_then(|file| fs::metadata(folder.path_of(file)).ok());
+        let bytes = base_bytes + last.map_or(0, |metadata| metadata.len());
+        let mut files = self.log.files.lock();
+        files.manifest = manifest;
+        files.is_complete = true;
+        drop(files);
+        // What was in doubt is in the base.
+        self.log.bases.fetch_add(1, Ordering::AcqRel);
+        self.log.wake();
+        self.log.bytes.store(bytes, Ordering::Relaxed);
+        self.log.base_bytes.store(bytes, Ordering::Relaxed);
+        let rewrites = &self.log.rewrites;
+        rewrites.has_failed.store(false, Ordering::Relaxed);
+        rewrites.failures.store(0, Ordering::Relaxed);
+        rewrites.count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// `appendonly yes` at run time: a base is written in the background, of what is there now.
+    pub(super) fn begin_log(&self, server: &Server) -> io::Result<()> {
+        self.own_directory(server)?;
+        let folder = log_folder(server);
+        folder.make()?;
+        let manifest = folder.read_manifest()?.unwrap_or_default();
+        self.log.set_beginning(true);
+        *self.log.files.lock() = super::append_only::Files {
+            manifest,
+            folder: Some(folder),
+            is_complete: false,
+        };
+        // The tick must not find it on and nothing begun: what it begins would be one too many.
+        let request = || self.request_and(Job::Rewrite, true, || self.log.set_on(true));
+        while request() == Requested::Running {
+            // It began while nothing was written: it is of no use.
+            self.cancel(Job::Rewrite);
+        }
+        // Whoever changes something after this is to find it behind the base, not in it: WAITAOF
+        // waits for the disk. Unless another job is in the way, which may take long.
+        // A script that does not end must not keep this from ending.
+        let is_running = || (0..BEGIN_WAIT_S_MAX).contains(&self.saving.running_s(Job::Rewrite));
+        self.log.wait_until_writing(is_running);
+        Ok(())
+    }
+
+    /// Whether the files have grown so much that they are to be rewritten, or the first base is
+    /// still missing.
+    pub(super) fn is_rewrite_due(&self, server: &Server) -> bool {
+        if !self.log.is_on() || self.saving.jobs.lock().running.is_some() {
+            return false;
+        }
+        let rewrites = &self.log.rewrites;
+        let since_s = unix_ms() / 1_000 - rewrites.last_try_s.load(Ordering::Relaxed);
+        let failures = rewrites.failures.load(Ordering::Relaxed);
+        if since_s < RETRY_S << failures.min(8) && failures > 0 {
+            return false;
+        }
+        if !self.log.files.lock().is_complete || self.log.in_doubt.load(Ordering::Acquire) {
+            return true;
+        }
+        let percentage = server.parameters.number("auto-aof-rewrite-percentage");
+        let (bytes, base) = (
+            self.log.bytes.load(Ordering::Relaxed),
+            self.log.base_bytes.load(Ordering::Relaxed).max(1),
+        );
+        let growth = bytes.saturating_sub(base).saturating_mul(100) / base;
+        percentage > 0
+            && bytes > server.parameters.number("auto-aof-rewrite-min-size")
+            && growth >= percentage
+    }
+
+    /// Gives up a job, and waits until it has ended.
+    pub(super) fn cancel(&self, job: Job) {
+        order::assert_no_shard("a job in the background is waited for");
+        while self.ask_to_cancel(job) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Asks a job to be given up; whether it has not ended yet.
+    pub(super) fn ask_to_cancel(&self, job: Job) -> bool {
+        let saving = &self.saving;
+        let mut jobs = saving.jobs.lock();
+        jobs.scheduled.retain(|&other| other != job);
+        let is_running = jobs.running.is_some_and(|(running, _)| running == job);
+        // With the lock, so that it is this job that hears it, and not the next one.
+        saving.is_cancelled.fetch_or(is_running, Ordering::AcqRel);
+        is_running
+    }
+
+    /// Loads the append-only file, if there is one, and goes on with it.
+    pub(super) fn load_log_at_start(&self, server: &Server) -> Result<(), String> {
+        let server = &self
+            .server()
+            .filter(|own| std::ptr::eq(&**own, server))
+            .ok_or("no hub")?;
+        let folder = log_folder(server);
+        let failed = |error: io::Error| format!("{}: {error}", folder.path().display());
+        folder.make().map_err(failed)?;
+        self.adopt_old_file(server).map_err(failed)?;
+        let found = folder.read_manifest().map_err(failed)?;
+        self.log.set_on(true);
+        let Some(mut manifest) = found else {
+            return self
+                .rewrite_now(server, &|| self.is_ending())
+                .map_err(failed);
+        };
+        self.load_log(server, &manifest)?;
+        let file = folder.open_last(&mut manifest).map_err(failed)?;
+        let bytes = folder.bytes_of(&manifest);
+        self.log.bytes.store(bytes, Ordering::Relaxed);
+        self.log.base_bytes.store(bytes, Ordering::Relaxed);
+        *self.log.files.lock() = super::append_only::Files {
+            manifest,
+            folder: Some(folder.clone()),
+            is_complete: true,
+        };
+        server.keyspace.propagation().open(Audience::File);
+        self.log
+            .start(server, file, log_of(server).begin())
+            .map_err(failed)
+    }
+
+    /// DEBUG LOADAOF: removes all keys and loads the append-only file. The text of the refusal.
+    pub(crate) fn reload_log(&self, server: &Server) -> Result<(), &'static str> {
+        const FAILED: &str = "ERR Error trying to load the AOF files, check server logs.";
+        self.set_loading(server, true);
+        if self.log.is_writing() {
+            // From here on nothing is told, so that what is loaded is not written again.
+            self.log.sync_now(server);
+            server.keyspace.propagation().close(Audience::File);
+        }
+        let folder = self.log.files.lock().folder.clone();
+        let folder = folder.unwrap_or_else(|| log_folder(server));
+        let loaded = folder.read_manifest().map_err(|error| error.to_string());
+        let loaded = loaded.and_then(|manifest| {
+            let manifest = manifest.ok_or("there is no append-only file")?;
+            server.keyspace.clear(&mut LiveObserver(server));
+            server.scripting.libraries.flush();
+            self.load_log(server, &manifest)
+        });
+        if self.log.is_writing() {
+            server.keyspace.propagation().open(Audience::File);
+        }
+        self.set_loading(server, false);
+        self.saving.set_saved(server.keyspace.totals().changes);
+        loaded.map_err(|text| {
+            warn!("{text}");
+            FAILED
+        })
+    }
+
+    fn load_log(&self, server: &Server, manifest: &Manifest) -> Result<(), String> {
+        let folder = self.log.files.lock().folder.clone();
+        let folder = folder.unwrap_or_else(|| log_folder(server));
+        let total = folder.bytes_of(manifest);
+        self.loading.total_bytes.store(total, Ordering::Relaxed);
+        let options = LoadOptions {
+            drops_expired: false,
+            replaces: false,
+            now_ms: unix_ms(),
+        };
+        let list: Vec<&LogFile> = manifest.base.iter().chain(&manifest.increments).collect();
+        let has_more =
+            |file: &&LogFile| fs::metadata(folder.path_of(file)).is_ok_and(|it| it.len() > 0);
+        // An increment that was begun and not written to may follow one with a torn end.
+        let last = list.iter().rposition(has_more).unwrap_or(0);
+        let mut applier = Applier::new(server);
+        for (number, listed) in list.into_iter().enumerate() {
+            let path = folder.path_of(listed);
+            let place = path.display();
+            let file =
+                File::open(&path).map_err(|error| format!("{place} cannot be read: {error}"))?;
+            let ending = self.load_file(server, file, &mut applier, options, true);
+            let (ending, good) = ending.map_err(|text| format!("{place}: {text}"))?;
+            if ending == Ending::Whole {
+                continue;
+            }
+            if number != last {
+                return Err(format!("{place}: {ENDS_EARLY}, and others follow it"));
+            }
+            if !is_yes(server, "aof-load-truncated") {
+                return Err(format!(
+                    "{place}: {ENDS_EARLY}. Set aof-load-truncated to yes to cut off what is not \
+                     whole."
+                ));
+            }
+            let cut = Disk::default().append(&path).and_then(|mut file| {
+                file.cut(good);
+                file.mend()?;
+                file.sync()
+            });
+            cut.map_err(|error| format!("{place}: {error}"))?;
+            warn!(%place, good, "the file ended in the middle of a command, which was cut off");
+        }
+        info!(bytes = total, "the append-only file is loaded");
+        Ok(())
+    }
+
+    /// Before Redis 7 there was one file and no manifest: it becomes the base.
+    fn adopt_old_file(&self, server: &Server) -> io::Result<()> {
+        let folder = log_folder(server);
+        let prefix = folder.prefix();
+        let old = directory(server).join(prefix);
+        if !old.is_file() {
+            return Ok(());
+        }
+        let adopted = Manifest {
+            base: Some(LogFile {
+                name: prefix.to_owned(),
+                sequence: 1,
+            }),
+            ..Manifest::default()
+        };
+        let new = folder.path().join(prefix);
+        match folder.read_manifest()? {
+            None => folder.write_manifest(&adopted)?,
+            // It was begun before, and did not come to its end.
+            Some(found) if found == adopted && !new.exists() => {}
+            Some(_) => return Ok(()),
+        }
+        let disk = Disk::default();
+        disk.rename(&old, &new)?;
+        disk.sync_folder_of(&new)?;
+        info!(file = %old.display(), "an append-only file without manifest is taken over");
+        Ok(())
+    }
+}
+
+const RETRY_S: i64 = 5;
+/// How long the first base's moment is waited for: locks and files are all that it needs.
+const BEGIN_WAIT_S_MAX: i64 = 3;
+const ENDS_EARLY: &str = "Unexpected end of file reading the append only file";

@@ -1,0 +1,413 @@
+//! SAVE and BGSAVE: a snapshot in a file.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidewire_files::Disk;
+use tracing::{info, warn};
+
+use super::files::snapshot_options;
+use super::{Durability, is_yes, save_points, snapshot_path};
+use crate::attention::Obstacles;
+use crate::replication::StreamPosition;
+use crate::server::Server;
+use tidewire_lane::unix_ms;
+
+/// What is done in the background, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// BGSAVE.
+    Snapshot,
+    /// BGREWRITEAOF.
+    Rewrite,
+}
+
+/// What became of a request for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requested {
+    /// It has begun.
+    Started,
+    /// It will begin when another has ended.
+    Scheduled,
+    /// This job is being done already.
+    Running,
+    /// Another one is.
+    Other,
+}
+
+/// How snapshots went, and the job that is done.
+#[derive(Debug)]
+pub(crate) struct Saving {
+    pub(super) jobs: Mutex<Jobs>,
+    /// The job is to be given up.
+    pub(super) is_cancelled: AtomicBool,
+    last_save_s: AtomicI64,
+    last_try_s: AtomicI64,
+    /// How long the last one in the background took; -1: there was none.
+    last_took_s: AtomicI64,
+    has_failed: AtomicBool,
+    saves: AtomicU64,
+    /// Keys of the snapshot that is being made: written, and in all.
+    pub(super) progress: [AtomicU64; 2],
+    /// What the keyspace had counted when the last snapshot began.
+    changes_saved: AtomicU64,
+}
+
+/// Jobs in the background.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    pub(super) running: Option<(Job, Instant)>,
+    pub(super) scheduled: Vec<Job>,
+}
+
+impl Default for Saving {
+    fn default() -> Self {
+        Saving {
+            jobs: Mutex::default(),
+            is_cancelled: AtomicBool::new(false),
+            last_save_s: AtomicI64::new(unix_ms() / 1_000),
+            last_try_s: AtomicI64::new(0),
+            last_took_s: AtomicI64::new(-1),
+            has_failed: AtomicBool::new(false),
+            saves: AtomicU64::new(0),
+            progress: Default::default(),
+            changes_saved: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Saving {
+    /// When the last snapshot was finished, seconds since the UNIX epoch; the start, before that.
+    pub(crate) fn last_save_s(&self) -> i64 {
+        self.last_save_s.load(Ordering::Relaxed)
+    }
+
+    /// How long the last one in the background took, seconds; -1 before the first.
+    pub(crate) fn last_took_s(&self) -> i64 {
+        self.last_took_s.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn saves(&self) -> u64 {
+        self.saves.load(Ordering::Relaxed)
+    }
+
+    /// For how long a job has been done, seconds; -1 if it is not.
+    pub(crate) fn running_s(&self, job: Job) -> i64 {
+        match self.jobs.lock().running {
+            Some((running, since)) if running == job => since.elapsed().as_secs() as i64,
+            _ => -1,
+        }
+    }
+
+    pub(crate) fn is_scheduled(&self, job: Job) -> bool {
+        self.jobs.lock().scheduled.contains(&job)
+    }
+
+    /// Changes that no snapshot has.
+    pub(crate) fn unsaved_changes(&self, server: &Server) -> u64 {
+        self.unsaved_of(server.keyspace.totals().changes)
+    }
+
+    /// The same of changes that have been counted.
+    pub(crate) fn unsaved_of(&self, changes: u64) -> u64 {
+        changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
+    }
+
+    /// Keys of the snapshot that is being made: written, and in all.
+    pub(crate) fn progress(&self) -> [u64; 2] {
+        [0, 1].map(|at: usize| self.progress[at].load(Ordering::Relaxed))
+    }
+
+    /// All that is there is in a file.
+    pub(super) fn set_saved(&self, changes: u64) {
+        self.changes_saved.store(changes, Ordering::Relaxed);
+    }
+}
+
+impl Durability {
+    /// SAVE: the caller waits. The text of the refusal if it failed.
+    ///
+    /// A lane calls this: it waits for no other snapshot, which may take minutes.
+    pub(crate) fn save(&self, server: &Server) -> Result<(), &'static str> {
+        {
+            let mut jobs = self.saving.jobs.lock();
+            match jobs.running {
+                Some((Job::Snapshot, _)) => return Err(SAVING),
+                Some((Job::Rewrite, _)) => return Err(REWRITING),
+                None if server.keyspace.is_in_snapshot() => return Err(SAVING),
+                None if self.is_ending() => return Err("ERR"),
+                None => jobs.running = Some((Job::Snapshot, Instant::now())),
+            }
+        }
+        let result = self.write_snapshot(server, &|| self.is_ending());
+        self.end_job();
+        told(result)
+    }
+
+    /// The last snapshot of the process: what else was being written has been given up.
+    pub(super) fn save_at_end(&self, server: &Server) -> Result<(), &'static str> {
+        debug_assert!(self.is_ending(), "others may write a snapshot");
+        told(self.write_snapshot(server, &|| false))
+    }
+
+    /// Begins a job in the background, or schedules it where another one is done and `schedules`
+    /// says so.
+    pub(crate) fn request(&self, job: Job, schedules: bool) -> Requested {
+        self.request_and(job, schedules, || {})
+    }
+
+    /// The same; if it is begun or scheduled, the other thing is done before anybody else can
+    /// begin one.
+    pub(super) fn request_and(&self, job: Job, schedules: bool, other: impl FnOnce()) -> Requested {
+        let mut jobs = self.saving.jobs.lock();
+        match jobs.running {
+            _ if self.is_ending() => return Requested::Other,
+            Some((running, _)) if running == job => return Requested::Running,
+            Some(_) if !schedules => return Requested::Other,
+            Some(_) => {
+                if !jobs.scheduled.contains(&job) {
+                    jobs.scheduled.push(job);
+                }
+                other();
+                return Requested::Scheduled;
+            }
+            None => other(),
+        }
+        jobs.running = Some((job, Instant::now()));
+        drop(jobs);
+        self.start(job);
+        Requested::Started
+    }
+
+    /// Runs a job that is marked as running on a thread of its own.
+    fn start(&self, job: Job) {
+        let Some(server) = self.server() else {
+            return;
+        };
+        // Looked at here: a FLUSHALL that comes before the thread has begun ends it as well.
+        let flushes = server.keyspace.flushes();
+        let spawned = std::thread::Builder::new()
+            .name("durability".to_owned())
+            .spawn(move || {
+                let own = &server.durability;
+                match job {
+                    Job::Snapshot => own.save_in_background(&server, flushes),
+                    Job::Rewrite => own.rewrite(&server),
+                }
+                if job == Job::Rewrite && own.log.files.lock().is_complete {
+                    own.log.set_beginning(false);
+                }
+                own.end_job();
+                server.replication.serve_waits(&server);
+            });
+        if let Err(error) = spawned {
+            warn!(%error, "there is no thread for the background");
+            self.saving.jobs.lock().running = None;
+        }
+    }
+
+    /// The job that ran has ended: the next one that waits for it begins.
+    fn end_job(&self) {
+        let mut jobs = self.saving.jobs.lock();
+        jobs.running = None;
+        self.saving.is_cancelled.store(false, Ordering::Release);
+        let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
+        drop(jobs);
+        if let Some(next) = next {
+            let _ = self.request(next, true);
+        }
+    }
+
+    /// FLUSHALL where there are save points: a snapshot of what is there now follows, after the
+    /// one that is being made if need be.
+    pub(super) fn save_after_flush(&self, server: &Server) {
+        if self.save(server).is_ok() || self.is_ending() {
+            return;
+        }
+        let mut jobs = self.saving.jobs.lock();
+        if jobs.running.is_some() {
+            // Also if a snapshot runs: it may have looked for the last time.
+            if !jobs.scheduled.contains(&Job::Snapshot) {
+                jobs.scheduled.push(Job::Snapshot);
+            }
+            return;
+        }
+        drop(jobs);
+        let _ = self.request(Job::Snapshot, true);
+    }
+
+    fn save_in_background(&self, server: &Server, mut flushes: u64) {
+        let saving = &self.saving;
+        saving
+            .last_try_s
+            .store(unix_ms() / 1_000, Ordering::Relaxed);
+        let started = Instant::now();
+        let is_cancelled = || saving.is_cancelled.load(Ordering::Acquire);
+        let result = loop {
+            let is_given_up = || is_cancelled() || server.keyspace.flushes() != flushes;
+            let result = self.write_snapshot(server, &is_given_up);
+            let now = server.keyspace.flushes();
+            if now == flushes || is_cancelled() || save_points(server).is_empty() {
+                break result;
+            }
+            // What was removed meanwhile must not come back: it is made anew.
+            flushes = now;
+        };
+        let took_s = started.elapsed().as_secs() as i64;
+        saving.last_took_s.store(took_s, Ordering::Relaxed);
+        match result {
+            Ok(()) => info!(seconds = took_s, "the snapshot is saved"),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                info!("the snapshot was given up");
+            }
+            Err(error) => {
+                warn!(%error, "the snapshot could not be saved");
+                saving.has_failed.store(true, Ordering::Relaxed);
+            }
+        }
+        self.look_at_failure(server);
+    }
+
+    /// Whether writes are refused because of a snapshot that failed.
+    pub(super) fn look_at_failure(&self, server: &Server) {
+        let stops = self.saving.has_failed()
+            && is_yes(server, "stop-writes-on-bgsave-error")
+            && !save_points(server).is_empty();
+        self.attention.set(Obstacles::SNAPSHOT_FAILED, stops);
+    }
+
+    /// Saves a snapshot where the parameters say.
+    fn write_snapshot(&self, server: &Server, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
+        let path = snapshot_path(server);
+        let changes = server.keyspace.totals().changes;
+        self.own_directory(server)?;
+        write_keys(server, &path, false, || (), is_given_up)?;
+        let saving = &self.saving;
+        saving.set_saved(changes);
+        saving
+            .last_save_s
+            .store(unix_ms() / 1_000, Ordering::Relaxed);
+        saving.saves.fetch_add(1, Ordering::Relaxed);
+        saving.has_failed.store(false, Ordering::Relaxed);
+        self.look_at_failure(server);
+        Ok(())
+    }
+
+    /// Whether a snapshot is due by the save points.
+    pub(super) fn is_save_due(&self, server: &Server) -> bool {
+        let points = save_points(server);
+        if points.is_empty() || self.saving.jobs.lock().running.is_some() {
+            return false;
+        }
+        let now_s = unix_ms() / 1_000;
+        let since = |time_s: &AtomicI64| (now_s - time_s.load(Ordering::Relaxed)).max(0) as u64;
+        let may_retry = !self.saving.has_failed() || since(&self.saving.last_try_s) > RETRY_S;
+        let changes = self.saving.unsaved_changes(server);
+        // One that failed is tried again, however little has changed: writes may be refused.
+        let is_due = || points.is_due(since(&self.saving.last_save_s), changes);
+        may_retry && (self.saving.has_failed() || is_due())
+    }
+}
+
+fn told(result: io::Result<()>) -> Result<(), &'static str> {
+    result.map_err(|error| {
+        warn!(%error, "the snapshot could not be saved");
+        "ERR"
+    })
+}
+
+/// Writes all keys, as they are when `at_that_moment` runs, to a file that replaces `path`; returns
+/// its length. Given up, the error is `Interrupted`.
+pub(super) fn write_keys(
+    server: &Server,
+    path: &Path,
+    is_base: bool,
+    at_that_moment: impl Fn(),
+    is_given_up: &dyn Fn() -> bool,
+) -> io::Result<u64> {
+    let (label, kind) = match is_base {
+        true => ("rewriteaof-bg", "aof"),
+        false => ("", "rdb"),
+    };
+    let file = Disk::default().whole(path, label, kind)?;
+    let mut file = file.syncing_often(is_yes(server, "rdb-save-incremental-fsync"));
+    // Another snapshot may be made, for a replica or the append-only file.
+    let mut snapshot = loop {
+        let options = snapshot_options(server, is_base);
+        let stream = server.replication.hold_stream();
+        let begun = server.keyspace.begin_snapshot(options, || {
+            at_that_moment();
+            server.replication.position(server)
+        });
+        drop(stream);
+        match begun {
+            Some((mut snapshot, position)) => {
+                let position = position.filter(|_| !is_base);
+                let fields = position.iter().flat_map(StreamPosition::fields);
+                fields.for_each(|(name, value)| snapshot.tell(name, value));
+                break snapshot;
+            }
+            None if is_given_up() => return Err(io::ErrorKind::Interrupted.into()),
+            None => std::thread::sleep(TURN),
+        }
+    };
+    if let Some(misfit) = snapshot.misfit() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, misfit));
+    }
+    let [written, total] = &server.durability.saving.progress;
+    total.store(snapshot.total(), Ordering::Relaxed);
+    let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
+    loop {
+        let before = snapshot.written();
+        let goes_on = snapshot.step(&mut chunk);
+        if chunk.len() >= CHUNK_BYTES || !goes_on {
+            file.write(&chunk)?;
+            chunk.clear();
+        }
+        written.store(snapshot.written(), Ordering::Relaxed);
+        dawdle(server, snapshot.written() - before, is_given_up);
+        if is_given_up() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    drop(snapshot);
+    for counter in [written, total] {
+        counter.store(0, Ordering::Relaxed);
+    }
+    file.finish()
+}
+
+/// `rdb-key-save-delay`: tests want to see a snapshot in the middle.
+pub(crate) fn dawdle(server: &Server, keys: u64, is_given_up: &dyn Fn() -> bool) {
+    let is_ending = || server.durability.is_ending();
+    let delay_us = || match is_ending() {
+        true => 0,
+        false => server.parameters.number("rdb-key-save-delay"),
+    };
+    let asked_us = delay_us();
+    if asked_us == 0 || keys == 0 {
+        return;
+    }
+    let until = Instant::now() + Duration::from_micros(asked_us.saturating_mul(keys));
+    while Instant::now() < until && delay_us() != 0 && !is_given_up() {
+        std::thread::sleep(TURN.min(until.saturating_duration_since(Instant::now())));
+    }
+}
+
+const SAVING: &str = "ERR Background save already in progress";
+const REWRITING: &str = "ERR Background append only file rewriting already in progress: try again \
+                         later, or use BGSAVE SCHEDULE";
+const CHUNK_BYTES: usize = 1 << 20;
+const TURN: Duration = Duration::from_millis(10);
+/// How long to wait after a failure before a save point is tried again.
+const RETRY_S: u64 = 5;

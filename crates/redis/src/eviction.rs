@@ -1,0 +1,373 @@
+//! `maxmemory`: keys give way, or clients hear that memory is full.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::{
+    Changer, Event, Evicted, EvictionOrder, EvictionRules, Evictor, Observer, Outcome, Trackers,
+    ValueRef, Waiter,
+};
+use tidewire_lane::{CloseReason, Context};
+
+use crate::attention::Obstacles;
+use crate::live::LiveObserver;
+use crate::memory::{resident_bytes, used_bytes};
+use crate::server::{RedisMail, Server};
+use tidewire_lane::{unix_ms, unix_ns};
+
+/// What is left of the memory that the process may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is some.
+    Enough,
+    /// There is none yet: keys are still giving way.
+    Clearing,
+    /// There is none, and no key may give way.
+    Full,
+}
+
+/// What the lanes know of their evictions.
+#[derive(Debug)]
+pub(crate) struct Evictions {
+    lanes: Vec<Mutex<Evictor>>,
+    /// Since when memory has been full, ns since the UNIX epoch; 0 while it is not.
+    full_since_ns: AtomicU64,
+    /// For how long it was, all times before that together.
+    full_ns: AtomicU64,
+}
+
+impl Evictions {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            full_since_ns: AtomicU64::new(0),
+            full_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// For how long memory has been full, all in all and just now, ns.
+    pub(crate) fn full_ns(&self) -> [u64; 2] {
+        let since_ns = self.full_since_ns.load(Ordering::Relaxed);
+        let now_ns = match since_ns {
+            0 => 0,
+            since_ns => unix_ns().saturating_sub(since_ns),
+        };
+        [self.full_ns.load(Ordering::Relaxed) + now_ns, now_ns]
+    }
+
+    /// Counts from zero on.
+    pub(crate) fn reset(&self) {
+        self.full_ns.store(0, Ordering::Relaxed);
+    }
+
+    fn note(&self, room: Room) {
+        let is_full = room != Room::Enough;
+        if is_full == (self.full_since_ns.load(Ordering::Relaxed) != 0) {
+            return;
+        }
+        let now_ns = unix_ns();
+        let since_ns = self
+            .full_since_ns
+            .swap(if is_full { now_ns } else { 0 }, Ordering::Relaxed);
+        if since_ns != 0 && !is_full {
+            let past_ns = now_ns.saturating_sub(since_ns);
+            self.full_ns.fetch_add(past_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Server {
+    /// Lets keys give way until less than `maxmemory` is held, for as long as
+    /// `maxmemory-eviction-tenacity` allows. To be called where no shard is held.
+    #[inline]
+    pub(crate) fn make_room(&self, context: &mut Context) -> Room {
+        let bytes_max = self.parameters.memory_bytes_max.load(Ordering::Relaxed);
+        if bytes_max == 0 || used_bytes() <= bytes_max {
+            if self.parameters.memory_is_full.load(Ordering::Relaxed) {
+                self.note_room(Room::Enough);
+            }
+            return Room::Enough;
+        }
+        // Before keys go those buffers do that the lane only keeps in case.
+        context.free_spares();
+        self.evict(context.lane(), bytes_max)
+    }
+
+    #[cold]
+    fn evict(&self, lane: usize, bytes_max: u64) -> Room {
+        // While a script of another lane runs no shard is locked, and a pause keeps keys as they
+        // are.
+        let paused =
+            self.attention.has(Obstacles::PAUSED) && self.pause.until_ms(unix_ms()).is_some();
+        if paused || !self.scripting.rights.has(lane) || self.keyspace.is_loading() {
+            return Room::Enough;
+        }
+        if self.replication.master().is_some() && self.parameters.is_on("replica-ignore-maxmemory")
+        {
+            // The master says which keys go.
+            return Room::Enough;
+        }
+        // What waits for replicas, for the disk, and on its way to other lanes' clients goes by
+        // itself: keys that gave way to it would only add to it. Other lanes add to it and take
+        // from it just now, so that it is looked at on both sides of what is used.
+        let uncounted = self.uncounted_bytes();
+        let used = used_bytes();
+        let uncounted = uncounted.max(self.uncounted_bytes());
+        let bytes_max = bytes_max.saturating_add(uncounted);
+        let rules = *self.parameters.eviction.lock();
+        let room = match rules {
+            _ if used <= bytes_max => Room::Enough,
+            Some(rules) => self.evict_by(rules, lane, bytes_max),
+            None => Room::Full,
+        };
+        self.note_room(room);
+        room
+    }
+
+    /// Bytes that `maxmemory` does not count.
+    pub(crate) fn uncounted_bytes(&self) -> u64 {
+        self.replication.stream_bytes(self)
+            + self.durability.log.buffer_bytes(self)
+            + self.post.waiting_bytes()
+    }
+
+    fn evict_by(&self, rules: EvictionRules, lane: usize, bytes_max: u64) -> Room {
+        let time_max_ns = self.parameters.eviction_ns_max.load(Ordering::Relaxed);
+        let started = Instant::now();
+        let is_late = || started.elapsed() > Duration::from_nanos(time_max_ns);
+        let mut evictor = self.evictions.lanes[lane].lock();
+        let mut observer = Evicting::new(self);
+        for count in 1u64.. {
+            match self
+                .keyspace
+                .evict(&mut evictor, rules, unix_ms(), &mut observer)
+            {
+                Evicted::Key => {}
+                // Others hold the shards: they go on, and so does this lane.
+                Evicted::Busy => return Room::Clearing,
+                Evicted::Nothing if self.keyspace.lazily_freed().0 > 0 && !is_late() => {
+                    std::thread::sleep(LAZY_WAIT);
+                }
+                Evicted::Nothing => return Room::Full,
+            }
+            if used_bytes().saturating_sub(observer.untold_bytes) <= bytes_max {
+                return Room::Enough;
+            }
+            if count % KEYS_A_LOOK == 0 && is_late() {
+                return Room::Clearing;
+            }
+        }
+        Room::Clearing
+    }
+
+    /// The system gives more memory than is held, because freed blocks lie between others. Where
+    /// keys may give way, and `maxmemory-counts-resident` is on, so many of them do that the
+    /// process takes little more from the system than `maxmemory`: those who limit memory mean
+    /// that. To be called a few times a second.
+    pub(crate) fn follow_resident(&self) {
+        let parameters = &self.parameters;
+        let bytes_max = parameters.number("maxmemory");
+        let counts = parameters.is_on("maxmemory-counts-resident")
+            && bytes_max >= RESIDENT_BYTES_MIN
+            && parameters.eviction.lock().is_some();
+        let wanted = match counts {
+            false => 0,
+            // Nothing gives way: less would be kept for no use.
+            true if parameters.memory_is_full.load(Ordering::Relaxed) => 0,
+            true => reserve_for(resident_bytes(), used_bytes(), bytes_max),
+        };
+        if wanted != parameters.memory_reserve.load(Ordering::Relaxed) {
+            parameters.reserve_memory(bytes_max, wanted);
+        }
+    }
+
+    /// `maxmemory-clients`: cuts off those clients who hold most, if all together hold too much.
+    #[inline]
+    pub(crate) fn evict_clients(&self, context: &mut Context) {
+        let bytes_max = self.parameters.clients_bytes_max.load(Ordering::Relaxed);
+        if bytes_max == 0 || self.clients.memory_bytes() <= bytes_max {
+            return;
+        }
+        for client in self.clients.evict(bytes_max) {
+            match client.lane == context.lane() {
+                true => context.cut_off(client.connection, CloseReason::Requested),
+                false => self
+                    .mail
+                    .send(client.lane, RedisMail::CutOff(client.connection)),
+            }
+        }
+    }
+
+    fn note_room(&self, room: Room) {
+        let is_full = &self.parameters.memory_is_full;
+        let now = room == Room::Full;
+        if is_full.load(Ordering::Relaxed) != now {
+            is_full.store(now, Ordering::Relaxed);
+        }
+        self.evictions.note(room);
+    }
+}
+
+/// What to keep free of `maxmemory`, up to an eighth, so that the system gives 2 % more at most.
+/// What lies unused grows as keys give way, so that this goes on until new values find their place
+/// there.
+fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {
+    let unused = resident.saturating_sub(used);
+    let step = bytes_max / 1_000;
+    let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 8);
+    excess - excess % step
+}
+
+/// Keeps the words to those who have read keys that give way until the round is over. They take
+/// memory, and must not drive out more keys.
+struct Evicting<'h> {
+    live: LiveObserver<'h>,
+    untold: Vec<Untold>,
+    untold_bytes: u64,
+}
+
+/// A key that has gone: those who have read it, or, if there is none of them, all who want to hear
+/// of every change.
+type Untold = (Box<[u8]>, Option<Trackers>);
+
+impl<'h> Evicting<'h> {
+    fn new(server: &'h Server) -> Self {
+        Evicting {
+            live: LiveObserver(server),
+            untold: Vec::new(),
+            untold_bytes: 0,
+        }
+    }
+
+    fn keep(&mut self, key: &[u8], trackers: Option<&Trackers>) {
+        let readers = trackers.map_or(0, |trackers| size_of_val(trackers.clients()));
+        self.untold_bytes += (key.len() + readers + size_of::<Untold>()) as u64;
+        self.untold.push((Box::from(key), trackers.cloned()));
+    }
+}
+
+impl Observer for Evicting<'_> {
+    fn changed(&mut self, database: usize, key: &[u8], event: Event, value: Option<ValueRef<'_>>) {
+        self.live.changed(database, key, event, value);
+    }
+
+    fn notified(&mut self, database: usize, key: &[u8], event: Event) {
+        self.live.notified(database, key, event);
+    }
+
+    fn modified(&mut self, key: &[u8], _: Changer) {
+        self.keep(key, None);
+    }
+
+    fn invalidated(&mut self, key: &[u8], trackers: &Trackers, _: Changer) {
+        self.keep(key, Some(trackers));
+    }
+
+    fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
+        self.live.served(waiter, reply, outcome);
+    }
+}
+
+impl Drop for Evicting<'_> {
+    fn drop(&mut self) {
+        for (key, trackers) in self.untold.drain(..) {
+            match trackers {
+                Some(trackers) => self.live.invalidated(&key, &trackers, Changer::Server),
+                None => self.live.modified(&key, Changer::Server),
+            }
+        }
+    }
+}
+
+/// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.
+pub(crate) fn rules_of(policy: &[u8], samples: usize) -> Option<EvictionRules> {
+    let (scope, order) = std::str::from_utf8(policy).ok()?.split_once('-')?;
+    let order = match order {
+        "lru" => EvictionOrder::LeastRecentlyUsed,
+        "lfu" => EvictionOrder::LeastFrequentlyUsed,
+        "random" => EvictionOrder::Random,
+        "ttl" => EvictionOrder::SoonestToExpire,
+        _ => return None,
+    };
+    Some(EvictionRules {
+        order,
+        expiring_only: scope == "volatile",
+        samples,
+    })
+}
+
+/// What `maxmemory-clients` allows, bytes; 0 for no limit. A part of `maxmemory`, if it is a
+/// percentage.
+pub(crate) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
+    let allowed = match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent: u64 = percent.parse().unwrap_or(0);
+            (u128::from(bytes_max) * u128::from(percent) / 100) as u64
+        }
+        None => text.parse().unwrap_or(0),
+    };
+    match allowed {
+        0 => 0,
+        // With less nobody could say so.
+        allowed => allowed.max(128 << 10),
+    }
+}
+
+/// How long one round of evictions may last at a tenacity of 0 to 100, ns: up to 0.5 ms at 10,
+/// 15 % more for each step from there, and without end at 100.
+pub(crate) fn time_max_ns(tenacity: u64) -> u64 {
+    match tenacity {
+        0..=10 => tenacity * 50_000,
+        11..100 => (500_000.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+/// With less than this the program itself is a part of what the system gives that no key can
+/// make up for.
+const RESIDENT_BYTES_MIN: u64 = 128 << 20;
+/// Keys that go between two looks at the clock.
+const KEYS_A_LOOK: u64 = 16;
+/// How long to wait for what is being freed in the background.
+const LAZY_WAIT: Duration = Duration::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_s_name_says_which_keys_go() {
+        let rules = rules_of(b"volatile-lfu", 7).expect("a policy");
+        assert!(rules.expiring_only && rules.samples == 7);
+        assert_eq!(rules.order, EvictionOrder::LeastFrequentlyUsed);
+        assert!(
+            !rules_of(b"allkeys-random", 5)
+                .expect("a policy")
+                .expiring_only
+        );
+        assert_eq!(rules_of(b"noeviction", 5), None);
+    }
+
+    #[test]
+    fn what_lies_unused_between_keys_is_kept_free() {
+        let limit = 1_000_000;
+        let reserve = |resident, used| reserve_for(resident, used, limit);
+        assert_eq!(reserve(500_000, 490_000), 0);
+        assert_eq!(reserve(1_020_000, 1_000_000), 0);
+        assert_eq!(reserve(570_500, 500_000), 50_000);
+        assert_eq!(reserve(1_020_000, 950_000), 50_000);
+        assert_eq!(reserve(1_500_000, 800_000), 125_000);
+        assert_eq!(reserve(1, 1_000_000), 0);
+    }
+
+    #[test]
+    fn tenacity_stretches_the_time_for_evictions() {
+        assert_eq!([0, 1, 10].map(time_max_ns), [0, 50_000, 500_000]);
+        assert!((570_000..580_000).contains(&time_max_ns(11)));
+        // About two minutes.
+        assert!((120..130).contains(&(time_max_ns(99) / 1_000_000_000)));
+        assert_eq!(time_max_ns(100), u64::MAX);
+    }
+}

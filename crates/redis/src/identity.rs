@@ -1,0 +1,174 @@
+//! Who a peer of another protocol is, and what it may do: users are those of Redis clients.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::lookup;
+use tidewire_resp::ArgumentList;
+
+use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
+use crate::server::Server;
+use crate::session::{NO_KEY, no_command_text};
+use tidewire_lane::unix_ms;
+
+/// The user that a peer is, and what that user may do as far as has been seen.
+#[derive(Debug)]
+pub struct Identity {
+    /// Where the peer is, for the log.
+    address: String,
+    /// From the end of the handshake on.
+    user: Option<Arc<User>>,
+    /// None once the user is deleted.
+    rules: Option<Arc<Rules>>,
+    /// The generation of users with which everything is allowed; 0: look closely.
+    free_at: u64,
+    /// Protected mode does not let it in.
+    pub is_refused: bool,
+}
+
+impl Identity {
+    /// Of a peer that has not said yet who it is.
+    pub fn new(address: String, is_refused: bool) -> Self {
+        Self {
+            address,
+            is_refused,
+            user: None,
+            rules: None,
+            free_at: 0,
+        }
+    }
+
+    /// Where the peer is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// It is this user from now on.
+    pub fn become_user(&mut self, access: &AccessControl, user: Arc<User>) {
+        self.user = Some(user);
+        self.look(access);
+    }
+
+    /// Takes the newest rules of its user; whether they are others than before.
+    pub fn look(&mut self, access: &AccessControl) -> bool {
+        // What changes from here on will be seen by the next look.
+        let generation = access.generation();
+        let rules = self.user.as_ref().and_then(|user| user.rules());
+        let is_same = match (&self.rules, &rules) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        let is_free = rules.as_ref().is_some_and(|rules| rules.is_unlimited());
+        self.rules = rules;
+        self.free_at = if is_free { generation } else { 0 };
+        !is_same
+    }
+
+    /// Whether it has proved to be somebody who still exists.
+    pub fn is_somebody(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// Whether everything is allowed, by the newest rules of all users.
+    #[inline]
+    pub fn is_free(&self, access: &AccessControl) -> bool {
+        self.free_at == access.generation()
+    }
+
+    /// Whether it may do what this Redis command does; otherwise the text of the refusal, which
+    /// is kept for ACL LOG.
+    pub fn check(&mut self, server: &Server, words: &[&[u8]]) -> Result<(), String> {
+        if self.is_free(&server.access) {
+            return Ok(());
+        }
+        self.look(&server.access);
+        let (Some(user), Some(rules)) = (&self.user, &self.rules) else {
+            return Err("NOAUTH Authentication required.".to_owned());
+        };
+        let request = ArgumentList::from_slices(words);
+        let Some(command) = words.first().and_then(|name| lookup(name)) else {
+            return Ok(());
+        };
+        let Err(denial) = rules.check(command, request.as_arguments()) else {
+            return Ok(());
+        };
+        let object = words.get(denial.at).copied().unwrap_or_default();
+        let text = match denial.reason {
+            Reason::Command => no_command_text(user, command),
+            Reason::Key => NO_KEY.to_owned(),
+            _ => "No permissions to access a channel".to_owned(),
+        };
+        note(server, denial.reason, object, &user.name, &self.address);
+        Err(format!("NOPERM {text}"))
+    }
+
+    /// Whether it may read a key; nobody is told if not.
+    pub fn may_read(&mut self, server: &Server, key: &[u8]) -> bool {
+        if self.is_free(&server.access) {
+            return true;
+        }
+        self.look(&server.access);
+        let request = ArgumentList::from_slices(&[b"GET", key]);
+        let (Some(rules), Some(command)) = (&self.rules, lookup(b"get")) else {
+            return false;
+        };
+        rules.check(command, request.as_arguments()).is_ok()
+    }
+
+    /// Whether it may listen to all that is published under names that begin so.
+    pub fn may_listen(&mut self, server: &Server, prefix: &[u8]) -> bool {
+        if self.is_free(&server.access) {
+            return true;
+        }
+        self.look(&server.access);
+        let (Some(user), Some(rules)) = (&self.user, &self.rules) else {
+            return false;
+        };
+        let allows = rules.allows_prefix(prefix);
+        if !allows {
+            note(server, Reason::Channel, prefix, &user.name, &self.address);
+        }
+        allows
+    }
+
+    /// It has not proved who it is, or may not be let in.
+    pub fn note_failed_login(&self, server: &Server, protocol: &str, name: &[u8]) {
+        tidewire_retry::note_failed_login(protocol, &self.address, name);
+        note(server, Reason::Authentication, b"AUTH", name, &self.address);
+    }
+}
+
+fn note(server: &Server, reason: Reason, object: &[u8], user: &[u8], address: &str) {
+    let entry = Entry {
+        reason,
+        origin: Origin::Toplevel,
+        object: object.to_vec(),
+        user: user.into(),
+        client: format!("addr={address} lib-name=zeromq"),
+        unix_ms: unix_ms(),
+    };
+    let entries_max = server.parameters.number("acllog-max-len");
+    let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
+    server.access.note(entry, entries_max);
+}
+
+impl Server {
+    /// Whether protected mode is on.
+    pub fn is_protected(&self) -> bool {
+        self.parameters.protects.load(Ordering::Relaxed)
+    }
+
+    /// Whether a user may come in from elsewhere: not with any password under protected mode.
+    pub fn is_open_to_strangers(&self, needs_no_password: bool, address: &str) -> bool {
+        let is_local = address
+            .parse::<SocketAddr>()
+            .map_or(true, |address| is_loopback(address.ip()));
+        is_local || !needs_no_password || !self.is_protected()
+    }
+}
+
+/// Whether an address is of this machine alone, also one of IPv4 in IPv6's form.
+pub fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}

@@ -1,0 +1,520 @@
+//! The Redis server on one lane: its clients, and what happens each turn.
+
+mod holding;
+mod parking;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tidewire_fanout::Fanout;
+use tidewire_keyspace::{MountWriter, SHARDS, changes_told_here};
+use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
+use tracing::debug;
+
+use crate::attention::Obstacles;
+use crate::eviction::Room;
+use crate::live::LiveObserver;
+use crate::server::{RedisMail, Server};
+use crate::session::{Pipeline, RespSession, forget_functions};
+use crate::sessions::Sessions;
+use crate::waiting::LaneWaiting;
+use crate::watchdog::Part;
+
+/// The Redis server's part of one lane. The lane drives it, beside what else it serves.
+#[derive(Debug)]
+pub struct RedisLane {
+    /// What all lanes share.
+    pub server: Arc<Server>,
+    /// Subscribers of every protocol.
+    pub fanout: Fanout,
+    /// Connections whose requests wait.
+    pub waiting: LaneWaiting,
+    lane: usize,
+    sessions: Sessions,
+    pipeline: Pipeline,
+    /// When clients' own limits are next looked at, monotonic ns.
+    sweep_ns: u64,
+    /// A client may have left something unread.
+    has_unread: bool,
+    /// Turns taken, to time one in a few.
+    turns: u32,
+    /// When this turn began, if it is timed.
+    started: Option<Instant>,
+    /// The shard whose tracked keys are next looked through for clients that have left.
+    tracking_sweep: usize,
+    /// Bytes of invalidations that were written in this turn, and in the one before.
+    invalid_bytes: usize,
+    unsent_bytes: usize,
+    holding: holding::Holding,
+    /// Connections that were parked go on in this turn or the next.
+    has_resumed: bool,
+}
+
+impl RedisLane {
+    /// The part of lane `lane`. `address` is where Redis clients connect to, for CLIENT LIST.
+    pub fn new(server: Arc<Server>, lane: usize, address: String) -> Self {
+        let (post, topics) = (server.post.clone(), server.topics.clone());
+        Self {
+            fanout: Fanout::new(post, topics, server.clone(), lane),
+            pipeline: Pipeline::new(server.renames.clone()),
+            waiting: LaneWaiting::default(),
+            lane,
+            sessions: Sessions::new(address),
+            sweep_ns: 0,
+            has_unread: false,
+            turns: 0,
+            started: None,
+            tracking_sweep: 0,
+            invalid_bytes: 0,
+            unsent_bytes: 0,
+            holding: holding::Holding::default(),
+            has_resumed: false,
+            server,
+        }
+    }
+
+    /// A Redis client has connected.
+    pub fn accepted(&mut self, context: &mut Context, id: ConnectionId, peer: &Peer) {
+        self.sessions.accept(&self.server, context, id, peer);
+    }
+
+    /// Takes the connections of other protocols that came during a client's long call: they are
+    /// yet to be accepted.
+    pub fn take_late(&mut self) -> Vec<(ConnectionId, u16, Peer)> {
+        self.sessions.take_late()
+    }
+
+    /// Whether a connection is a Redis client's.
+    pub fn serves(&self, id: ConnectionId) -> bool {
+        self.sessions.serves(id)
+    }
+
+    /// Input of any protocol has come. What is returned is given to [`RedisLane::end_input`].
+    #[inline]
+    pub fn begin_input(&self) -> u64 {
+        self.server.turns[self.lane].doing.part(Part::Input);
+        let _ = self.server.scripting.rights.enter(self.lane);
+        // Where the log ends would not show who has changed something: other lanes write there too.
+        changes_told_here()
+    }
+
+    /// The input was taken. If it changed keys, replies may have to wait for the append-only file.
+    #[inline]
+    pub fn end_input(&mut self, id: ConnectionId, told: u64) {
+        if changes_told_here() != told {
+            self.holding.writers.push(id);
+        }
+    }
+
+    /// Takes what a Redis client has sent; returns the bytes used, or nothing of a connection that
+    /// is no Redis client's.
+    pub fn received(
+        &mut self,
+        context: &mut Context,
+        id: ConnectionId,
+        input: &[u8],
+    ) -> Option<usize> {
+        self.sessions.replicas.note_awake(&self.server, self.lane);
+        let mut session = self.sessions.take(id)?;
+        let (fanout, waiting) = (&mut self.fanout, &mut self.waiting);
+        let (sessions, pipeline) = (&mut self.sessions, &mut self.pipeline);
+        let server = &self.server;
+        let consumed =
+            session.received(server, fanout, waiting, sessions, pipeline, context, input);
+        self.sessions.put_back(id, session);
+        Some(consumed)
+    }
+
+    /// A subscriber's outbox has drained.
+    pub fn drained(&mut self, context: &mut Context, id: ConnectionId) {
+        self.fanout.pump(context, id);
+        self.sessions.replicas.drained(&self.server, context, id);
+    }
+
+    /// What was read from a connection waits to be taken.
+    pub fn buffered(&mut self, context: &mut Context, id: ConnectionId) {
+        self.has_unread |= context.out_bytes(id) > 0;
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.buffered(&self.server, context);
+        }
+    }
+
+    /// A connection is about to be ended.
+    pub fn begin_closing(&self) {
+        self.server.turns[self.lane].doing.part(Part::Closing);
+    }
+
+    /// A connection has ended; whether it was a Redis client's.
+    pub fn closed(&mut self, context: &Context, id: ConnectionId, reason: CloseReason) -> bool {
+        let Some(mut session) = self.sessions.take(id) else {
+            return false;
+        };
+        let client = session.client();
+        debug!(client = client.id, address = %client.address, ?reason, "disconnected");
+        session.closed(&self.server, &mut self.waiting);
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let replicas = &mut self.sessions.replicas;
+        replicas.remove(&self.server, self.lane, id, now_ms);
+        if reason != CloseReason::Stopping {
+            self.fanout.depart(id);
+        }
+        self.server.clients.disconnect(session.client().id);
+        true
+    }
+
+    /// The lane ends, and there will be no turn that gives back what it may lock.
+    pub fn stop(&self) {
+        self.server.scripting.rights.leave(self.lane);
+    }
+
+    /// Mail of any kind is about to be taken.
+    pub fn begin_mail(&self) {
+        self.server.turns[self.lane].doing.part(Part::Mail);
+    }
+
+    /// Takes mail of another lane. What users may do has changed: the house tells its own peers
+    /// too, and calls [`crate::AccessControl::set_looked`] then.
+    pub fn mail(&mut self, context: &mut Context, mail: RedisMail) {
+        let server = &self.server.clone();
+        match mail {
+            RedisMail::Listen { made, addresses } => {
+                context.change_listeners(crate::RESP_PORT, &addresses, made);
+            }
+            RedisMail::CutOff(id) => context.cut_off(id, CloseReason::Requested),
+            RedisMail::Kill(id) => context.close_after_flush(id, CloseReason::Requested),
+            RedisMail::Served {
+                client,
+                reply,
+                failed,
+            } => {
+                server.waiting.remove(client);
+                // It may tell of a change: an element that a client waited for is taken.
+                self.holding.writers.extend(self.waiting.connection(client));
+                if let Some(session) = self.end_wait(client) {
+                    session.served(server, context, &reply, failed);
+                }
+            }
+            RedisMail::Unblocked { client, error } => {
+                if let Some(session) = self.end_wait(client) {
+                    match error {
+                        true => session.unblocked_with_error(server, context),
+                        false => session.timed_out(server, context),
+                    }
+                }
+            }
+            RedisMail::Denied { client, text } => {
+                if let Some(session) = self.end_wait(client) {
+                    session.denied(server, context, &text);
+                }
+            }
+            RedisMail::Unpaused => self.resume_postponed(context),
+            RedisMail::ScriptOver => {
+                if !self.enter(context) {
+                    self.resume_impatient(context);
+                }
+            }
+            RedisMail::FunctionsForgotten => forget_functions(server, self.lane),
+            RedisMail::Invalid {
+                connection,
+                is_redirected,
+                invalid,
+                bytes,
+            } => {
+                self.invalid_bytes += bytes;
+                if let Some(session) = self.sessions.get_mut(connection) {
+                    session.invalid(server, context, connection, is_redirected, &invalid);
+                }
+            }
+            RedisMail::Shown(line) => {
+                server.post.taken(self.lane, line.len());
+                for connection in server.monitors.on(self.lane) {
+                    if let Some(session) = self.sessions.get_mut(connection) {
+                        session.show(server, context, connection, &line);
+                    }
+                }
+            }
+            RedisMail::UsersChanged => {
+                for session in self.sessions.all_mut() {
+                    session.users_changed(server, &self.fanout, context);
+                }
+            }
+        }
+    }
+
+    /// A client's write to a live source has ended, unless somebody else has ended the wait.
+    pub fn mount_written(
+        &mut self,
+        context: &mut Context,
+        writer: MountWriter,
+        result: &Result<(), String>,
+    ) {
+        let MountWriter { client, token, .. } = writer;
+        let server = self.server.clone();
+        let waits = |session: &mut RespSession| session.awaits_mount(token);
+        let connection = self.waiting.connection(client);
+        let session = connection.and_then(|id| self.sessions.get_mut(id));
+        if session.is_some_and(waits)
+            && server.waiting.claim(client, &server.keyspace).is_some()
+            && let Some(session) = self.end_wait(client)
+        {
+            session.mount_written(&server, context, result);
+        }
+    }
+
+    /// The first part of a turn. Whether the lane may lock shards in it, and when it wants the next
+    /// one.
+    #[inline]
+    pub fn begin_turn(&mut self, context: &mut Context) -> (bool, Option<u64>) {
+        let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
+        self.turns = self.turns.wrapping_add(1);
+        self.started = is_timed.then(Instant::now);
+        self.server.turns[self.lane].doing.part(Part::Upkeep);
+        let has_right = self.enter(context);
+        if has_right && self.server.post.take_lagging(self.lane) {
+            self.fanout.owe_everything(context);
+            self.server.invalidate_lane(self.lane);
+        }
+        let mut deadline_ns = None;
+        if self.fanout.renew(context) {
+            deadline_ns = Some(self.renew_again_ns(context));
+        }
+        if self.invalid_bytes + self.unsent_bytes > 0 {
+            // What was written in this turn leaves at its end.
+            self.server.post.taken(self.lane, self.unsent_bytes);
+            self.unsent_bytes = std::mem::take(&mut self.invalid_bytes);
+            deadline_ns = Some(context.now_ns());
+        }
+        (has_right, deadline_ns)
+    }
+
+    /// What is due in a turn. Returns when the next one is wanted.
+    #[inline]
+    pub fn turn(&mut self, context: &mut Context, has_right: bool) -> Option<u64> {
+        self.sweep(context, has_right);
+        let mut deadline_ns = None;
+        if self.fanout.take_departing_out() {
+            deadline_ns = Some(context.now_ns());
+        }
+        if !self.sessions.replicas.is_empty() {
+            self.sessions.replicas.serve(&self.server, context);
+        }
+        if self.is_swept() {
+            deadline_ns = earlier(deadline_ns, Some(self.sweep_ns));
+        }
+        if self.server.attention.has(Obstacles::TRACKED) {
+            self.server.broadcast_changed();
+        }
+        if !has_right {
+            // A script of another lane holds the shards that all this needs.
+            self.resume_impatient(context);
+            let again_ns = context.now_ns() + SCRIPT_WAIT_NS;
+            return earlier(deadline_ns, Some(again_ns));
+        }
+        if self.server.make_room(context) == Room::Clearing {
+            deadline_ns = Some(context.now_ns());
+        }
+        deadline_ns = earlier(deadline_ns, self.end_waits(context));
+        deadline_ns = earlier(deadline_ns, self.expire_keys(context));
+        if self.server.attention.has(Obstacles::TRACKED) {
+            self.turn_tracking();
+        }
+        deadline_ns
+    }
+
+    /// The end of a turn: what was told in it is written, and replies may leave. Returns when the
+    /// next turn is wanted, `deadline_ns` or before.
+    #[inline]
+    pub fn end_turn(&mut self, context: &mut Context, deadline_ns: Option<u64>) -> Option<u64> {
+        let server = &self.server;
+        server.durability.before_replies(server, self.lane);
+        self.settle_log(context);
+        let commands = std::mem::take(&mut self.sessions.turn_commands);
+        let turns = &self.server.turns[self.lane];
+        turns.note_commands(commands);
+        if let Some(started) = self.started.take() {
+            self.sessions.times_turn = false;
+            turns.note_upkeep(started.elapsed());
+        }
+        let deadline_ns = earlier(deadline_ns, self.note_turn(context));
+        self.server.scripting.rights.leave(self.lane);
+        self.server.sleep_along();
+        deadline_ns
+    }
+
+    /// Whether there is something to look at although nothing comes.
+    fn is_swept(&self) -> bool {
+        let server = &self.server;
+        self.has_unread
+            || server.parameters.limits_clients()
+            || !self.sessions.replicas.is_empty()
+            || self.lane == 0
+                && (server.replication.is_swept(server)
+                    || server.durability.wants_ticks(server)
+                    || server.parameters.limits_memory())
+    }
+
+    /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
+    /// costs less than exact timers.
+    fn sweep(&mut self, context: &mut Context, has_right: bool) {
+        if context.now_ns() < self.sweep_ns {
+            return;
+        }
+        self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
+        self.fanout.sweep(context.now_ns());
+        if self.lane == 0 {
+            self.sweep_server(context, has_right);
+        }
+        self.sessions.replicas.sweep(&self.server, context);
+        if self.server.parameters.limits_clients() || self.has_unread {
+            self.has_unread = false;
+            for session in self.sessions.all_mut() {
+                session.sweep(&self.server, context);
+                self.has_unread |= context.out_bytes(session.client().connection) > 0;
+            }
+        }
+    }
+
+    /// What the first lane does for all.
+    fn sweep_server(&mut self, context: &Context, has_right: bool) {
+        let server = self.server.clone();
+        server.usage.look();
+        server.follow_resident();
+        if has_right && server.durability.wants_ticks(&server) {
+            server.durability.tick(&server);
+        }
+        server.rates.note(server.moment());
+        if has_right {
+            self.sweep_tracking();
+        }
+        if server.replication.is_swept(&server) {
+            let now_ms = (context.unix_ns() / 1_000_000) as i64;
+            server.replication.sweep(&server, now_ms);
+            server.follow_stop(has_right);
+        }
+    }
+
+    /// The session of a client that waits no more.
+    fn end_wait(&mut self, client: u64) -> Option<&mut RespSession> {
+        let connection = self.waiting.remove(client)?;
+        self.sessions.get_mut(connection)
+    }
+
+    /// Answers clients whose time has come. Returns when to look again.
+    fn end_waits(&mut self, context: &mut Context) -> Option<u64> {
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        if !self.waiting.waits_for_time() {
+            return None;
+        }
+        let server = self.server.clone();
+        while let Some((client, _)) = self.waiting.pop_due(now_ms) {
+            // If somebody else has ended the wait, the reply is on its way.
+            if server.waiting.claim(client, &server.keyspace).is_some()
+                && let Some(session) = self.end_wait(client)
+            {
+                session.timed_out(&server, context);
+            }
+        }
+        let mut deadline_ms = self.waiting.deadline_ms();
+        if self.waiting.has_postponed() {
+            match server.pause.until_ms(now_ms) {
+                Some(until_ms) => {
+                    deadline_ms = Some(deadline_ms.map_or(until_ms, |other| other.min(until_ms)));
+                }
+                None => self.resume_postponed(context),
+            }
+        }
+        let wait_ms = deadline_ms?
+            .saturating_sub(now_ms)
+            .clamp(0, DEADLINE_MS_MAX) as u64;
+        Some(context.now_ns() + wait_ms * 1_000_000)
+    }
+
+    fn resume_postponed(&mut self, context: &mut Context) {
+        for (_, connection) in self.waiting.take_postponed(&self.server.waiting) {
+            if let Some(session) = self.sessions.get_mut(connection) {
+                session.resume(context);
+            }
+        }
+    }
+
+    /// Keeps the table of tracked keys within its bound, and tells what has expired.
+    #[cold]
+    fn turn_tracking(&self) {
+        let server = &*self.server;
+        let keys_max = server.parameters.tracked_keys_max.load(Ordering::Relaxed);
+        if server.keyspace.tracked_keys() > keys_max {
+            server
+                .keyspace
+                .limit_tracking(keys_max, &mut LiveObserver(server));
+        }
+        server.broadcast_changed();
+    }
+
+    /// Forgets clients that tracked keys and have left, shard by shard.
+    fn sweep_tracking(&mut self) {
+        let left = &self.server.tracking.has_left;
+        if left.load(Ordering::Relaxed) == 0 && self.tracking_sweep == 0 {
+            return;
+        }
+        if self.tracking_sweep == 0 {
+            left.store(0, Ordering::Relaxed);
+        }
+        let clients = &self.server.clients;
+        let is_there = |id: u64| clients.find(id).is_some();
+        for shard in self.tracking_sweep..self.tracking_sweep + SHARDS_A_SWEEP {
+            self.server.keyspace.sweep_tracking(shard, &is_there);
+        }
+        self.tracking_sweep = (self.tracking_sweep + SHARDS_A_SWEEP) % SHARDS;
+    }
+
+    fn expire_keys(&mut self, context: &Context) -> Option<u64> {
+        let keyspace = &self.server.keyspace;
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
+        let latency_ms = &self.server.parameters.latency_threshold_ms;
+        let latency_ms = latency_ms.load(Ordering::Relaxed);
+        let started = (latency_ms != 0).then(Instant::now);
+        keyspace.expire_due(now_ms, EXPIRIES_A_TURN, &mut LiveObserver(&self.server));
+        if let Some(ms) = started.map(|started| started.elapsed().as_millis() as u64)
+            && ms >= latency_ms
+        {
+            let unix_s = context.unix_ns() / 1_000_000_000;
+            self.server.slow_events.note("expire-cycle", unix_s, ms);
+        }
+        let deadline_ms = keyspace.next_deadline_ms()?;
+        let wait_ms = deadline_ms.saturating_sub(now_ms).clamp(0, DEADLINE_MS_MAX) as u64;
+        Some(context.now_ns() + wait_ms * 1_000_000)
+    }
+
+    /// When to go on with topics that changed all at once.
+    fn renew_again_ns(&self, context: &Context) -> u64 {
+        let wait_ns = match self.server.is_filling() {
+            true => FILLING_WAIT_NS,
+            false => 0,
+        };
+        context.now_ns() + wait_ns
+    }
+}
+
+/// The earlier of two deadlines, where there are any.
+pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Of so many turns the upkeep of one is timed.
+const TURNS_A_TIMING: u32 = 64;
+/// How often sessions' deadlines are looked at.
+const SWEEP_INTERVAL_NS: u64 = 100_000_000;
+/// Shards looked through at a time for clients that have left.
+const SHARDS_A_SWEEP: usize = 8;
+/// How soon to look again whether keys are loaded.
+const FILLING_WAIT_NS: u64 = 10_000_000;
+/// How soon to look again whether another lane's script has ended.
+const SCRIPT_WAIT_NS: u64 = 5_000_000;
+/// Keys expired a turn, so that a million of them at once do not hold the lane up.
+const EXPIRIES_A_TURN: usize = 1_000;
+/// The longest wait for a deadline, ms: a day.
+const DEADLINE_MS_MAX: i64 = 86_400_000;

@@ -1,0 +1,104 @@
+//! The Redis server: sessions, access control, parameters, replication, durability, scripting.
+//!
+//! ```text
+//!  RESP ──▶ session ──▶ gate ──▶ keyspace ──┬──▶ live keys ──▶ fan-out
+//!                                           └──▶ append-only file, replicas
+//! ```
+//!
+//! [`Server`] is what all lanes share; [`RedisLane`] is driven on each lane, by whoever has the
+//! lane. What stands around it is a [`House`].
+
+#![forbid(unsafe_code)]
+
+/// The tag of listeners for Redis clients.
+pub const RESP_PORT: u16 = 1;
+
+mod access;
+pub use access::{AccessControl, User};
+
+mod attention;
+
+mod clients;
+pub use clients::{Client, Clients, Labels};
+
+mod durability;
+pub use durability::Durability;
+
+mod eviction;
+
+mod gate;
+pub use gate::{Refusal, Wait};
+
+mod hot;
+
+mod identity;
+pub use identity::{Identity, is_loopback};
+
+mod lane;
+pub use lane::{RedisLane, earlier};
+
+mod listening;
+pub use listening::BindAddress;
+
+mod live;
+pub use live::{is_reserved_channel, write_value};
+
+mod live_keys;
+
+mod memory;
+mod memory_score;
+
+mod metrics;
+pub use metrics::{Page, write_metrics};
+
+mod monitor;
+
+mod notifications;
+
+mod parameters;
+pub use parameters::Parameters;
+
+mod plain_write;
+pub use plain_write::Written;
+
+mod rates;
+
+mod redis_conf;
+pub use redis_conf::RedisConf;
+
+mod renames;
+
+mod replication;
+
+mod rights;
+
+mod scripting;
+
+mod server;
+pub use server::{House, RedisConfig, RedisMail, Server};
+
+mod session;
+mod sessions;
+
+mod sleeping;
+mod slow_events;
+mod slowlog;
+
+mod starting;
+pub use starting::Loaded;
+
+mod statistics;
+
+mod stopping;
+
+mod threads;
+mod topic_watch;
+
+mod tracking;
+pub use tracking::{ClientTracking, Invalid};
+
+mod waiting;
+pub use waiting::LaneWaiting;
+
+mod watchdog;
+pub use watchdog::watch_lanes;

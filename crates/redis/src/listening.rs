@@ -1,0 +1,209 @@
+//! Where Redis clients connect: `bind` and `port`, which CONFIG SET changes while the hub runs.
+//!
+//! The first lane accepts; whichever lane executes CONFIG SET makes the new sockets, so that a
+//! mistake is told at once, stops the old ones, and sends the first lane what has become of them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use parking_lot::Mutex;
+use tidewire_lane::{Endpoint, Listener, ListenerHandle};
+
+use crate::RESP_PORT;
+use crate::server::{RedisMail, Server};
+
+/// The sockets that Redis clients connect to over TCP.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    handles: Mutex<Vec<ListenerHandle>>,
+}
+
+/// One address of `bind`, with the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindAddress {
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// It stands behind a `-`: the machine need not have it.
+    pub is_optional: bool,
+}
+
+impl BindAddress {
+    /// The addresses of a value of `bind`. `*` is every IPv4 address of the machine, `::*` every
+    /// IPv6 address; what begins with `-` may be missing.
+    ///
+    /// # Errors
+    /// The name of the host that has no address.
+    pub fn of(bind: &str, port: u16) -> Result<Vec<Self>, String> {
+        let one = |word: &str| {
+            let (host, is_optional) = match word.strip_prefix('-') {
+                Some(host) => (host, true),
+                None => (word, false),
+            };
+            let address = resolve(host, port).ok_or_else(|| host.to_owned())?;
+            Ok(BindAddress {
+                address,
+                is_optional,
+            })
+        };
+        bind.split_ascii_whitespace().map(one).collect()
+    }
+
+    /// A socket that listens there and on nothing else; `None` if it may be missing, and is.
+    ///
+    /// # Errors
+    /// It cannot listen there.
+    pub fn listen(&self) -> Result<Option<Listener>, tidewire_lane::ListenError> {
+        match Listener::bind_alone(&Endpoint::Tcp(self.address), RESP_PORT) {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if error.is_unsupported() => Ok(None),
+            Err(error) if self.is_optional && error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Server {
+    /// Notes where Redis clients connect from the start on. What no redis.conf has said is what
+    /// CONFIG GET shows.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn listens(&self, listeners: &[Listener]) -> io::Result<()> {
+        let own = listeners.iter().filter(|one| one.tag() == RESP_PORT);
+        let addresses: Vec<SocketAddr> =
+            own.clone().filter_map(|one| one.endpoint().tcp()).collect();
+        let handles: io::Result<Vec<_>> = own.map(Listener::handle).collect();
+        *self.listening.handles.lock() = handles?.into_iter().flatten().collect();
+        let [bind, port] = ["bind", "port"].map(|name| self.parameters.text(name));
+        let said = BindAddress::of(&bind, port.parse().unwrap_or(0)).unwrap_or_default();
+        // The command line may have said something else than the redis.conf.
+        let is_elsewhere = said.iter().all(|place| !addresses.contains(&place.address));
+        if (self.config.redis_conf.is_none() || is_elsewhere)
+            && let Some(first) = addresses.first()
+        {
+            let hosts: Vec<String> = addresses
+                .iter()
+                .map(|address| host_text(address.ip()))
+                .collect();
+            let port = first.port().to_string();
+            self.parameters.note_started("bind", &hosts.join(" "));
+            self.parameters.note_started("port", &port);
+        }
+        Ok(())
+    }
+
+    /// No Redis client can connect over TCP any more, whatever the lanes are busy with.
+    pub fn stop_listening(&self) {
+        let handles = self.listening.handles.lock();
+        handles.iter().for_each(ListenerHandle::stop);
+    }
+
+    /// Listens where `bind` and `port` say from now on. If that is not possible, it goes on where
+    /// it was.
+    pub(crate) fn listen_anew(&self, bind: &str, port: u16) -> Result<(), String> {
+        let wanted = match port {
+            0 => Vec::new(),
+            _ => BindAddress::of(bind, port)?,
+        };
+        let mut handles = self.listening.handles.lock();
+        let is_kept = |one: &ListenerHandle| wanted.iter().any(|new| new.address == one.address());
+        let (kept, old): (Vec<_>, Vec<_>) = handles.drain(..).partition(is_kept);
+        let is_new = |one: &&BindAddress| kept.iter().all(|old| old.address() != one.address);
+        let missing: Vec<_> = wanted.iter().filter(is_new).copied().collect();
+        // New ones first, so that a mistake interrupts nothing; but an address may be in the way
+        // of another that holds it, as 127.0.0.1 is in that of `*`.
+        let mut made = listen(&missing);
+        let retries = made.is_err() && old.iter().any(|one| one.address().port() == port);
+        if made.is_ok() || retries {
+            old.iter().for_each(ListenerHandle::stop);
+        }
+        if retries {
+            made = listen(&missing);
+        }
+        let (made, failure) = match made {
+            Ok(made) => (made, None),
+            Err(error) if !retries => {
+                handles.extend(kept.into_iter().chain(old));
+                return Err(error);
+            }
+            Err(error) => {
+                let again = |one: &ListenerHandle| BindAddress {
+                    address: one.address(),
+                    is_optional: false,
+                };
+                let again: Vec<_> = old.iter().map(again).collect();
+                (listen(&again).unwrap_or_default(), Some(error))
+            }
+        };
+        handles.extend(kept);
+        handles.extend(made.iter().filter_map(|one| one.handle().ok().flatten()));
+        let addresses = handles.iter().map(ListenerHandle::address).collect();
+        self.mail.send(0, RedisMail::Listen { made, addresses });
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+fn listen(addresses: &[BindAddress]) -> Result<Vec<Listener>, String> {
+    let made: Result<Vec<_>, _> = addresses.iter().map(BindAddress::listen).collect();
+    match made {
+        Ok(made) => Ok(made.into_iter().flatten().collect()),
+        Err(error) => {
+            tracing::warn!(%error, "Could not create server TCP listening socket");
+            Err(error.to_string())
+        }
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Option<SocketAddr> {
+    match host {
+        "*" => return Some(SocketAddr::from(([0, 0, 0, 0], port))),
+        "::*" => return Some(SocketAddr::from(([0u16; 8], port))),
+        _ => {}
+    }
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Some(SocketAddr::new(address, port));
+    }
+    // What only looks like an address is nothing to ask a name server for.
+    if host.is_empty()
+        || host
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        return None;
+    }
+    let found: Vec<SocketAddr> = (host, port).to_socket_addrs().ok()?.collect();
+    let first_v4 = found.iter().find(|address| address.is_ipv4());
+    first_v4.or_else(|| found.first()).copied()
+}
+
+fn host_text(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) if address.is_unspecified() => "*".to_owned(),
+        IpAddr::V6(address) if address.is_unspecified() => "::*".to_owned(),
+        address => address.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bind_is_read_as_redis_reads_it() {
+        let of = |text: &str| BindAddress::of(text, 7);
+        let address = |text: &str, is_optional| BindAddress {
+            address: text.parse().unwrap(),
+            is_optional,
+        };
+        assert_eq!(
+            of("* -::*").unwrap(),
+            [address("0.0.0.0:7", false), address("[::]:7", true)]
+        );
+        assert_eq!(
+            of("127.0.0.1 -::1").unwrap(),
+            [address("127.0.0.1:7", false), address("[::1]:7", true)]
+        );
+        assert_eq!(of("").unwrap(), []);
+        assert_eq!(of("999.999.999.999").unwrap_err(), "999.999.999.999");
+    }
+}

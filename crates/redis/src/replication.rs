@@ -1,0 +1,361 @@
+//! Replicas: who follows this server's stream, how far they are, and who waits for them.
+//!
+//! The stream is the log of [`Audience::Replicas`]. A replica first gets a file of all keys, made
+//! by a thread of its own and handed to the replica's lane part by part; then the stream from the
+//! moment of the file on, which its lane copies out of the log whenever there is more. Whoever
+//! appends to the log wakes the lanes that have replicas, each once until it has looked.
+
+mod applying;
+mod failover;
+mod fence;
+mod file;
+mod history;
+mod lane;
+mod master;
+mod migrating;
+mod replica;
+mod stream_lock;
+mod transfer;
+mod waits;
+
+pub(crate) use failover::{Failover, FailoverOrder};
+use file::FileMaker;
+use history::History;
+pub(crate) use history::{StreamPosition, is_history_id, parse_offset};
+pub(crate) use lane::LaneReplicas;
+pub(crate) use master::{LinkState, Master, parse_port};
+pub(crate) use migrating::{Migration, MigrationSockets};
+pub(crate) use replica::{Phase, Replica, WantedOfFile};
+use stream_lock::StreamLock;
+use waits::Wait;
+pub(crate) use waits::{NO_FILE, Wanted};
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::{Audience, Log};
+use tidewire_lane::MailSender;
+
+use crate::parameters::{ClientClass, Parameters};
+use crate::server::{RedisMail, Server};
+
+/// The replicas of this server.
+#[derive(Debug)]
+pub(crate) struct Replication {
+    /// What the stream's offsets belong to.
+    history: Mutex<History>,
+    /// The server that this one follows, if it does.
+    master: Mutex<Option<Arc<Master>>>,
+    /// Held by the thread that changes keys as a master says.
+    applying: Mutex<()>,
+    /// Held while a command of the master is executed and passed on, and by each thread that needs
+    /// both to be the same.
+    stream: StreamLock,
+    pub(crate) failover: Failover,
+    pub(crate) migration: MigrationSockets,
+    replicas: Mutex<Vec<Arc<Replica>>>,
+    /// Those that CLIENT KILL has ended, until their lanes have ended the connections.
+    leaving: Mutex<Vec<Arc<Replica>>>,
+    count: AtomicUsize,
+    lanes: Arc<Lanes>,
+    waits: Mutex<Vec<Wait>>,
+    waiting: AtomicUsize,
+    /// When the replicas were last sent a PING, ms since the UNIX epoch.
+    pinged_ms: AtomicI64,
+    /// How often `repl-diskless-sync-max-replicas` waited for a file.
+    enough_came: AtomicU64,
+    /// Since when nobody follows, ms since the UNIX epoch.
+    alone_since_ms: AtomicI64,
+    pub(crate) full_syncs: AtomicU64,
+    pub(crate) partial_syncs: AtomicU64,
+    pub(crate) partial_syncs_refused: AtomicU64,
+}
+
+/// Which lanes are to be told that there is more.
+#[derive(Debug)]
+struct Lanes {
+    /// Those that have replicas, one bit each.
+    serving: AtomicU64,
+    /// Those that are awake, or have been told.
+    told: Vec<AtomicBool>,
+}
+
+/// What INFO and ROLE tell of a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaStatus {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) phase: Phase,
+    pub(crate) acked: u64,
+    /// Since it was last heard of, seconds.
+    pub(crate) lag_s: i64,
+}
+
+impl ReplicaStatus {
+    /// Whether it has said that it has everything before an offset.
+    pub(crate) fn has(&self, offset: u64) -> bool {
+        self.phase == Phase::Online && self.acked >= offset
+    }
+}
+
+impl Replication {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Replication {
+            history: Mutex::default(),
+            master: Mutex::default(),
+            applying: Mutex::default(),
+            stream: StreamLock::default(),
+            failover: Failover::default(),
+            migration: MigrationSockets::default(),
+            replicas: Mutex::default(),
+            leaving: Mutex::default(),
+            count: AtomicUsize::new(0),
+            lanes: Arc::new(Lanes {
+                serving: AtomicU64::new(0),
+                told: (0..lanes).map(|_| AtomicBool::new(false)).collect(),
+            }),
+            waits: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            pinged_ms: AtomicI64::new(0),
+            enough_came: AtomicU64::new(0),
+            alone_since_ms: AtomicI64::new(0),
+            full_syncs: AtomicU64::new(0),
+            partial_syncs: AtomicU64::new(0),
+            partial_syncs_refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets a log wake the lanes that have replicas.
+    pub(crate) fn follow(&self, log: &Log, mail: &MailSender<RedisMail>) {
+        let (lanes, mail) = (self.lanes.clone(), mail.clone());
+        log.set_waker(move || {
+            let mut serving = lanes.serving.load(Ordering::Acquire);
+            while serving != 0 {
+                let lane = serving.trailing_zeros() as usize;
+                serving &= serving - 1;
+                lanes.tell(lane, &mail);
+            }
+        });
+    }
+
+    /// The server that this one follows.
+    pub(crate) fn master(&self) -> Option<Arc<Master>> {
+        self.master.lock().clone()
+    }
+
+    /// Ends the connections of all replicas.
+    pub(crate) fn disconnect(&self, server: &Server) {
+        for replica in self.replicas.lock().iter() {
+            let client = &replica.client;
+            server
+                .mail
+                .send(client.lane, RedisMail::Kill(client.connection));
+        }
+    }
+
+    /// The process ends: files of all keys that are on their way to replicas are given up.
+    pub(crate) fn give_up_files(&self) {
+        let replicas = self.replicas.lock();
+        let is_loading = |replica: &&Arc<Replica>| replica.phase() == Phase::Loading;
+        replicas
+            .iter()
+            .filter(is_loading)
+            .for_each(|one| one.leave());
+    }
+
+    pub(crate) fn add(&self, replica: Arc<Replica>, now_ms: i64) {
+        let mut replicas = self.replicas.lock();
+        if replicas.is_empty() {
+            // The period begins with the first one: nothing but changes comes before its end.
+            self.pinged_ms.store(now_ms, Ordering::Relaxed);
+        }
+        replicas.push(replica);
+        self.count.store(replicas.len(), Ordering::Release);
+    }
+
+    /// The connection of a replica has ended.
+    pub(crate) fn remove(&self, server: &Server, replica: &Arc<Replica>, now_ms: i64) {
+        self.end_following(server, replica, now_ms);
+        self.leaving
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, replica));
+    }
+
+    fn end_following(&self, server: &Server, replica: &Arc<Replica>, now_ms: i64) {
+        replica.leave();
+        let mut replicas = self.replicas.lock();
+        replicas.retain(|other| !Arc::ptr_eq(other, replica));
+        self.count.store(replicas.len(), Ordering::Release);
+        drop(replicas);
+        self.alone_since_ms.store(now_ms, Ordering::Relaxed);
+        self.trim(
+            log_of(server),
+            server.parameters.number("repl-backlog-size"),
+        );
+    }
+
+    /// CLIENT KILL: what is kept for a client that is a replica goes at once.
+    pub(crate) fn forget(&self, server: &Server, client: u64, now_ms: i64) {
+        let mut replicas = self.replicas.lock().clone().into_iter();
+        if let Some(replica) = replicas.find(|replica| replica.client.id == client) {
+            // Its lane still has what was to be sent: no key must give way to that.
+            self.leaving.lock().push(replica.clone());
+            self.end_following(server, &replica, now_ms);
+        }
+    }
+
+    /// How many there are, whatever their phase.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Replicas whose file has not been begun.
+    pub(crate) fn count_waiting(&self) -> usize {
+        let replicas = self.replicas.lock();
+        let waiting = replicas.iter().filter(|one| one.phase() == Phase::Waiting);
+        waiting.count()
+    }
+
+    /// Whether a replica's file is being made.
+    pub(crate) fn makes_file(&self) -> bool {
+        let replicas = self.replicas.lock();
+        replicas.iter().any(|one| one.phase() == Phase::Loading)
+    }
+
+    /// The replicas in the order in which they came, those that follow or are about to.
+    pub(crate) fn statuses(&self, now_ms: i64) -> Vec<ReplicaStatus> {
+        let replicas = self.replicas.lock();
+        replicas
+            .iter()
+            .map(|replica| replica.status(now_ms))
+            .collect()
+    }
+
+    /// Whether writes are refused because too few replicas keep up: the settings
+    /// `min-replicas-to-write` and `min-replicas-max-lag`.
+    #[cold]
+    pub(crate) fn are_too_few(&self, parameters: &Parameters, now_ms: i64) -> bool {
+        let lag_ms_max = parameters.number("min-replicas-max-lag") as i64 * 1_000;
+        let wanted = parameters.number("min-replicas-to-write") as usize;
+        if wanted == 0 || lag_ms_max == 0 {
+            return false;
+        }
+        self.count_good(lag_ms_max, now_ms) < wanted
+    }
+
+    /// How many replicas follow, and were heard of within so many ms.
+    pub(crate) fn count_good(&self, lag_ms_max: i64, now_ms: i64) -> usize {
+        let replicas = self.replicas.lock();
+        let good = |replica: &&Arc<Replica>| replica.keeps_up(now_ms, lag_ms_max);
+        replicas.iter().filter(good).count()
+    }
+
+    /// What is due from time to time: PINGs, and the end of what nobody needs any more.
+    pub(crate) fn sweep(&self, server: &Server, now_ms: i64) {
+        let log = log_of(server);
+        // A replica passes its master's stream on, PINGs and all, and keeps it for as long as it is
+        // one.
+        let is_master = self.master().is_none();
+        if is_master && self.count() == 0 {
+            return self.close_when_alone(server, now_ms);
+        }
+        let period_ms = server.parameters.number("repl-ping-replica-period") as i64 * 1_000;
+        let is_due = now_ms - self.pinged_ms.load(Ordering::Relaxed) >= period_ms;
+        // A replica that is to take over must come to the end.
+        let is_ending = server.stop_asked.load(Ordering::Acquire);
+        // The file that is saved last tells where the stream ends.
+        if is_due && is_master && !is_ending && !self.failover.is_on() {
+            self.pinged_ms.store(now_ms, Ordering::Relaxed);
+            log.append_aside(&[b"PING"]);
+        }
+        let backlog_bytes = server.parameters.number("repl-backlog-size");
+        let limit = server.parameters.output_limit(ClientClass::Replica);
+        log.set_limit(match limit.hard_bytes {
+            0 => u64::MAX,
+            hard_bytes => hard_bytes.max(backlog_bytes),
+        });
+        self.trim(log, backlog_bytes);
+    }
+
+    /// Drops what no replica needs, and what is more than is kept anyway.
+    fn trim(&self, log: &Log, backlog_bytes: u64) {
+        let replicas = self.replicas.lock();
+        let needed = replicas.iter().filter_map(|replica| replica.needed_from());
+        let needed = needed.min().unwrap_or(u64::MAX);
+        log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
+    }
+
+    /// What can be gone on with is what `repl-backlog-size` says, and no more.
+    pub(crate) fn trim_backlog(&self, server: &Server) {
+        self.trim(
+            log_of(server),
+            server.parameters.number("repl-backlog-size"),
+        );
+    }
+
+    /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
+    pub(crate) fn stream_bytes(&self, server: &Server) -> u64 {
+        let sum = |replicas: &Mutex<Vec<Arc<Replica>>>| -> u64 {
+            let replicas = replicas.lock();
+            replicas.iter().map(|replica| replica.out_bytes()).sum()
+        };
+        let out = sum(&self.replicas) + sum(&self.leaving);
+        let bytes = log_of(server).memory_bytes() + out;
+        bytes.saturating_sub(server.parameters.number("repl-backlog-size"))
+    }
+
+    /// CONFIG RESETSTAT.
+    pub(crate) fn reset_statistics(&self) {
+        for counter in [
+            &self.full_syncs,
+            &self.partial_syncs,
+            &self.partial_syncs_refused,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether lane 0 has to [`sweep`](Self::sweep).
+    #[inline]
+    pub(crate) fn is_swept(&self, server: &Server) -> bool {
+        self.count() > 0 || log_of(server).is_open()
+    }
+
+    /// Nobody has followed for `repl-backlog-ttl`: changes are told no more.
+    fn close_when_alone(&self, server: &Server, now_ms: i64) {
+        let log = log_of(server);
+        if !log.is_open() {
+            return;
+        }
+        let backlog_bytes = server.parameters.number("repl-backlog-size");
+        log.trim(log.end().saturating_sub(backlog_bytes));
+        let kept_s = server.parameters.number("repl-backlog-ttl") as i64;
+        let alone_ms = now_ms - self.alone_since_ms.load(Ordering::Relaxed);
+        if kept_s != 0 && alone_ms / 1_000 >= kept_s {
+            server.keyspace.propagation().close(Audience::Replicas);
+            self.change_id();
+        }
+    }
+}
+
+impl Lanes {
+    fn tell(&self, lane: usize, mail: &MailSender<RedisMail>) {
+        if !self.told[lane].swap(true, Ordering::AcqRel) {
+            mail.wake(lane);
+        }
+    }
+}
+
+/// The stream that replicas follow.
+pub(crate) fn log_of(server: &Server) -> &Log {
+    server.keyspace.propagation().log(Audience::Replicas)
+}
+
+fn new_id() -> String {
+    let word = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+}

@@ -1,0 +1,235 @@
+//! FAILOVER: this master and one of its replicas change parts, and nothing that was written is
+//! lost.
+//!
+//! Writes are held, until a replica has all that was written before. Then this server follows it:
+//! its PSYNC tells the replica to be the master. If the replica refuses, or takes too long, all is
+//! as it was before. A thread of its own waits for all this; the lanes go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use super::fence::Fence;
+use super::{Master, Phase, Replication, log_of};
+use crate::server::Server;
+use tidewire_lane::unix_ms;
+
+/// Whether this master is giving its part to a replica.
+#[derive(Debug, Default)]
+pub(crate) struct Failover {
+    state: AtomicU8,
+    current: Mutex<Option<Arc<Attempt>>>,
+}
+
+/// What FAILOVER asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FailoverOrder {
+    /// Where the replica can be reached; `None`: the first that has everything.
+    pub(crate) target: Option<(String, u16)>,
+    /// Until when it is waited for, ms since the UNIX epoch.
+    pub(crate) deadline_ms: Option<i64>,
+    /// After that time the replica becomes the master, even if it lacks writes.
+    pub(crate) is_forced: bool,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    order: FailoverOrder,
+    /// The pause that stood before.
+    pause: Option<(i64, bool)>,
+}
+
+const NONE: u8 = 0;
+/// Until a replica has everything.
+const WAITING: u8 = 1;
+/// The replica has been told.
+const UNDER_WAY: u8 = 2;
+
+impl Failover {
+    /// One load.
+    pub(crate) fn is_on(&self) -> bool {
+        self.state.load(Ordering::Acquire) != NONE
+    }
+
+    /// Whether the replica is being told, so that the handshake says it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.state.load(Ordering::Acquire) == UNDER_WAY
+    }
+
+    /// As INFO has it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.state.load(Ordering::Acquire) {
+            NONE => "no-failover",
+            WAITING => "waiting-for-sync",
+            _ => "failover-in-progress",
+        }
+    }
+}
+
+impl Replication {
+    /// FAILOVER. The text of the refusal if there is no such replica, or too much of it.
+    pub(crate) fn fail_over(&self, server: &Server, order: FailoverOrder) -> Result<(), String> {
+        let mut current = self.failover.current.lock();
+        if current.is_some() {
+            return Err("ERR FAILOVER already in progress.".to_owned());
+        }
+        if self.master().is_some() {
+            return Err("ERR FAILOVER is not valid when server is a replica.".to_owned());
+        }
+        if self.count() == 0 {
+            return Err("ERR FAILOVER requires connected replicas.".to_owned());
+        }
+        if order.is_forced && (order.deadline_ms.is_none() || order.target.is_none()) {
+            return Err(
+                "ERR FAILOVER with force option requires both a timeout and target HOST \
+                        and IP."
+                    .to_owned(),
+            );
+        }
+        match &order.target {
+            None => info!("FAILOVER requested."),
+            Some(target) => match self.phase_of(target) {
+                None => {
+                    let text = "ERR FAILOVER target HOST and PORT is not a replica.";
+                    return Err(text.to_owned());
+                }
+                Some(Phase::Online) => info!("FAILOVER requested to {}:{}.", target.0, target.1),
+                Some(_) => return Err("ERR FAILOVER target replica is not online.".to_owned()),
+            },
+        }
+        let pause = server.pause.until_ms(unix_ms());
+        let attempt = Arc::new(Attempt {
+            order,
+            pause: pause.map(|until_ms| (until_ms, server.pause.is_total())),
+        });
+        *current = Some(attempt.clone());
+        self.failover.state.store(WAITING, Ordering::Release);
+        // What replicas would have to hear of waits, from now on.
+        server.pause.begin(i64::MAX, false);
+        server.keyspace.pause_expiry(i64::MAX);
+        drop(current);
+        let Some(own) = server.own.upgrade() else {
+            return Ok(());
+        };
+        let thread = std::thread::Builder::new().name("failover".into());
+        let spawned = thread.spawn(move || own.replication.wait_for_successor(&own, &attempt));
+        spawned.map(drop).map_err(|error| {
+            self.end_failover(server, Err("there is no thread for it"));
+            format!("ERR FAILOVER: {error}")
+        })
+    }
+
+    /// FAILOVER ABORT; false if there is none.
+    pub(crate) fn abort_failover(&self, server: &Server) -> bool {
+        self.end_failover(server, Err("Failover manually aborted"))
+    }
+
+    /// It is over: the replica is the master now, or the text says why it is not. False if there
+    /// was none.
+    pub(super) fn end_failover(&self, server: &Server, result: Result<(), &str>) -> bool {
+        let Some(attempt) = self.failover.current.lock().take() else {
+            return false;
+        };
+        let was_told = self.failover.state.swap(NONE, Ordering::AcqRel) == UNDER_WAY;
+        if let Err(reason) = result {
+            match &attempt.order.target {
+                Some((host, port)) => warn!("Aborting failover to {host}:{port}. {reason}"),
+                None => warn!("Aborting failover. {reason}"),
+            }
+            if was_told {
+                // Nothing of the master's is under way: it has refused.
+                self.follow_nobody(server);
+            }
+        }
+        if self.master().is_none() {
+            let until_ms = attempt.pause.map_or(0, |(until_ms, _)| until_ms);
+            server.keyspace.pause_expiry(until_ms);
+        }
+        server.pause.end();
+        if let Some((until_ms, everything)) = attempt.pause {
+            server.pause.begin(until_ms, everything);
+        }
+        server.tell_unpaused();
+        true
+    }
+
+    /// Waits until a replica has everything, or the time is over.
+    fn wait_for_successor(&self, server: &Server, attempt: &Arc<Attempt>) {
+        let is_current = || {
+            let current = self.failover.current.lock();
+            current
+                .as_ref()
+                .is_some_and(|one| Arc::ptr_eq(one, attempt))
+        };
+        let order = &attempt.order;
+        let is_late = || {
+            order
+                .deadline_ms
+                .is_some_and(|until_ms| unix_ms() >= until_ms)
+        };
+        // Writes that lanes had begun come first.
+        let mut is_still = Fence::new(server).wait(server, || !is_current() || is_late());
+        while is_current() {
+            let successor = match is_still {
+                true => {
+                    // MIGRATE does not remove a key any more.
+                    let _stream = self.hold_stream();
+                    self.successor(server, order)
+                }
+                false => None,
+            };
+            if let Some((host, port)) = successor {
+                info!("Failover target: {host}:{port} is synced, failing over.");
+                return self.hand_over(server, attempt, host, port);
+            }
+            if is_late() {
+                let Some((host, port)) = order.target.clone().filter(|_| order.is_forced) else {
+                    let text = "Replica never caught up before timeout";
+                    self.end_failover(server, Err(text));
+                    return;
+                };
+                info!("Failover to {host}:{port} time out exceeded, failing over.");
+                return self.hand_over(server, attempt, host, port);
+            }
+            std::thread::sleep(LOOK_EVERY);
+            is_still = is_still || Fence::new(server).wait(server, || !is_current() || is_late());
+        }
+    }
+
+    /// A replica that has everything, the one that is asked for if one is.
+    fn successor(&self, server: &Server, order: &FailoverOrder) -> Option<(String, u16)> {
+        let end = log_of(server).end();
+        let mut replicas = self.statuses(unix_ms()).into_iter();
+        let found = replicas.find(|one| {
+            let address = (one.address.as_str(), one.port);
+            let target = order.target.as_ref();
+            let is_wanted = target.is_none_or(|(host, port)| (host.as_str(), *port) == address);
+            is_wanted && one.phase == Phase::Online && one.acked >= end
+        });
+        found.map(|one| (one.address, one.port))
+    }
+
+    fn phase_of(&self, (host, port): &(String, u16)) -> Option<Phase> {
+        let mut replicas = self.statuses(unix_ms()).into_iter();
+        let found = replicas.find(|one| (&one.address, one.port) == (host, *port));
+        found.map(|one| one.phase)
+    }
+
+    fn hand_over(&self, server: &Server, attempt: &Arc<Attempt>, host: String, port: u16) {
+        let current = self.failover.current.lock();
+        if !current
+            .as_ref()
+            .is_some_and(|one| Arc::ptr_eq(one, attempt))
+        {
+            return;
+        }
+        self.failover.state.store(UNDER_WAY, Ordering::Release);
+        drop(current);
+        self.follow_master(server, Master::new(host, port, true));
+    }
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);

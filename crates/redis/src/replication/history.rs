@@ -1,0 +1,280 @@
+//! What the stream's offsets belong to, and this server's part: a master, or a replica.
+//!
+//! A history has an id, and a server may know it under two: the one it has now, and the one it had
+//! until its role or its master changed. A replica that followed either one goes on where it is, as
+//! far as both are the same. Redis does the same, so that servers of both kinds may be mixed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidewire_keyspace::{Audience, OFFSET_MAX};
+use tidewire_resp::number::parse_integer;
+use tracing::info;
+
+use super::stream_lock::Held;
+use super::{Master, Replication, log_of, new_id};
+use crate::attention::Obstacles;
+use crate::server::Server;
+use tidewire_lane::unix_ms;
+
+/// The names of the stream's history.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// 40 hexadecimal digits.
+    pub(crate) id: String,
+    /// An older name, and the offset up to which it is the same history.
+    pub(crate) second: Option<(String, u64)>,
+}
+
+/// Where the stream was when a file of all keys was begun; what the file tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamPosition {
+    pub(crate) id: String,
+    pub(crate) offset: u64,
+    /// What a stream that is gone on with has selected.
+    pub(crate) database: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        History {
+            id: new_id(),
+            second: None,
+        }
+    }
+}
+
+impl Server {
+    /// Takes the part of a replica if the parameter `replicaof` says so; to be called before keys
+    /// are loaded. The text says what is wrong with the name of the master.
+    pub fn take_configured_part(&self) -> Result<(), String> {
+        self.replication.take_configured_part(self)
+    }
+
+    /// Follows that master, once the keys are loaded.
+    pub fn follow_configured_master(&self) {
+        self.follow_memory_score();
+        self.replication.begin_configured(self);
+    }
+}
+
+impl StreamPosition {
+    /// As fields of a file, by the names that Redis gives them.
+    pub(crate) fn fields(&self) -> [(&'static str, String); 3] {
+        [
+            ("repl-stream-db", self.database.to_string()),
+            ("repl-id", self.id.clone()),
+            ("repl-offset", self.offset.to_string()),
+        ]
+    }
+}
+
+impl Replication {
+    /// The name of this server's history: 40 hexadecimal digits.
+    pub(crate) fn id(&self) -> String {
+        self.history.lock().id.clone()
+    }
+
+    /// The name that it had before, and the offset up to which that holds.
+    pub(crate) fn second(&self) -> Option<(String, u64)> {
+        self.history.lock().second.clone()
+    }
+
+    /// Whether a history is this server's up to an offset.
+    pub(crate) fn shares(&self, id: &[u8], offset: u64) -> bool {
+        let history = self.history.lock();
+        let is = |own: &str| id.eq_ignore_ascii_case(own.as_bytes());
+        let second = history.second.as_ref();
+        is(&history.id) || second.is_some_and(|(own, until)| is(own) && offset <= *until)
+    }
+
+    /// Begins another history: what was told before cannot be gone on with.
+    pub(super) fn change_id(&self) {
+        *self.history.lock() = History::default();
+    }
+
+    /// Gives the history that goes on another name.
+    pub(super) fn rename_history(&self, server: &Server, id: String) {
+        let mut history = self.history.lock();
+        let old = std::mem::replace(&mut history.id, id);
+        let end = log_of(server).end();
+        info!(
+            "Setting secondary replication ID to {old}, valid up to offset: {}. New replication \
+             ID is {}",
+            end + 1,
+            history.id
+        );
+        history.second = Some((old, end));
+    }
+
+    /// A master's history, taken over with all its keys.
+    pub(super) fn adopt(&self, server: &Server, position: StreamPosition) {
+        *self.history.lock() = History {
+            id: position.id,
+            second: None,
+        };
+        self.restart_stream(server, position.offset, position.database);
+    }
+
+    /// Keeps the master's stream where it is, so that the keys and the stream's end belong
+    /// together. On a master the shards' locks do. Not to be called by a lane, but for the one that
+    /// [bars](Self::bar_stream) it: it may wait.
+    pub(crate) fn hold_stream(&self) -> Held<'_> {
+        self.stream.hold()
+    }
+
+    /// Lets no other thread [hold](Self::hold_stream) the stream: none begins a snapshot or
+    /// executes what a master sends. For a lane that has the rights of all others and lets shards
+    /// go in the middle of a transaction or a script. False if one holds it at the moment.
+    pub(crate) fn bar_stream(&self) -> bool {
+        self.stream.bar()
+    }
+
+    /// Ends [`bar_stream`](Self::bar_stream).
+    pub(crate) fn unbar_stream(&self) {
+        self.stream.unbar();
+    }
+
+    /// Whether this thread bars the stream.
+    pub(crate) fn bars_stream(&self) -> bool {
+        self.stream.is_barred_here()
+    }
+
+    /// Where the stream is, if anybody could go on with it. To be called with every shard locked
+    /// and the stream [held](Self::hold_stream).
+    pub(crate) fn position(&self, server: &Server) -> Option<StreamPosition> {
+        let log = log_of(server);
+        log.is_open().then(|| StreamPosition {
+            id: self.id(),
+            offset: log.end(),
+            database: log.database().unwrap_or(0),
+        })
+    }
+
+    /// At the start: goes on with the history that the file of all keys tells of. Its replicas, if
+    /// this is a master, or its master otherwise, need not begin with all keys again.
+    pub(crate) fn restore(&self, server: &Server, position: StreamPosition) {
+        let is_replica = self.master().is_some();
+        info!(
+            id = position.id,
+            offset = position.offset,
+            "the history goes on"
+        );
+        if is_replica {
+            return self.adopt(server, position);
+        }
+        log_of(server).continue_at(position.offset);
+        server.keyspace.propagation().open(Audience::Replicas);
+        self.history.lock().second = Some((position.id, position.offset));
+        self.alone_since_ms.store(unix_ms(), Ordering::Relaxed);
+    }
+
+    /// The stream that is passed on begins here.
+    fn restart_stream(&self, server: &Server, offset: u64, database: usize) {
+        let log = log_of(server);
+        log.continue_at(offset);
+        server.keyspace.propagation().relay(Audience::Replicas);
+        log.relay(b"", database);
+    }
+
+    /// Follows the master that a redis.conf names, once
+    /// [`begin_configured`](Self::begin_configured) is called: until then it only has its part. The
+    /// text says what is wrong with the name.
+    fn take_configured_part(&self, server: &Server) -> Result<(), String> {
+        let text = server.parameters.text("replicaof");
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (host, port) = match words[..] {
+            [] => return Ok(()),
+            [host, port] => (host, super::parse_port(port.as_bytes())),
+            _ => (text.as_str(), None),
+        };
+        let port = port.ok_or_else(|| format!("replicaof '{text}': expected HOST PORT"))?;
+        let master = Arc::new(Master::new(host.to_owned(), port, false));
+        *self.master.lock() = Some(master);
+        self.become_replica(server);
+        Ok(())
+    }
+
+    /// To be called when the keys are being loaded, or none are.
+    fn begin_configured(&self, server: &Server) {
+        if let Some(master) = self.master() {
+            super::applying::start(server, master);
+        }
+    }
+
+    /// REPLICAOF: from now on this server follows another one.
+    pub(crate) fn follow_master(&self, server: &Server, master: Master) {
+        server.parameters.note_started("replicaof", &master.name());
+        let master = Arc::new(master);
+        let old = self.master.lock().replace(master.clone());
+        if let Some(old) = &old {
+            old.leave();
+        } else {
+            self.become_replica(server);
+            self.refuse_waits(server);
+            self.unblock_clients(server);
+            server.follow_memory_score();
+        }
+        super::applying::start(server, master);
+    }
+
+    fn become_replica(&self, server: &Server) {
+        server.attention.set(Obstacles::FOLLOWS, true);
+        // A key ends when the master says so, or, if its TTL was set here, by itself.
+        server.keyspace.pause_expiry(i64::MAX);
+        server.keyspace.note_own_deadlines(true);
+    }
+
+    /// REPLICAOF NO ONE: this server is a master from now on. Its replicas are told by having to
+    /// come again: they go on where they are. False if it cannot be just now, because a command of
+    /// the master still runs.
+    pub(crate) fn follow_nobody(&self, server: &Server) -> bool {
+        let Some(old) = self.master() else {
+            return true;
+        };
+        // Between two of the master's commands: what it has told and what is here are the same.
+        let Some(_stream) = self.stream.hold_soon(HOLD_TIME_MAX) else {
+            return false;
+        };
+        if old.is_replacing() {
+            // Some of its keys are here, and nothing else.
+            return false;
+        }
+        old.leave();
+        server.parameters.note_started("replicaof", "");
+        let log = log_of(server);
+        match log.is_open() {
+            true => {
+                self.rename_history(server, new_id());
+                self.alone_since_ms.store(unix_ms(), Ordering::Relaxed);
+                server.keyspace.propagation().open(Audience::Replicas);
+            }
+            false => self.change_id(),
+        }
+        *self.master.lock() = None;
+        server.keyspace.note_own_deadlines(false);
+        server.keyspace.pause_expiry(0);
+        server.attention.set(Obstacles::FOLLOWS, false);
+        server.follow_memory_score();
+        self.disconnect(server);
+        info!("MASTER MODE enabled");
+        true
+    }
+}
+
+/// Whether a word is a history's name.
+pub(crate) fn is_history_id(text: &[u8]) -> bool {
+    text.len() == ID_LENGTH && text.iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// An offset as another server or a file names it, if the stream can be gone on with there.
+pub(crate) fn parse_offset(text: &[u8]) -> Option<u64> {
+    let offset = u64::try_from(parse_integer(text)?).ok()?;
+    (offset <= OFFSET_MAX).then_some(offset)
+}
+
+/// Digits of a history's name.
+const ID_LENGTH: usize = 40;
+/// How long a client waits until the master's last command has ended.
+const HOLD_TIME_MAX: Duration = Duration::from_secs(1);

@@ -1,0 +1,663 @@
+//! This server as a replica: it follows another one's stream on a thread of its own.
+//!
+//! The thread connects, asks to go on where it was or for everything, and executes what comes as
+//! any lane would. Byte for byte it is passed on to the replicas of this server, so that they share
+//! the master's history. While there is a master, clients may only read.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions, Loaded};
+use tidewire_resp::number::parse_integer;
+use tracing::{info, warn};
+
+use super::applying::Applier;
+use super::fence::Fence;
+use super::transfer::{Arriving, Transfer};
+use super::{StreamPosition, is_history_id, log_of, parse_offset};
+use crate::durability::load_slowly;
+use crate::live::LiveObserver;
+use crate::server::Server;
+use tidewire_lane::unix_ms;
+use tidewire_retry::Repeated;
+
+/// The server that this one follows, and how that goes.
+#[derive(Debug)]
+pub(crate) struct Master {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    state: AtomicU8,
+    /// When it was last heard of, ms since the UNIX epoch.
+    heard_ms: AtomicI64,
+    /// It is a replica of ours that is to take over.
+    is_successor: bool,
+    is_over: AtomicBool,
+    /// The keys that were here are gone, and not all of its own have come.
+    is_replacing: AtomicBool,
+    /// Bytes of its stream that are here and not executed yet: CLIENT PAUSE holds them.
+    unexecuted: AtomicU64,
+    pub(crate) arriving: Arriving,
+    /// To end a read that waits.
+    socket: Mutex<Option<TcpStream>>,
+}
+
+/// How far the link with the master is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    Connecting = 0,
+    /// The master hears who comes, and has not said yet how to go on.
+    Handshake = 1,
+    /// The file of all keys is on its way.
+    Loading = 2,
+    Connected = 3,
+}
+
+impl LinkState {
+    /// As ROLE has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LinkState::Connecting => "connect",
+            LinkState::Handshake => "handshake",
+            LinkState::Loading => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+impl Master {
+    pub(crate) fn new(host: String, port: u16, is_successor: bool) -> Self {
+        Master {
+            host,
+            port,
+            state: AtomicU8::new(LinkState::Connecting as u8),
+            heard_ms: AtomicI64::new(unix_ms()),
+            is_successor,
+            is_over: AtomicBool::new(false),
+            is_replacing: AtomicBool::new(false),
+            unexecuted: AtomicU64::new(0),
+            arriving: Arriving::default(),
+            socket: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> LinkState {
+        match self.state.load(Ordering::Acquire) {
+            0 => LinkState::Connecting,
+            1 => LinkState::Handshake,
+            2 => LinkState::Loading,
+            _ => LinkState::Connected,
+        }
+    }
+
+    /// Whether its keys are being loaded in the place of those that were here.
+    pub(crate) fn is_replacing(&self) -> bool {
+        self.is_replacing.load(Ordering::Acquire)
+    }
+
+    /// Bytes of its stream that are here and not executed yet.
+    pub(crate) fn unexecuted_bytes(&self) -> u64 {
+        self.unexecuted.load(Ordering::Relaxed)
+    }
+
+    /// As the parameter `replicaof` has it.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.host, self.port)
+    }
+
+    /// Since it was last heard of, seconds.
+    pub(crate) fn silent_s(&self) -> i64 {
+        ((unix_ms() - self.heard_ms.load(Ordering::Relaxed)) / 1_000).max(0)
+    }
+
+    /// It is followed no more.
+    pub(crate) fn leave(&self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(socket) = self.socket.lock().take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// CLIENT KILL: the connection is made anew. `is_it` is asked with its address; whether there
+    /// was one and it was it.
+    pub(crate) fn reconnect(&self, is_it: impl FnOnce(&str) -> bool) -> bool {
+        let socket = self.socket.lock();
+        let Some(socket) = socket.as_ref() else {
+            return false;
+        };
+        let is_it = socket.peer_addr().is_ok_and(|it| is_it(&it.to_string()));
+        if is_it {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        is_it
+    }
+
+    /// Follows it until [`leave`](Self::leave), whatever happens to the connection.
+    pub(crate) fn follow(self: Arc<Self>, server: Arc<Server>) {
+        let run = move || {
+            let mut link = Link {
+                master: &self,
+                server: &server,
+                applier: Applier::new(&server, &self),
+                buffer: Vec::new(),
+                on_disk: 0,
+                unsynced: None,
+            };
+            let mut lost = Repeated::default();
+            self.wait_for_start(&server);
+            while !self.is_over() {
+                server.sleep_along();
+                let result = link.run();
+                if self.state() == LinkState::Connected {
+                    lost.works();
+                }
+                if let Err(error) = result
+                    && !self.is_over()
+                    && let Some((times, lasts)) = lost.failed(Instant::now())
+                {
+                    let seconds = lasts.as_secs();
+                    let (host, port) = (&self.host, self.port);
+                    warn!(%host, port, %error, times, seconds, "the master is lost");
+                }
+                self.set_state(LinkState::Connecting);
+                if !self.is_over() {
+                    std::thread::sleep(RETRY_AFTER);
+                }
+            }
+            let _applying = server.replication.applying.lock();
+            if server.replication.master().is_none() {
+                server.durability.resume_log(&server);
+            }
+        };
+        let thread = std::thread::Builder::new().name("master".into());
+        if let Err(error) = thread.spawn(run) {
+            warn!(%error, "no thread to follow the master");
+        }
+    }
+
+    /// Waits until the keys are loaded, and until what lanes have begun as a master's is done; from
+    /// then on the stream is the new master's.
+    fn wait_for_start(&self, server: &Server) {
+        while server.durability.is_loading() && !self.is_over() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        if Fence::new(server).wait(server, || self.is_over()) {
+            // Those whose commands were under way when this server was demoted.
+            server.replication.unblock_clients(server);
+            let _stream = server.replication.hold_stream();
+            if !self.is_over() && log_of(server).is_open() {
+                server.keyspace.propagation().relay(Audience::Replicas);
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    fn set_state(&self, state: LinkState) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+}
+
+/// One connection to the master after the other.
+struct Link<'a> {
+    master: &'a Master,
+    server: &'a Server,
+    applier: Applier<'a>,
+    /// What has come and was not read.
+    buffer: Vec<u8>,
+    /// Offset behind all that is on this server's disk.
+    on_disk: u64,
+    /// What the disk is waited for: an offset, and where that is in the append-only file.
+    unsynced: Option<(u64, u64)>,
+}
+
+impl Link<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        let mut socket = self.connect()?;
+        self.master.set_state(LinkState::Handshake);
+        self.greet(&mut socket)?;
+        // The link to the master before may still be at its last commands.
+        let server = self.server;
+        let _applying = server.replication.applying.lock();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let has_stream = log_of(server).is_open();
+        let answer = self.ask_for_stream(&mut socket)?;
+        let words: Vec<&str> = answer.split(' ').collect();
+        if words.get(1).is_some_and(|id| !is_history_id(id.as_bytes())) {
+            return Err(unexpected(&answer));
+        }
+        match words.as_slice() {
+            // Of what it would go on, there is nothing here.
+            ["+CONTINUE", ..] if !has_stream => return Err(unexpected(&answer)),
+            ["+CONTINUE"] => {}
+            ["+CONTINUE", id] if *id != server.replication.id() => {
+                server.replication.rename_history(server, (*id).to_owned());
+                // Those that follow this server must hear of the name.
+                server.replication.disconnect(server);
+            }
+            ["+CONTINUE", _] => {}
+            ["+FULLRESYNC", id, offset] => {
+                let offset = parse_offset(offset.as_bytes()).ok_or_else(|| unexpected(&answer))?;
+                self.take_everything(&mut socket, id, offset)?;
+            }
+            _ => return Err(unexpected(&answer)),
+        }
+        // A full sync that came to nothing may have ended the append-only file.
+        server.durability.resume_log(server);
+        self.applier.restart(log_of(server).database().unwrap_or(0));
+        info!(host = %self.master.host, port = self.master.port, "the master is followed");
+        self.master.set_state(LinkState::Connected);
+        self.acknowledge(&mut socket)?;
+        self.follow_stream(&mut socket)
+    }
+
+    /// Asks to go on where the stream is here; for everything if there is none.
+    fn ask_for_stream(&mut self, socket: &mut TcpStream) -> io::Result<String> {
+        let (server, replication) = (self.server, &self.server.replication);
+        let (id, next) = match log_of(server).is_open() {
+            true => (replication.id(), log_of(server).end() as i64 + 1),
+            false => ("?".to_owned(), -1),
+        };
+        let next = next.to_string();
+        let is_told = self.master.is_successor && replication.failover.is_under_way();
+        if !is_told {
+            return self.ask(socket, &["PSYNC", &id, &next]);
+        }
+        let answer = self.ask(socket, &["PSYNC", &id, &next, "FAILOVER"])?;
+        let accepts = answer.starts_with("+CONTINUE") || answer.starts_with("+FULLRESYNC");
+        let result = match accepts {
+            true => Ok(()),
+            false => Err("Failover target rejected psync request"),
+        };
+        replication.end_failover(server, result);
+        match accepts {
+            true => Ok(answer),
+            false => Err(unexpected(&answer)),
+        }
+    }
+
+    /// A full sync: all keys in the place of those that are here, and the stream behind them.
+    fn take_everything(&mut self, socket: &mut TcpStream, id: &str, offset: u64) -> io::Result<()> {
+        let server = self.server;
+        self.master.arriving.announce();
+        self.master.set_state(LinkState::Loading);
+        let file = self.receive(socket)?;
+        (self.on_disk, self.unsynced) = (0, None);
+        let database = self.load(socket, file)?;
+        let stream = server.replication.hold_stream();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let id = id.to_owned();
+        let position = StreamPosition {
+            id,
+            offset,
+            database,
+        };
+        server.replication.adopt(server, position);
+        drop(stream);
+        server.durability.resume_log(server);
+        Ok(())
+    }
+
+    fn connect(&mut self) -> io::Result<TcpStream> {
+        self.buffer.clear();
+        let timeout = Duration::from_secs(self.server.parameters.number("repl-timeout").max(1));
+        let mut addresses = (&*self.master.host, self.master.port).to_socket_addrs()?;
+        let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
+        let timeout = timeout.min(CONNECT_TIME_MAX);
+        let source = self.server.parameters.text("bind-source-addr").parse();
+        let socket = match source {
+            Ok(source) => tidewire_lane::connect_from(source, address, timeout)?,
+            Err(_) => TcpStream::connect_timeout(&address, timeout)?,
+        };
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(ACKNOWLEDGE_EVERY))?;
+        *self.master.socket.lock() = Some(socket.try_clone()?);
+        match self.master.is_over() {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(socket),
+        }
+    }
+
+    /// Tells the master who comes.
+    fn greet(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        let parameters = &self.server.parameters;
+        let password = parameters.text("masterauth");
+        if !password.is_empty() {
+            let user = parameters.text("masteruser");
+            let answer = match user.is_empty() {
+                true => self.ask(socket, &["AUTH", &password])?,
+                false => self.ask(socket, &["AUTH", &user, &password])?,
+            };
+            if !answer.starts_with('+') {
+                warn!("Unable to AUTH to MASTER: {answer}");
+                return Err(unexpected(&answer));
+            }
+        }
+        self.ask(socket, &["PING"])?;
+        let port = match parameters.number("replica-announce-port") {
+            0 => parameters.number("port"),
+            announced => announced,
+        };
+        let port = port.to_string();
+        let answer = self.ask(socket, &["REPLCONF", "listening-port", &port])?;
+        expect_ok(&answer)?;
+        let announced = parameters.text("replica-announce-ip");
+        if !announced.is_empty() {
+            // A master that does not know it refuses it, and shows the address that it sees.
+            let _ = self.ask(socket, &["REPLCONF", "ip-address", &announced])?;
+        }
+        let request = ["REPLCONF", "capa", "eof", "capa", "psync2"];
+        expect_ok(&self.ask(socket, &request)?)?;
+        self.ask(socket, &["REPLCONF", "version", VALKEY_VERSION])?;
+        Ok(())
+    }
+
+    /// Takes the file of all keys, with which nothing is wrong as far as can be seen before it is
+    /// loaded. All that is here stays meanwhile, and is served.
+    fn receive(&mut self, socket: &mut TcpStream) -> io::Result<Box<dyn Read + Send>> {
+        let head = self.line(socket)?;
+        let transfer = Transfer::begin(self.server, self.master, &head)?;
+        let mut transfer = transfer.ok_or_else(|| unexpected(&head))?;
+        while !transfer.take(&mut self.buffer)? {
+            self.fill(socket)?;
+        }
+        transfer.finish()
+    }
+
+    /// Puts the keys of a file in the place of those that are here; returns the database that the
+    /// stream behind it begins in.
+    fn load(&mut self, socket: &mut TcpStream, file: Box<dyn Read + Send>) -> io::Result<usize> {
+        let stream = self.server.replication.hold_stream();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // The gate closes before the keyspace, and opens behind it.
+        self.master.is_replacing.store(true, Ordering::Release);
+        drop(stream);
+        // What is loaded is not told to the append-only file: it begins anew with it.
+        self.server.durability.suspend_log(self.server);
+        self.server.replication.disconnect(self.server);
+        self.server.keyspace.propagation().close(Audience::Replicas);
+        self.server.keyspace.set_loading(true);
+        let replaced = self.replace_all(socket, file);
+        if replaced.is_err() {
+            let _stream = self.server.replication.hold_stream();
+            if !self.master.is_over() {
+                // A part of the keys is worth nothing: nobody must take it for all of them.
+                self.server.keyspace.clear(&mut LiveObserver(self.server));
+                self.server.scripting.libraries.flush();
+            }
+        }
+        self.server.keyspace.set_loading(false);
+        self.master.is_replacing.store(false, Ordering::Release);
+        self.server.post.owe_all_values();
+        replaced
+    }
+
+    fn replace_all(
+        &mut self,
+        socket: &mut TcpStream,
+        mut file: Box<dyn Read + Send>,
+    ) -> io::Result<usize> {
+        info!("MASTER <-> REPLICA sync: Loading DB in memory");
+        self.server.keyspace.clear(&mut LiveObserver(self.server));
+        self.server.scripting.libraries.flush();
+        let mut reader = FileReader::new(true);
+        let left_out = self.server.keyspace.mounted_left_out();
+        let (mut keys, mut database) = (0u64, 0);
+        let mut part = vec![0; READ_BYTES];
+        let mut told = Instant::now();
+        while !self.read_records(&mut reader, &mut keys, &mut database)? {
+            match file.read(&mut part)? {
+                0 => reader.finish(),
+                count => reader.push(&part[..count]),
+            }
+            // An empty line says that this server is there: it acknowledges nothing meanwhile.
+            if told.elapsed() >= ACKNOWLEDGE_EVERY {
+                told = Instant::now();
+                let _ = socket.write_all(b"\n");
+            }
+        }
+        info!(keys, "the master's keys are loaded");
+        let left_out = self.server.keyspace.mounted_left_out() - left_out;
+        if left_out > 0 {
+            warn!(
+                left_out,
+                "keys of the master are left out: a live source has their names"
+            );
+        }
+        Ok(database)
+    }
+
+    /// Takes what there is of the file; true at its end.
+    fn read_records(
+        &mut self,
+        reader: &mut FileReader,
+        keys: &mut u64,
+        database: &mut usize,
+    ) -> io::Result<bool> {
+        let mut stream = self.server.replication.hold_stream();
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let options = LoadOptions {
+            drops_expired: false,
+            replaces: true,
+            now_ms: unix_ms(),
+        };
+        let broken = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
+        while let Some(record) = reader
+            .next_record()
+            .map_err(|error| broken(error.to_string()))?
+        {
+            match record {
+                FileRecord::Key(record) => {
+                    let loaded = self.server.keyspace.load(&record, options);
+                    let loaded = loaded.map_err(|error| broken(error.to_string()))?;
+                    *keys += u64::from(loaded == Loaded::Kept);
+                    if self.server.parameters.loads_slowly.load(Ordering::Relaxed) > 0 {
+                        drop(stream);
+                        load_slowly(self.server);
+                        stream = self.server.replication.hold_stream();
+                    }
+                }
+                FileRecord::Library(code) => self.applier.load_library(&code, true),
+                FileRecord::Aux { name, value } if *name == *b"repl-stream-db" => {
+                    let number = parse_integer(&value).and_then(|one| usize::try_from(one).ok());
+                    *database = number.unwrap_or(0);
+                }
+                FileRecord::End => return Ok(true),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Executes what comes, and says how far it has come.
+    fn follow_stream(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
+        let mut acknowledged_ms = unix_ms();
+        loop {
+            let now_ms = unix_ms();
+            let is_paused = self.server.pause.until_ms(now_ms).is_some();
+            if !is_paused {
+                let taken = self.applier.take(&self.buffer);
+                let taken = taken.map_err(|error| unexpected(&error.to_string()))?;
+                self.buffer.drain(..taken);
+            }
+            let unexecuted = self.buffer.len();
+            let counter = &self.master.unexecuted;
+            counter.store(unexecuted as u64, Ordering::Relaxed);
+            let is_asked = std::mem::take(&mut self.applier.is_asked);
+            if is_asked || now_ms - acknowledged_ms >= ACKNOWLEDGE_EVERY.as_millis() as i64 {
+                acknowledged_ms = now_ms;
+                self.acknowledge(socket)?;
+            }
+            self.check_silence()?;
+            if is_paused && unexecuted > 0 {
+                // The pause may end while nothing comes.
+                std::thread::sleep(LOOK_EVERY);
+                if unexecuted > PAUSED_BYTES_MAX {
+                    self.master.heard_ms.store(now_ms, Ordering::Relaxed);
+                    continue;
+                }
+                socket.set_read_timeout(Some(LOOK_EVERY))?;
+                self.fill_or_wait(socket)?;
+                socket.set_read_timeout(Some(ACKNOWLEDGE_EVERY))?;
+                continue;
+            }
+            self.fill_or_wait(socket)?;
+        }
+    }
+
+    fn acknowledge(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        let (log, offset) = (&self.server.durability.log, log_of(self.server).end());
+        let text = offset.to_string();
+        if !log.is_on() {
+            return socket.write_all(&request(&["REPLCONF", "ACK", &text]));
+        }
+        if let Some((offset, _)) = self.unsynced.take_if(|(_, end)| log.has_synced(*end)) {
+            self.on_disk = offset;
+        }
+        let end = self
+            .server
+            .keyspace
+            .propagation()
+            .log(Audience::File)
+            .changed();
+        match log.has_synced(end) {
+            true => self.on_disk = offset,
+            false => _ = self.unsynced.get_or_insert((offset, end)),
+        }
+        let on_disk = self.on_disk.to_string();
+        socket.write_all(&request(&["REPLCONF", "ACK", &text, "FACK", &on_disk]))
+    }
+
+    fn ask(&mut self, socket: &mut TcpStream, words: &[&str]) -> io::Result<String> {
+        socket.write_all(&request(words))?;
+        self.line(socket)
+    }
+
+    /// The next line that is not empty: empty ones only say that the master is there.
+    fn line(&mut self, socket: &mut TcpStream) -> io::Result<String> {
+        loop {
+            while let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                let line = line.trim_end_matches(['\r', '\n']);
+                if !line.is_empty() {
+                    return Ok(line.to_owned());
+                }
+            }
+            if self.buffer.len() > LINE_BYTES_MAX {
+                return Err(unexpected("a line without end"));
+            }
+            self.fill(socket)?;
+        }
+    }
+
+    /// Reads more, and waits for it as long as `repl-timeout` allows.
+    fn fill(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
+        while !self.fill_or_wait(socket)? {
+            self.check_silence()?;
+        }
+        Ok(())
+    }
+
+    /// An error if the master was not heard of for `repl-timeout`, which may change any time.
+    fn check_silence(&self) -> io::Result<()> {
+        let silent_s_max = self.server.parameters.number("repl-timeout") as i64;
+        match self.master.silent_s() > silent_s_max {
+            true => Err(self.timed_out()),
+            false => Ok(()),
+        }
+    }
+
+    /// The master was not heard of for `repl-timeout`.
+    fn timed_out(&self) -> io::Error {
+        let text = match self.master.state() {
+            LinkState::Loading => {
+                "Timeout receiving bulk data from MASTER... If the problem persists try to set \
+                 the 'repl-timeout' parameter to a larger value"
+            }
+            LinkState::Connected => "MASTER timeout: no data nor PING received...",
+            _ => "Timeout connecting to the MASTER...",
+        };
+        io::Error::new(io::ErrorKind::TimedOut, text)
+    }
+
+    /// Reads more; false if nothing has come for a while.
+    fn fill_or_wait(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+        self.server.sleep_along();
+        let start = self.buffer.len();
+        self.buffer.resize(start + READ_BYTES, 0);
+        let read = socket.read(&mut self.buffer[start..]);
+        self.buffer.truncate(start + *read.as_ref().unwrap_or(&0));
+        if self.master.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match read {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {
+                self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
+                Ok(true)
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ok(false),
+                io::ErrorKind::Interrupted => Ok(false),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+fn expect_ok(answer: &str) -> io::Result<()> {
+    match answer.starts_with('+') {
+        true => Ok(()),
+        false => Err(unexpected(answer)),
+    }
+}
+
+fn unexpected(text: &str) -> io::Error {
+    let text: String = text.chars().take(UNEXPECTED_CHARACTERS_MAX).collect();
+    io::Error::new(io::ErrorKind::InvalidData, format!("it said: {text}"))
+}
+
+fn request(words: &[&str]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len());
+    for word in words {
+        out.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    out.into_bytes()
+}
+
+/// The port that REPLICAOF names.
+pub(crate) fn parse_port(text: &[u8]) -> Option<u16> {
+    u16::try_from(parse_integer(text)?).ok()
+}
+
+/// How often the master is told how far we are.
+const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// The version of Valkey that this server announces: the first that reads TTLs of fields.
+/// A Redis does not ask, and refuses to hear it.
+const VALKEY_VERSION: &str = "9.0.0";
+const READ_BYTES: usize = 64 << 10;
+/// While CLIENT PAUSE holds the master's changes no more than this is read ahead.
+const PAUSED_BYTES_MAX: usize = 256 << 20;
+/// Of an answer that is not understood, no more is shown.
+const UNEXPECTED_CHARACTERS_MAX: usize = 200;
+/// The longest answer to a request of ours.
+const LINE_BYTES_MAX: usize = 64 << 10;

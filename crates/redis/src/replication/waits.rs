@@ -1,0 +1,175 @@
+//! WAIT and WAITAOF: clients that wait until replicas, or disks, have what was changed.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::Audience;
+
+use super::{Replication, log_of};
+use crate::server::{RedisMail, Server};
+
+/// A client that waits.
+#[derive(Debug)]
+pub(super) struct Wait {
+    client: u64,
+    wanted: Wanted,
+}
+
+/// What WAIT or WAITAOF waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Offset of the stream behind all that replicas are to have.
+    offset: u64,
+    /// How many of them.
+    replicas: usize,
+    /// Of WAITAOF: they are to have it on their disks.
+    file: Option<WantedFile>,
+}
+
+/// What of this server's own append-only file is to be on the disk.
+#[derive(Clone, Copy, Debug)]
+struct WantedFile {
+    offset: u64,
+    is_needed: bool,
+}
+
+impl Wanted {
+    /// That so many replicas have all that was changed until now.
+    pub(crate) fn by_replicas(server: &Server, replicas: usize) -> Self {
+        Wanted {
+            offset: log_of(server).changed(),
+            replicas,
+            file: None,
+        }
+    }
+
+    /// That it is on the disks of so many replicas, and, if that is needed, on this server's.
+    pub(crate) fn on_disks(server: &Server, is_needed: bool, replicas: usize) -> Self {
+        let offset = server.keyspace.propagation().log(Audience::File).changed();
+        let file = WantedFile { offset, is_needed };
+        Wanted {
+            file: Some(file),
+            ..Wanted::by_replicas(server, replicas)
+        }
+    }
+
+    /// Whether it is so.
+    pub(crate) fn is_met(&self, server: &Server) -> bool {
+        let (local, replicas) = self.found(server);
+        let is_needed = self.file.is_some_and(|file| file.is_needed);
+        replicas >= self.replicas && (local || !is_needed)
+    }
+
+    /// The reply, however far it has come.
+    pub(crate) fn reply(&self, server: &Server) -> Vec<u8> {
+        let (local, replicas) = self.found(server);
+        let text = match self.file {
+            Some(_) => format!("*2\r\n:{}\r\n:{replicas}\r\n", u8::from(local)),
+            None => format!(":{replicas}\r\n"),
+        };
+        text.into_bytes()
+    }
+
+    fn needs_file(&self) -> bool {
+        self.file.is_some_and(|file| file.is_needed)
+    }
+
+    /// Whether this server's disk has it, and how many replicas have.
+    fn found(&self, server: &Server) -> (bool, usize) {
+        let replicas = server.replication.replicas.lock();
+        let Some(file) = self.file else {
+            let have = replicas.iter().filter(|replica| replica.has(self.offset));
+            return (false, have.count());
+        };
+        let have = replicas
+            .iter()
+            .filter(|replica| replica.has_on_disk(self.offset));
+        (server.durability.log.has_synced(file.offset), have.count())
+    }
+}
+
+impl Replication {
+    /// A client waits; it has been told to its lane.
+    pub(crate) fn wait(&self, server: &Server, client: u64, wanted: Wanted) {
+        let mut waits = self.waits.lock();
+        waits.push(Wait { client, wanted });
+        self.waiting.store(waits.len(), Ordering::Release);
+        drop(waits);
+        if self.count() > 0 {
+            log_of(server).append_aside(&[b"REPLCONF", b"GETACK", b"*"]);
+        }
+        // It may have come true between the look and this.
+        self.serve_waits(server);
+    }
+
+    /// Replicas or the disk have more: answers those for whom it is enough.
+    pub(crate) fn serve_waits(&self, server: &Server) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        self.end(server, |wanted| {
+            wanted.is_met(server).then(|| (wanted.reply(server), false))
+        });
+    }
+
+    /// There is no append-only file any more: who needs it waits in vain.
+    pub(crate) fn refuse_file_waits(&self, server: &Server) {
+        let refusal = format!("-{NO_FILE}\r\n").into_bytes();
+        self.end(server, |wanted| {
+            wanted.needs_file().then(|| (refusal.clone(), true))
+        });
+    }
+
+    /// This server follows another one now: nobody acknowledges anything.
+    pub(super) fn refuse_waits(&self, server: &Server) {
+        let refusal = format!("-{DEMOTED}\r\n").into_bytes();
+        self.end(server, |_| Some((refusal.clone(), true)));
+    }
+
+    /// This server follows another one now: a client that waits for a key would take from it what
+    /// the master has not given away.
+    pub(super) fn unblock_clients(&self, server: &Server) {
+        for client in server.waiting.waiting_for_keys() {
+            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
+                server.mail.send(
+                    lane,
+                    RedisMail::Served {
+                        client,
+                        reply: format!("-{DEMOTED}\r\n").into_bytes(),
+                        failed: true,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Ends the waits for which there is a reply, an error or not.
+    fn end(&self, server: &Server, reply: impl Fn(&Wanted) -> Option<(Vec<u8>, bool)>) {
+        let mut served = Vec::new();
+        let mut waits = self.waits.lock();
+        waits.retain(|wait| {
+            let reply = reply(&wait.wanted);
+            let stays = reply.is_none() && server.waiting.contains(wait.client);
+            served.extend(reply.map(|reply| (wait.client, reply)));
+            stays
+        });
+        self.waiting.store(waits.len(), Ordering::Release);
+        drop(waits);
+        for (client, (reply, failed)) in served {
+            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
+                server.mail.send(
+                    lane,
+                    RedisMail::Served {
+                        client,
+                        reply,
+                        failed,
+                    },
+                );
+            }
+        }
+    }
+}
+
+pub(crate) const NO_FILE: &str =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+const DEMOTED: &str = "UNBLOCKED force unblock from blocking operation, instance state changed \
+                       (master -> replica?)";

@@ -1,0 +1,356 @@
+//! Scripts as all lanes share them: which are known, and which one runs.
+//!
+//! A script holds every shard, so that only one runs at a time. Before it locks them its lane takes
+//! the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked for
+//! `busy-reply-threshold` at most: after that every client is told that the server is busy.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tidewire_fanout::bits;
+use tidewire_keyspace::WatchedKey;
+use tidewire_lane::monotonic_ns;
+use tidewire_resp::ArgumentList;
+use tidewire_script::{Libraries, ScriptFlags, Scripts, Sha1};
+
+use crate::rights::Rights;
+use crate::server::{RedisMail, Server};
+use crate::watchdog::Part;
+
+/// Scripts and functions, and the one that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Scripting {
+    pub(crate) scripts: Scripts,
+    pub(crate) libraries: Libraries,
+    /// Which lanes may lock shards.
+    pub(crate) rights: Rights,
+    /// One of the constants below.
+    state: AtomicU8,
+    /// When what runs has run for too long, monotonic ns. Its lane may be in one long call and not
+    /// notice.
+    busy_at_ns: AtomicU64,
+    /// It was begun as a function.
+    is_function: AtomicBool,
+    /// It has written, and cannot be undone.
+    is_dirty: AtomicBool,
+    /// SCRIPT KILL has come.
+    is_killed: AtomicBool,
+    /// What runs, once it has run for too long.
+    running: Mutex<Option<Running>>,
+    /// What each lane has put off because it had no right to lock shards.
+    put_off: Vec<PutOff>,
+    /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
+    bytes: Vec<[AtomicU64; 2]>,
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call any command.
+    pub(crate) allows_all: AtomicBool,
+}
+
+/// A script that has run for too long.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) name: String,
+    pub(crate) request: ArgumentList,
+    pub(crate) started: Instant,
+}
+
+/// The right to run a script; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    server: &'a Server,
+    lane: usize,
+}
+
+/// What a lane does when it has its right again.
+#[derive(Debug)]
+pub(crate) enum Later {
+    /// These keys are watched no more.
+    Unwatch(Vec<WatchedKey>),
+    /// This client, which waited for a key, has left.
+    GiveUp(u64),
+}
+
+#[derive(Debug, Default)]
+struct PutOff {
+    is_some: AtomicBool,
+    list: Mutex<Vec<Later>>,
+}
+
+/// How a command names its script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Body,
+    Sha1,
+    Function,
+}
+
+impl Scripting {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Scripting {
+            rights: Rights::new(lanes),
+            put_off: (0..lanes).map(|_| PutOff::default()).collect(),
+            bytes: (0..lanes).map(|_| Default::default()).collect(),
+            ..Scripting::default()
+        }
+    }
+
+    /// Notes how much a lane's Lua states hold, that of scripts and that of functions.
+    pub(crate) fn set_bytes(&self, lane: usize, bytes: [usize; 2]) {
+        for (to, bytes) in self.bytes[lane].iter().zip(bytes) {
+            to.store(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of all Lua states: those of scripts and those of functions.
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        let sum = |which: usize| {
+            let lanes = self.bytes.iter();
+            lanes.map(|lane| lane[which].load(Ordering::Relaxed)).sum()
+        };
+        [sum(0), sum(1)]
+    }
+
+    /// All functions are gone: no lane holds a Lua state for them, or not for long.
+    pub(crate) fn forget_function_bytes(&self) {
+        for lane in &self.bytes {
+            lane[1].store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The right to run a script on a lane that has its own right. `None` while another lane has
+    /// it, or does not let its own go in a moment: the client is to be parked.
+    pub(crate) fn begin<'a>(
+        &self,
+        server: &'a Server,
+        lane: usize,
+        is_function: bool,
+    ) -> Option<Turn<'a>> {
+        server.turns[lane].doing.part(Part::ScriptBegins);
+        if !self.rights.take_all(lane) {
+            return None;
+        }
+        if !server.replication.bar_stream() {
+            self.rights.give_back(lane);
+            return None;
+        }
+        self.begin_one(server, is_function);
+        Some(Turn { server, lane })
+    }
+
+    /// A script begins: that of a turn, or one of several in a transaction. Each has its own time,
+    /// and can be killed unless it has written itself.
+    pub(crate) fn begin_one(&self, server: &Server, is_function: bool) {
+        if self.state.load(Ordering::Relaxed) != RUNNING {
+            *self.running.lock() = None;
+        }
+        self.is_dirty.store(false, Ordering::SeqCst);
+        self.is_killed.store(false, Ordering::SeqCst);
+        self.is_function.store(is_function, Ordering::Relaxed);
+        let busy_at_ns = match server.parameters.number("busy-reply-threshold") {
+            0 => u64::MAX,
+            threshold_ms => monotonic_ns().saturating_add(threshold_ms.saturating_mul(1_000_000)),
+        };
+        self.busy_at_ns.store(busy_at_ns, Ordering::Relaxed);
+        self.state.store(RUNNING, Ordering::SeqCst);
+    }
+
+    /// Whether a script runs, on any lane.
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != IDLE
+    }
+
+    /// What everybody is told while a script has run for too long.
+    pub(crate) fn busy_text(&self) -> Option<&'static str> {
+        match self.state() {
+            BUSY_SCRIPT => Some(BUSY_SCRIPT_TEXT),
+            BUSY_FUNCTION => Some(BUSY_FUNCTION_TEXT),
+            _ => None,
+        }
+    }
+
+    fn state(&self) -> u8 {
+        match self.state.load(Ordering::Acquire) {
+            RUNNING if monotonic_ns() >= self.busy_at_ns.load(Ordering::Relaxed) => {
+                match self.is_function.load(Ordering::Relaxed) {
+                    true => BUSY_FUNCTION,
+                    false => BUSY_SCRIPT,
+                }
+            }
+            state => state,
+        }
+    }
+
+    /// The script has run for too long.
+    pub(crate) fn set_busy(&self, form: Form, running: Running) {
+        *self.running.lock() = Some(running);
+        let state = match form {
+            Form::Function => BUSY_FUNCTION,
+            Form::Body | Form::Sha1 => BUSY_SCRIPT,
+        };
+        self.state.store(state, Ordering::SeqCst);
+    }
+
+    /// Whether a script runs of which [`running`](Self::running) does not tell: it is young, or its
+    /// lane has not noticed yet that it has run for too long.
+    pub(crate) fn is_unannounced(&self) -> bool {
+        self.is_running() && self.running.lock().is_none()
+    }
+
+    /// Whether a script runs that has not run for too long.
+    pub(crate) fn is_young(&self) -> bool {
+        self.state() == RUNNING
+    }
+
+    /// The script writes.
+    pub(crate) fn set_dirty(&self) {
+        self.is_dirty.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the script that runs has written.
+    pub(crate) fn has_written(&self) -> bool {
+        self.is_dirty.load(Ordering::SeqCst)
+    }
+
+    /// Whether the script that runs is to end.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::SeqCst)
+    }
+
+    /// SCRIPT KILL and FUNCTION KILL. A script that has only begun is not seen: while one of
+    /// another lane runs, the command is parked until it ends or has run for too long.
+    pub(crate) fn kill(&self, function: bool) -> Result<(), &'static str> {
+        match self.state() {
+            IDLE | RUNNING => Err("NOTBUSY No scripts in execution right now."),
+            _ if self.is_dirty.load(Ordering::SeqCst) => Err(UNKILLABLE),
+            BUSY_SCRIPT if function => Err(BUSY_SCRIPT_TEXT),
+            BUSY_FUNCTION if !function => Err(BUSY_FUNCTION_TEXT),
+            _ => {
+                self.is_killed.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+
+    /// What runs, if it has run for too long.
+    pub(crate) fn running(&self) -> Option<Running> {
+        self.running.lock().clone()
+    }
+
+    /// Whether a script runs that has not written: the end of the process kills it. One that has
+    /// written may end by itself.
+    pub(crate) fn kill_to_stop(&self) -> bool {
+        let runs = self.state.load(Ordering::Acquire) != IDLE;
+        if runs && !self.is_dirty.load(Ordering::SeqCst) {
+            self.is_killed.store(true, Ordering::SeqCst);
+        }
+        runs
+    }
+
+    /// Leaves something for when a lane has its right again.
+    pub(crate) fn put_off(&self, lane: usize, later: Later) {
+        let put_off = &self.put_off[lane];
+        put_off.list.lock().push(later);
+        put_off.is_some.store(true, Ordering::Release);
+    }
+
+    /// Whether a lane has put something off.
+    #[inline]
+    pub(crate) fn has_put_off(&self, lane: usize) -> bool {
+        self.put_off[lane].is_some.load(Ordering::Relaxed)
+    }
+
+    /// Takes what a lane has put off; it has its right again.
+    fn take_put_off(&self, lane: usize) -> Vec<Later> {
+        let put_off = &self.put_off[lane];
+        put_off.is_some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *put_off.list.lock())
+    }
+
+    /// What a script says about itself, if it is known and says something.
+    pub(crate) fn flags(&self, form: Form, name: &[u8]) -> Option<ScriptFlags> {
+        let flags = match form {
+            Form::Body => ScriptFlags::of_script(name).ok()?.0,
+            Form::Sha1 => self.scripts.find(&Sha1::parse(name)?)?.flags,
+            Form::Function => self.libraries.flags(name)?,
+        };
+        (!flags.has(ScriptFlags::UNDECLARED)).then_some(flags)
+    }
+}
+
+/// Whether scripts have what Lua has deprecated: the setting `lua-enable-deprecated-api`.
+pub(crate) fn has_deprecated(server: &Server) -> bool {
+    server.parameters.text("lua-enable-deprecated-api") == "yes"
+}
+
+impl Server {
+    /// Whether a lane may lock shards now. False while a script of another lane holds them.
+    pub fn may_lock(&self, lane: usize) -> bool {
+        let rights = &self.scripting.rights;
+        rights.has(lane) || rights.enter_soon(lane)
+    }
+
+    /// A lane has parked a connection that needs shards.
+    pub fn wait_to_lock(&self, lane: usize) {
+        self.scripting.rights.wait(lane);
+    }
+
+    /// Whether a script runs that is likely to end within microseconds.
+    pub fn is_in_short_script(&self) -> bool {
+        self.scripting.is_running() && self.scripting.busy_text().is_none()
+    }
+
+    /// The error of who asks while a script has run for too long, if one has.
+    pub fn busy_text(&self) -> Option<&'static str> {
+        self.scripting.busy_text()
+    }
+
+    /// Does what a lane has put off. It has its right again.
+    #[cold]
+    pub(crate) fn do_put_off(&self, lane: usize) {
+        for later in self.scripting.take_put_off(lane) {
+            match later {
+                Later::Unwatch(watched) => {
+                    watched
+                        .into_iter()
+                        .for_each(|key| self.keyspace.unwatch(key));
+                }
+                Later::GiveUp(client) => self.waiting.forget(client, &self.keyspace),
+            }
+        }
+    }
+
+    /// Wakes lanes whose connections wait for the end of a script.
+    pub(crate) fn tell_script_over(&self, lanes: u64) {
+        for lane in bits(lanes) {
+            self.mail.send(lane, RedisMail::ScriptOver);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let scripting = &self.server.scripting;
+        if scripting.busy_text().is_some() {
+            *scripting.running.lock() = None;
+        }
+        scripting.state.store(IDLE, Ordering::SeqCst);
+        self.server.replication.unbar_stream();
+        let waiting = scripting.rights.owe(self.lane);
+        scripting.rights.give_back(self.lane);
+        self.server.tell_script_over(waiting);
+    }
+}
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const BUSY_SCRIPT: u8 = 2;
+const BUSY_FUNCTION: u8 = 3;
+
+const BUSY_SCRIPT_TEXT: &str = "BUSY Redis is busy running a script. You can only call SCRIPT \
+                                KILL or SHUTDOWN NOSAVE.";
+const BUSY_FUNCTION_TEXT: &str = "BUSY Redis is busy running a script. You can only call FUNCTION \
+                                  KILL or SHUTDOWN NOSAVE.";
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the \
+                          dataset. You can either wait the script termination or kill the server \
+                          in a hard way using the SHUTDOWN NOSAVE command.";

@@ -1,0 +1,456 @@
+//! What all lanes share of the Redis server.
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use tidewire_fanout::{Post, Topics};
+use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
+use tidewire_lane::{ConnectionId, Context, LaneCounters, Listener, MailSender, Peer, unix_ns};
+use tidewire_retry::Seldom;
+
+use crate::access::{AccessControl, Reason};
+use crate::attention::Attention;
+use crate::clients::Clients;
+use crate::durability::Durability;
+use crate::eviction::Evictions;
+use crate::hot::HotNames;
+use crate::listening::Listening;
+use crate::memory::Usage;
+use crate::memory_score::MemoryScore;
+use crate::monitor::Monitors;
+use crate::parameters::Parameters;
+use crate::rates::{Rates, Turns};
+use crate::renames::Renames;
+use crate::replication::Replication;
+use crate::scripting::Scripting;
+use crate::session::{NO_KEY, no_command_text};
+use crate::sleeping::Sleeping;
+use crate::slow_events::SlowEvents;
+use crate::slowlog::Slowlog;
+use crate::statistics::Statistics;
+use crate::stopping::Stopping;
+use crate::threads::Threads;
+use crate::topic_watch::TopicWatch;
+use crate::tracking::{Invalid, Tracking};
+use crate::waiting::{Pause, WaitingClients};
+
+/// Limits and switches of the Redis server. Every queue has its bound here.
+#[derive(Clone, Debug)]
+pub struct RedisConfig {
+    /// Event loops; at most 64 (lanes are bits of a word).
+    pub lanes: usize,
+    /// Names under these prefixes are topics: each write is published as well.
+    pub live_prefixes: Vec<Vec<u8>>,
+    /// Above so many unsent bytes a Redis subscriber to plain messages is cut off at once.
+    pub pubsub_hard_bytes: usize,
+    /// Above so many for `pubsub_soft_seconds`, likewise.
+    pub pubsub_soft_bytes: usize,
+    /// See `pubsub_soft_bytes`.
+    pub pubsub_soft_seconds: u64,
+    /// Connections at most, over all lanes.
+    pub clients_max: usize,
+    /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
+    pub parameters: Vec<(String, String)>,
+    /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
+    pub redis_conf: Option<PathBuf>,
+    /// The words behind `user` of each line of a redis.conf.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// Commands by other names: the old one and the new one, which is empty for none.
+    pub renames: Vec<(String, String)>,
+    /// Whether lanes are pinned to cores, for INFO.
+    pub pinned: bool,
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            live_prefixes: vec![b"live:".to_vec()],
+            pubsub_hard_bytes: 32 << 20,
+            pubsub_soft_bytes: 8 << 20,
+            pubsub_soft_seconds: 60,
+            clients_max: 10_000,
+            parameters: Vec::new(),
+            redis_conf: None,
+            users: Vec::new(),
+            renames: Vec::new(),
+            pinned: false,
+        }
+    }
+}
+
+/// What the house around the Redis server adds to it.
+pub trait House: Debug + Send + Sync {
+    /// Says in the port's own protocol that protected mode refuses a peer, and ends the connection.
+    /// False if the peer may stay.
+    fn turn_away(&self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) -> bool;
+    /// Counts a connection for which there is no room, and returns what its peer is told.
+    fn refuse(&self, port: u16) -> Vec<u8>;
+    /// Appends the lines of a section of INFO, one of [`House::sections`].
+    fn write_section(&self, name: &str, out: &mut String);
+    /// CONFIG RESETSTAT.
+    fn reset_statistics(&self);
+    /// Sections of INFO behind the server's own.
+    fn sections(&self) -> &'static [&'static str];
+}
+
+/// The state that all lanes share.
+#[derive(Debug)]
+pub struct Server {
+    /// Itself, for threads that it starts.
+    pub(crate) own: Weak<Server>,
+    /// Limits and switches.
+    pub config: RedisConfig,
+    /// What CONFIG shows and changes.
+    pub parameters: Parameters,
+    /// Keys.
+    pub keyspace: Keyspace,
+    /// Live sources, whose topics read as keys.
+    pub(crate) topics: Arc<Topics>,
+    /// News on their way to subscribers.
+    pub post: Arc<Post>,
+    /// Redis clients.
+    pub clients: Clients,
+    /// What the lanes have done.
+    pub lanes: Vec<Arc<LaneCounters>>,
+    /// When the hub started, ns since the UNIX epoch.
+    pub started_unix_ns: u64,
+    /// Redis commands executed.
+    pub commands: AtomicU64,
+    /// Redis commands that ended with an error.
+    pub command_errors: AtomicU64,
+    /// Redis clients that have watched keys.
+    pub(crate) watching_clients: AtomicU64,
+    /// Redis clients whose command has not ended.
+    pub(crate) waiting: WaitingClients,
+    /// CLIENT PAUSE.
+    pub(crate) pause: Pause,
+    /// SHUTDOWN: whoever runs the hub is asked to stop it.
+    pub stop_asked: AtomicBool,
+    /// `oom-score-adj`.
+    pub(crate) memory_score: MemoryScore,
+    /// DEBUG SLEEP.
+    pub(crate) sleeping: Sleeping,
+    /// SHUTDOWN that waits for replicas.
+    pub(crate) stopping: Stopping,
+    /// Clients that were one too many.
+    pub rejected_clients: AtomicU64,
+    /// Clients cut off because of a request longer than `client-query-buffer-limit`.
+    pub(crate) query_cut_off: AtomicU64,
+    /// Users, and what they may do.
+    pub access: AccessControl,
+    /// Commands by other names, if there are any.
+    pub(crate) renames: Option<Arc<Renames>>,
+    /// Scripts and functions.
+    pub(crate) scripting: Scripting,
+    /// Replicas of this server.
+    pub(crate) replication: Replication,
+    /// What outlives the process.
+    pub durability: Durability,
+    /// Where Redis clients connect.
+    pub(crate) listening: Listening,
+    /// How full memory has been.
+    pub(crate) usage: Usage,
+    pub(crate) evictions: Evictions,
+    /// What commands have done.
+    pub(crate) statistics: Statistics,
+    /// What the lanes' turns were like.
+    pub(crate) turns: Vec<Turns>,
+    /// Who looks at every command.
+    pub(crate) attention: Arc<Attention>,
+    /// Client-side caching.
+    pub(crate) tracking: Tracking,
+    /// Clients that listen to all commands.
+    pub(crate) monitors: Monitors,
+    /// Commands that took long.
+    pub(crate) slowlog: Slowlog,
+    /// The names that are used most.
+    pub(crate) hot: HotNames,
+    /// What happened a second lately.
+    pub(crate) rates: Rates,
+    /// Moments that took long.
+    pub(crate) slow_events: SlowEvents,
+    /// How long the most that a client's replies took is remembered.
+    pub(crate) reply_peak_ns: AtomicU64,
+    /// What share of a processor each thread takes.
+    pub(crate) threads: Threads,
+    /// Whether somebody may want to hear of market topics and tags as of keys.
+    pub(crate) topic_watch: TopicWatch,
+    /// Counts changes of live keys.
+    pub(crate) live_version: AtomicU64,
+    pub(crate) mail: MailSender<RedisMail>,
+    house: OnceLock<Weak<dyn House>>,
+}
+
+/// What lanes tell each other of Redis clients.
+#[derive(Debug)]
+pub enum RedisMail {
+    /// End a connection of that lane.
+    Kill(ConnectionId),
+    /// End one at once, whatever it has still to be sent.
+    CutOff(ConnectionId),
+    /// The reply that a waiting client of that lane gets.
+    Served {
+        /// The client's number.
+        client: u64,
+        /// As it goes out.
+        reply: Vec<u8>,
+        /// Whether it is an error.
+        failed: bool,
+    },
+    /// CLIENT UNBLOCK of a client of that lane.
+    Unblocked {
+        /// The client's number.
+        client: u64,
+        /// It gets an error, not the reply of its timeout.
+        error: bool,
+    },
+    /// A client of that lane waits no more: it may not run its command any more.
+    Denied {
+        /// The client's number.
+        client: u64,
+        /// Of what it lacks the right.
+        text: String,
+    },
+    /// CLIENT UNPAUSE.
+    Unpaused,
+    /// There are no functions any more, and so no state for them.
+    FunctionsForgotten,
+    /// What users may do has changed.
+    UsersChanged,
+    /// A client of that lane must not use what it has read any more.
+    Invalid {
+        /// Who is told.
+        connection: ConnectionId,
+        /// It is told of what another client has read.
+        is_redirected: bool,
+        /// What it must not use.
+        invalid: Invalid,
+        /// What this counts in the mailbox.
+        bytes: usize,
+    },
+    /// A command, for the clients of that lane that listen to all of them.
+    Shown(Arc<[u8]>),
+    /// A script has ended, or has run for too long: connections that wait for it go on.
+    ScriptOver,
+    /// Redis clients connect elsewhere from now on: to what was made, and to what stays.
+    Listen {
+        /// New ones.
+        made: Vec<Listener>,
+        /// Where there is to be a listener.
+        addresses: Vec<SocketAddr>,
+    },
+}
+
+impl Server {
+    /// A server whose keys and `mounts` are read together, and whose news go through `post`.
+    /// `topics` are those that the mounts write.
+    pub fn new(
+        config: RedisConfig,
+        mounts: Vec<Arc<dyn Mount>>,
+        topics: Arc<Topics>,
+        post: Arc<Post>,
+        mail: MailSender<RedisMail>,
+    ) -> Arc<Self> {
+        let mut keyspace = Keyspace::new(Options {
+            live_prefixes: config.live_prefixes.clone(),
+            ..Options::default()
+        });
+        mounts.into_iter().for_each(|mount| keyspace.mount(mount));
+        let attention = Arc::new(Attention::default());
+        let parameters = Parameters::new(&config, attention.clone());
+        parameters.tell(&keyspace);
+        let access = AccessControl::new(config.lanes, attention.clone());
+        let password = parameters.text("requirepass");
+        if !password.is_empty() {
+            access.set_default_password(password.as_bytes());
+        }
+        let all_channels = parameters.text("acl-pubsub-default") == "allchannels";
+        access.configure(&config.users, all_channels);
+        let replication = Replication::new(config.lanes);
+        let log = keyspace.propagation().log(Audience::Replicas);
+        replication.follow(log, &mail);
+        let server = Arc::new_cyclic(|own| Self {
+            own: own.clone(),
+            parameters,
+            keyspace,
+            topics,
+            post,
+            clients: Clients::default(),
+            lanes: (0..config.lanes).map(|_| Arc::default()).collect(),
+            started_unix_ns: unix_ns(),
+            commands: AtomicU64::new(0),
+            command_errors: AtomicU64::new(0),
+            watching_clients: AtomicU64::new(0),
+            stop_asked: AtomicBool::new(false),
+            memory_score: MemoryScore::default(),
+            sleeping: Sleeping::default(),
+            stopping: Stopping::default(),
+            rejected_clients: AtomicU64::new(0),
+            query_cut_off: AtomicU64::new(0),
+            access,
+            renames: Renames::new(&config.renames),
+            waiting: WaitingClients::default(),
+            pause: Pause::new(attention.clone()),
+            scripting: Scripting::new(config.lanes),
+            replication,
+            durability: Durability::new(attention.clone()),
+            listening: Listening::default(),
+            usage: Usage::new(),
+            evictions: Evictions::new(config.lanes),
+            statistics: Statistics::new(config.lanes),
+            turns: (0..config.lanes).map(|_| Turns::default()).collect(),
+            attention,
+            tracking: Tracking::default(),
+            monitors: Monitors::default(),
+            hot: HotNames::new(config.lanes),
+            rates: Rates::default(),
+            slowlog: Slowlog::default(),
+            slow_events: SlowEvents::default(),
+            reply_peak_ns: AtomicU64::new(REPLY_PEAK_NS),
+            threads: Threads::new(),
+            topic_watch: TopicWatch::default(),
+            live_version: AtomicU64::new(0),
+            mail,
+            house: OnceLock::new(),
+            config,
+        });
+        server.durability.attach(&server);
+        server
+    }
+
+    /// Takes the users of `aclfile`, if it is set.
+    pub fn load_users(&self) -> Result<(), String> {
+        let path = self.parameters.text("aclfile");
+        if path.is_empty() {
+            return Ok(());
+        }
+        let loaded = self.access.load(&path, self.begins_with_all_channels());
+        loaded.map_err(|text| format!("Aborting startup because of ACL errors: {text}"))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_one_lane(config: RedisConfig) -> Arc<Self> {
+        use tidewire_fanout::{FanoutConfig, Publication};
+        use tidewire_lane::Lanes;
+
+        let news = MailSender::new(Lanes::<Arc<Publication>>::mailboxes(1).unwrap());
+        let mail = MailSender::new(Lanes::<RedisMail>::mailboxes(1).unwrap());
+        let post = Arc::new(Post::new(news, FanoutConfig::default()));
+        Self::new(config, Vec::new(), Arc::default(), post, mail)
+    }
+
+    /// Names the house around the server, once, before the lanes start.
+    pub fn join(&self, house: Weak<dyn House>) {
+        let is_first = self.house.set(house).is_ok();
+        debug_assert!(is_first, "the server has a house already");
+    }
+
+    /// The house around the server; none in tests of the server alone, and at the very end.
+    pub(crate) fn house(&self) -> Option<Arc<dyn House>> {
+        self.house.get()?.upgrade()
+    }
+
+    /// CONFIG RESETSTAT.
+    pub(crate) fn reset_statistics(&self) {
+        for counter in [
+            &self.commands,
+            &self.command_errors,
+            &self.query_cut_off,
+            &self.post.counters.cut_off,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.access.reset_refusals();
+        self.clients.evicted().store(0, Ordering::Relaxed);
+        self.evictions.reset();
+        self.scripting.scripts.reset_evicted();
+        self.keyspace.reset_totals();
+        self.statistics.reset();
+        if let Some(house) = self.house() {
+            house.reset_statistics();
+        }
+        self.rates.reset();
+    }
+
+    /// Counts an error reply to a command that was executed.
+    #[cold]
+    pub(crate) fn note_failure(&self, lane: usize, command: &'static Command, text: &str) {
+        self.statistics.of(lane, command).failed();
+        self.note_error(text);
+        if command.has(Flags::RESTORES) && text.starts_with("ERR Bad data format") {
+            note_bad_payload();
+        }
+    }
+
+    /// Counts an error reply.
+    #[cold]
+    pub(crate) fn note_error(&self, text: &str) {
+        self.command_errors.fetch_add(1, Ordering::Relaxed);
+        if let Some(words) = self.statistics.note_error(text) {
+            tracing::warn!(
+                "Errorstats stopped adding new errors because their number has reached its limit, \
+                 which may be misuse of error_reply in scripts: see INFO errorstats; CONFIG \
+                 RESETSTAT counts them again"
+            );
+            tracing::warn!("Current errors code list: {}", words.join(", "));
+        }
+    }
+
+    /// Users have changed. Clients that wait with a command that they may run no more get their
+    /// refusal now, before anybody can serve them; all others are looked at by their lanes.
+    pub(crate) fn tell_users_changed(&self, own_lane: usize) {
+        for client in self.clients.list() {
+            let Some(waiter) = self.waiting.waiter(client.id) else {
+                continue;
+            };
+            let Some(rules) = client.user.lock().rules() else {
+                continue;
+            };
+            if let Err(denial) = rules.check(waiter.command, waiter.request())
+                && let Some(lane) = self.waiting.claim(client.id, &self.keyspace)
+            {
+                let text = match denial.reason {
+                    Reason::Command => no_command_text(&client.user.lock(), waiter.command),
+                    _ => NO_KEY.to_owned(),
+                };
+                let client = client.id;
+                self.mail.send(lane, RedisMail::Denied { client, text });
+            }
+        }
+        for lane in 0..self.config.lanes {
+            self.mail.send(lane, RedisMail::UsersChanged);
+        }
+        self.access.wait_for_lanes(own_lane);
+    }
+
+    /// A pause is over: what it has held goes on.
+    pub(crate) fn tell_unpaused(&self) {
+        for lane in 0..self.mail.lanes() {
+            self.mail.send(lane, RedisMail::Unpaused);
+        }
+    }
+
+    /// Whether new users, and selectors, begin with all channels.
+    pub(crate) fn begins_with_all_channels(&self) -> bool {
+        self.parameters.text("acl-pubsub-default") == "allchannels"
+    }
+}
+
+/// Logs that RESTORE was given what is no value, or is broken.
+#[cold]
+fn note_bad_payload() {
+    static BAD_PAYLOADS: Seldom = Seldom::new(20, 1);
+    if let Some(left_out) = BAD_PAYLOADS.note_now() {
+        tracing::warn!(
+            left_out,
+            "RESTORE: a payload is refused: integrity check failed"
+        );
+    }
+}
+
+/// As Redis remembers it.
+pub(crate) const REPLY_PEAK_NS: u64 = 5_000_000_000;

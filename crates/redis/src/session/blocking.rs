@@ -1,0 +1,468 @@
+//! Commands that have not ended: BLPOP and its kind, WAIT, CLIENT PAUSE and UNBLOCK.
+//!
+//! While a client waits, nothing more of its input is executed or even read; its connection is
+//! held. What ends the wait (a reply from whoever changed the key, the deadline, CLIENT UNBLOCK)
+//! comes to the client's lane, which writes the reply and lets the connection go on.
+
+use tidewire_keyspace::{ClientTag, Command, Flags, Outcome, Waiter};
+use tidewire_lane::Context;
+use tidewire_resp::number::parse_integer;
+use tidewire_resp::{ArgumentList, Writer};
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::declared::counts_as_write;
+use super::observing::Stopwatch;
+use super::{Call, RespSession, State};
+use crate::attention::Obstacles;
+use crate::live::LiveObserver;
+use crate::replication::{NO_FILE, Wanted};
+use crate::scripting::Later;
+use crate::server::{RedisMail, Server};
+use crate::waiting::{Block, LaneWaiting};
+
+/// Why a session executes nothing now.
+#[derive(Debug, Default)]
+pub(super) enum Stop {
+    #[default]
+    No,
+    /// Its command waits; what it gets if nothing comes.
+    Waiting(TimeoutReply),
+    /// A pause holds its next command.
+    Postponed,
+    /// Its next command needs shards, which its lane may not lock now.
+    Parked,
+}
+
+/// What a client gets that waited in vain.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TimeoutReply {
+    NullArray,
+    /// How far it has come.
+    Found(Wanted),
+    Ok,
+    /// This error.
+    Error(&'static str),
+    /// A live source has not answered this write: the error then.
+    MountWrite {
+        token: u64,
+        unblocked: &'static str,
+    },
+}
+
+impl RespSession {
+    /// The reply that the client waited for.
+    pub(crate) fn served(
+        &mut self,
+        server: &Server,
+        context: &mut Context,
+        reply: &[u8],
+        failed: bool,
+    ) {
+        if failed && let Some(command) = self.state.last_command {
+            let text = reply.strip_prefix(b"-").unwrap_or(reply);
+            let text = String::from_utf8_lossy(text);
+            server.note_failure(context.lane(), command, text.trim_end());
+        }
+        self.state.note_waited(server);
+        self.state.end_wait(context, |state, context| {
+            if state.replies()
+                && let Some(out) = context.out(state.id)
+            {
+                out.buffer().extend_from_slice(reply);
+            }
+        });
+    }
+
+    /// The client's time has come, or CLIENT UNBLOCK with TIMEOUT.
+    pub(crate) fn timed_out(&mut self, server: &Server, context: &mut Context) {
+        let Stop::Waiting(reply_at_timeout) = self.state.stop else {
+            return;
+        };
+        self.state.note_waited(server);
+        self.state.end_wait(context, |state, context| {
+            state.reply(context, |reply| reply_at_timeout.write(server, reply));
+        });
+    }
+
+    /// CLIENT UNBLOCK with ERROR.
+    pub(crate) fn unblocked_with_error(&mut self, server: &Server, context: &mut Context) {
+        match self.state.last_command {
+            Some(command) => server.note_failure(context.lane(), command, "UNBLOCKED"),
+            None => server.note_error("UNBLOCKED"),
+        }
+        self.state.note_waited(server);
+        self.state.end_wait(context, |state, context| {
+            state.reply(context, |reply| {
+                reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            });
+        });
+    }
+
+    /// The client may not run any more what it waits with. It counts as never begun.
+    pub(crate) fn denied(&mut self, server: &Server, context: &mut Context, text: &str) {
+        if let Some(command) = self.state.last_command {
+            server.statistics.of(context.lane(), command).taken_back();
+        }
+        let text = format!("NOPERM {text}");
+        server.note_error(&text);
+        self.state.end_wait(context, |state, context| {
+            state.reply(context, |reply| reply.error(&text));
+        });
+    }
+
+    /// The pause is over: what was postponed is executed.
+    pub(crate) fn resume(&mut self, context: &mut Context) {
+        if matches!(self.state.stop, Stop::Postponed) {
+            self.state.set_stop(Stop::No);
+            self.state.client.set_blocked(false);
+            context.release(self.state.id);
+        }
+    }
+
+    /// The lane may lock shards again, or will not soon: what was parked is executed, or refused.
+    pub(crate) fn unpark(&mut self, context: &mut Context) {
+        if matches!(self.state.stop, Stop::Parked) {
+            self.state.set_stop(Stop::No);
+            context.release(self.state.id);
+        }
+    }
+
+    /// The connection has ended.
+    pub(crate) fn closed(&mut self, server: &Server, waiting: &mut LaneWaiting) {
+        let client = self.state.client.id;
+        match self.state.stop {
+            Stop::No | Stop::Parked => {}
+            Stop::Waiting(_) => {
+                waiting.remove(client);
+                let lane = self.state.client.lane;
+                if server.scripting.rights.enter(lane) {
+                    server.waiting.forget(client, &server.keyspace);
+                } else {
+                    server.waiting.abandon(client);
+                    server.scripting.put_off(lane, Later::GiveUp(client));
+                }
+            }
+            Stop::Postponed => waiting.forget_postponed(client, &server.waiting),
+        }
+        self.state.drop_transaction(server);
+        self.state.stop_tracking(server);
+        self.state.stop_monitoring(server);
+    }
+}
+
+impl State {
+    pub(super) fn set_stop(&mut self, stop: Stop) {
+        self.own.set(Obstacles::STOPPED, !matches!(stop, Stop::No));
+        self.stop = stop;
+    }
+
+    /// Whether it executes nothing now.
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.own.has(Obstacles::CLOSING | Obstacles::STOPPED)
+    }
+
+    /// Runs a command that may wait.
+    pub(super) fn run_waiting(&mut self, call: &mut Call<'_>, command: &'static Command) {
+        let tag = ClientTag {
+            lane: call.context.lane(),
+            client: self.client.id,
+        };
+        let now_ms = call.now_ms();
+        let Some(out) = call.context.out(self.id) else {
+            return;
+        };
+        let start = out.buffer().len();
+        let mut reply = self.writer(out);
+        let mut observer = LiveObserver(call.server);
+        let outcome = call.server.keyspace.execute_waiting(
+            tag,
+            command,
+            call.arguments,
+            self.database,
+            now_ms,
+            &mut reply,
+            &mut observer,
+        );
+        if !self.replies() {
+            out.buffer().truncate(start);
+        }
+        match outcome {
+            Outcome::Failed(error) => {
+                let lane = call.context.lane();
+                call.server.note_failure(lane, command, &error.to_string());
+            }
+            Outcome::Waiting(waiter) => self.wait_for(call, waiter),
+            _ => {}
+        }
+    }
+
+    /// Keeps the request of a command that waits, if every command's time is taken: it is noted
+    /// when the wait has ended.
+    pub(super) fn keep_request(&mut self, call: &Call<'_>, stopwatch: &Stopwatch<'_>) {
+        if let Some(ns) = stopwatch.stop(call.server)
+            && ns >= call.server.parameters.slow_from_ns.load(Ordering::Relaxed)
+        {
+            self.waiting_request = Some((ArgumentList::from(call.arguments), ns));
+        }
+    }
+
+    /// Notes how long the command took that has waited; the wait itself does not count.
+    pub(super) fn note_waited(&mut self, server: &Server) {
+        if let Some((request, ns)) = self.waiting_request.take()
+            && let Some(command) = self.last_command
+        {
+            self.note_time(server, command, request.as_arguments(), ns);
+        }
+    }
+
+    fn wait_for(&mut self, call: &mut Call<'_>, waiter: Arc<Waiter>) {
+        let deadline_ms = waiter.deadline_ms;
+        self.begin_wait(
+            call,
+            Block::Keys(waiter),
+            deadline_ms,
+            TimeoutReply::NullArray,
+        );
+    }
+
+    /// A flush: the client gets its reply when what was there has been freed, and its lane serves
+    /// others meanwhile.
+    pub(super) fn wait_until_freed(&mut self, call: &mut Call<'_>) {
+        self.begin_wait(call, Block::Time, None, TimeoutReply::Ok);
+        let (mail, lane) = (call.server.mail.clone(), call.context.lane());
+        let client = self.client.id;
+        call.server.keyspace.when_freed(Box::new(move || {
+            let served = RedisMail::Served {
+                client,
+                reply: b"+OK\r\n".to_vec(),
+                failed: false,
+            };
+            mail.send(lane, served);
+        }));
+    }
+
+    /// SHUTDOWN: the connection ends with the process, or the client hears that nothing came of it.
+    pub(super) fn wait_for_end(&mut self, call: &mut Call<'_>) {
+        self.begin_wait(call, Block::Time, None, TimeoutReply::Ok);
+        call.server.await_stop(self.client.id);
+    }
+
+    /// WAIT: how many replicas have what was changed up to now, when they are enough or the time is
+    /// over.
+    pub(super) fn wait(&mut self, call: &mut Call<'_>) {
+        if call.server.replication.master().is_some() {
+            return self.refuse(call, WAIT_ON_REPLICA);
+        }
+        let Some(replicas) = parse_integer(&call.arguments[1]) else {
+            return self.refuse(call, NOT_INTEGER);
+        };
+        match timeout_deadline_ms(call, 2) {
+            Ok(deadline_ms) => {
+                let wanted = Wanted::by_replicas(call.server, replicas.max(0) as usize);
+                self.wait_for_others(call, wanted, deadline_ms);
+            }
+            Err(text) => self.refuse(call, text),
+        }
+    }
+
+    /// WAITAOF: the same, and they and this server are to have it on their disks.
+    pub(super) fn wait_aof(&mut self, call: &mut Call<'_>) {
+        let local = parse_integer(&call.arguments[1]);
+        let replicas = parse_integer(&call.arguments[2]);
+        let (is_needed, replicas) = match (local, replicas) {
+            (None, _) => return self.refuse(call, NOT_INTEGER),
+            (Some(local), _) if !(0..=1).contains(&local) => {
+                return self.refuse(call, NOT_ZERO_OR_ONE);
+            }
+            (_, None | Some(..0)) => {
+                return self.refuse(call, "ERR value is out of range, must be positive");
+            }
+            (Some(local), Some(replicas)) => (local == 1, replicas as usize),
+        };
+        let deadline_ms = match timeout_deadline_ms(call, 3) {
+            Ok(deadline_ms) => deadline_ms,
+            Err(text) => return self.refuse(call, text),
+        };
+        let server = call.server;
+        if server.replication.master().is_some() {
+            return self.refuse(call, WAITAOF_ON_REPLICA);
+        } else if is_needed && !server.durability.log.is_on() {
+            return self.refuse(call, NO_FILE);
+        }
+        let wanted = Wanted::on_disks(server, is_needed, replicas);
+        self.wait_for_others(call, wanted, deadline_ms);
+    }
+
+    fn wait_for_others(&mut self, call: &mut Call<'_>, wanted: Wanted, deadline_ms: Option<i64>) {
+        let (server, client) = (call.server, self.client.id);
+        if wanted.is_met(server) || self.is_executing {
+            let found = wanted.reply(server);
+            return self.reply(call.context, |reply| reply.raw(&found));
+        }
+        self.begin_wait(call, Block::Time, deadline_ms, TimeoutReply::Found(wanted));
+        server.replication.wait(server, client, wanted);
+    }
+
+    pub(super) fn begin_wait(
+        &mut self,
+        call: &mut Call<'_>,
+        block: Block,
+        deadline_ms: Option<i64>,
+        reply_at_timeout: TimeoutReply,
+    ) {
+        self.set_stop(Stop::Waiting(reply_at_timeout));
+        self.client.set_blocked(true);
+        let client = self.client.id;
+        call.server
+            .waiting
+            .insert(client, call.context.lane(), block);
+        call.waiting.insert(client, self.id, deadline_ms);
+        call.context.hold(self.id);
+    }
+
+    pub(super) fn end_wait(
+        &mut self,
+        context: &mut Context,
+        reply: impl FnOnce(&mut Self, &mut Context),
+    ) {
+        if !matches!(self.stop, Stop::Waiting(_)) {
+            return;
+        }
+        self.set_stop(Stop::No);
+        self.client.set_blocked(false);
+        reply(self, context);
+        self.after_reply();
+        context.release(self.id);
+    }
+
+    /// Whether a pause holds this command.
+    pub(super) fn is_postponed(&self, call: &Call<'_>, command: &'static Command) -> bool {
+        call.server.is_paused_for(call.now_ms(), || {
+            let queued = self
+                .transaction
+                .as_ref()
+                .filter(|_| command.has(Flags::EXECUTES));
+            counts_as_write(call.server, command, call.arguments)
+                || queued.is_some_and(|transaction| transaction.writes(call.server))
+        })
+    }
+
+    /// Leaves the command for after the pause.
+    pub(super) fn postpone(&mut self, call: &mut Call<'_>) {
+        self.set_stop(Stop::Postponed);
+        self.client.set_blocked(true);
+        call.waiting
+            .postpone(self.client.id, self.id, &call.server.waiting);
+        call.context.hold(self.id);
+    }
+
+    /// Leaves the command for when the lane may lock shards. It is executed although the client
+    /// leaves meanwhile, as it would be had it come a moment before.
+    pub(super) fn park(&mut self, call: &mut Call<'_>) {
+        self.set_stop(Stop::Parked);
+        call.waiting.park(self.id, false);
+        call.server.scripting.rights.wait(call.context.lane());
+        call.context.set_aside(self.id);
+    }
+
+    pub(super) fn client_pause(&mut self, call: &mut Call<'_>) {
+        if call.arguments.len() > 4 {
+            return self.refuse_subcommand(call);
+        }
+        let everything = match call.arguments.get(3) {
+            None => true,
+            Some(mode) if mode.eq_ignore_ascii_case(b"ALL") => true,
+            Some(mode) if mode.eq_ignore_ascii_case(b"WRITE") => false,
+            Some(_) => return self.refuse(call, "ERR CLIENT PAUSE mode must be WRITE or ALL"),
+        };
+        match timeout_deadline_ms(call, 2) {
+            Ok(until_ms) => {
+                call.server.pause.begin(until_ms.unwrap_or(0), everything);
+                if call.server.replication.master().is_none()
+                    && let Some(until_ms) = call.server.pause.until_ms(call.now_ms())
+                {
+                    call.server.keyspace.pause_expiry(until_ms);
+                }
+            }
+            Err(text) => return self.refuse(call, text),
+        }
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn client_unpause(&mut self, call: &mut Call<'_>) {
+        // FAILOVER's own pause ends with it.
+        if call.server.replication.failover.is_on() {
+            return self.reply(call.context, |reply| reply.ok());
+        }
+        call.server.pause.end();
+        if call.server.replication.master().is_none() {
+            call.server.keyspace.pause_expiry(0);
+        }
+        call.server.tell_unpaused();
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    pub(super) fn client_unblock(&mut self, call: &mut Call<'_>) {
+        if call.arguments.len() > 4 {
+            return self.refuse_subcommand(call);
+        }
+        let error = match call.arguments.get(3) {
+            None => false,
+            Some(reason) if reason.eq_ignore_ascii_case(b"TIMEOUT") => false,
+            Some(reason) if reason.eq_ignore_ascii_case(b"ERROR") => true,
+            Some(_) => {
+                let text = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+                return self.refuse(call, text);
+            }
+        };
+        let Some(client) = parse_integer(&call.arguments[2]) else {
+            return self.refuse(call, NOT_INTEGER);
+        };
+        let client = client.max(0) as u64;
+        let lane = call.server.waiting.claim(client, &call.server.keyspace);
+        if let Some(lane) = lane {
+            call.server
+                .mail
+                .send(lane, RedisMail::Unblocked { client, error });
+        }
+        self.reply(call.context, |reply| {
+            reply.integer(i64::from(lane.is_some()))
+        });
+    }
+}
+
+impl TimeoutReply {
+    fn write(self, server: &Server, reply: &mut Writer<'_>) {
+        match self {
+            TimeoutReply::Found(wanted) => reply.raw(&wanted.reply(server)),
+            TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::MountWrite { unblocked, .. } => reply.error(unblocked),
+            TimeoutReply::Error(text) => reply.error(text),
+            TimeoutReply::Ok => reply.ok(),
+        }
+    }
+}
+
+/// When a timeout in ms ends, ms since the UNIX epoch; `None` for 0, which is never.
+fn timeout_deadline_ms(call: &Call<'_>, index: usize) -> Result<Option<i64>, &'static str> {
+    match parse_integer(&call.arguments[index]) {
+        None => Err("ERR timeout is not an integer or out of range"),
+        Some(..0) => Err("ERR timeout is negative"),
+        Some(0) => Ok(None),
+        Some(timeout_ms) => {
+            let deadline_ms = call.now_ms().checked_add(timeout_ms);
+            deadline_ms.map(Some).ok_or("ERR timeout is out of range")
+        }
+    }
+}
+
+const WAIT_ON_REPLICA: &str = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a \
+     replica is configured to be writable (which is not the default) writes to replicas are just \
+     local and are not propagated.";
+const WAITAOF_ON_REPLICA: &str = "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas \
+     are just local and are not propagated.";
+pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const NOT_ZERO_OR_ONE: &str = "ERR value is out of range, value must between 0 and 1";

@@ -1,0 +1,60 @@
+//! What scripts say of themselves, and what follows for the commands that run them.
+
+use tidewire_keyspace::{Command, Flags};
+use tidewire_resp::Arguments;
+use tidewire_script::ScriptFlags;
+
+use super::scripting::ScriptCommand;
+use crate::server::Server;
+use crate::waiting::Pause;
+
+/// What the script of a command says of itself, if the command runs one that is known.
+fn declared_flags(
+    server: &Server,
+    command: &Command,
+    arguments: Arguments<'_>,
+) -> Option<ScriptFlags> {
+    let script = ScriptCommand::of(command)?;
+    server.scripting.flags(script.form, arguments.get(1)?)
+}
+
+/// Whether a command is a write. A script that says what it does is believed.
+pub(super) fn is_write(server: &Server, command: &Command, arguments: Arguments<'_>) -> bool {
+    match declared_flags(server, command, arguments) {
+        Some(flags) => !flags.has(ScriptFlags::NO_WRITES),
+        None => command.has(Flags::WRITE),
+    }
+}
+
+/// Whether a command is executed by a replica that has lost its master, likewise.
+pub(super) fn may_be_stale(server: &Server, command: &Command, arguments: Arguments<'_>) -> bool {
+    match declared_flags(server, command, arguments) {
+        Some(flags) => flags.has(ScriptFlags::ALLOW_STALE),
+        None => command.has(Flags::STALE),
+    }
+}
+
+/// Whether a command counts as a write: whatever a replica would have to hear of. A script that
+/// says what it does is believed.
+pub(super) fn counts_as_write(
+    server: &Server,
+    command: &Command,
+    arguments: Arguments<'_>,
+) -> bool {
+    if let Some(flags) = declared_flags(server, command, arguments) {
+        return !flags.has(ScriptFlags::NO_WRITES);
+    }
+    Pause::counts_as_write(command)
+}
+
+/// Whether a command is refused while memory is full.
+pub(super) fn needs_memory(server: &Server, command: &Command, arguments: Arguments<'_>) -> bool {
+    if let Some(script) = ScriptCommand::of(command) {
+        let flags = arguments
+            .get(1)
+            .and_then(|name| server.scripting.flags(script.form, name));
+        let frugal = ScriptFlags::ALLOW_OOM.with(ScriptFlags::NO_WRITES);
+        return flags.is_some_and(|flags| !flags.has(frugal));
+    }
+    command.has(Flags::DENYOOM)
+}

@@ -1,0 +1,74 @@
+//! Requests of Redis clients at the write gate.
+
+use tidewire_keyspace::{Command, Flags};
+use tidewire_resp::{ArgumentList, Arguments};
+
+use super::declared::{is_write, may_be_stale, needs_memory};
+use super::{Call, State};
+use crate::gate::{Request, Verdict};
+use crate::server::Server;
+
+/// A client's command, and what EXEC would run if it is that.
+struct Asked<'a> {
+    command: &'static Command,
+    arguments: Arguments<'a>,
+    queued: &'a [(&'static Command, ArgumentList)],
+}
+
+impl Asked<'_> {
+    fn any_queued(&self, is: impl Fn(&Command, Arguments<'_>) -> bool) -> bool {
+        let mut queued = self.queued.iter();
+        queued.any(|(command, arguments)| is(command, arguments.as_arguments()))
+    }
+}
+
+impl Request for Asked<'_> {
+    fn writes(&self, server: &Server) -> bool {
+        is_write(server, self.command, self.arguments)
+            || self.any_queued(|command, arguments| is_write(server, command, arguments))
+    }
+
+    fn needs_disk(&self, server: &Server) -> bool {
+        // PING tells whether this server may be used.
+        self.command.has(Flags::TELLS_HEALTH) || self.writes(server)
+    }
+
+    fn needs_memory(&self, server: &Server) -> bool {
+        needs_memory(server, self.command, self.arguments)
+            || self.any_queued(|command, arguments| needs_memory(server, command, arguments))
+    }
+
+    fn runs_while_loading(&self) -> bool {
+        self.command.has(Flags::LOADING)
+            && !self.any_queued(|command, _| !command.has(Flags::LOADING))
+    }
+
+    fn runs_while_stale(&self, server: &Server) -> bool {
+        may_be_stale(server, self.command, self.arguments)
+            && !self.any_queued(|command, arguments| !may_be_stale(server, command, arguments))
+    }
+}
+
+impl State {
+    /// Refuses a command that the gate does not let through; true then. Pauses are behind it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_stopped_at_gate(
+        &mut self,
+        call: &mut Call<'_>,
+        command: &'static Command,
+    ) -> bool {
+        let asked = Asked {
+            command,
+            arguments: call.arguments,
+            queued: self.queued_by(command),
+        };
+        let text = match call.server.verdict(call.context, &asked) {
+            Verdict::Go => return false,
+            Verdict::Wait(wait) => wait.text(),
+            Verdict::Refused(refusal) => refusal.text(),
+        };
+        self.refuse_for_now(call, command, text);
+        true
+    }
+}

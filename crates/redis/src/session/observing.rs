@@ -1,0 +1,204 @@
+//! What is noted of each command beside its execution: how long it took, and who is shown it.
+
+use std::time::Instant;
+
+use std::sync::atomic::Ordering;
+
+use tidewire_keyspace::{Command, Flags};
+use tidewire_resp::Arguments;
+
+use super::{Call, State};
+use crate::attention::Obstacles;
+use crate::monitor::Giver;
+use crate::parameters::is_secret;
+use crate::server::Server;
+use crate::slowlog::trimmed;
+use crate::statistics::Slot;
+
+/// A command under way whose time is taken.
+pub(crate) struct Stopwatch<'h> {
+    slot: &'h Slot,
+    started: Option<Instant>,
+}
+
+impl<'h> Stopwatch<'h> {
+    /// Looks at the clock if the call is one of those that are timed.
+    #[inline]
+    pub(crate) fn start(server: &'h Server, lane: usize, command: &'static Command) -> Self {
+        let slot = server.statistics.of(lane, command);
+        let timed = slot.is_timed() || server.attention.has(Obstacles::TIMED);
+        Stopwatch {
+            slot,
+            started: timed.then(Instant::now),
+        }
+    }
+
+    /// The call was refused by its own command.
+    pub(super) fn failed(&self) {
+        self.slot.failed();
+    }
+
+    /// Counts the call, and how long it took, if that was taken. A call that resets the counts is
+    /// counted after them.
+    #[inline]
+    pub(crate) fn stop(&self, server: &Server) -> Option<u64> {
+        self.slot.called();
+        let ns = self.started?.elapsed().as_nanos() as u64;
+        let tracks = server.parameters.latency_tracking.load(Ordering::Relaxed);
+        self.slot.took(ns, tracks);
+        Some(ns)
+    }
+}
+
+impl State {
+    /// A command that took this long has ended.
+    #[inline]
+    pub(super) fn note_time(
+        &self,
+        server: &Server,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        ns: u64,
+    ) {
+        if ns >= server.parameters.slow_from_ns.load(Ordering::Relaxed) {
+            let name = || self.client.labels.lock().name.clone();
+            note_slow(server, command, arguments, ns, &self.client.address, name);
+        }
+    }
+
+    /// A command has been executed: whoever listens to all of them is shown it.
+    #[inline]
+    pub(super) fn show(&self, call: &Call<'_>, command: &'static Command) {
+        self.show_if(call, command, false);
+    }
+
+    /// Shows a script's call before what it calls.
+    pub(super) fn show_script(&self, call: &Call<'_>, command: &'static Command) {
+        self.show_if(call, command, true);
+    }
+
+    #[inline]
+    fn show_if(&self, call: &Call<'_>, command: &'static Command, is_script: bool) {
+        let server = call.server;
+        if server.attention.has(Obstacles::MONITORED) {
+            let giver = Giver::Client(&self.client.address);
+            show(
+                server,
+                giver,
+                self.database,
+                command,
+                call.arguments,
+                is_script,
+            );
+        }
+    }
+}
+
+/// A command of a script has been executed.
+#[inline]
+pub(super) fn show_called(
+    server: &Server,
+    database: usize,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) {
+    if server.attention.has(Obstacles::MONITORED) {
+        show(server, Giver::Script, database, command, arguments, false);
+    }
+}
+
+/// The same of [`State::note_time`] for a command that a script calls.
+pub(super) fn note_called(
+    server: &Server,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    ns: u64,
+) {
+    if ns >= server.parameters.slow_from_ns.load(Ordering::Relaxed) {
+        note_slow(server, command, arguments, ns, "?:0", String::new);
+    }
+}
+
+#[cold]
+fn show(
+    server: &Server,
+    giver: Giver<'_>,
+    database: usize,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    is_script: bool,
+) {
+    if command.has(Flags::ADMIN) || command.has(Flags::SKIP_MONITOR) != is_script {
+        return;
+    }
+    let hidden = hidden(command, arguments);
+    server.show_command(giver, database, arguments, |at| hidden.contains(&at));
+}
+
+#[cold]
+pub(crate) fn note_slow(
+    server: &Server,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    ns: u64,
+    address: &str,
+    name: impl FnOnce() -> String,
+) {
+    let parameters = &server.parameters;
+    let (us, ms) = (ns / 1_000, ns / 1_000_000);
+    let latency_ms = parameters.latency_threshold_ms.load(Ordering::Relaxed);
+    if latency_ms != 0 && ms >= latency_ms {
+        let event = match command.has(Flags::FAST) {
+            true => "fast-command",
+            false => "command",
+        };
+        let unix_s = tidewire_lane::unix_ns() / 1_000_000_000;
+        server.slow_events.note(event, unix_s, ms);
+    }
+    let slow_us = parameters.slowlog_us.load(Ordering::Relaxed);
+    let is_slow = slow_us >= 0 && us >= slow_us as u64;
+    if is_slow && !command.has(Flags::SKIP_SLOWLOG) {
+        let length_max = parameters.slowlog_length_max.load(Ordering::Relaxed);
+        let hidden = hidden(command, arguments);
+        let kept = trimmed(arguments, |at| hidden.contains(&at));
+        let address = match address {
+            "local" => "unix:",
+            address => address,
+        };
+        server
+            .slowlog
+            .push(length_max as usize, us, kept, address.to_owned(), name());
+    }
+}
+
+/// Positions of passwords and the like.
+fn hidden(command: &Command, arguments: Arguments<'_>) -> Vec<usize> {
+    let count = arguments.len();
+    match command.full_name {
+        "auth" => (1..count).collect(),
+        "hello" => {
+            let is_auth = |at: &usize| arguments[*at].eq_ignore_ascii_case(b"AUTH");
+            match (2..count).find(is_auth) {
+                Some(at) => vec![at + 1, at + 2],
+                None => Vec::new(),
+            }
+        }
+        "migrate" => {
+            let is_word = |at: usize, word: &[u8]| arguments[at].eq_ignore_ascii_case(word);
+            let behind = |at: usize| match () {
+                () if is_word(at, b"AUTH") => at + 1..at + 2,
+                () if is_word(at, b"AUTH2") => at + 1..at + 3,
+                () => at..at,
+            };
+            let behind = (6..count).flat_map(behind);
+            behind.filter(|&at| at < count).collect()
+        }
+        "config|set" => (2..count)
+            .step_by(2)
+            .filter(|&at| is_secret(&arguments[at]))
+            .map(|at| at + 1)
+            .collect(),
+        "acl|setuser" | "acl|getuser" | "acl|deluser" => (2..count).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Replies to a Redis client, and how much of them it may leave unread.
+
+use std::sync::atomic::Ordering;
+
+use tidewire_lane::{CloseReason, Context, Outbox};
+use tidewire_resp::Writer;
+
+use super::{ReplyMode, State};
+use crate::parameters::ClientClass;
+use crate::server::Server;
+
+impl State {
+    /// How many bytes the client may leave unread.
+    pub(super) fn output_limit(&self, server: &Server) -> usize {
+        let class = match self.client.is_subscriber() {
+            true => ClientClass::Pubsub,
+            false => ClientClass::Normal,
+        };
+        match server.parameters.output_limit(class).hard_bytes {
+            0 => usize::MAX,
+            bytes => bytes as usize,
+        }
+    }
+
+    /// It leaves more unread than it may.
+    #[cold]
+    pub(super) fn cut_off(&mut self, server: &Server, context: &mut Context) {
+        self.tell_cut_off();
+        server.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
+        server.clients.disconnect(self.client.id);
+        context.cut_off(self.id, CloseReason::Requested);
+        self.set_closing();
+    }
+
+    /// Logs that it leaves more unread than `client-output-buffer-limit` allows.
+    #[cold]
+    pub(super) fn tell_cut_off(&self) {
+        let (client, address) = (self.client.id, &self.client.address);
+        tracing::info!(client, %address, "cut off: it leaves more unread than it may");
+    }
+
+    /// Writes one reply, unless CLIENT REPLY says not to.
+    pub(super) fn reply(&self, context: &mut Context, write: impl FnOnce(&mut Writer<'_>)) {
+        if self.reply_mode == ReplyMode::On {
+            self.send(context, write);
+        }
+    }
+
+    /// Writes regardless of CLIENT REPLY: subscription confirmations are no replies.
+    pub(super) fn send(&self, context: &mut Context, write: impl FnOnce(&mut Writer<'_>)) {
+        if let Some(out) = context.out(self.id)
+            && out.len() <= self.output_bytes_max
+        {
+            write(&mut self.writer(out));
+        }
+    }
+
+    /// A writer of replies that stops where the client leaves more unread than it may: it is cut
+    /// off after its request.
+    #[inline]
+    pub(super) fn writer<'o>(&self, out: &'o mut Outbox) -> Writer<'o> {
+        Writer::new(out.buffer(), self.protocol).until(self.output_bytes_max)
+    }
+}

@@ -1,0 +1,220 @@
+//! CONFIG.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use super::{Call, State, transaction};
+use crate::access::replace_file;
+use crate::durability::LOADING_TEXT;
+use crate::parameters::{Parameters, failed_text};
+use crate::redis_conf::{Directive, Line, rewrite};
+use crate::server::Server;
+
+/// The Redis release whose behaviour clients may expect.
+pub(crate) const REDIS_VERSION: &str = "8.0.6";
+
+impl State {
+    pub(super) fn config_get(&self, call: &mut Call<'_>) {
+        let patterns: Vec<&[u8]> = call.arguments.tail(2).iter().collect();
+        let found = call.server.parameters.find(&patterns);
+        self.reply(call.context, |reply| {
+            reply.map(found.len());
+            for (name, value) in found {
+                reply.bulk(&name);
+                reply.bulk(&value);
+            }
+        });
+    }
+
+    pub(super) fn config_set(&self, call: &mut Call<'_>) {
+        let words: Vec<&[u8]> = call.arguments.tail(2).iter().collect();
+        let (pairs, []) = words.as_chunks::<2>() else {
+            return self.refuse(call, "ERR syntax error");
+        };
+        let pairs: Vec<_> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
+        let server = call.server;
+        let names = |known: &[&str]| {
+            let is = |name: &[u8]| {
+                known
+                    .iter()
+                    .any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+            };
+            pairs.iter().any(|(name, _)| is(name))
+        };
+        if server.durability.is_loading() && names(NOT_WHILE_LOADING) {
+            return self.refuse(call, LOADING_TEXT);
+        }
+        if server.durability.log.is_on() && moves_directory(server, &pairs) {
+            return self.refuse(call, NOT_WITH_LOG);
+        }
+        let follows_score = names(&SCORE);
+        let before = (follows_score || names(&LISTENING)).then(|| server.parameters.texts(&pairs));
+        let directory = names(&["dir"]).then(|| server.parameters.text("dir"));
+        match server
+            .parameters
+            .set(&server.keyspace, &pairs, self.client.is_local())
+        {
+            Ok(()) => {
+                if let Some(before) = &before
+                    && names(&LISTENING)
+                    && let Err(text) = follow_listening(server, before)
+                {
+                    return self.refuse(call, &text);
+                }
+                if let Some(before) = &before
+                    && follows_score
+                    && let Err(text) = follow_memory_score(server, before)
+                {
+                    return self.refuse(call, &text);
+                }
+                let is_password =
+                    |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"requirepass");
+                if let Some((_, password)) = pairs.iter().rfind(is_password) {
+                    server.access.set_default_password(password);
+                    server.tell_users_changed(call.context.lane());
+                }
+                if names(&["notify-keyspace-events"]) {
+                    server.watch_topics();
+                }
+                if names(&["latency-tracking"]) {
+                    server.statistics.time_next();
+                }
+                // Limits of memory concern no file: EXEC sets them with its shards locked.
+                let concerns_files = transaction::sets_more_than_memory(call.arguments);
+                if concerns_files && let Err(text) = server.durability.follow_parameters(server) {
+                    if let Some(directory) = directory {
+                        // Another server has the new one.
+                        let pair = (&b"dir"[..], directory.as_bytes());
+                        let _ = server.parameters.set(&server.keyspace, &[pair], true);
+                    }
+                    return self.refuse(call, &text);
+                }
+                // A lane that sleeps must learn that its clients are limited from now on.
+                for lane in 0..server.config.lanes {
+                    server.mail.wake(lane);
+                }
+                self.reply(call.context, |reply| reply.ok());
+            }
+            Err(text) => self.refuse(call, &text),
+        }
+    }
+
+    pub(super) fn config_reset_stat(&self, call: &mut Call<'_>) {
+        call.server.reset_statistics();
+        call.server.replication.reset_statistics();
+        self.reply(call.context, |reply| reply.ok());
+    }
+
+    /// Writes the redis.conf back as things are; with a line for every default too, if `all`.
+    pub(super) fn config_rewrite(&self, call: &mut Call<'_>, all: bool) {
+        let Some(path) = call.server.config.redis_conf.clone() else {
+            return self.refuse(call, "ERR The server is running without a config file");
+        };
+        let written = fs::read(&path)
+            .or_else(|error| match error.kind() {
+                ErrorKind::NotFound => Ok(Vec::new()),
+                _ => Err(error),
+            })
+            .and_then(|old| {
+                let mut directives = directives(call.server);
+                let lines = directives
+                    .iter_mut()
+                    .flat_map(|directive| &mut directive.lines);
+                lines.for_each(|line| line.is_default &= !all);
+                replace_file(
+                    &path,
+                    &rewrite(&old, &directives, Parameters::directive_name),
+                )
+            });
+        match written {
+            Ok(()) => self.reply(call.context, |reply| reply.ok()),
+            Err(error) => self.refuse(call, &format!("ERR Rewriting config file: {error}")),
+        }
+    }
+}
+
+/// Listens where `bind` and `port` say now; if that fails, everything is as it was before.
+fn follow_listening(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let [bind, port] = LISTENING.map(|name| server.parameters.text(name));
+    let Err(reason) = server.listen_anew(&bind, port.parse().unwrap_or(0)) else {
+        return Ok(());
+    };
+    tracing::warn!(bind, port, reason, "Redis clients connect as before");
+    let is_port = before
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case(b"port"));
+    let pairs: Vec<(&[u8], &[u8])> = before
+        .iter()
+        .map(|(name, old)| (&name[..], &old[..]))
+        .collect();
+    server.parameters.set(&server.keyspace, &pairs, true)?;
+    Err(match is_port {
+        true => failed_text(b"port", "Unable to listen on this port. Check server logs."),
+        false => failed_text(b"bind", "Failed to bind to specified addresses."),
+    })
+}
+
+/// Adjusts the process's score; if the system refuses, everything is as it was before.
+fn follow_memory_score(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let Err(error) = server.adjust_memory_score() else {
+        return Ok(());
+    };
+    tracing::warn!(%error, "oom-score-adj cannot be set");
+    let pairs: Vec<(&[u8], &[u8])> = before
+        .iter()
+        .map(|(name, old)| (&name[..], &old[..]))
+        .collect();
+    server.parameters.set(&server.keyspace, &pairs, true)?;
+    server.follow_memory_score();
+    let reason = "Failed to set current oom_score_adj. Check server logs.";
+    Err(failed_text(SCORE[0].as_bytes(), reason))
+}
+
+/// What a redis.conf has to say for the server to start as it is.
+fn directives(server: &Server) -> Vec<Directive> {
+    let mut directives = server.parameters.directives();
+    let in_file = !server.parameters.text("aclfile").is_empty();
+    let line = |text| Line {
+        text,
+        is_default: false,
+    };
+    directives.push(Directive {
+        name: "user",
+        lines: match in_file {
+            true => Vec::new(),
+            false => server.access.lines().into_iter().map(line).collect(),
+        },
+    });
+    directives
+}
+
+/// Whether `dir` would be another than it is.
+fn moves_directory(server: &Server, pairs: &[(&[u8], &[u8])]) -> bool {
+    pairs.iter().any(|(name, value)| {
+        let other = || *value != server.parameters.text("dir").as_bytes();
+        name.eq_ignore_ascii_case(b"dir") && other()
+    })
+}
+
+/// Until a log has its first base in another directory, neither directory holds every change.
+const NOT_WITH_LOG: &str = "ERR CONFIG SET failed (possibly related to argument 'dir') - cannot \
+                            change dir while appendonly is yes; set appendonly to no first";
+/// What says where Redis clients connect.
+const LISTENING: [&str; 2] = ["bind", "port"];
+const SCORE: [&str; 2] = ["oom-score-adj", "oom-score-adj-values"];
+/// What must not change under a load that goes on.
+const NOT_WHILE_LOADING: &[&str] = &["dir", "repl-diskless-load"];
+
+pub(super) const CONFIG_HELP: &[&str] = &[
+    "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Rewrite the configuration file.",
+    "HELP",
+    "    Print this help.",
+];

@@ -1,0 +1,51 @@
+//! DEBUG SLEEP: the whole server does nothing for a while, as a Redis that is busy.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidewire_lane::monotonic_ns;
+
+use crate::server::Server;
+
+/// Until when nothing is done.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeping {
+    /// Monotonic ns; 0: nobody ever slept.
+    until_ns: AtomicU64,
+}
+
+impl Server {
+    /// Stops every lane, and the link to the master, for so long; also the calling one.
+    pub(crate) fn sleep_everywhere(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = monotonic_ns().saturating_add(ns);
+        self.sleeping.until_ns.fetch_max(until_ns, Ordering::AcqRel);
+        (0..self.mail.lanes()).for_each(|lane| self.mail.wake(lane));
+        self.sleep_along();
+    }
+
+    /// Sleeps while the server does; at once awake when it is to end. One relaxed load where
+    /// nobody ever slept.
+    #[inline]
+    pub(crate) fn sleep_along(&self) {
+        if self.sleeping.until_ns.load(Ordering::Relaxed) != 0 {
+            self.sleep_on();
+        }
+    }
+
+    #[cold]
+    fn sleep_on(&self) {
+        while !self.stop_asked.load(Ordering::Acquire) {
+            let until_ns = self.sleeping.until_ns.load(Ordering::Acquire);
+            let left_ns = until_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 {
+                return;
+            }
+            let left = Duration::from_nanos(left_ns);
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+}
+
+/// How often a sleeper looks whether the server is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,0 +1,311 @@
+//! Clients whose command has not ended: those that wait for a key or for a time, and those that
+//! CLIENT PAUSE holds.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use tidewire_keyspace::{Command, Flags, Keyspace, Waiter};
+use tidewire_lane::ConnectionId;
+
+use crate::attention::{Attention, Obstacles};
+
+/// Waiting clients of all lanes, by number, for CLIENT UNBLOCK.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingClients {
+    by_client: Mutex<HashMap<u64, (usize, Block), RandomState>>,
+    /// Those, and the postponed ones.
+    blocked: AtomicU64,
+}
+
+/// What a client waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Block {
+    /// One of its keys.
+    Keys(Arc<Waiter>),
+    /// Its time.
+    Time,
+}
+
+impl WaitingClients {
+    pub(crate) fn insert(&self, client: u64, lane: usize, block: Block) {
+        self.by_client.lock().insert(client, (lane, block));
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A client's wait has ended with a reply from elsewhere.
+    pub(crate) fn remove(&self, client: u64) {
+        if self.by_client.lock().remove(&client).is_some() {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a wait; the client's lane, unless it was not waiting or its reply is on its way. Who
+    /// gets the lane answers the client.
+    pub(crate) fn claim(&self, client: u64, keyspace: &Keyspace) -> Option<usize> {
+        let (lane, block) = self.by_client.lock().get(&client)?.clone();
+        // Not under this lock: giving up locks shards, whose holders may come for this one.
+        let mine = match block {
+            Block::Keys(waiter) => keyspace.give_up(&waiter),
+            Block::Time => true,
+        };
+        let removed = mine && self.by_client.lock().remove(&client).is_some();
+        if removed {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
+        }
+        removed.then_some(lane)
+    }
+
+    /// A client that waits has left. Until [`forget`](Self::forget) it is served no more.
+    pub(crate) fn abandon(&self, client: u64) {
+        if let Some(waiter) = self.waiter(client) {
+            waiter.abandon();
+        }
+    }
+
+    /// A client has left.
+    pub(crate) fn forget(&self, client: u64, keyspace: &Keyspace) {
+        if self.claim(client, keyspace).is_none() {
+            self.remove(client);
+        }
+    }
+
+    /// What a client waits with for a key, if it does.
+    pub(crate) fn waiter(&self, client: u64) -> Option<Arc<Waiter>> {
+        match self.by_client.lock().get(&client)? {
+            (_, Block::Keys(waiter)) => Some(waiter.clone()),
+            (_, Block::Time) => None,
+        }
+    }
+
+    /// The clients that wait for a key.
+    pub(crate) fn waiting_for_keys(&self) -> Vec<u64> {
+        let by_client = self.by_client.lock();
+        let waits = by_client
+            .iter()
+            .filter(|(_, (_, block))| matches!(block, Block::Keys(_)));
+        waits.map(|(client, _)| *client).collect()
+    }
+
+    /// Whether a client waits.
+    pub(crate) fn contains(&self, client: u64) -> bool {
+        self.by_client.lock().contains_key(&client)
+    }
+
+    /// Clients that wait or are postponed.
+    pub(crate) fn count(&self) -> u64 {
+        self.blocked.load(Ordering::Relaxed)
+    }
+}
+
+/// CLIENT PAUSE, over all lanes.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    /// Until when, ms since the UNIX epoch, twice; plus 1 if it holds everything. 0: none.
+    state: AtomicU64,
+    /// Says that there is one.
+    attention: Arc<Attention>,
+}
+
+impl Pause {
+    pub(crate) fn new(attention: Arc<Attention>) -> Self {
+        let state = AtomicU64::new(0);
+        Pause { state, attention }
+    }
+
+    /// Postpones commands until a time, ms since the UNIX epoch. A pause that stands is never
+    /// shortened or weakened.
+    pub(crate) fn begin(&self, until_ms: i64, everything: bool) {
+        let until_ms = until_ms.max(1) as u64;
+        let longer = |state: u64| {
+            let until_ms = until_ms.max(state >> 1);
+            Some(until_ms << 1 | state & 1 | u64::from(everything))
+        };
+        let _ = self
+            .state
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, longer);
+        self.attention.set(Obstacles::PAUSED, true);
+    }
+
+    pub(crate) fn end(&self) {
+        self.state.store(0, Ordering::SeqCst);
+        self.open();
+    }
+
+    /// There was no pause just now: requests need not ask any more.
+    fn open(&self) {
+        self.attention.set(Obstacles::PAUSED, false);
+        // One that began meanwhile may have said so before.
+        if self.state.load(Ordering::SeqCst) != 0 {
+            self.attention.set(Obstacles::PAUSED, true);
+        }
+    }
+
+    /// Until when there is a pause; ends one that is over.
+    pub(crate) fn until_ms(&self, now_ms: i64) -> Option<i64> {
+        let state = self.state.load(Ordering::SeqCst);
+        if state == 0 {
+            return None;
+        }
+        let until_ms = (state >> 1) as i64;
+        if until_ms > now_ms {
+            return Some(until_ms);
+        }
+        let ended = self
+            .state
+            .compare_exchange(state, 0, Ordering::SeqCst, Ordering::SeqCst);
+        match ended {
+            Ok(_) => {
+                self.open();
+                None
+            }
+            // It was made longer, or another lane has ended it.
+            Err(_) => self.until_ms(now_ms),
+        }
+    }
+
+    /// Whether it holds everything, not only writes.
+    pub(crate) fn is_total(&self) -> bool {
+        self.state.load(Ordering::SeqCst) & 1 != 0
+    }
+
+    /// Whether a command counts as a write: whatever a replica would have to hear of.
+    pub(crate) fn counts_as_write(command: &Command) -> bool {
+        command.has(Flags::WRITE | Flags::MAY_REPLICATE)
+    }
+}
+
+/// The waiting clients of one lane.
+#[derive(Debug, Default)]
+pub struct LaneWaiting {
+    by_client: HashMap<u64, (ConnectionId, Option<i64>), RandomState>,
+    /// Ms since the UNIX epoch, and the client.
+    deadlines: BTreeSet<(i64, u64)>,
+    /// Those whose next command waits for the end of a pause.
+    postponed: Vec<(u64, ConnectionId)>,
+    /// Connections whose input waits until the lane may lock shards, and whether they wait also
+    /// once a script has run for too long.
+    parked: Vec<(ConnectionId, bool)>,
+}
+
+impl LaneWaiting {
+    pub(crate) fn insert(
+        &mut self,
+        client: u64,
+        connection: ConnectionId,
+        deadline_ms: Option<i64>,
+    ) {
+        self.by_client.insert(client, (connection, deadline_ms));
+        self.deadlines
+            .extend(deadline_ms.map(|deadline_ms| (deadline_ms, client)));
+    }
+
+    pub(crate) fn remove(&mut self, client: u64) -> Option<ConnectionId> {
+        let (connection, deadline_ms) = self.by_client.remove(&client)?;
+        if let Some(deadline_ms) = deadline_ms {
+            self.deadlines.remove(&(deadline_ms, client));
+        }
+        Some(connection)
+    }
+
+    /// The connection of a client that waits.
+    pub(crate) fn connection(&self, client: u64) -> Option<ConnectionId> {
+        self.by_client
+            .get(&client)
+            .map(|(connection, _)| *connection)
+    }
+
+    /// A client whose time has come. It stays until it is removed, but has no deadline any more.
+    pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(u64, ConnectionId)> {
+        let &(deadline_ms, client) = self.deadlines.first()?;
+        if deadline_ms > now_ms {
+            return None;
+        }
+        self.deadlines.pop_first();
+        let (connection, deadline_ms) = self.by_client.get_mut(&client)?;
+        *deadline_ms = None;
+        Some((client, *connection))
+    }
+
+    /// Whether some client waits for a time, or for the end of a pause.
+    #[inline]
+    pub(crate) fn waits_for_time(&self) -> bool {
+        !self.deadlines.is_empty() || !self.postponed.is_empty()
+    }
+
+    /// The earliest deadline, ms since the UNIX epoch.
+    pub(crate) fn deadline_ms(&self) -> Option<i64> {
+        self.deadlines.first().map(|&(deadline_ms, _)| deadline_ms)
+    }
+
+    pub(crate) fn postpone(&mut self, client: u64, connection: ConnectionId, all: &WaitingClients) {
+        self.postponed.push((client, connection));
+        all.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection's input waits until the lane may lock shards. One that is not `patient` goes
+    /// on to be told when a script has run for too long.
+    pub fn park(&mut self, connection: ConnectionId, is_patient: bool) {
+        self.parked.push((connection, is_patient));
+    }
+
+    #[inline]
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Takes connections that were parked, in the order in which they came; some may have ended.
+    pub(crate) fn take_parked(&mut self) -> Vec<ConnectionId> {
+        let parked = std::mem::take(&mut self.parked);
+        parked
+            .into_iter()
+            .map(|(connection, _)| connection)
+            .collect()
+    }
+
+    /// Takes those that are not patient.
+    pub(crate) fn take_impatient(&mut self) -> Vec<ConnectionId> {
+        let parked = &mut self.parked;
+        let taken = parked.extract_if(.., |(_, is_patient)| !*is_patient);
+        taken.map(|(connection, _)| connection).collect()
+    }
+
+    pub(crate) fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
+    }
+
+    /// Takes those that were postponed, in the order in which they came.
+    pub(crate) fn take_postponed(&mut self, all: &WaitingClients) -> Vec<(u64, ConnectionId)> {
+        let count = self.postponed.len() as u64;
+        all.blocked.fetch_sub(count, Ordering::Relaxed);
+        std::mem::take(&mut self.postponed)
+    }
+
+    /// A client has gone.
+    pub(crate) fn forget_postponed(&mut self, client: u64, all: &WaitingClients) {
+        let before = self.postponed.len();
+        self.postponed.retain(|&(other, _)| other != client);
+        let gone = (before - self.postponed.len()) as u64;
+        all.blocked.fetch_sub(gone, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_never_shortened_or_weakened_until_it_ends() {
+        let pause = Pause::new(Arc::default());
+        pause.begin(200, true);
+        pause.begin(50, false);
+        assert_eq!((pause.until_ms(100), pause.is_total()), (Some(200), true));
+        assert_eq!(pause.until_ms(200), None);
+        pause.begin(300, false);
+        assert_eq!((pause.until_ms(200), pause.is_total()), (Some(300), false));
+        pause.end();
+        assert_eq!(pause.until_ms(200), None);
+    }
+}
