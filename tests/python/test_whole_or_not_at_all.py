@@ -368,3 +368,15 @@ def test_one_subscriber_that_is_cut_off_counts_once(hub):
     eventually(is_gone, "an end of the subscriber")
     after = client.info("stats")["client_output_buffer_limit_disconnections"]
     assert after - before == 1
+
+
+@pytest.mark.parametrize("subscribe", [("SUBSCRIBE", "live:q"), ("PSUBSCRIBE", "live:*")])
+def test_current_values_follow_the_reply_to_the_transaction_that_subscribes(hub, subscribe):
+    client = RespSocket(hub.resp())
+    client.call("SET", "live:q", "0")
+    queue(client, ("SET", "live:q", "1"), subscribe, ("INCR", "count"))
+    assert [client.read() for _ in range(4)] == [b"OK"] + [b"QUEUED"] * 3
+    kind, name = (word.encode() for word in subscribe)
+    assert replies(client) == [b"OK", [kind.lower(), name, 1], 1]
+    assert client.read()[-2:] == [b"live:q", b"1"]
+    assert client.call("PING", "end") == [b"pong", b"end"]

@@ -159,10 +159,15 @@ impl HubLane {
 
     /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
     /// costs less than exact timers.
+    #[inline]
     fn sweep(&mut self, context: &mut Context) {
-        if context.now_ns() < self.sweep_ns {
-            return;
+        if context.now_ns() >= self.sweep_ns {
+            self.sweep_now(context);
         }
+    }
+
+    #[cold]
+    fn sweep_now(&mut self, context: &mut Context) {
         self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
         for source in &mut self.sources {
             source.publish_latency();

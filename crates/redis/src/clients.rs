@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tidewire_lane::ConnectionId;
 
 use crate::access::User;
-use crate::tracking::{self, ClientTracking};
+use crate::tracked_clients::{self, ClientTracking};
 
 /// All connected Redis clients, by id.
 #[derive(Debug, Default)]
@@ -303,9 +303,9 @@ impl Client {
             ('P', self.is_subscriber()),
             ('x', multi >= 0),
             ('b', is_blocked),
-            ('t', self.tracking.has(tracking::ON)),
-            ('R', self.tracking.has(tracking::BROKEN)),
-            ('B', self.tracking.has(tracking::BCAST)),
+            ('t', self.tracking.has(tracked_clients::ON)),
+            ('R', self.tracking.has(tracked_clients::BROKEN)),
+            ('B', self.tracking.has(tracked_clients::BCAST)),
             ('U', self.address == "local"),
             ('e', self.no_evict.load(Ordering::Relaxed)),
             ('T', self.no_touch.load(Ordering::Relaxed)),

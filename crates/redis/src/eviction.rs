@@ -1,82 +1,21 @@
 //! `maxmemory`: keys give way, or clients hear that memory is full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tidewire_keyspace::{
-    Changer, Event, Evicted, EvictionOrder, EvictionRules, Evictor, Observer, Outcome, Trackers,
-    ValueRef, Waiter,
+    Changer, Event, Evicted, EvictionRules, Observer, Outcome, Trackers, ValueRef, Waiter,
 };
 use tidewire_lane::{CloseReason, Context};
 
 use crate::attention::Obstacles;
 use crate::live::LiveObserver;
+use crate::mail::RedisMail;
 use crate::memory::{resident_bytes, used_bytes};
-use crate::server::{RedisMail, Server};
-use tidewire_lane::{unix_ms, unix_ns};
-
-/// What is left of the memory that the process may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// There is some.
-    Enough,
-    /// There is none yet: keys are still giving way.
-    Clearing,
-    /// There is none, and no key may give way.
-    Full,
-}
-
-/// What the lanes know of their evictions.
-#[derive(Debug)]
-pub(crate) struct Evictions {
-    lanes: Vec<Mutex<Evictor>>,
-    /// Since when memory has been full, ns since the UNIX epoch; 0 while it is not.
-    full_since_ns: AtomicU64,
-    /// For how long it was, all times before that together.
-    full_ns: AtomicU64,
-}
-
-impl Evictions {
-    pub(crate) fn new(lanes: usize) -> Self {
-        Self {
-            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
-            full_since_ns: AtomicU64::new(0),
-            full_ns: AtomicU64::new(0),
-        }
-    }
-
-    /// For how long memory has been full, all in all and just now, ns.
-    pub(crate) fn full_ns(&self) -> [u64; 2] {
-        let since_ns = self.full_since_ns.load(Ordering::Relaxed);
-        let now_ns = match since_ns {
-            0 => 0,
-            since_ns => unix_ns().saturating_sub(since_ns),
-        };
-        [self.full_ns.load(Ordering::Relaxed) + now_ns, now_ns]
-    }
-
-    /// Counts from zero on.
-    pub(crate) fn reset(&self) {
-        self.full_ns.store(0, Ordering::Relaxed);
-    }
-
-    fn note(&self, room: Room) {
-        let is_full = room != Room::Enough;
-        if is_full == (self.full_since_ns.load(Ordering::Relaxed) != 0) {
-            return;
-        }
-        let now_ns = unix_ns();
-        let since_ns = self
-            .full_since_ns
-            .swap(if is_full { now_ns } else { 0 }, Ordering::Relaxed);
-        if since_ns != 0 && !is_full {
-            let past_ns = now_ns.saturating_sub(since_ns);
-            self.full_ns.fetch_add(past_ns, Ordering::Relaxed);
-        }
-    }
-}
+use crate::parts::Room;
+use crate::server::Server;
+use tidewire_lane::unix_ms;
 
 impl Server {
     /// Lets keys give way until less than `maxmemory` is held, for as long as
@@ -281,50 +220,6 @@ impl Drop for Evicting<'_> {
     }
 }
 
-/// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.
-pub(crate) fn rules_of(policy: &[u8], samples: usize) -> Option<EvictionRules> {
-    let (scope, order) = std::str::from_utf8(policy).ok()?.split_once('-')?;
-    let order = match order {
-        "lru" => EvictionOrder::LeastRecentlyUsed,
-        "lfu" => EvictionOrder::LeastFrequentlyUsed,
-        "random" => EvictionOrder::Random,
-        "ttl" => EvictionOrder::SoonestToExpire,
-        _ => return None,
-    };
-    Some(EvictionRules {
-        order,
-        expiring_only: scope == "volatile",
-        samples,
-    })
-}
-
-/// What `maxmemory-clients` allows, bytes; 0 for no limit. A part of `maxmemory`, if it is a
-/// percentage.
-pub(crate) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
-    let allowed = match text.strip_suffix('%') {
-        Some(percent) => {
-            let percent: u64 = percent.parse().unwrap_or(0);
-            (u128::from(bytes_max) * u128::from(percent) / 100) as u64
-        }
-        None => text.parse().unwrap_or(0),
-    };
-    match allowed {
-        0 => 0,
-        // With less nobody could say so.
-        allowed => allowed.max(128 << 10),
-    }
-}
-
-/// How long one round of evictions may last at a tenacity of 0 to 100, ns: up to 0.5 ms at 10,
-/// 15 % more for each step from there, and without end at 100.
-pub(crate) fn time_max_ns(tenacity: u64) -> u64 {
-    match tenacity {
-        0..=10 => tenacity * 50_000,
-        11..100 => (500_000.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
-        _ => u64::MAX,
-    }
-}
-
 /// With less than this the program itself is a part of what the system gives that no key can
 /// make up for.
 const RESIDENT_BYTES_MIN: u64 = 128 << 20;
@@ -338,19 +233,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_s_name_says_which_keys_go() {
-        let rules = rules_of(b"volatile-lfu", 7).expect("a policy");
-        assert!(rules.expiring_only && rules.samples == 7);
-        assert_eq!(rules.order, EvictionOrder::LeastFrequentlyUsed);
-        assert!(
-            !rules_of(b"allkeys-random", 5)
-                .expect("a policy")
-                .expiring_only
-        );
-        assert_eq!(rules_of(b"noeviction", 5), None);
-    }
-
-    #[test]
     fn what_lies_unused_between_keys_is_kept_free() {
         let limit = 1_000_000;
         let reserve = |resident, used| reserve_for(resident, used, limit);
@@ -360,14 +242,5 @@ mod tests {
         assert_eq!(reserve(1_020_000, 950_000), 50_000);
         assert_eq!(reserve(1_500_000, 800_000), 125_000);
         assert_eq!(reserve(1, 1_000_000), 0);
-    }
-
-    #[test]
-    fn tenacity_stretches_the_time_for_evictions() {
-        assert_eq!([0, 1, 10].map(time_max_ns), [0, 50_000, 500_000]);
-        assert!((570_000..580_000).contains(&time_max_ns(11)));
-        // About two minutes.
-        assert!((120..130).contains(&(time_max_ns(99) / 1_000_000_000)));
-        assert_eq!(time_max_ns(100), u64::MAX);
     }
 }

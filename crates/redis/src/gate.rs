@@ -14,9 +14,9 @@
 use tidewire_lane::Context;
 
 use crate::attention::Obstacles;
-use crate::durability::{Disk, LOADING_TEXT};
-use crate::eviction::Room;
-use crate::replication::LinkState;
+use crate::durability::state::{Disk, LOADING_TEXT};
+use crate::parts::Room;
+use crate::replication::state::LinkState;
 use crate::server::Server;
 
 /// What the gate must know of a request. Asked only while some condition holds.

@@ -8,8 +8,8 @@ use tidewire_keyspace::lookup;
 use tidewire_resp::ArgumentList;
 
 use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
+use crate::access::{NO_KEY, no_command_text};
 use crate::server::Server;
-use crate::session::{NO_KEY, no_command_text};
 use tidewire_lane::unix_ms;
 
 /// The user that a peer is, and what that user may do as far as has been seen.

@@ -13,13 +13,14 @@ use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tracing::debug;
 
 use crate::attention::Obstacles;
-use crate::eviction::Room;
+use crate::doing::Part;
 use crate::live::LiveObserver;
-use crate::server::{RedisMail, Server};
+use crate::mail::RedisMail;
+use crate::parts::Room;
+use crate::server::Server;
 use crate::session::{Pipeline, RespSession, forget_functions};
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
-use crate::watchdog::Part;
 
 /// The Redis server's part of one lane. The lane drives it, beside what else it serves.
 #[derive(Debug)]
@@ -356,10 +357,15 @@ impl RedisLane {
 
     /// Looks at the deadlines of sessions; they are of 100 ms and more, so that a coarse look
     /// costs less than exact timers.
+    #[inline]
     fn sweep(&mut self, context: &mut Context, has_right: bool) {
-        if context.now_ns() < self.sweep_ns {
-            return;
+        if context.now_ns() >= self.sweep_ns {
+            self.sweep_now(context, has_right);
         }
+    }
+
+    #[cold]
+    fn sweep_now(&mut self, context: &mut Context, has_right: bool) {
         self.sweep_ns = context.now_ns() + SWEEP_INTERVAL_NS;
         self.fanout.sweep(context.now_ns());
         if self.lane == 0 {
@@ -402,10 +408,10 @@ impl RedisLane {
 
     /// Answers clients whose time has come. Returns when to look again.
     fn end_waits(&mut self, context: &mut Context) -> Option<u64> {
-        let now_ms = (context.unix_ns() / 1_000_000) as i64;
         if !self.waiting.waits_for_time() {
             return None;
         }
+        let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let server = self.server.clone();
         while let Some((client, _)) = self.waiting.pop_due(now_ms) {
             // If somebody else has ended the wait, the reply is on its way.

@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+/// The version of Redis that clients are told.
+pub(crate) const REDIS_VERSION: &str = "8.0.6";
 /// The tag of listeners for Redis clients.
 pub const RESP_PORT: u16 = 1;
 
@@ -20,6 +22,11 @@ mod attention;
 
 mod clients;
 pub use clients::{Client, Clients, Labels};
+
+mod config;
+pub use config::RedisConfig;
+
+mod doing;
 
 mod durability;
 pub use durability::Durability;
@@ -45,6 +52,9 @@ pub use live::{is_reserved_channel, write_value};
 
 mod live_keys;
 
+mod mail;
+pub use mail::RedisMail;
+
 mod memory;
 mod memory_score;
 
@@ -57,6 +67,8 @@ mod notifications;
 
 mod parameters;
 pub use parameters::Parameters;
+
+mod parts;
 
 mod plain_write;
 pub use plain_write::Written;
@@ -72,10 +84,11 @@ mod replication;
 
 mod rights;
 
+mod script_turn;
 mod scripting;
 
 mod server;
-pub use server::{House, RedisConfig, RedisMail, Server};
+pub use server::{House, Server};
 
 mod session;
 mod sessions;
@@ -84,6 +97,7 @@ mod sleeping;
 mod slow_events;
 mod slowlog;
 
+mod stale;
 mod starting;
 pub use starting::Loaded;
 
@@ -94,8 +108,10 @@ mod stopping;
 mod threads;
 mod topic_watch;
 
+mod tracked_clients;
+pub use tracked_clients::{ClientTracking, Invalid};
+
 mod tracking;
-pub use tracking::{ClientTracking, Invalid};
 
 mod waiting;
 pub use waiting::LaneWaiting;

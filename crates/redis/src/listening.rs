@@ -6,17 +6,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use parking_lot::Mutex;
 use tidewire_lane::{Endpoint, Listener, ListenerHandle};
 
 use crate::RESP_PORT;
-use crate::server::{RedisMail, Server};
-
-/// The sockets that Redis clients connect to over TCP.
-#[derive(Debug, Default)]
-pub(crate) struct Listening {
-    handles: Mutex<Vec<ListenerHandle>>,
-}
+use crate::mail::RedisMail;
+use crate::server::Server;
 
 /// One address of `bind`, with the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use tidewire_keyspace::{
 use tidewire_resp::number::DoubleText;
 
 use crate::attention::Obstacles;
-use crate::server::{RedisMail, Server};
+use crate::mail::RedisMail;
+use crate::server::Server;
 use tidewire_fanout::write_json_text;
 
 /// Whether the hub alone publishes under a name.

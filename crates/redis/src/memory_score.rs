@@ -6,15 +6,7 @@
 use std::fs;
 use std::io;
 
-use parking_lot::Mutex;
-
 use crate::server::Server;
-
-/// The score before it was adjusted, while it is.
-#[derive(Debug, Default)]
-pub(crate) struct MemoryScore {
-    base: Mutex<Option<i32>>,
-}
 
 impl Server {
     /// Adjusts the process as the parameters and this server's part say.

@@ -327,7 +327,7 @@ const BUCKETS: u32 = 25;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::RedisConfig;
+    use crate::config::RedisConfig;
     use tidewire_keyspace::lookup;
 
     #[test]

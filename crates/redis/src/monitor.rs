@@ -3,19 +3,10 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tidewire_lane::ConnectionId;
 use tidewire_resp::Arguments;
 
-use crate::attention::Obstacles;
-use crate::server::{RedisMail, Server};
-
-/// The clients that listen.
-#[derive(Debug, Default)]
-pub(crate) struct Monitors {
-    /// Lane and connection, by client number.
-    clients: Mutex<Vec<(u64, usize, ConnectionId)>>,
-}
+use crate::mail::RedisMail;
+use crate::server::Server;
 
 /// Who gave a command.
 #[derive(Clone, Copy, Debug)]
@@ -24,43 +15,6 @@ pub(crate) enum Giver<'a> {
     Client(&'a str),
     /// A script.
     Script,
-}
-
-impl Monitors {
-    /// Begins to show commands to a client.
-    pub(crate) fn add(&self, server: &Server, client: u64, lane: usize, connection: ConnectionId) {
-        let mut clients = self.clients.lock();
-        if clients.iter().all(|(id, _, _)| *id != client) {
-            clients.push((client, lane, connection));
-        }
-        server.attention.set(Obstacles::MONITORED, true);
-    }
-
-    /// Shows no more to a client.
-    pub(crate) fn remove(&self, server: &Server, client: u64) {
-        let mut clients = self.clients.lock();
-        clients.retain(|(id, _, _)| *id != client);
-        server
-            .attention
-            .set(Obstacles::MONITORED, !clients.is_empty());
-    }
-
-    /// Who listens on a lane.
-    pub(crate) fn on(&self, lane: usize) -> Vec<ConnectionId> {
-        let clients = self.clients.lock();
-        clients
-            .iter()
-            .filter(|(_, own, _)| *own == lane)
-            .map(|(_, _, connection)| *connection)
-            .collect()
-    }
-
-    fn lanes(&self) -> u64 {
-        let clients = self.clients.lock();
-        clients
-            .iter()
-            .fold(0, |lanes, (_, lane, _)| lanes | 1 << lane)
-    }
 }
 
 impl Server {

@@ -6,6 +6,7 @@
 
 mod kept;
 mod kinds;
+mod memory;
 mod rewriting;
 mod table;
 
@@ -21,9 +22,9 @@ use tidewire_keyspace::{
 };
 
 use crate::attention::{Attention, Obstacles};
-use crate::eviction::{clients_bytes_max, rules_of, time_max_ns};
-use crate::server::RedisConfig;
+use crate::config::RedisConfig;
 use kinds::OutputLimits;
+use memory::{clients_bytes_max, rules_of, time_max_ns};
 use table::{Access, Parameter, TABLE, number_of};
 
 /// The values of all parameters.

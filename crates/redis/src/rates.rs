@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::watchdog::Doing;
+use crate::doing::Doing;
 
 /// Totals at a few moments.
 #[derive(Debug, Default)]

@@ -14,24 +14,19 @@ mod lane;
 mod master;
 mod migrating;
 mod replica;
+pub(crate) mod state;
 mod stream_lock;
 mod transfer;
 mod waits;
 
-pub(crate) use failover::{Failover, FailoverOrder};
-use file::FileMaker;
-use history::History;
-pub(crate) use history::{StreamPosition, is_history_id, parse_offset};
 pub(crate) use lane::LaneReplicas;
-pub(crate) use master::{LinkState, Master, parse_port};
-pub(crate) use migrating::{Migration, MigrationSockets};
+pub(crate) use migrating::Migration;
 pub(crate) use replica::{Phase, Replica, WantedOfFile};
-use stream_lock::StreamLock;
-use waits::Wait;
-pub(crate) use waits::{NO_FILE, Wanted};
+pub(crate) use state::{
+    FailoverOrder, LinkState, Master, Replication, Wanted, parse_offset, parse_port,
+};
+pub(crate) use waits::NO_FILE;
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
@@ -39,67 +34,14 @@ use parking_lot::Mutex;
 use tidewire_keyspace::{Audience, Log};
 use tidewire_lane::MailSender;
 
+use crate::mail::RedisMail;
 use crate::parameters::{ClientClass, Parameters};
-use crate::server::{RedisMail, Server};
-
-/// The replicas of this server.
-#[derive(Debug)]
-pub(crate) struct Replication {
-    /// What the stream's offsets belong to.
-    history: Mutex<History>,
-    /// The server that this one follows, if it does.
-    master: Mutex<Option<Arc<Master>>>,
-    /// Held by the thread that changes keys as a master says.
-    applying: Mutex<()>,
-    /// Held while a command of the master is executed and passed on, and by each thread that needs
-    /// both to be the same.
-    stream: StreamLock,
-    pub(crate) failover: Failover,
-    pub(crate) migration: MigrationSockets,
-    replicas: Mutex<Vec<Arc<Replica>>>,
-    /// Those that CLIENT KILL has ended, until their lanes have ended the connections.
-    leaving: Mutex<Vec<Arc<Replica>>>,
-    count: AtomicUsize,
-    lanes: Arc<Lanes>,
-    waits: Mutex<Vec<Wait>>,
-    waiting: AtomicUsize,
-    /// When the replicas were last sent a PING, ms since the UNIX epoch.
-    pinged_ms: AtomicI64,
-    /// How often `repl-diskless-sync-max-replicas` waited for a file.
-    enough_came: AtomicU64,
-    /// Since when nobody follows, ms since the UNIX epoch.
-    alone_since_ms: AtomicI64,
-    pub(crate) full_syncs: AtomicU64,
-    pub(crate) partial_syncs: AtomicU64,
-    pub(crate) partial_syncs_refused: AtomicU64,
-}
-
-/// Which lanes are to be told that there is more.
-#[derive(Debug)]
-struct Lanes {
-    /// Those that have replicas, one bit each.
-    serving: AtomicU64,
-    /// Those that are awake, or have been told.
-    told: Vec<AtomicBool>,
-}
-
-/// What INFO and ROLE tell of a replica.
-#[derive(Clone, Debug)]
-pub(crate) struct ReplicaStatus {
-    pub(crate) address: String,
-    pub(crate) port: u16,
-    pub(crate) phase: Phase,
-    pub(crate) acked: u64,
-    /// Since it was last heard of, seconds.
-    pub(crate) lag_s: i64,
-}
-
-impl ReplicaStatus {
-    /// Whether it has said that it has everything before an offset.
-    pub(crate) fn has(&self, offset: u64) -> bool {
-        self.phase == Phase::Online && self.acked >= offset
-    }
-}
+use crate::replication::replica::ReplicaStatus;
+use crate::replication::state::Failover;
+use crate::replication::state::Lanes;
+use crate::replication::state::MigrationSockets;
+use crate::replication::stream_lock::StreamLock;
+use crate::server::Server;
 
 impl Replication {
     pub(crate) fn new(lanes: usize) -> Self {
@@ -353,9 +295,4 @@ impl Lanes {
 /// The stream that replicas follow.
 pub(crate) fn log_of(server: &Server) -> &Log {
     server.keyspace.propagation().log(Audience::Replicas)
-}
-
-fn new_id() -> String {
-    let word = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
 }

@@ -8,15 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tidewire_fanout::bits;
 use tidewire_keyspace::WatchedKey;
 use tidewire_lane::monotonic_ns;
 use tidewire_resp::ArgumentList;
 use tidewire_script::{Libraries, ScriptFlags, Scripts, Sha1};
 
 use crate::rights::Rights;
-use crate::server::{RedisMail, Server};
-use crate::watchdog::Part;
 
 /// Scripts and functions, and the one that runs.
 #[derive(Debug, Default)]
@@ -26,22 +23,22 @@ pub(crate) struct Scripting {
     /// Which lanes may lock shards.
     pub(crate) rights: Rights,
     /// One of the constants below.
-    state: AtomicU8,
+    pub(crate) state: AtomicU8,
     /// When what runs has run for too long, monotonic ns. Its lane may be in one long call and not
     /// notice.
-    busy_at_ns: AtomicU64,
+    pub(crate) busy_at_ns: AtomicU64,
     /// It was begun as a function.
-    is_function: AtomicBool,
+    pub(crate) is_function: AtomicBool,
     /// It has written, and cannot be undone.
-    is_dirty: AtomicBool,
+    pub(crate) is_dirty: AtomicBool,
     /// SCRIPT KILL has come.
-    is_killed: AtomicBool,
+    pub(crate) is_killed: AtomicBool,
     /// What runs, once it has run for too long.
-    running: Mutex<Option<Running>>,
+    pub(crate) running: Mutex<Option<Running>>,
     /// What each lane has put off because it had no right to lock shards.
-    put_off: Vec<PutOff>,
+    pub(crate) put_off: Vec<PutOff>,
     /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
-    bytes: Vec<[AtomicU64; 2]>,
+    pub(crate) bytes: Vec<[AtomicU64; 2]>,
     /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call any command.
     pub(crate) allows_all: AtomicBool,
 }
@@ -54,13 +51,6 @@ pub(crate) struct Running {
     pub(crate) started: Instant,
 }
 
-/// The right to run a script; it ends with this.
-#[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    server: &'a Server,
-    lane: usize,
-}
-
 /// What a lane does when it has its right again.
 #[derive(Debug)]
 pub(crate) enum Later {
@@ -71,7 +61,7 @@ pub(crate) enum Later {
 }
 
 #[derive(Debug, Default)]
-struct PutOff {
+pub(crate) struct PutOff {
     is_some: AtomicBool,
     list: Mutex<Vec<Later>>,
 }
@@ -115,43 +105,6 @@ impl Scripting {
         for lane in &self.bytes {
             lane[1].store(0, Ordering::Relaxed);
         }
-    }
-
-    /// The right to run a script on a lane that has its own right. `None` while another lane has
-    /// it, or does not let its own go in a moment: the client is to be parked.
-    pub(crate) fn begin<'a>(
-        &self,
-        server: &'a Server,
-        lane: usize,
-        is_function: bool,
-    ) -> Option<Turn<'a>> {
-        server.turns[lane].doing.part(Part::ScriptBegins);
-        if !self.rights.take_all(lane) {
-            return None;
-        }
-        if !server.replication.bar_stream() {
-            self.rights.give_back(lane);
-            return None;
-        }
-        self.begin_one(server, is_function);
-        Some(Turn { server, lane })
-    }
-
-    /// A script begins: that of a turn, or one of several in a transaction. Each has its own time,
-    /// and can be killed unless it has written itself.
-    pub(crate) fn begin_one(&self, server: &Server, is_function: bool) {
-        if self.state.load(Ordering::Relaxed) != RUNNING {
-            *self.running.lock() = None;
-        }
-        self.is_dirty.store(false, Ordering::SeqCst);
-        self.is_killed.store(false, Ordering::SeqCst);
-        self.is_function.store(is_function, Ordering::Relaxed);
-        let busy_at_ns = match server.parameters.number("busy-reply-threshold") {
-            0 => u64::MAX,
-            threshold_ms => monotonic_ns().saturating_add(threshold_ms.saturating_mul(1_000_000)),
-        };
-        self.busy_at_ns.store(busy_at_ns, Ordering::Relaxed);
-        self.state.store(RUNNING, Ordering::SeqCst);
     }
 
     /// Whether a script runs, on any lane.
@@ -261,7 +214,7 @@ impl Scripting {
     }
 
     /// Takes what a lane has put off; it has its right again.
-    fn take_put_off(&self, lane: usize) -> Vec<Later> {
+    pub(crate) fn take_put_off(&self, lane: usize) -> Vec<Later> {
         let put_off = &self.put_off[lane];
         put_off.is_some.store(false, Ordering::Relaxed);
         std::mem::take(&mut *put_off.list.lock())
@@ -278,74 +231,10 @@ impl Scripting {
     }
 }
 
-/// Whether scripts have what Lua has deprecated: the setting `lua-enable-deprecated-api`.
-pub(crate) fn has_deprecated(server: &Server) -> bool {
-    server.parameters.text("lua-enable-deprecated-api") == "yes"
-}
-
-impl Server {
-    /// Whether a lane may lock shards now. False while a script of another lane holds them.
-    pub fn may_lock(&self, lane: usize) -> bool {
-        let rights = &self.scripting.rights;
-        rights.has(lane) || rights.enter_soon(lane)
-    }
-
-    /// A lane has parked a connection that needs shards.
-    pub fn wait_to_lock(&self, lane: usize) {
-        self.scripting.rights.wait(lane);
-    }
-
-    /// Whether a script runs that is likely to end within microseconds.
-    pub fn is_in_short_script(&self) -> bool {
-        self.scripting.is_running() && self.scripting.busy_text().is_none()
-    }
-
-    /// The error of who asks while a script has run for too long, if one has.
-    pub fn busy_text(&self) -> Option<&'static str> {
-        self.scripting.busy_text()
-    }
-
-    /// Does what a lane has put off. It has its right again.
-    #[cold]
-    pub(crate) fn do_put_off(&self, lane: usize) {
-        for later in self.scripting.take_put_off(lane) {
-            match later {
-                Later::Unwatch(watched) => {
-                    watched
-                        .into_iter()
-                        .for_each(|key| self.keyspace.unwatch(key));
-                }
-                Later::GiveUp(client) => self.waiting.forget(client, &self.keyspace),
-            }
-        }
-    }
-
-    /// Wakes lanes whose connections wait for the end of a script.
-    pub(crate) fn tell_script_over(&self, lanes: u64) {
-        for lane in bits(lanes) {
-            self.mail.send(lane, RedisMail::ScriptOver);
-        }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let scripting = &self.server.scripting;
-        if scripting.busy_text().is_some() {
-            *scripting.running.lock() = None;
-        }
-        scripting.state.store(IDLE, Ordering::SeqCst);
-        self.server.replication.unbar_stream();
-        let waiting = scripting.rights.owe(self.lane);
-        scripting.rights.give_back(self.lane);
-        self.server.tell_script_over(waiting);
-    }
-}
-
-const IDLE: u8 = 0;
-const RUNNING: u8 = 1;
-const BUSY_SCRIPT: u8 = 2;
-const BUSY_FUNCTION: u8 = 3;
+pub(crate) const IDLE: u8 = 0;
+pub(crate) const RUNNING: u8 = 1;
+pub(crate) const BUSY_SCRIPT: u8 = 2;
+pub(crate) const BUSY_FUNCTION: u8 = 3;
 
 const BUSY_SCRIPT_TEXT: &str = "BUSY Redis is busy running a script. You can only call SCRIPT \
                                 KILL or SHUTDOWN NOSAVE.";

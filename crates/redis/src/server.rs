@@ -1,86 +1,41 @@
 //! What all lanes share of the Redis server.
 
 use std::fmt::Debug;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use tidewire_fanout::{Post, Topics};
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
-use tidewire_lane::{ConnectionId, Context, LaneCounters, Listener, MailSender, Peer, unix_ns};
+use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_ns};
 use tidewire_retry::Seldom;
 
 use crate::access::{AccessControl, Reason};
+use crate::access::{NO_KEY, no_command_text};
 use crate::attention::Attention;
 use crate::clients::Clients;
-use crate::durability::Durability;
-use crate::eviction::Evictions;
+use crate::config::RedisConfig;
+use crate::durability::state::Durability;
 use crate::hot::HotNames;
-use crate::listening::Listening;
+use crate::mail::RedisMail;
 use crate::memory::Usage;
-use crate::memory_score::MemoryScore;
-use crate::monitor::Monitors;
 use crate::parameters::Parameters;
+use crate::parts::Evictions;
+use crate::parts::Listening;
+use crate::parts::MemoryScore;
+use crate::parts::Monitors;
+use crate::parts::Sleeping;
+use crate::parts::Stopping;
+use crate::parts::TopicWatch;
 use crate::rates::{Rates, Turns};
 use crate::renames::Renames;
-use crate::replication::Replication;
+use crate::replication::state::Replication;
 use crate::scripting::Scripting;
-use crate::session::{NO_KEY, no_command_text};
-use crate::sleeping::Sleeping;
 use crate::slow_events::SlowEvents;
 use crate::slowlog::Slowlog;
 use crate::statistics::Statistics;
-use crate::stopping::Stopping;
 use crate::threads::Threads;
-use crate::topic_watch::TopicWatch;
-use crate::tracking::{Invalid, Tracking};
+use crate::tracked_clients::Tracking;
 use crate::waiting::{Pause, WaitingClients};
-
-/// Limits and switches of the Redis server. Every queue has its bound here.
-#[derive(Clone, Debug)]
-pub struct RedisConfig {
-    /// Event loops; at most 64 (lanes are bits of a word).
-    pub lanes: usize,
-    /// Names under these prefixes are topics: each write is published as well.
-    pub live_prefixes: Vec<Vec<u8>>,
-    /// Above so many unsent bytes a Redis subscriber to plain messages is cut off at once.
-    pub pubsub_hard_bytes: usize,
-    /// Above so many for `pubsub_soft_seconds`, likewise.
-    pub pubsub_soft_bytes: usize,
-    /// See `pubsub_soft_bytes`.
-    pub pubsub_soft_seconds: u64,
-    /// Connections at most, over all lanes.
-    pub clients_max: usize,
-    /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
-    pub parameters: Vec<(String, String)>,
-    /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
-    pub redis_conf: Option<PathBuf>,
-    /// The words behind `user` of each line of a redis.conf.
-    pub users: Vec<Vec<Vec<u8>>>,
-    /// Commands by other names: the old one and the new one, which is empty for none.
-    pub renames: Vec<(String, String)>,
-    /// Whether lanes are pinned to cores, for INFO.
-    pub pinned: bool,
-}
-
-impl Default for RedisConfig {
-    fn default() -> Self {
-        Self {
-            lanes: 1,
-            live_prefixes: vec![b"live:".to_vec()],
-            pubsub_hard_bytes: 32 << 20,
-            pubsub_soft_bytes: 8 << 20,
-            pubsub_soft_seconds: 60,
-            clients_max: 10_000,
-            parameters: Vec::new(),
-            redis_conf: None,
-            users: Vec::new(),
-            renames: Vec::new(),
-            pinned: false,
-        }
-    }
-}
 
 /// What the house around the Redis server adds to it.
 pub trait House: Debug + Send + Sync {
@@ -185,66 +140,6 @@ pub struct Server {
     house: OnceLock<Weak<dyn House>>,
 }
 
-/// What lanes tell each other of Redis clients.
-#[derive(Debug)]
-pub enum RedisMail {
-    /// End a connection of that lane.
-    Kill(ConnectionId),
-    /// End one at once, whatever it has still to be sent.
-    CutOff(ConnectionId),
-    /// The reply that a waiting client of that lane gets.
-    Served {
-        /// The client's number.
-        client: u64,
-        /// As it goes out.
-        reply: Vec<u8>,
-        /// Whether it is an error.
-        failed: bool,
-    },
-    /// CLIENT UNBLOCK of a client of that lane.
-    Unblocked {
-        /// The client's number.
-        client: u64,
-        /// It gets an error, not the reply of its timeout.
-        error: bool,
-    },
-    /// A client of that lane waits no more: it may not run its command any more.
-    Denied {
-        /// The client's number.
-        client: u64,
-        /// Of what it lacks the right.
-        text: String,
-    },
-    /// CLIENT UNPAUSE.
-    Unpaused,
-    /// There are no functions any more, and so no state for them.
-    FunctionsForgotten,
-    /// What users may do has changed.
-    UsersChanged,
-    /// A client of that lane must not use what it has read any more.
-    Invalid {
-        /// Who is told.
-        connection: ConnectionId,
-        /// It is told of what another client has read.
-        is_redirected: bool,
-        /// What it must not use.
-        invalid: Invalid,
-        /// What this counts in the mailbox.
-        bytes: usize,
-    },
-    /// A command, for the clients of that lane that listen to all of them.
-    Shown(Arc<[u8]>),
-    /// A script has ended, or has run for too long: connections that wait for it go on.
-    ScriptOver,
-    /// Redis clients connect elsewhere from now on: to what was made, and to what stays.
-    Listen {
-        /// New ones.
-        made: Vec<Listener>,
-        /// Where there is to be a listener.
-        addresses: Vec<SocketAddr>,
-    },
-}
-
 impl Server {
     /// A server whose keys and `mounts` are read together, and whose news go through `post`.
     /// `topics` are those that the mounts write.
@@ -318,7 +213,6 @@ impl Server {
             house: OnceLock::new(),
             config,
         });
-        server.durability.attach(&server);
         server
     }
 

@@ -20,7 +20,6 @@ mod observing;
 mod obstacles;
 mod output;
 mod parameters;
-pub(crate) use parameters::REDIS_VERSION;
 
 mod fixed;
 mod persistence;
@@ -33,7 +32,6 @@ mod top;
 mod tracking;
 mod transaction;
 
-pub(crate) use authentication::{NO_KEY, no_command_text};
 pub(crate) use observing::{Stopwatch, note_slow};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use scripting::forget_functions;
@@ -426,7 +424,7 @@ impl State {
                 }
                 drop(turn);
             }
-            Err(_) if cross_protocol::is_http(&call.arguments[0]) => {
+            Err(_) if Self::is_cross_protocol(&call.arguments[0]) => {
                 self.end_cross_protocol(&mut call);
             }
             Err(text) if text == EXEC_ARITY => {

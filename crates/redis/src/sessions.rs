@@ -6,8 +6,9 @@ use tidewire_fanout::Fanout;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Peer};
 
 use crate::RESP_PORT;
+use crate::mail::RedisMail;
 use crate::replication::LaneReplicas;
-use crate::server::{RedisMail, Server};
+use crate::server::Server;
 use crate::session::{Pipeline, RespSession};
 use crate::waiting::LaneWaiting;
 

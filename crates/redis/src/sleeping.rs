@@ -1,18 +1,11 @@
 //! DEBUG SLEEP: the whole server does nothing for a while, as a Redis that is busy.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidewire_lane::monotonic_ns;
 
 use crate::server::Server;
-
-/// Until when nothing is done.
-#[derive(Debug, Default)]
-pub(crate) struct Sleeping {
-    /// Monotonic ns; 0: nobody ever slept.
-    until_ns: AtomicU64,
-}
 
 impl Server {
     /// Stops every lane, and the link to the master, for so long; also the calling one.

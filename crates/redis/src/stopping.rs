@@ -2,50 +2,14 @@
 //!
 //! While it waits for them nothing is changed any more, and SHUTDOWN ABORT takes it back.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-
+use crate::mail::RedisMail;
+use crate::parts::Pending;
+use crate::parts::StopOrder;
 use crate::replication::log_of;
-use crate::server::{RedisMail, Server};
+use crate::server::Server;
 use tidewire_lane::unix_ms;
-
-/// The end that has been asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Stopping {
-    pending: Mutex<Option<Pending>>,
-    is_pending: AtomicBool,
-    /// A signal has been answered.
-    has_signal: AtomicBool,
-    /// What the signal asked for has come to nothing.
-    is_signal_over: AtomicBool,
-    /// Until when the end waits for a script, ms since the UNIX epoch; 0: it does not.
-    script_deadline_ms: AtomicI64,
-    /// The same for the first base of the append-only file.
-    base_deadline_ms: AtomicI64,
-}
-
-#[derive(Debug)]
-struct Pending {
-    order: StopOrder,
-    /// When replicas are waited for no longer, ms since the UNIX epoch.
-    deadline_ms: i64,
-    /// The pause that stood before.
-    pause: Option<(i64, bool)>,
-    /// Who hears it if nothing comes of it.
-    clients: Vec<u64>,
-}
-
-/// How to end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StopOrder {
-    /// SAVE or NOSAVE; `None`: as the parameter `save` says.
-    pub(crate) saves: Option<bool>,
-    /// FORCE: an error does not keep it from ending.
-    pub(crate) is_forced: bool,
-    /// NOW: replicas are not waited for.
-    pub(crate) is_immediate: bool,
-}
 
 /// What has become of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,16 +5,12 @@
 //! to them, and tells. A topic that no such client wants loses the lane's interest with its next
 //! news, and costs nothing from then on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::{Changer, Event, EventClasses};
 
 use crate::server::Server;
 use tidewire_fanout::Kind;
-
-/// Whether somebody may want to hear of topics.
-#[derive(Debug, Default)]
-pub(crate) struct TopicWatch(AtomicBool);
 
 impl Server {
     /// Somebody may want to hear of topics from now on: the first lane takes the news of all, until

@@ -4,35 +4,14 @@
 //! a relaxed store each to a line of its own; commands that run on their key's entry alone note
 //! nothing.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidewire_keyspace::{Command, commands};
 use tidewire_lane::monotonic_ns;
 use tracing::warn;
 
 use crate::server::Server;
-
-/// What a lane does in its turn.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Doing(AtomicUsize);
-
-/// A part of a lane's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Reading a connection's input, and what runs on one entry alone.
-    Input = 1,
-    /// Taking mail of other lanes.
-    Mail,
-    /// Ending a connection.
-    Closing,
-    /// What is due, at the turn's end.
-    Upkeep,
-    /// Waiting until other lanes let go what a script needs.
-    ScriptBegins,
-}
 
 /// A lane whose turn has lasted long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,39 +21,6 @@ pub(crate) struct Stuck {
     pub(crate) doing: &'static str,
     /// For how long its turn has lasted, ns.
     pub(crate) ns: u64,
-}
-
-impl Doing {
-    #[inline]
-    pub(crate) fn command(&self, command: &'static Command) {
-        let address = std::ptr::from_ref(command).addr();
-        self.0.store(address, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn part(&self, part: Part) {
-        self.0.store(part as usize, Ordering::Relaxed);
-    }
-
-    /// A command's full name, or a part of the turn.
-    fn name(&self) -> &'static str {
-        let doing = self.0.load(Ordering::Relaxed);
-        let parts = [
-            (Part::Input, "input"),
-            (Part::Mail, "mail"),
-            (Part::Closing, "closing"),
-            (Part::Upkeep, "upkeep"),
-            (Part::ScriptBegins, "waiting to begin a script"),
-        ];
-        let part = parts.iter().find(|(part, _)| *part as usize == doing);
-        let mut all = commands::table::with_parts().iter();
-        let command = all.find(|&command| std::ptr::from_ref(command).addr() == doing);
-        match (part, command) {
-            (Some((_, name)), _) => name,
-            (None, Some(command)) => command.full_name,
-            (None, None) => "nothing",
-        }
-    }
 }
 
 impl Server {
@@ -167,6 +113,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doing::{Doing, Part};
     use tidewire_keyspace::lookup;
 
     fn stuck(lane: usize, ns: u64) -> Stuck {

@@ -87,7 +87,7 @@ pub(crate) fn check_user(words: &[Vec<u8>], all_channels: bool) -> Result<(), St
 
 /// Writes a file beside the old one, and puts it into its place once it is on disk.
 pub(crate) fn replace_file(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    crate::durability::remove_stale_of(path);
+    crate::stale::remove_stale_of(path);
     Disk::default().replace(path, text)
 }
 

@@ -4,6 +4,7 @@
 //! generation, which sessions compare with the one that they have seen before each command; and
 //! mails all lanes, so that connections that are no longer allowed end although they are silent.
 
+mod denial;
 mod file;
 mod log;
 mod numbers;
@@ -15,6 +16,7 @@ pub(crate) use file::{check_user, replace_file};
 pub(crate) use log::{Entry, Log};
 pub(crate) use rules::Rules;
 
+pub(crate) use denial::{NO_KEY, no_command_text};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

@@ -8,128 +8,21 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-use tidewire_durability::{LogFolder, LogWriter, Manifest, Source};
+use tidewire_durability::{LogWriter, Source};
 use tidewire_fanout::bits;
 use tidewire_files::AppendFile;
 use tidewire_keyspace::{Audience, Log};
 use tracing::{error, warn};
 
-use super::Durability;
 use super::files::log_folder;
+use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, LogNumbers, NEVER};
 use crate::attention::Obstacles;
+use crate::durability::state::Orders;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
-
-/// The append-only file, on or off.
-#[derive(Debug, Default)]
-pub(crate) struct AppendOnly {
-    is_on: AtomicBool,
-    /// Held while it is turned on or off: a lane, and who follows a master, may want to at once.
-    pub(super) turning: Mutex<()>,
-    /// `appendfsync`, one of the constants below.
-    policy: AtomicU8,
-    /// `aof-timestamp-enabled`: the time is noted between commands.
-    stamps: AtomicBool,
-    /// The time that was noted last, seconds since the UNIX epoch.
-    stamped_s: AtomicI64,
-    /// There is a file to write to.
-    is_writing: AtomicBool,
-    /// Ended for as long as a master's file of all keys is loaded.
-    is_suspended: AtomicBool,
-    /// Switched on, and the first base is still to be written: nothing is kept yet.
-    is_beginning: AtomicBool,
-    /// Held for one write, and never while the disk is waited for. No shard is locked under it.
-    pub(super) writer: Mutex<Option<LogWriter>>,
-    /// Offsets in the log: what is written to the file, and what is on the disk.
-    written: AtomicU64,
-    pub(super) synced: AtomicU64,
-    /// The disk is waited for until here at once, whatever the policy.
-    pub(super) wanted: AtomicU64,
-    /// There is a switch among the orders.
-    pub(super) switch_ordered: AtomicBool,
-    /// The disk is slow: lanes leave writing to the thread.
-    pub(super) is_slow: AtomicBool,
-    /// The disk is waited for, and a write of a lane has waited with it.
-    is_syncing: AtomicBool,
-    yields_to_sync: AtomicBool,
-    /// Lanes that hold replies back, a bit each.
-    holding: AtomicU64,
-    /// The thread sleeps, and for long: a change that is told wakes it.
-    pub(super) is_asleep: AtomicBool,
-    pub(super) is_idle: AtomicBool,
-    pub(super) orders: Mutex<Orders>,
-    /// To the thread: there is something to do.
-    pub(super) news: Condvar,
-    /// From the thread: something was done.
-    done: Condvar,
-    pub(super) files: Mutex<Files>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    has_failed: AtomicBool,
-    /// New bases that were put in place.
-    pub(super) bases: AtomicU64,
-    /// An fsync has failed for what is kept nowhere else: a new base is due.
-    pub(super) in_doubt: AtomicBool,
-    /// Bytes of the base and of all increments; and when the base was written.
-    pub(super) bytes: AtomicU64,
-    pub(super) base_bytes: AtomicU64,
-    pub(super) rewrites: Rewrites,
-}
-
-/// How rewriting went.
-#[derive(Debug)]
-pub(super) struct Rewrites {
-    pub(super) count: AtomicU64,
-    pub(super) has_failed: AtomicBool,
-    /// Failures since the last that went well.
-    pub(super) failures: AtomicU64,
-    pub(super) last_took_s: AtomicI64,
-    pub(super) last_try_s: AtomicI64,
-}
-
-/// What the thread is told.
-#[derive(Debug, Default)]
-pub(super) struct Orders {
-    /// From this offset on another file is written to.
-    pub(super) switch: Option<(u64, AppendFile)>,
-    pub(super) closing: bool,
-}
-
-/// The files that there are.
-#[derive(Debug, Default)]
-pub(super) struct Files {
-    /// Where they are, once they were begun.
-    pub(super) folder: Option<LogFolder>,
-    pub(super) manifest: Manifest,
-    /// The manifest on the disk leads to all keys.
-    pub(super) is_complete: bool,
-}
-
-impl Default for Rewrites {
-    fn default() -> Self {
-        Rewrites {
-            count: AtomicU64::new(0),
-            has_failed: AtomicBool::new(false),
-            failures: AtomicU64::new(0),
-            last_took_s: AtomicI64::new(-1),
-            last_try_s: AtomicI64::new(0),
-        }
-    }
-}
-
-/// Replies that a lane must not send yet, and until which offset of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
-    Nothing,
-    /// Those of clients that have changed something in this turn.
-    Writers(u64),
-    /// All of this turn: others may have read what is not written.
-    Everything(u64),
-}
 
 impl AppendOnly {
     /// Whether changes are written.
@@ -526,17 +419,6 @@ impl Source for Told<'_> {
     }
 }
 
-/// What INFO shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogNumbers {
-    pub(crate) bytes: u64,
-    pub(crate) base_bytes: u64,
-    pub(crate) rewrites: u64,
-    pub(crate) failures: u64,
-    pub(crate) rewrite_failed: bool,
-    pub(crate) rewrite_took_s: i64,
-}
-
 impl Durability {
     /// Ends the append-only file; what it has stays.
     pub(super) fn stop_log(&self, server: &Server) {
@@ -585,10 +467,6 @@ impl Durability {
 pub(super) fn log_of(server: &Server) -> &Log {
     server.keyspace.propagation().log(Audience::File)
 }
-
-const EACH_SECOND: u8 = 0;
-const NEVER: u8 = 1;
-const ALWAYS: u8 = 2;
 
 /// Above so many bytes that are told and not written, no more is taken from who brings them.
 const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;

@@ -4,8 +4,8 @@ use tidewire_keyspace::{Command, LIVE_CHANNEL, NullObserver, Run, read_libraries
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
-use crate::replication::{StreamPosition, is_history_id, parse_offset};
-use crate::scripting::has_deprecated;
+use crate::replication::state::{StreamPosition, is_history_id, parse_offset};
+use crate::script_turn::has_deprecated;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 

@@ -1,15 +1,15 @@
 //! Where this hub's files are, and whose directory it is.
 
 use std::io;
-use std::path::Path;
 
 use tidewire_durability::LogFolder;
 use tidewire_files::{DirectoryLock, Disk, remove_stale};
 use tidewire_keyspace::{FileVersion, SnapshotOptions};
 
-use super::{Durability, directory, is_yes};
+use super::state::Durability;
+use super::{directory, is_yes};
+use crate::REDIS_VERSION;
 use crate::server::Server;
-use crate::session::REDIS_VERSION;
 use tidewire_lane::unix_ms;
 
 impl Durability {
@@ -36,14 +36,6 @@ impl Durability {
     /// Whether this process has taken a directory.
     pub(super) fn owns_directory(&self) -> bool {
         self.lock.lock().is_some()
-    }
-}
-
-/// Removes what processes that have ended left of writing one file.
-pub(crate) fn remove_stale_of(path: &Path) {
-    let label = path.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(folder) = path.parent() {
-        remove_stale(&Disk::default(), folder, Some(&label));
     }
 }
 

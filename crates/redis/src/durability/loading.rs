@@ -4,37 +4,21 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tidewire_durability::{CommandReader, LogError, Next};
 use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOptions, Loaded, Unit};
 use tracing::{info, warn};
 
 use super::apply::{Applier, ToldPosition};
-use super::{Durability, is_yes, save_points, snapshot_path};
+use super::state::Durability;
+use super::{is_yes, save_points, snapshot_path};
 use crate::attention::Obstacles;
+use crate::durability::state::LoadProgress;
 use crate::live::LiveObserver;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
-
-/// How far loading has come, and what the last one found.
-#[derive(Debug, Default)]
-pub(crate) struct LoadProgress {
-    pub(crate) started_s: AtomicI64,
-    pub(crate) total_bytes: AtomicU64,
-    pub(crate) loaded_bytes: AtomicU64,
-    pub(crate) keys_loaded: AtomicU64,
-    pub(crate) keys_expired: AtomicU64,
-    /// Keys when the load at the start had ended. Counted then: to count them takes locks that a
-    /// script may hold later.
-    pub(crate) keys: AtomicU64,
-    /// How long the load at the start took, µs.
-    pub(crate) took_us: AtomicU64,
-    /// Why the load at the start failed.
-    failure: Mutex<Option<String>>,
-}
 
 /// How a log's file may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

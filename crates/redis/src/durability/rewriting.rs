@@ -22,7 +22,8 @@ use super::apply::Applier;
 use super::files::log_folder;
 use super::loading::Ending;
 use super::saving::write_keys;
-use super::{Durability, Job, Requested, directory, is_yes};
+use super::state::{Durability, Job, Requested};
+use super::{directory, is_yes};
 use crate::live::LiveObserver;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -134,13 +135,13 @@ impl Durability {
         folder.make()?;
         let manifest = folder.read_manifest()?.unwrap_or_default();
         self.log.set_beginning(true);
-        *self.log.files.lock() = super::append_only::Files {
+        *self.log.files.lock() = super::state::Files {
             manifest,
             folder: Some(folder),
             is_complete: false,
         };
         // The tick must not find it on and nothing begun: what it begins would be one too many.
-        let request = || self.request_and(Job::Rewrite, true, || self.log.set_on(true));
+        let request = || self.request_and(server, Job::Rewrite, true, || self.log.set_on(true));
         while request() == Requested::Running {
             // It began while nothing was written: it is of no use.
             self.cancel(Job::Rewrite);
@@ -200,10 +201,7 @@ impl Durability {
 
     /// Loads the append-only file, if there is one, and goes on with it.
     pub(super) fn load_log_at_start(&self, server: &Server) -> Result<(), String> {
-        let server = &self
-            .server()
-            .filter(|own| std::ptr::eq(&**own, server))
-            .ok_or("no hub")?;
+        let server = &server.own.upgrade().ok_or("the server is about to end")?;
         let folder = log_folder(server);
         let failed = |error: io::Error| format!("{}: {error}", folder.path().display());
         folder.make().map_err(failed)?;
@@ -220,7 +218,7 @@ impl Durability {
         let bytes = folder.bytes_of(&manifest);
         self.log.bytes.store(bytes, Ordering::Relaxed);
         self.log.base_bytes.store(bytes, Ordering::Relaxed);
-        *self.log.files.lock() = super::append_only::Files {
+        *self.log.files.lock() = super::state::Files {
             manifest,
             folder: Some(folder.clone()),
             is_complete: true,

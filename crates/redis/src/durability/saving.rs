@@ -2,82 +2,19 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tidewire_files::Disk;
 use tracing::{info, warn};
 
 use super::files::snapshot_options;
-use super::{Durability, is_yes, save_points, snapshot_path};
+use super::state::{Durability, Job, Requested, Saving};
+use super::{is_yes, save_points, snapshot_path};
 use crate::attention::Obstacles;
-use crate::replication::StreamPosition;
+use crate::replication::state::StreamPosition;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
-
-/// What is done in the background, one at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
-    /// BGSAVE.
-    Snapshot,
-    /// BGREWRITEAOF.
-    Rewrite,
-}
-
-/// What became of a request for a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Requested {
-    /// It has begun.
-    Started,
-    /// It will begin when another has ended.
-    Scheduled,
-    /// This job is being done already.
-    Running,
-    /// Another one is.
-    Other,
-}
-
-/// How snapshots went, and the job that is done.
-#[derive(Debug)]
-pub(crate) struct Saving {
-    pub(super) jobs: Mutex<Jobs>,
-    /// The job is to be given up.
-    pub(super) is_cancelled: AtomicBool,
-    last_save_s: AtomicI64,
-    last_try_s: AtomicI64,
-    /// How long the last one in the background took; -1: there was none.
-    last_took_s: AtomicI64,
-    has_failed: AtomicBool,
-    saves: AtomicU64,
-    /// Keys of the snapshot that is being made: written, and in all.
-    pub(super) progress: [AtomicU64; 2],
-    /// What the keyspace had counted when the last snapshot began.
-    changes_saved: AtomicU64,
-}
-
-/// Jobs in the background.
-#[derive(Debug, Default)]
-pub(super) struct Jobs {
-    pub(super) running: Option<(Job, Instant)>,
-    pub(super) scheduled: Vec<Job>,
-}
-
-impl Default for Saving {
-    fn default() -> Self {
-        Saving {
-            jobs: Mutex::default(),
-            is_cancelled: AtomicBool::new(false),
-            last_save_s: AtomicI64::new(unix_ms() / 1_000),
-            last_try_s: AtomicI64::new(0),
-            last_took_s: AtomicI64::new(-1),
-            has_failed: AtomicBool::new(false),
-            saves: AtomicU64::new(0),
-            progress: Default::default(),
-            changes_saved: AtomicU64::new(0),
-        }
-    }
-}
 
 impl Saving {
     /// When the last snapshot was finished, seconds since the UNIX epoch; the start, before that.
@@ -147,7 +84,7 @@ impl Durability {
             }
         }
         let result = self.write_snapshot(server, &|| self.is_ending());
-        self.end_job();
+        self.end_job(server);
         told(result)
     }
 
@@ -159,13 +96,19 @@ impl Durability {
 
     /// Begins a job in the background, or schedules it where another one is done and `schedules`
     /// says so.
-    pub(crate) fn request(&self, job: Job, schedules: bool) -> Requested {
-        self.request_and(job, schedules, || {})
+    pub(crate) fn request(&self, server: &Server, job: Job, schedules: bool) -> Requested {
+        self.request_and(server, job, schedules, || {})
     }
 
     /// The same; if it is begun or scheduled, the other thing is done before anybody else can
     /// begin one.
-    pub(super) fn request_and(&self, job: Job, schedules: bool, other: impl FnOnce()) -> Requested {
+    pub(super) fn request_and(
+        &self,
+        server: &Server,
+        job: Job,
+        schedules: bool,
+        other: impl FnOnce(),
+    ) -> Requested {
         let mut jobs = self.saving.jobs.lock();
         match jobs.running {
             _ if self.is_ending() => return Requested::Other,
@@ -182,13 +125,13 @@ impl Durability {
         }
         jobs.running = Some((job, Instant::now()));
         drop(jobs);
-        self.start(job);
+        self.start(server, job);
         Requested::Started
     }
 
     /// Runs a job that is marked as running on a thread of its own.
-    fn start(&self, job: Job) {
-        let Some(server) = self.server() else {
+    fn start(&self, server: &Server, job: Job) {
+        let Some(server) = server.own.upgrade() else {
             return;
         };
         // Looked at here: a FLUSHALL that comes before the thread has begun ends it as well.
@@ -204,7 +147,7 @@ impl Durability {
                 if job == Job::Rewrite && own.log.files.lock().is_complete {
                     own.log.set_beginning(false);
                 }
-                own.end_job();
+                own.end_job(&server);
                 server.replication.serve_waits(&server);
             });
         if let Err(error) = spawned {
@@ -214,14 +157,14 @@ impl Durability {
     }
 
     /// The job that ran has ended: the next one that waits for it begins.
-    fn end_job(&self) {
+    fn end_job(&self, server: &Server) {
         let mut jobs = self.saving.jobs.lock();
         jobs.running = None;
         self.saving.is_cancelled.store(false, Ordering::Release);
         let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
         drop(jobs);
         if let Some(next) = next {
-            let _ = self.request(next, true);
+            let _ = self.request(server, next, true);
         }
     }
 
@@ -240,7 +183,7 @@ impl Durability {
             return;
         }
         drop(jobs);
-        let _ = self.request(Job::Snapshot, true);
+        let _ = self.request(server, Job::Snapshot, true);
     }
 
     fn save_in_background(&self, server: &Server, mut flushes: u64) {

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::order;
 use tracing::warn;
 
-use super::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING, save_points};
+use super::save_points;
+use super::state::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING};
 use crate::server::Server;
 
 impl Durability {
@@ -45,10 +46,10 @@ impl Durability {
             return;
         }
         if self.is_save_due(server) {
-            let _ = self.request(Job::Snapshot, false);
+            let _ = self.request(server, Job::Snapshot, false);
         }
         if self.is_rewrite_due(server) {
-            let _ = self.request(Job::Rewrite, false);
+            let _ = self.request(server, Job::Rewrite, false);
         }
     }
 

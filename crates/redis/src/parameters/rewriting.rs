@@ -129,7 +129,7 @@ const DIRECTIVES: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::RedisConfig;
+    use crate::config::RedisConfig;
 
     #[test]
     fn only_what_is_not_as_at_the_start_needs_a_line() {

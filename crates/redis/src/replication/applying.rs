@@ -14,9 +14,10 @@ use tidewire_resp::{
 use tidewire_script::{Engine, Purpose};
 use tracing::warn;
 
-use super::{Master, log_of};
+use super::log_of;
+use super::state::Master;
 use crate::live::LiveObserver;
-use crate::scripting::has_deprecated;
+use crate::script_turn::has_deprecated;
 use crate::server::Server;
 use tidewire_fanout::Origin;
 use tidewire_lane::unix_ms;

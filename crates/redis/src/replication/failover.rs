@@ -6,68 +6,17 @@
 //! as it was before. A thread of its own waits for all this; the lanes go on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::fence::Fence;
-use super::{Master, Phase, Replication, log_of};
+use super::log_of;
+use super::replica::Phase;
+use super::state::{Attempt, FailoverOrder, Master, NONE, Replication, UNDER_WAY, WAITING};
 use crate::server::Server;
 use tidewire_lane::unix_ms;
-
-/// Whether this master is giving its part to a replica.
-#[derive(Debug, Default)]
-pub(crate) struct Failover {
-    state: AtomicU8,
-    current: Mutex<Option<Arc<Attempt>>>,
-}
-
-/// What FAILOVER asks for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FailoverOrder {
-    /// Where the replica can be reached; `None`: the first that has everything.
-    pub(crate) target: Option<(String, u16)>,
-    /// Until when it is waited for, ms since the UNIX epoch.
-    pub(crate) deadline_ms: Option<i64>,
-    /// After that time the replica becomes the master, even if it lacks writes.
-    pub(crate) is_forced: bool,
-}
-
-#[derive(Debug)]
-struct Attempt {
-    order: FailoverOrder,
-    /// The pause that stood before.
-    pause: Option<(i64, bool)>,
-}
-
-const NONE: u8 = 0;
-/// Until a replica has everything.
-const WAITING: u8 = 1;
-/// The replica has been told.
-const UNDER_WAY: u8 = 2;
-
-impl Failover {
-    /// One load.
-    pub(crate) fn is_on(&self) -> bool {
-        self.state.load(Ordering::Acquire) != NONE
-    }
-
-    /// Whether the replica is being told, so that the handshake says it.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.state.load(Ordering::Acquire) == UNDER_WAY
-    }
-
-    /// As INFO has it.
-    pub(crate) fn name(&self) -> &'static str {
-        match self.state.load(Ordering::Acquire) {
-            NONE => "no-failover",
-            WAITING => "waiting-for-sync",
-            _ => "failover-in-progress",
-        }
-    }
-}
 
 impl Replication {
     /// FAILOVER. The text of the refusal if there is no such replica, or too much of it.

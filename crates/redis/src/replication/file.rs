@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tidewire_keyspace::{Audience, Keyspace, Options, SnapshotOptions};
 use tracing::{info, warn};
 
-use super::{Replica, log_of, new_id};
+use super::log_of;
+use super::replica::Replica;
+use super::state::new_id;
 use crate::durability::dawdle;
 use crate::server::Server;
 use tidewire_lane::unix_ms;

@@ -8,42 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_keyspace::{Audience, OFFSET_MAX};
-use tidewire_resp::number::parse_integer;
+use tidewire_keyspace::Audience;
 use tracing::info;
 
+use super::log_of;
+use super::state::{Master, Replication, StreamPosition, new_id};
 use super::stream_lock::Held;
-use super::{Master, Replication, log_of, new_id};
 use crate::attention::Obstacles;
+use crate::replication::state::History;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
-
-/// The names of the stream's history.
-#[derive(Debug)]
-pub(crate) struct History {
-    /// 40 hexadecimal digits.
-    pub(crate) id: String,
-    /// An older name, and the offset up to which it is the same history.
-    pub(crate) second: Option<(String, u64)>,
-}
-
-/// Where the stream was when a file of all keys was begun; what the file tells of it.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamPosition {
-    pub(crate) id: String,
-    pub(crate) offset: u64,
-    /// What a stream that is gone on with has selected.
-    pub(crate) database: usize,
-}
-
-impl Default for History {
-    fn default() -> Self {
-        History {
-            id: new_id(),
-            second: None,
-        }
-    }
-}
 
 impl Server {
     /// Takes the part of a replica if the parameter `replicaof` says so; to be called before keys
@@ -56,17 +30,6 @@ impl Server {
     pub fn follow_configured_master(&self) {
         self.follow_memory_score();
         self.replication.begin_configured(self);
-    }
-}
-
-impl StreamPosition {
-    /// As fields of a file, by the names that Redis gives them.
-    pub(crate) fn fields(&self) -> [(&'static str, String); 3] {
-        [
-            ("repl-stream-db", self.database.to_string()),
-            ("repl-id", self.id.clone()),
-            ("repl-offset", self.offset.to_string()),
-        ]
     }
 }
 
@@ -263,18 +226,5 @@ impl Replication {
     }
 }
 
-/// Whether a word is a history's name.
-pub(crate) fn is_history_id(text: &[u8]) -> bool {
-    text.len() == ID_LENGTH && text.iter().all(u8::is_ascii_alphanumeric)
-}
-
-/// An offset as another server or a file names it, if the stream can be gone on with there.
-pub(crate) fn parse_offset(text: &[u8]) -> Option<u64> {
-    let offset = u64::try_from(parse_integer(text)?).ok()?;
-    (offset <= OFFSET_MAX).then_some(offset)
-}
-
-/// Digits of a history's name.
-const ID_LENGTH: usize = 40;
 /// How long a client waits until the master's last command has ended.
 const HOLD_TIME_MAX: Duration = Duration::from_secs(1);

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use tidewire_lane::{CloseReason, ConnectionId, Context};
 use tracing::{info, warn};
 
-use super::{FileMaker, Phase, Replica, log_of};
+use super::file::FileMaker;
+use super::log_of;
+use super::replica::{Phase, Replica};
 use crate::parameters::ClientClass;
 use crate::server::Server;
 use tidewire_fanout::OverLimit;

@@ -17,56 +17,15 @@ use tracing::{info, warn};
 
 use super::applying::Applier;
 use super::fence::Fence;
-use super::transfer::{Arriving, Transfer};
-use super::{StreamPosition, is_history_id, log_of, parse_offset};
+use super::log_of;
+use super::state::{LinkState, Master, StreamPosition, is_history_id, parse_offset};
+use super::transfer::Transfer;
 use crate::durability::load_slowly;
 use crate::live::LiveObserver;
+use crate::replication::state::Arriving;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 use tidewire_retry::Repeated;
-
-/// The server that this one follows, and how that goes.
-#[derive(Debug)]
-pub(crate) struct Master {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    state: AtomicU8,
-    /// When it was last heard of, ms since the UNIX epoch.
-    heard_ms: AtomicI64,
-    /// It is a replica of ours that is to take over.
-    is_successor: bool,
-    is_over: AtomicBool,
-    /// The keys that were here are gone, and not all of its own have come.
-    is_replacing: AtomicBool,
-    /// Bytes of its stream that are here and not executed yet: CLIENT PAUSE holds them.
-    unexecuted: AtomicU64,
-    pub(crate) arriving: Arriving,
-    /// To end a read that waits.
-    socket: Mutex<Option<TcpStream>>,
-}
-
-/// How far the link with the master is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkState {
-    Connecting = 0,
-    /// The master hears who comes, and has not said yet how to go on.
-    Handshake = 1,
-    /// The file of all keys is on its way.
-    Loading = 2,
-    Connected = 3,
-}
-
-impl LinkState {
-    /// As ROLE has it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            LinkState::Connecting => "connect",
-            LinkState::Handshake => "handshake",
-            LinkState::Loading => "sync",
-            LinkState::Connected => "connected",
-        }
-    }
-}
 
 impl Master {
     pub(crate) fn new(host: String, port: u16, is_successor: bool) -> Self {
@@ -639,11 +598,6 @@ fn request(words: &[&str]) -> Vec<u8> {
         out.push_str(&format!("${}\r\n{word}\r\n", word.len()));
     }
     out.into_bytes()
-}
-
-/// The port that REPLICAOF names.
-pub(crate) fn parse_port(text: &[u8]) -> Option<u16> {
-    u16::try_from(parse_integer(text)?).ok()
 }
 
 /// How often the master is told how far we are.

@@ -4,18 +4,17 @@
 //! but only what was sent: a key that was changed meanwhile is sent again. No shard is locked while
 //! the other server is waited for.
 
-use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tidewire_keyspace::{Locked, ShardSet, lookup};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 use crate::live::LiveObserver;
-use crate::server::{RedisMail, Server};
+use crate::mail::RedisMail;
+use crate::server::Server;
 use tidewire_lane::unix_ms;
 
 /// What MIGRATE asks for.
@@ -34,40 +33,11 @@ pub(crate) struct Migration {
     pub(crate) keys: Vec<Vec<u8>>,
 }
 
-/// Connections that may be used again.
-#[derive(Debug, Default)]
-pub(crate) struct MigrationSockets {
-    kept: Mutex<HashMap<Address, (TcpStream, Instant)>>,
-}
-
-/// Host, port and who this server is there.
-type Address = (String, u16, Vec<Vec<u8>>);
-
 /// A key as it is: its payload, and when it ends, ms since the UNIX epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     payload: Vec<u8>,
     deadline_ms: Option<i64>,
-}
-
-impl MigrationSockets {
-    /// How many are kept.
-    pub(crate) fn count(&self) -> usize {
-        let mut kept = self.kept.lock();
-        kept.retain(|_, (_, since)| since.elapsed() < KEPT_FOR);
-        kept.len()
-    }
-
-    fn take(&self, address: &Address) -> Option<TcpStream> {
-        let (socket, since) = self.kept.lock().remove(address)?;
-        (since.elapsed() < KEPT_FOR).then_some(socket)
-    }
-
-    fn keep(&self, address: Address, socket: TcpStream) {
-        if self.count() < KEPT_MAX {
-            self.kept.lock().insert(address, (socket, Instant::now()));
-        }
-    }
 }
 
 impl Migration {
@@ -444,9 +414,6 @@ const CHANGES: &str =
     "ERR a key changes faster than it can be sent; the target has it as it was, and so it is here";
 /// How many keys are on their way at once.
 const KEYS_AT_ONCE: usize = 64;
-/// How long a connection is kept, and how many are.
-const KEPT_FOR: Duration = Duration::from_secs(10);
-const KEPT_MAX: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const READ_BYTES: usize = 4 << 10;
 /// The longest reply to a request of ours.

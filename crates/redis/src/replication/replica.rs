@@ -7,8 +7,25 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use parking_lot::{Condvar, Mutex};
 use tidewire_keyspace::FileVersion;
 
-use super::ReplicaStatus;
 use crate::clients::Client;
+
+/// What INFO and ROLE tell of a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaStatus {
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) phase: Phase,
+    pub(crate) acked: u64,
+    /// Since it was last heard of, seconds.
+    pub(crate) lag_s: i64,
+}
+
+impl ReplicaStatus {
+    /// Whether it has said that it has everything before an offset.
+    pub(crate) fn has(&self, offset: u64) -> bool {
+        self.phase == Phase::Online && self.acked >= offset
+    }
+}
 
 /// A replica and how far it is.
 #[derive(Debug)]

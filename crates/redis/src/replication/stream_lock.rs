@@ -19,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) type Held<'a> = MutexGuard<'a, ()>;
 
 #[derive(Debug, Default)]
-pub(super) struct StreamLock {
+pub(crate) struct StreamLock {
     lock: Mutex<()>,
     /// The thread that lets no other hold it, by number; 0 for none.
     barred_by: AtomicU64,

@@ -3,46 +3,16 @@
 //! Nothing that is here is touched before all of it has come and is what a file of keys has to be.
 
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-use tidewire_files::{Disk, WholeFile};
+use tidewire_files::Disk;
 use tidewire_keyspace::{FileReader, FileRecord};
 use tidewire_resp::number::parse_integer;
 use tracing::info;
 
-use super::{Master, is_history_id};
+use super::state::{Arriving, Master, is_history_id};
 use crate::durability::snapshot_path;
 use crate::server::Server;
-
-/// How much of a master's file is here.
-#[derive(Debug, Default)]
-pub(crate) struct Arriving {
-    /// It is removed when this is taken.
-    file: Mutex<Option<WholeFile>>,
-    /// -1: that is not known yet; 0: the master does not say.
-    total: AtomicI64,
-    read: AtomicI64,
-}
-
-impl Arriving {
-    /// The master says that a file comes.
-    pub(super) fn announce(&self) {
-        self.total.store(-1, Ordering::Relaxed);
-        self.read.store(0, Ordering::Relaxed);
-    }
-
-    /// Bytes in all, and those that are here; as Redis tells them.
-    pub(crate) fn bytes(&self) -> [i64; 2] {
-        [&self.total, &self.read].map(|counter| counter.load(Ordering::Relaxed))
-    }
-
-    /// Removes it from the disk: nothing more is written to it.
-    pub(crate) fn give_up(&self) {
-        let file = self.file.lock().take();
-        drop(file);
-    }
-}
 
 /// Takes the file's bytes as they come.
 pub(super) struct Transfer<'a> {

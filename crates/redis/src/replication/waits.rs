@@ -4,33 +4,10 @@ use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::Audience;
 
-use super::{Replication, log_of};
-use crate::server::{RedisMail, Server};
-
-/// A client that waits.
-#[derive(Debug)]
-pub(super) struct Wait {
-    client: u64,
-    wanted: Wanted,
-}
-
-/// What WAIT or WAITAOF waits for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// Offset of the stream behind all that replicas are to have.
-    offset: u64,
-    /// How many of them.
-    replicas: usize,
-    /// Of WAITAOF: they are to have it on their disks.
-    file: Option<WantedFile>,
-}
-
-/// What of this server's own append-only file is to be on the disk.
-#[derive(Clone, Copy, Debug)]
-struct WantedFile {
-    offset: u64,
-    is_needed: bool,
-}
+use super::log_of;
+use super::state::{Replication, Wait, Wanted, WantedFile};
+use crate::mail::RedisMail;
+use crate::server::Server;
 
 impl Wanted {
     /// That so many replicas have all that was changed until now.

@@ -8,7 +8,8 @@ use tidewire_keyspace::{Command, lookup};
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{Arguments, Writer};
 
-use super::{Call, State, no_command_text};
+use super::{Call, State};
+use crate::access::no_command_text;
 use crate::access::{Origin, Reason, Rules};
 
 impl State {

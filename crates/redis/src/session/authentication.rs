@@ -8,6 +8,8 @@ use tidewire_lane::{CloseReason, Context};
 use tidewire_resp::Arguments;
 
 use super::{Call, RespSession, State};
+use crate::access::NO_KEY;
+use crate::access::no_command_text;
 use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
 use crate::server::Server;
 use tidewire_fanout::Fanout;
@@ -343,12 +345,6 @@ impl State {
     }
 }
 
-/// What a user is told who may not run a command.
-pub(crate) fn no_command_text(user: &User, command: &Command) -> String {
-    let (user, name) = (user.name(), command.full_name);
-    format!("User {user} has no permissions to run the '{name}' command")
-}
-
 /// Why a request that has only begun is too long for a client that has not given a password:
 /// strangers get no memory.
 pub(super) fn excess_of_stranger(input: &[u8]) -> Option<&'static str> {
@@ -385,7 +381,6 @@ const STRANGER_ARGUMENT_BYTES_MAX: i64 = 16_384;
 const STRANGER_OUTPUT_BYTES_MAX: usize = 64 << 10;
 const HEADER_BYTES_MAX: usize = 32;
 
-pub(crate) const NO_KEY: &str = "No permissions to access a key";
 const NO_CHANNEL: &str = "No permissions to access a channel";
 
 pub(super) const WRONG_PASSWORD: &str =

@@ -17,9 +17,10 @@ use super::observing::Stopwatch;
 use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
 use crate::live::LiveObserver;
+use crate::mail::RedisMail;
 use crate::replication::{NO_FILE, Wanted};
 use crate::scripting::Later;
-use crate::server::{RedisMail, Server};
+use crate::server::Server;
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.

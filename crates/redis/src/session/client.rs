@@ -9,8 +9,9 @@ use super::{Call, ReplyMode, RespSession, State};
 use crate::access::User;
 use crate::attention::Obstacles;
 use crate::clients::Client;
+use crate::mail::RedisMail;
 use crate::parameters::ClientClass;
-use crate::server::{RedisMail, Server};
+use crate::server::Server;
 
 impl RespSession {
     /// Ends the connection if it has been idle for longer than `timeout`, or has left more unread

@@ -7,8 +7,8 @@ use tidewire_resp::{Protocol, Writer};
 
 use super::client::set_name;
 use super::{Call, ReplyMode, State};
+use crate::REDIS_VERSION;
 use crate::attention::Obstacles;
-use crate::session::parameters::REDIS_VERSION;
 
 impl State {
     pub(super) fn ping(&self, call: &mut Call<'_>) {

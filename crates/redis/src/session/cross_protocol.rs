@@ -6,11 +6,16 @@ use super::{Call, State};
 use tidewire_retry::Seldom;
 
 /// Whether a word that is no command is how a line of HTTP begins that a browser cannot leave out.
-pub(super) fn is_http(word: &[u8]) -> bool {
+fn is_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
 
 impl State {
+    /// Whether a word that is no command is how a line of HTTP begins.
+    pub(super) fn is_cross_protocol(word: &[u8]) -> bool {
+        is_http(word)
+    }
+
     /// Ends the connection: nothing behind the line is executed, and there is no reply.
     #[cold]
     pub(super) fn end_cross_protocol(&mut self, call: &mut Call<'_>) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidewire_keyspace::debug_command;
 use tidewire_resp::{Protocol, Writer};
 
+use super::fixed;
 use super::{Call, State};
 
 impl State {
@@ -19,7 +20,7 @@ impl State {
 
     pub(super) fn debug(&mut self, call: &mut Call<'_>) {
         if !self.may_debug(call) {
-            return self.refuse(call, NOT_ALLOWED);
+            return self.refuse(call, fixed::DEBUG_NOT_ALLOWED);
         }
         let name = String::from_utf8_lossy(&call.arguments[1]).to_ascii_lowercase();
         if let Some(command) = debug_command(&name, call.arguments.len()) {
@@ -202,10 +203,6 @@ const SLEEP_SECONDS_MAX: f64 = 3600.0;
 /// More are no number of microseconds that fits an integer.
 const SLEEP_SECONDS_SOUND: f64 = 9.2e12;
 
-pub(super) const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
-                           set to \"local\", you can run it from a local connection, otherwise \
-                           you need to set this option in the configuration file, and then \
-                           restart the server.";
 const PACKED_THRESHOLD: &str =
     "ERR argument must be a memory value bigger than 1 and smaller than 4gb";
 const PROTOCOL_KINDS: &str = "ERR Wrong protocol type name. Please use one of the following: \

@@ -9,7 +9,7 @@ use super::pipeline::Request;
 use super::top::note_key;
 use super::{LONG_INPUT_BYTES, State};
 use crate::attention::Obstacles;
-use crate::eviction::Room;
+use crate::parts::Room;
 use crate::server::Server;
 use crate::statistics::Slot;
 

@@ -1,7 +1,7 @@
 //! Commands about the server, and those of parts that it does not have.
 
 use super::{Call, State};
-use crate::session::parameters::REDIS_VERSION;
+use crate::REDIS_VERSION;
 
 impl State {
     pub(super) fn lolwut(&mut self, call: &mut Call<'_>) {
@@ -45,3 +45,7 @@ pub(super) const MODULE_HELP: &[&str] = &[
 pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 pub(super) const NO_MODULE: &str = "ERR Error loading the extension. Please check the server logs.";
 pub(super) const NO_SUCH_MODULE: &str = "ERR Error unloading module: no such module with that name";
+pub(super) const DEBUG_NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
+                           set to \"local\", you can run it from a local connection, otherwise \
+                           you need to set this option in the configuration file, and then \
+                           restart the server.";

@@ -8,7 +8,7 @@ use tidewire_script::{Engine, Libraries, Library, RestorePolicy};
 
 use super::scripting::{forget_functions, with_functions};
 use super::{Call, State};
-use crate::server::RedisMail;
+use crate::mail::RedisMail;
 
 impl State {
     pub(super) fn function_load(&mut self, call: &mut Call<'_>) {

@@ -11,7 +11,6 @@ use crate::redis_conf::{Directive, Line, rewrite};
 use crate::server::Server;
 
 /// The Redis release whose behaviour clients may expect.
-pub(crate) const REDIS_VERSION: &str = "8.0.6";
 
 impl State {
     pub(super) fn config_get(&self, call: &mut Call<'_>) {

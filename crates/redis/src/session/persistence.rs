@@ -3,7 +3,8 @@
 use super::scripting::forget_functions;
 use super::{Call, State};
 use crate::durability::{Job, Requested};
-use crate::stopping::{NOT_STOPPED, Stop, StopOrder};
+use crate::parts::StopOrder;
+use crate::stopping::{NOT_STOPPED, Stop};
 
 impl State {
     pub(super) fn last_save(&self, call: &mut Call<'_>) {
@@ -27,7 +28,11 @@ impl State {
             Some(_) => return self.refuse(call, "ERR syntax error"),
         };
         let schedules = schedules || self.is_executing;
-        let text = match call.server.durability.request(Job::Snapshot, schedules) {
+        let text = match call
+            .server
+            .durability
+            .request(call.server, Job::Snapshot, schedules)
+        {
             // It begins behind a transaction.
             Requested::Started if !self.is_executing => "Background saving started",
             Requested::Started | Requested::Scheduled => "Background saving scheduled",
@@ -40,7 +45,11 @@ impl State {
     }
 
     pub(super) fn background_rewrite(&self, call: &mut Call<'_>) {
-        let text = match call.server.durability.request(Job::Rewrite, true) {
+        let text = match call
+            .server
+            .durability
+            .request(call.server, Job::Rewrite, true)
+        {
             Requested::Started if !self.is_executing => {
                 "Background append only file rewriting started"
             }

@@ -70,6 +70,8 @@ impl Pipeline {
     ///
     /// `unfinished` is the connection's own parser: it holds the state of a request that has only
     /// partly come, before the call and after it.
+    // Apart from its caller: together they need more registers than there are.
+    #[inline(never)]
     pub(super) fn gather(
         &mut self,
         unfinished: &mut RequestParser,

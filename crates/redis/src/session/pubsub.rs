@@ -30,7 +30,9 @@ impl State {
             self.confirm(call, word, kind, Some(name));
         }
         self.count_subscriptions(call);
-        call.fanout.pump(call.context, self.id);
+        if !self.is_executing {
+            call.fanout.pump(call.context, self.id);
+        }
     }
 
     pub(super) fn unsubscribe(&mut self, call: &mut Call<'_>, kind: Kind) {

@@ -22,7 +22,8 @@ use super::{Call, State};
 use crate::attention::Obstacles;
 use crate::gate::Refusal as GateRefusal;
 use crate::live::LiveObserver;
-use crate::scripting::{Form, Turn, has_deprecated};
+use crate::script_turn::{Turn, has_deprecated};
+use crate::scripting::Form;
 use crate::server::Server;
 use host::ScriptHost;
 

@@ -11,7 +11,8 @@ use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
 use crate::parameters::ClientClass;
 use crate::server::Server;
-use crate::tracking::{Acting, BCAST, BROKEN, CACHING, Invalid, NOLOOP, ON, OPTIN, OPTOUT};
+use crate::tracked_clients::{BCAST, BROKEN, CACHING, Invalid, NOLOOP, ON, OPTIN, OPTOUT};
+use crate::tracking::Acting;
 
 /// What CLIENT TRACKING ON asks for.
 #[derive(Debug, Default)]
@@ -105,7 +106,7 @@ impl State {
 
     /// The client tracks nothing any more.
     pub(super) fn stop_tracking(&self, server: &Server) {
-        server.tracking.disable(server, &self.client);
+        server.stop_tracking(&self.client);
     }
 
     pub(super) fn client_tracking(&mut self, call: &mut Call<'_>) {
@@ -115,7 +116,7 @@ impl State {
         };
         let (server, mode) = (call.server, &call.arguments[2]);
         if mode.eq_ignore_ascii_case(b"OFF") {
-            server.tracking.disable(server, &self.client);
+            server.stop_tracking(&self.client);
         } else if !mode.eq_ignore_ascii_case(b"ON") {
             return self.refuse(call, SYNTAX);
         } else if let Err(text) = self.check_tracking(&options) {
@@ -126,9 +127,7 @@ impl State {
                 redirect,
                 prefixes,
             } = options;
-            server
-                .tracking
-                .enable(server, &self.client, flags, redirect, &prefixes);
+            server.begin_tracking(&self.client, flags, redirect, &prefixes);
         }
         self.reply(call.context, |reply| reply.ok());
     }
@@ -274,12 +273,14 @@ impl State {
         let (server, lane) = (call.server, call.context.lane());
         self.client.monitors.store(true, Ordering::Relaxed);
         self.reply(call.context, |reply| reply.ok());
-        server.monitors.add(server, self.client.id, lane, self.id);
+        server
+            .monitors
+            .add(&server.attention, self.client.id, lane, self.id);
     }
 
     pub(super) fn stop_monitoring(&self, server: &Server) {
         if self.client.monitors.swap(false, Ordering::Relaxed) {
-            server.monitors.remove(server, self.client.id);
+            server.monitors.remove(&server.attention, self.client.id);
         }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::{Command, Flags, Locked, Outcome, Run, ShardSet, Suspended, WatchedKey};
 use tidewire_resp::{ArgumentList, Arguments};
 
-use super::debug;
 use super::declared::counts_as_write;
+use super::fixed;
 use super::observing::Stopwatch;
 use super::scripting::ScriptCommand;
 use super::{Call, State};
@@ -84,7 +84,7 @@ impl State {
         }
         if command.has(Flags::DEBUGS) && !self.may_debug(call) {
             self.abort_transaction();
-            return self.refuse(call, debug::NOT_ALLOWED);
+            return self.refuse(call, fixed::DEBUG_NOT_ALLOWED);
         }
         let Some(transaction) = &mut self.transaction else {
             return;
@@ -233,6 +233,8 @@ impl State {
         {
             out.buffer().truncate(start);
         }
+        // What it has subscribed to is owed its current values, behind the reply.
+        call.fanout.pump(call.context, self.id);
     }
 
     /// Gives up what was queued and watched.

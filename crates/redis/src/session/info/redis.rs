@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidewire_lane::LaneCounters;
 
 use super::{line, read};
+use crate::REDIS_VERSION;
 use crate::access::Reason;
 use crate::replication::{LinkState, Master};
 use crate::server::Server;
-use crate::session::parameters::REDIS_VERSION;
 use crate::session::replication::StreamStatus;
 use tidewire_lane::unix_ms;
 

@@ -1,0 +1,48 @@
+//! Limits and switches of the Redis server.
+
+use std::path::PathBuf;
+
+/// Limits and switches of the Redis server. Every queue has its bound here.
+#[derive(Clone, Debug)]
+pub struct RedisConfig {
+    /// Event loops; at most 64 (lanes are bits of a word).
+    pub lanes: usize,
+    /// Names under these prefixes are topics: each write is published as well.
+    pub live_prefixes: Vec<Vec<u8>>,
+    /// Above so many unsent bytes a Redis subscriber to plain messages is cut off at once.
+    pub pubsub_hard_bytes: usize,
+    /// Above so many for `pubsub_soft_seconds`, likewise.
+    pub pubsub_soft_bytes: usize,
+    /// See `pubsub_soft_bytes`.
+    pub pubsub_soft_seconds: u64,
+    /// Connections at most, over all lanes.
+    pub clients_max: usize,
+    /// Parameters as CONFIG SET has them, by name; [`Parameters::check`] tells what is possible.
+    pub parameters: Vec<(String, String)>,
+    /// The redis.conf that it was started with, if there is one: for CONFIG REWRITE.
+    pub redis_conf: Option<PathBuf>,
+    /// The words behind `user` of each line of a redis.conf.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// Commands by other names: the old one and the new one, which is empty for none.
+    pub renames: Vec<(String, String)>,
+    /// Whether lanes are pinned to cores, for INFO.
+    pub pinned: bool,
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            live_prefixes: vec![b"live:".to_vec()],
+            pubsub_hard_bytes: 32 << 20,
+            pubsub_soft_bytes: 8 << 20,
+            pubsub_soft_seconds: 60,
+            clients_max: 10_000,
+            parameters: Vec::new(),
+            redis_conf: None,
+            users: Vec::new(),
+            renames: Vec::new(),
+            pinned: false,
+        }
+    }
+}

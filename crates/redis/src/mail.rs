@@ -1,0 +1,68 @@
+//! What lanes tell each other of Redis clients.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tidewire_lane::{ConnectionId, Listener};
+
+use crate::tracked_clients::Invalid;
+
+/// What lanes tell each other of Redis clients.
+#[derive(Debug)]
+pub enum RedisMail {
+    /// End a connection of that lane.
+    Kill(ConnectionId),
+    /// End one at once, whatever it has still to be sent.
+    CutOff(ConnectionId),
+    /// The reply that a waiting client of that lane gets.
+    Served {
+        /// The client's number.
+        client: u64,
+        /// As it goes out.
+        reply: Vec<u8>,
+        /// Whether it is an error.
+        failed: bool,
+    },
+    /// CLIENT UNBLOCK of a client of that lane.
+    Unblocked {
+        /// The client's number.
+        client: u64,
+        /// It gets an error, not the reply of its timeout.
+        error: bool,
+    },
+    /// A client of that lane waits no more: it may not run its command any more.
+    Denied {
+        /// The client's number.
+        client: u64,
+        /// Of what it lacks the right.
+        text: String,
+    },
+    /// CLIENT UNPAUSE.
+    Unpaused,
+    /// There are no functions any more, and so no state for them.
+    FunctionsForgotten,
+    /// What users may do has changed.
+    UsersChanged,
+    /// A client of that lane must not use what it has read any more.
+    Invalid {
+        /// Who is told.
+        connection: ConnectionId,
+        /// It is told of what another client has read.
+        is_redirected: bool,
+        /// What it must not use.
+        invalid: Invalid,
+        /// What this counts in the mailbox.
+        bytes: usize,
+    },
+    /// A command, for the clients of that lane that listen to all of them.
+    Shown(Arc<[u8]>),
+    /// A script has ended, or has run for too long: connections that wait for it go on.
+    ScriptOver,
+    /// Redis clients connect elsewhere from now on: to what was made, and to what stays.
+    Listen {
+        /// New ones.
+        made: Vec<Listener>,
+        /// Where there is to be a listener.
+        addresses: Vec<SocketAddr>,
+    },
+}

@@ -1,0 +1,179 @@
+//! What the server remembers for its smaller parts: data, and what can be said of it alone. What
+//! is done with it stands in the file of the part's own name.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tidewire_keyspace::Evictor;
+use tidewire_lane::{ConnectionId, ListenerHandle, unix_ns};
+
+use crate::attention::{Attention, Obstacles};
+
+/// What is left of the memory that the process may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is some.
+    Enough,
+    /// There is none yet: keys are still giving way.
+    Clearing,
+    /// There is none, and no key may give way.
+    Full,
+}
+
+/// What the lanes know of their evictions.
+#[derive(Debug)]
+pub(crate) struct Evictions {
+    pub(crate) lanes: Vec<Mutex<Evictor>>,
+    /// Since when memory has been full, ns since the UNIX epoch; 0 while it is not.
+    pub(crate) full_since_ns: AtomicU64,
+    /// For how long it was, all times before that together.
+    pub(crate) full_ns: AtomicU64,
+}
+
+impl Evictions {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            full_since_ns: AtomicU64::new(0),
+            full_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// For how long memory has been full, all in all and just now, ns.
+    pub(crate) fn full_ns(&self) -> [u64; 2] {
+        let since_ns = self.full_since_ns.load(Ordering::Relaxed);
+        let now_ns = match since_ns {
+            0 => 0,
+            since_ns => unix_ns().saturating_sub(since_ns),
+        };
+        [self.full_ns.load(Ordering::Relaxed) + now_ns, now_ns]
+    }
+
+    /// Counts from zero on.
+    pub(crate) fn reset(&self) {
+        self.full_ns.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note(&self, room: Room) {
+        let is_full = room != Room::Enough;
+        if is_full == (self.full_since_ns.load(Ordering::Relaxed) != 0) {
+            return;
+        }
+        let now_ns = unix_ns();
+        let since_ns = self
+            .full_since_ns
+            .swap(if is_full { now_ns } else { 0 }, Ordering::Relaxed);
+        if since_ns != 0 && !is_full {
+            let past_ns = now_ns.saturating_sub(since_ns);
+            self.full_ns.fetch_add(past_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The score before it was adjusted, while it is.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryScore {
+    pub(crate) base: Mutex<Option<i32>>,
+}
+
+/// The clients that listen.
+#[derive(Debug, Default)]
+pub(crate) struct Monitors {
+    /// Lane and connection, by client number.
+    pub(crate) clients: Mutex<Vec<(u64, usize, ConnectionId)>>,
+}
+
+impl Monitors {
+    /// Begins to show commands to a client.
+    pub(crate) fn add(
+        &self,
+        attention: &Attention,
+        client: u64,
+        lane: usize,
+        connection: ConnectionId,
+    ) {
+        let mut clients = self.clients.lock();
+        if clients.iter().all(|(id, _, _)| *id != client) {
+            clients.push((client, lane, connection));
+        }
+        attention.set(Obstacles::MONITORED, true);
+    }
+
+    /// Shows no more to a client.
+    pub(crate) fn remove(&self, attention: &Attention, client: u64) {
+        let mut clients = self.clients.lock();
+        clients.retain(|(id, _, _)| *id != client);
+        attention.set(Obstacles::MONITORED, !clients.is_empty());
+    }
+
+    /// Who listens on a lane.
+    pub(crate) fn on(&self, lane: usize) -> Vec<ConnectionId> {
+        let clients = self.clients.lock();
+        clients
+            .iter()
+            .filter(|(_, own, _)| *own == lane)
+            .map(|(_, _, connection)| *connection)
+            .collect()
+    }
+
+    pub(crate) fn lanes(&self) -> u64 {
+        let clients = self.clients.lock();
+        clients
+            .iter()
+            .fold(0, |lanes, (_, lane, _)| lanes | 1 << lane)
+    }
+}
+
+/// Until when nothing is done.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeping {
+    /// Monotonic ns; 0: nobody ever slept.
+    pub(crate) until_ns: AtomicU64,
+}
+
+/// The end that has been asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Stopping {
+    pub(crate) pending: Mutex<Option<Pending>>,
+    pub(crate) is_pending: AtomicBool,
+    /// A signal has been answered.
+    pub(crate) has_signal: AtomicBool,
+    /// What the signal asked for has come to nothing.
+    pub(crate) is_signal_over: AtomicBool,
+    /// Until when the end waits for a script, ms since the UNIX epoch; 0: it does not.
+    pub(crate) script_deadline_ms: AtomicI64,
+    /// The same for the first base of the append-only file.
+    pub(crate) base_deadline_ms: AtomicI64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) order: StopOrder,
+    /// When replicas are waited for no longer, ms since the UNIX epoch.
+    pub(crate) deadline_ms: i64,
+    /// The pause that stood before.
+    pub(crate) pause: Option<(i64, bool)>,
+    /// Who hears it if nothing comes of it.
+    pub(crate) clients: Vec<u64>,
+}
+
+/// How to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StopOrder {
+    /// SAVE or NOSAVE; `None`: as the parameter `save` says.
+    pub(crate) saves: Option<bool>,
+    /// FORCE: an error does not keep it from ending.
+    pub(crate) is_forced: bool,
+    /// NOW: replicas are not waited for.
+    pub(crate) is_immediate: bool,
+}
+
+/// Whether somebody may want to hear of topics.
+#[derive(Debug, Default)]
+pub(crate) struct TopicWatch(pub(crate) AtomicBool);
+
+/// The sockets that Redis clients connect to over TCP.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    pub(crate) handles: Mutex<Vec<ListenerHandle>>,
+}
