@@ -133,6 +133,23 @@ def test_the_append_only_file_is_rewritten_while_clients_write(start_hub, folder
     assert hub.redis().fcall("f", 0) == 7
 
 
+def test_a_folder_with_a_snapshot_keeps_its_keys_when_the_append_only_file_is_turned_on(
+    start_hub, folder
+):
+    first = start_hub(*durable(folder, "save=900 1"))
+    fill(first.redis())
+    told = digest(first.redis())
+    first.stop()
+    second = start_hub(*durable(folder, "save=900 1", "appendonly=yes"))
+    assert digest(second.redis()) == told
+    second.redis().set("later", "1")
+    second.kill()
+    third = start_hub(*durable(folder, "save=900 1", "appendonly=yes"))
+    assert third.redis().get("later") == b"1"
+    third.redis().delete("later")
+    assert digest(third.redis()) == told
+
+
 def test_it_can_be_turned_on_and_off_at_run_time(start_hub, folder):
     hub = start_hub(*durable(folder))
     client = hub.redis()

@@ -83,20 +83,27 @@ impl Durability {
         if is_yes(server, "appendonly") {
             self.load_log_at_start(server)?;
         } else {
-            let path = snapshot_path(server);
-            if path.exists() {
-                // What has expired on a master goes when that says so.
-                let drops_expired = server.replication.master().is_none();
-                let options = LoadOptions {
-                    drops_expired,
-                    replaces: false,
-                    now_ms: unix_ms(),
-                };
-                self.load_snapshot(server, &path, options, true)?;
-            }
+            self.load_snapshot_at_start(server)?;
         }
         self.saving.set_saved(server.keyspace.totals().changes);
         Ok(())
+    }
+
+    /// Loads the snapshot, if there is one; whether there is.
+    pub(super) fn load_snapshot_at_start(&self, server: &Server) -> Result<bool, String> {
+        let path = snapshot_path(server);
+        if !path.exists() {
+            return Ok(false);
+        }
+        // What has expired on a master goes when that says so.
+        let drops_expired = server.replication.master().is_none();
+        let options = LoadOptions {
+            drops_expired,
+            replaces: false,
+            now_ms: unix_ms(),
+        };
+        self.load_snapshot(server, &path, options, true)?;
+        Ok(true)
     }
 
     pub(super) fn set_loading(&self, server: &Server, on: bool) {

@@ -209,6 +209,11 @@ impl Durability {
         let found = folder.read_manifest().map_err(failed)?;
         self.log.set_on(true);
         let Some(mut manifest) = found else {
+            // The keys of a server that has kept snapshots so far must not be lost with the switch,
+            // nor their file overwritten at the end.
+            if self.load_snapshot_at_start(server)? {
+                warn!("there is no append-only file yet: it begins with the keys of the snapshot");
+            }
             return self
                 .rewrite_now(server, &|| self.is_ending())
                 .map_err(failed);
