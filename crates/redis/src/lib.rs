@@ -10,7 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-/// The version of Redis that clients are told.
+/// The Redis release whose behaviour clients may expect.
 pub(crate) const REDIS_VERSION: &str = "8.0.6";
 /// The tag of listeners for Redis clients.
 pub const RESP_PORT: u16 = 1;

@@ -168,7 +168,7 @@ impl Server {
         let replication = Replication::new(config.lanes);
         let log = keyspace.propagation().log(Audience::Replicas);
         replication.follow(log, &mail);
-        let server = Arc::new_cyclic(|own| Self {
+        Arc::new_cyclic(|own| Self {
             own: own.clone(),
             parameters,
             keyspace,
@@ -212,8 +212,7 @@ impl Server {
             mail,
             house: OnceLock::new(),
             config,
-        });
-        server
+        })
     }
 
     /// Takes the users of `aclfile`, if it is set.

@@ -10,8 +10,6 @@ use crate::parameters::{Parameters, failed_text};
 use crate::redis_conf::{Directive, Line, rewrite};
 use crate::server::Server;
 
-/// The Redis release whose behaviour clients may expect.
-
 impl State {
     pub(super) fn config_get(&self, call: &mut Call<'_>) {
         let patterns: Vec<&[u8]> = call.arguments.tail(2).iter().collect();
