@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidewire_feed::fuzzing::fuzz_itch(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidewire_itch::fuzzing::fuzz_itch(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidewire_feed::fuzzing::fuzz_mold(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidewire_itch::fuzzing::fuzz_mold(data));

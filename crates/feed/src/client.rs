@@ -36,7 +36,7 @@ use crate::wire::{
 
 use assembly::Assembly;
 use doubt::Doubt;
-pub(crate) use holes::Holes;
+pub use holes::{EarlyPacket, Hole, Holes};
 
 /// Snapshots on their way in at once; the oldest gives way.
 pub const ASSEMBLIES_MAX: usize = 16;

@@ -1,12 +1,6 @@
 //! Fuzz entries of this crate's decoders: plain functions that must never panic.
 
-mod exchange;
-
-pub use crate::dbn::fuzzing::fuzz_dbn_decoder;
-pub use exchange::{fuzz_capture, fuzz_itch, fuzz_mold, fuzz_soup};
-
 use crate::client::{Client, ClientConfig, NullSink, Side};
-use crate::databento::{Names, Request, next_line};
 use crate::journal::Journal;
 use crate::recording::{Decoder, Event};
 use crate::server::{EmptyBoard, Session, SessionConfig};
@@ -40,27 +34,6 @@ fn read_packets(data: &[u8]) {
 pub fn fuzz_feed_client(data: &[u8]) {
     run_client(data);
     run_client(&with_right_checksums(data));
-}
-
-/// What a client of the Databento gateway says, line by line.
-pub fn fuzz_databento_request(data: &[u8]) {
-    let mut rest = data;
-    while let Ok(Some(line)) = next_line(rest) {
-        match Request::parse(line.text) {
-            Ok(Request::Subscribe(subscription) | Request::Unsubscribe(subscription)) => {
-                if let Ok(mut names) = Names::parse(&subscription) {
-                    assert!(names.len() <= line.text.len());
-                    let same = names.clone();
-                    names.remove(&same);
-                    assert_eq!(names.len(), 0);
-                    let _ = names.find(line.text, 1);
-                }
-            }
-            Ok(_) => {}
-            Err(error) => assert!(!error.to_string().is_empty()),
-        }
-        rest = &rest[line.length..];
-    }
 }
 
 /// Reads a recording, and the packets in its blocks.

@@ -1,5 +1,4 @@
-//! Market data without I/O: the native feed's wire format and machines, DBN, ITCH, books,
-//! simulation.
+//! The native feed without I/O: its wire format, its machines, its recordings, a simulated market.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -8,14 +7,6 @@
 //! | [`server`] | the sending side: one [`server::Session`] a client |
 //! | [`client`] | the receiving side: [`client::Client`]; and [`client::Publisher`] |
 //! | [`faults`] | what a bad link does to packets, on purpose |
-//! | [`dbn`] | Databento's binary encoding |
-//! | [`itch`] | ITCH 5.0: messages, files, books, generated days |
-//! | [`mold`] | MoldUDP64: numbered messages in datagrams, two lines, requests |
-//! | [`soup`] | SoupBinTCP: numbered messages over TCP |
-//! | [`sequenced`] | what those two share |
-//! | [`capture`] | pcap and pcapng files, and the datagrams in them |
-//! | [`databento`] | Databento's live protocol, the gateway's side |
-//! | [`book`] | orders in, top of book out |
 //! | [`recording`] | files of a stream, block by block (`docs/recording.md`) |
 //! | [`simulation`] | a seeded market |
 //! | [`fuzzing`] | plain entries for fuzzers |
@@ -57,19 +48,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod book;
-pub mod capture;
 pub mod client;
-pub mod databento;
-pub mod dbn;
 pub mod faults;
 pub mod fuzzing;
-pub mod itch;
 pub mod journal;
-pub mod mold;
 pub mod recording;
-pub mod sequenced;
 pub mod server;
 pub mod simulation;
-pub mod soup;
 pub mod wire;

@@ -25,7 +25,7 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub use crate::book::{AGGRESSOR_BUY, AGGRESSOR_SELL, Tick};
+pub use crate::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Tick};
 pub use schedule::Schedule;
 pub use symbols::{SymbolSpec, Symbols, SymbolsError, SymbolsFault};
 

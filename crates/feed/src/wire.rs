@@ -15,6 +15,7 @@ mod bytes;
 mod control;
 mod message;
 mod text;
+mod tick;
 mod writer;
 
 pub use control::{
@@ -26,6 +27,7 @@ pub use message::{
     TradingStatus, UnknownMessage,
 };
 pub use text::{ClientName, Name, PatternText, RefusalText, Text, TextError};
+pub use tick::{AGGRESSOR_BUY, AGGRESSOR_SELL, CROSS, NOT_SHOWN, Tick};
 pub use writer::PacketWriter;
 
 use bytes::{u16_at, u32_at, u64_at};

@@ -27,8 +27,8 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tidewire_feed::client::{Gap, Sink};
-use tidewire_feed::itch::{Books, BooksConfig, midnight_of_unix_ns};
-use tidewire_feed::sequenced::{SequencedSink, SessionName};
+use tidewire_itch::sequenced::{SequencedSink, SessionName};
+use tidewire_itch::{Books, BooksConfig, midnight_of_unix_ns};
 use tracing::{info, warn};
 
 use crate::ingest::{Batch, Ingest};

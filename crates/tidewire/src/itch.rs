@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use tidewire_feed::client::NullSink;
 use tidewire_feed::faults::FaultPlan;
-use tidewire_feed::itch::{Books, BooksConfig, Generator, GeneratorConfig, Head, Message};
+use tidewire_itch::{Books, BooksConfig, Generator, GeneratorConfig, Head, Message};
 use tidewire_market::{MoldInput, SoupInput};
 
 use crate::failure::Failure;
@@ -219,6 +219,6 @@ fn inspect(options: &InspectOptions) -> Result<(), Failure> {
 
 /// When the day of a file began: what its name says, or today.
 pub(crate) fn day_of(file: &Path) -> u64 {
-    let today = || tidewire_feed::itch::midnight_of_unix_ns(tidewire_lane::unix_ns());
+    let today = || tidewire_itch::midnight_of_unix_ns(tidewire_lane::unix_ns());
     date_of_name(file).unwrap_or_else(today)
 }

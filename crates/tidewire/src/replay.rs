@@ -9,8 +9,9 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidewire_feed::book::{Books, BooksConfig, Tick, Unused};
-use tidewire_feed::dbn::{ReadError, Reader, RecordRef};
+use tidewire_dbn::book::{Books, BooksConfig, Unused};
+use tidewire_dbn::{ReadError, Reader, RecordRef};
+use tidewire_feed::wire::Tick;
 use tidewire_feed::wire::{Definition, Message, Name};
 use tidewire_lane::Endpoint;
 

@@ -37,6 +37,9 @@ const PROTOCOL_CRATES: &[&str] = &[
     "crates/resp/src/",
     "crates/zmtp/src/",
     "crates/feed/src/",
+    "crates/book/src/",
+    "crates/dbn/src/",
+    "crates/itch/src/",
     "crates/lastvalue/src/",
     "crates/mx/src/",
 ];

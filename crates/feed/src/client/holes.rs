@@ -13,9 +13,11 @@ const RETRY_DOUBLINGS_MAX: u32 = 4;
 
 /// A range that did not come in its turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hole {
-    pub(crate) from: u64,
-    pub(crate) until: u64,
+pub struct Hole {
+    /// Its first sequence.
+    pub from: u64,
+    /// The first sequence behind it.
+    pub until: u64,
     next_request_ns: u64,
     attempts: u32,
     /// Missing sequences when it was last asked for.
@@ -24,34 +26,40 @@ pub(crate) struct Hole {
 
 /// A packet's body that came too early.
 #[derive(Debug)]
-pub(crate) struct EarlyPacket {
-    pub(crate) until: u64,
-    pub(crate) message_count: u16,
-    pub(crate) body: Vec<u8>,
+pub struct EarlyPacket {
+    /// The first sequence behind it.
+    pub until: u64,
+    /// How many messages.
+    pub message_count: u16,
+    /// Their bytes.
+    pub body: Vec<u8>,
 }
 
 /// Holes in ascending order and the early packets, by their first sequence.
 #[derive(Debug, Default)]
-pub(crate) struct Holes {
-    pub(crate) list: VecDeque<Hole>,
+pub struct Holes {
+    /// In ascending order.
+    pub list: VecDeque<Hole>,
     early: BTreeMap<u64, EarlyPacket>,
     early_bytes: usize,
 }
 
 impl Holes {
+    /// Whether nothing is missing or early.
     #[inline(always)]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.list.is_empty() && self.early.is_empty()
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
         self.list.clear();
         self.early.clear();
         self.early_bytes = 0;
     }
 
     /// Adds a hole behind all others; it is asked for at `request_ns` first.
-    pub(crate) fn open(&mut self, from: u64, until: u64, request_ns: u64) {
+    pub fn open(&mut self, from: u64, until: u64, request_ns: u64) {
         let crowded = self.list.len() == HOLES_MAX;
         if let Some(last) = self.list.back_mut()
             && (crowded || (last.until == from && last.attempts == 0))
@@ -69,7 +77,7 @@ impl Holes {
     }
 
     /// Keeps an early packet; false where the limit forbids it.
-    pub(crate) fn keep(
+    pub fn keep(
         &mut self,
         first: u64,
         until: u64,
@@ -100,7 +108,7 @@ impl Holes {
     }
 
     /// Takes the first early packet out if it is due at `expected` or earlier.
-    pub(crate) fn take_due(&mut self, expected: u64) -> Option<(u64, EarlyPacket)> {
+    pub fn take_due(&mut self, expected: u64) -> Option<(u64, EarlyPacket)> {
         let entry = self.early.first_entry()?;
         if *entry.key() > expected {
             return None;
@@ -111,22 +119,22 @@ impl Holes {
     }
 
     /// Early packets kept.
-    pub(crate) fn early_packets(&self) -> usize {
+    pub fn early_packets(&self) -> usize {
         self.early.len()
     }
 
     /// First sequence of the first early packet.
-    pub(crate) fn first_early(&self) -> Option<u64> {
+    pub fn first_early(&self) -> Option<u64> {
         self.early.first_key_value().map(|(&first, _)| first)
     }
 
     /// When a hole is to be asked for next.
-    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+    pub fn deadline_ns(&self) -> Option<u64> {
         self.list.iter().map(|hole| hole.next_request_ns).min()
     }
 
     /// Puts all requests off, because a new connection sends everything from `expected` anyway.
-    pub(crate) fn postpone(&mut self, until_ns: u64) {
+    pub fn postpone(&mut self, until_ns: u64) {
         for hole in &mut self.list {
             hole.next_request_ns = until_ns;
             hole.attempts = 0;
@@ -135,7 +143,7 @@ impl Holes {
     }
 
     /// Calls `ask` with each range that is due.
-    pub(crate) fn request_due(
+    pub fn request_due(
         &mut self,
         expected: u64,
         now_ns: u64,
@@ -175,7 +183,7 @@ impl Holes {
     }
 
     /// Asks for the first hole again as soon as can be: all that was asked for has come.
-    pub(crate) fn hasten(&mut self, now_ns: u64) {
+    pub fn hasten(&mut self, now_ns: u64) {
         if let Some(hole) = self.list.front_mut() {
             hole.next_request_ns = now_ns;
             hole.attempts = 0;
@@ -184,14 +192,14 @@ impl Holes {
     }
 
     /// Takes the first hole out if all of it came.
-    pub(crate) fn take_closed(&mut self, expected: u64) -> Option<(u64, u64)> {
+    pub fn take_closed(&mut self, expected: u64) -> Option<(u64, u64)> {
         let hole = self.list.pop_front_if(|hole| hole.until <= expected)?;
         Some((hole.from, hole.until))
     }
 
     /// Takes out what is missing from `expected` up to `until`, which never comes: the parts of
     /// the holes before `expected`, which did come.
-    pub(crate) fn lose(&mut self, expected: u64, until: u64) -> Vec<(u64, u64)> {
+    pub fn lose(&mut self, expected: u64, until: u64) -> Vec<(u64, u64)> {
         let mut recovered = Vec::new();
         while let Some(hole) = self.list.front_mut() {
             if hole.from >= until {
@@ -208,12 +216,12 @@ impl Holes {
     }
 
     /// End of the first hole, if it was asked for in vain too often.
-    pub(crate) fn given_up(&self) -> Option<u64> {
+    pub fn given_up(&self) -> Option<u64> {
         self.given_up_after(REQUEST_ATTEMPTS_MAX)
     }
 
     /// End of the first hole, if it was asked for more than so many times.
-    pub(crate) fn given_up_after(&self, attempts_max: u32) -> Option<u64> {
+    pub fn given_up_after(&self, attempts_max: u32) -> Option<u64> {
         self.list
             .front()
             .filter(|hole| hole.attempts > attempts_max)

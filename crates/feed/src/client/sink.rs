@@ -28,7 +28,8 @@ impl Side {
         }
     }
 
-    pub(crate) fn index(self) -> usize {
+    /// 0 or 1.
+    pub fn index(self) -> usize {
         self as usize
     }
 }

@@ -48,23 +48,6 @@ fn sessions_survive_the_corpus() {
 }
 
 #[test]
-fn what_exchanges_send_is_survived() {
-    run_corpus("itch", fuzz_itch);
-    run_corpus("mold", fuzz_mold);
-    run_corpus("soup", fuzz_soup);
-}
-
-#[test]
-fn recordings_are_survived() {
-    run_corpus("capture", fuzz_capture);
-}
-
-#[test]
-fn requests_to_the_databento_gateway_never_panic() {
-    run_corpus("databento_request", fuzz_databento_request);
-}
-
-#[test]
 fn recordings_of_the_corpus_never_panic() {
     run_corpus("recording", fuzz_recording);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidewire_feed::databento::Event;
+use tidewire_dbn::databento::Event;
 
 /// The seconds of one client.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tidewire_feed::databento::{
+use tidewire_dbn::databento::{
     Authentication, Compressor, Names, Request, RequestError, Subscription, error_code, next_line,
     system_code,
 };

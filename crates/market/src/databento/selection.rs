@@ -1,6 +1,6 @@
 //! Which symbols and schemas one client has asked for.
 
-use tidewire_feed::databento::{Names, Schema, Subscription};
+use tidewire_dbn::databento::{Names, Schema, Subscription};
 
 use crate::board::{Board, Topic};
 

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidewire_feed::databento::{
+use tidewire_dbn::databento::{
     Event, NAMES_MAX, Names, RecordWriter, Schema, Subscription, error_code, system_code,
 };
-use tidewire_feed::dbn::{BidAsk, action, flag, side};
+use tidewire_dbn::{BidAsk, action, flag, side};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server::Board;
 use tidewire_feed::wire::{LastValue, Message, Quote, Trade, UNDEFINED_PRICE};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use thiserror::Error;
-use tidewire_feed::itch::parse_midnight_unix_ns;
+use tidewire_itch::parse_midnight_unix_ns;
 use tidewire_lane::Endpoint;
 
 use super::source::FeedSource;
@@ -195,7 +195,7 @@ fn date(text: &str) -> Result<u64, InputError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidewire_feed::itch::midnight_unix_ns;
+    use tidewire_itch::midnight_unix_ns;
 
     #[test]
     fn inputs_are_read_as_users_write_them() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use tidewire_feed::client::Side;
-use tidewire_feed::mold::{Receiver, ReceiverConfig};
+use tidewire_itch::mold::{Receiver, ReceiverConfig};
 use tracing::{debug, info, warn};
 
 use super::Thread;

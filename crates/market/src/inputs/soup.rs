@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use tidewire_feed::sequenced::SessionName;
-use tidewire_feed::soup::{Client, ClientConfig};
+use tidewire_itch::sequenced::SessionName;
+use tidewire_itch::soup::{Client, ClientConfig};
 use tracing::{info, warn};
 
 use super::Thread;

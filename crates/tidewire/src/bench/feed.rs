@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidewire_feed::book::{Books, BooksConfig, Tick};
+use tidewire_dbn::Reader;
+use tidewire_dbn::book::{Books, BooksConfig};
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side, Sink};
-use tidewire_feed::dbn::Reader;
 use tidewire_feed::journal::Journal;
 use tidewire_feed::simulation::{Market, SimulationConfig};
+use tidewire_feed::wire::Tick;
 use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
 use tidewire_lastvalue::{LatencyRecorder, LatencyTracker, Quote, SlotTable, Stamp, Trade, Writer};
 

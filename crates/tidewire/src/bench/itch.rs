@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use tidewire_feed::client::{NullSink, Sink};
-use tidewire_feed::itch::{Books, Frames, Generator, GeneratorConfig, Message};
-use tidewire_feed::sequenced::AHEAD;
+use tidewire_itch::sequenced::AHEAD;
+use tidewire_itch::{Books, Frames, Generator, GeneratorConfig, Message};
 
 use crate::failure::Failure;
 

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tidewire_feed::client::Sink;
 use tidewire_feed::faults::FaultPlan;
-use tidewire_feed::itch::{Books, Generator, GeneratorConfig};
-use tidewire_feed::sequenced::{SessionName, Store};
 use tidewire_feed::wire::{LastValue, Message};
 use tidewire_hub::{Hub, HubConfig};
+use tidewire_itch::sequenced::{SessionName, Store};
+use tidewire_itch::{Books, Generator, GeneratorConfig};
 use tidewire_market::{FeedLines, Input, MarketConfig, MoldInput};
 
 use super::report::{Setting, Table, write_run};

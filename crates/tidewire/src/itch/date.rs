@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidewire_feed::itch::{midnight_unix_ns, parse_midnight_unix_ns};
+use tidewire_itch::{midnight_unix_ns, parse_midnight_unix_ns};
 
 /// Reads `2019-01-30`: when that day began at the exchange, ns since the UNIX epoch.
 pub(crate) fn parse_date(text: &str) -> Result<u64, String> {

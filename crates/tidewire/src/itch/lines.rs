@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 
 use tidewire_feed::faults::{FaultInjector, FaultPlan};
-use tidewire_feed::mold::{Sender, SenderConfig};
-use tidewire_feed::sequenced::Store;
 use tidewire_feed_client::sender;
+use tidewire_itch::mold::{Sender, SenderConfig};
+use tidewire_itch::sequenced::Store;
 use tidewire_market::MoldInput;
 
 /// The sockets, and what was sent.

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use tidewire_feed::capture::{self, Decoder, NotUdp, Step, udp};
 use tidewire_feed::client::{Gap, Side};
-use tidewire_feed::itch::{Frames, frame, looks_like_file};
-use tidewire_feed::mold::{self, Header, Receiver, ReceiverConfig, decode_packet};
-use tidewire_feed::sequenced::{AHEAD, SequencedSink, SessionName};
+use tidewire_itch::capture::{self, Decoder, NotUdp, Step, udp};
+use tidewire_itch::mold::{self, Header, Receiver, ReceiverConfig, decode_packet};
+use tidewire_itch::sequenced::{AHEAD, SequencedSink, SessionName};
+use tidewire_itch::{Frames, frame, looks_like_file};
 
 use crate::failure::Failure;
 use crate::units::grouped;
@@ -63,7 +63,7 @@ pub(crate) struct Item<'a> {
     pub(crate) time_ns: u64,
     pub(crate) message: &'a [u8],
     /// Now and then this message and those behind it, each behind its length: for
-    /// [`Books::expect`](tidewire_feed::itch::Books::expect). Empty otherwise.
+    /// [`Books::expect`](tidewire_itch::Books::expect). Empty otherwise.
     pub(crate) ahead: &'a [u8],
 }
 

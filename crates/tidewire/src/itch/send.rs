@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use tidewire_feed::itch::Head;
-use tidewire_feed::sequenced::{SessionName, Store};
+use tidewire_itch::Head;
+use tidewire_itch::sequenced::{SessionName, Store};
 
 use super::SendOptions;
 use super::lines::Lines;

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags};
 use tidewire_feed::faults::FaultPlan;
-use tidewire_feed::sequenced::Store;
-use tidewire_feed::soup::{Server, ServerConfig};
+use tidewire_itch::sequenced::Store;
+use tidewire_itch::soup::{Server, ServerConfig};
 use tidewire_market::SoupInput;
 
 /// The listener and its clients.

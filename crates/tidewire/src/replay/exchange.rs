@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidewire_feed::client::Sink;
-use tidewire_feed::itch::{Books, BooksConfig, Head, midnight_of_unix_ns};
 use tidewire_feed::wire::{Definition, Message};
+use tidewire_itch::{Books, BooksConfig, Head, midnight_of_unix_ns};
 use tidewire_lane::Endpoint;
 
 use super::link::{Acknowledgement, Link};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::market::MarketConfig;
-use tidewire_feed::databento::Request;
+use tidewire_dbn::databento::Request;
 
 #[test]
 fn many_subscriptions_name_no_more_symbols_than_one_may() {

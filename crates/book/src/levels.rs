@@ -1,0 +1,177 @@
+//! Price levels of one side.
+
+use crate::BookError;
+use crate::UNDEFINED_PRICE;
+
+/// The levels of one side in sorted arrays, the best at their end.
+///
+/// Nearly all changes are close to the best prices, so a change looks from the end, moves few
+/// levels or none, and the best is one load away. Prices stand apart from what is at them: the
+/// best eight fill one cache line and are compared at once, without a branch. Asks are kept with
+/// their prices negated: both sides then ascend towards the best.
+#[derive(Debug, Clone)]
+pub struct Levels {
+    /// `price * sign`, ascending, none twice.
+    keys: Vec<i64>,
+    /// What stands at the key of the same place.
+    sums: Vec<Sum>,
+    /// 1 for bids, −1 for asks.
+    sign: i64,
+    levels_max: usize,
+}
+
+/// What stands at one price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Its price; [`UNDEFINED_PRICE`](crate::UNDEFINED_PRICE) of an empty side.
+    pub price: i64,
+    /// What all its orders add up to.
+    pub size: u64,
+    /// How many orders; 0 where unknown.
+    pub orders: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    size: u64,
+    orders: u32,
+}
+
+impl Levels {
+    /// The bid side, of so many levels at most.
+    pub fn bids(levels_max: usize) -> Self {
+        Self {
+            keys: Vec::new(),
+            sums: Vec::new(),
+            sign: 1,
+            levels_max,
+        }
+    }
+
+    /// The ask side.
+    pub fn asks(levels_max: usize) -> Self {
+        Self {
+            keys: Vec::new(),
+            sums: Vec::new(),
+            sign: -1,
+            levels_max,
+        }
+    }
+
+    /// The best level; an empty one of an empty side.
+    #[inline]
+    pub fn best(&self) -> Level {
+        match (self.keys.last(), self.sums.last()) {
+            (Some(key), Some(sum)) => Level {
+                price: key * self.sign,
+                size: sum.size,
+                orders: sum.orders,
+            },
+            _ => Level {
+                price: UNDEFINED_PRICE,
+                size: 0,
+                orders: 0,
+            },
+        }
+    }
+
+    /// Reads the best level.
+    #[inline]
+    pub fn touch(&self) {
+        std::hint::black_box(self.keys.last().copied());
+        std::hint::black_box(self.sums.last().map(|sum| sum.orders));
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many levels.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Empties the side.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.sums.clear();
+    }
+
+    /// Adds an order to its level.
+    #[inline]
+    pub fn add(&mut self, price: i64, size: u32) -> Result<(), BookError> {
+        let size = u64::from(size);
+        match self.find(price) {
+            Ok(place) => {
+                let sum = &mut self.sums[place];
+                sum.size += size;
+                sum.orders += 1;
+                Ok(())
+            }
+            Err(place) => self.insert(place, price, size, 1),
+        }
+    }
+
+    /// Takes `size` of an order from its level, and the order itself if it is `gone`.
+    #[inline]
+    pub fn remove(&mut self, price: i64, size: u32, gone: bool) {
+        let Ok(place) = self.find(price) else {
+            return; // the level was replaced by a top of book
+        };
+        let sum = &mut self.sums[place];
+        sum.size = sum.size.saturating_sub(u64::from(size));
+        sum.orders = sum.orders.saturating_sub(u32::from(gone));
+        if sum.orders == 0 {
+            self.keys.remove(place);
+            self.sums.remove(place);
+        }
+    }
+
+    /// Changes the size of an order in its level.
+    #[inline]
+    pub fn resize(&mut self, price: i64, old: u32, new: u32) {
+        if let Ok(place) = self.find(price) {
+            let sum = &mut self.sums[place];
+            sum.size = (sum.size + u64::from(new)).saturating_sub(u64::from(old));
+        }
+    }
+
+    /// Puts one level of no known orders into an empty side.
+    pub fn set_only(&mut self, price: i64, size: u32) -> Result<(), BookError> {
+        self.clear();
+        self.insert(0, price, u64::from(size), 0)
+    }
+
+    fn insert(&mut self, at: usize, price: i64, size: u64, orders: u32) -> Result<(), BookError> {
+        if self.keys.len() >= self.levels_max {
+            return Err(BookError::LevelsFull);
+        }
+        self.keys.insert(at, price * self.sign);
+        self.sums.insert(at, Sum { size, orders });
+        Ok(())
+    }
+
+    /// The place of a price, or where it belongs: the best few are compared at once, the rest
+    /// halved.
+    #[inline]
+    fn find(&self, price: i64) -> Result<usize, usize> {
+        let key = price * self.sign;
+        let Some((far, near)) = self.keys.split_last_chunk::<NEAR>() else {
+            return self.keys.binary_search(&key);
+        };
+        let better: usize = near.iter().map(|&near| usize::from(near > key)).sum();
+        if better == NEAR {
+            return far.binary_search(&key);
+        }
+        let place = NEAR - 1 - better;
+        if near[place] == key {
+            Ok(far.len() + place)
+        } else {
+            Err(far.len() + place + 1)
+        }
+    }
+}
+
+/// Levels compared at once: one cache line of prices.
+const NEAR: usize = 8;

@@ -1,0 +1,91 @@
+//! Order books: orders in, best prices out. Arithmetic alone: no wire format, no venue.
+//!
+//! [`Orders`] keeps orders by their numbers, [`Sides`] what they add up to by price. A venue's
+//! machine drives both by its own rules.
+
+#![forbid(unsafe_code)]
+
+use thiserror::Error;
+
+mod levels;
+pub use levels::{Level, Levels};
+
+mod orders;
+pub use orders::{Order, Orders};
+
+mod sides;
+pub use sides::Sides;
+
+/// Bounds of a book's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BookLimits {
+    /// Most orders: 24 bytes each, in a table that is three eighths to three quarters full.
+    pub orders_max: usize,
+    /// Most price levels a side, 24 bytes each.
+    pub levels_max: usize,
+}
+
+impl Default for BookLimits {
+    /// A million orders and 65,536 levels a side: ten times the busiest books known.
+    fn default() -> Self {
+        Self {
+            orders_max: 1_000_000,
+            levels_max: 65_536,
+        }
+    }
+}
+
+/// Why a record could not be applied. The book is as it was, and goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BookError {
+    /// A cancel of an order that is not in the book.
+    #[error("the order is not in the book")]
+    UnknownOrder,
+    /// An order without a side.
+    #[error("the order has no side")]
+    NoSide,
+    /// An order without a price.
+    #[error("the order has no price")]
+    NoPrice,
+    /// An action that DBN does not define.
+    #[error("the action is not known")]
+    UnknownAction,
+    /// [`BookLimits::orders_max`] is reached.
+    #[error("the book is full of orders")]
+    OrdersFull,
+    /// [`BookLimits::levels_max`] is reached.
+    #[error("the book is full of price levels")]
+    LevelsFull,
+}
+
+/// One level of both sides. An empty side has the undefined price and size 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BidAsk {
+    /// Bid price.
+    pub bid: i64,
+    /// Ask price.
+    pub ask: i64,
+    /// Size bid.
+    pub bid_size: u32,
+    /// Size asked.
+    pub ask_size: u32,
+    /// Orders bid, 0 where unknown.
+    pub bid_orders: u32,
+    /// Orders asked, 0 where unknown.
+    pub ask_orders: u32,
+}
+
+impl BidAsk {
+    /// No price on either side.
+    pub const EMPTY: Self = Self {
+        bid: UNDEFINED_PRICE,
+        ask: UNDEFINED_PRICE,
+        bid_size: 0,
+        ask_size: 0,
+        bid_orders: 0,
+        ask_orders: 0,
+    };
+}
+
+/// "No price": the same value as on the native wire and in DBN.
+pub const UNDEFINED_PRICE: i64 = i64::MAX;

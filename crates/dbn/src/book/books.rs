@@ -1,0 +1,335 @@
+//! All instruments of a stream: any DBN record in, ticks out.
+
+use std::collections::HashMap;
+
+use super::{Accounting, Book, BookLimits, Change, Unused};
+use crate::{
+    BidAsk, MboRecord, Metadata, NamesFull, Record, RecordHeader, RecordRef, SymbolNames,
+    TradeRecord, UNDEFINED_PRICE, action, flag, side,
+};
+use tidewire_feed::wire::{AGGRESSOR_BUY, AGGRESSOR_SELL, Quote, Tick, Trade};
+
+/// Bounds of [`Books`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BooksConfig {
+    /// Of each instrument's book.
+    pub book: BookLimits,
+    /// Most instruments, counted once for each publisher.
+    pub instruments_max: usize,
+    /// Number of the first symbol; the others follow in order of appearance.
+    pub symbol_first: u32,
+}
+
+impl Default for BooksConfig {
+    /// The default [`BookLimits`], a million instruments, symbols from 0.
+    fn default() -> Self {
+        Self {
+            book: BookLimits::default(),
+            instruments_max: 1_000_000,
+            symbol_first: 0,
+        }
+    }
+}
+
+/// The tops of all instruments of a stream.
+///
+/// A tick's `symbol` is a number given to the instrument id when it first appears, from
+/// [`BooksConfig::symbol_first`] without gaps: [`instrument_id`](Self::instrument_id) gives the
+/// id back and [`symbol_name`](Self::symbol_name) its name. A tick's `source` is the publisher.
+/// One instrument at two publishers is one symbol with two books.
+#[derive(Debug)]
+pub struct Books {
+    config: BooksConfig,
+    books: HashMap<u64, u32>,
+    states: Vec<State>,
+    /// Instrument ids by symbol, and back.
+    instruments: Vec<u32>,
+    symbols: HashMap<u32, u32>,
+    names: SymbolNames,
+    accounting: Accounting,
+    /// Key and place of the book used last: most streams stay with one for many records.
+    last: (u64, usize),
+}
+
+/// One instrument at one publisher.
+#[derive(Debug)]
+struct State {
+    symbol: u32,
+    publisher_id: u16,
+    /// Made by the first order.
+    book: Option<Box<Book>>,
+    /// What was given out last, whatever kind of record it came from.
+    published: BidAsk,
+}
+
+impl Books {
+    /// None yet.
+    pub fn new(config: BooksConfig) -> Self {
+        Self {
+            config,
+            books: HashMap::new(),
+            states: Vec::new(),
+            instruments: Vec::new(),
+            symbols: HashMap::new(),
+            names: SymbolNames::new(),
+            accounting: Accounting::new(),
+            last: (u64::MAX, 0),
+        }
+    }
+
+    /// Learns the symbols of a stream's metadata.
+    ///
+    /// # Errors
+    /// [`NamesFull`].
+    pub fn add_metadata(&mut self, metadata: &Metadata) -> Result<(), NamesFull> {
+        self.names.add_metadata(metadata)
+    }
+
+    /// Applies one record and gives `sink` what is to be published: at most a quote and a trade,
+    /// the quote first if it is the state before the trade.
+    ///
+    /// * Orders: quotes at the end of an event that changed the top, trades as they come.
+    /// * `mbp-1`, `mbp-10`, `bbo` and consolidated records: their first level if it changed, and
+    ///   a trade where the record is one.
+    /// * Definitions and symbol mappings name instruments; all else is counted as unused.
+    #[inline]
+    pub fn apply(&mut self, record: &RecordRef<'_>, sink: impl FnMut(Tick)) {
+        match record.mbo() {
+            Some(order) => self.apply_order(record, &order, sink),
+            None => self.apply_other(record, sink),
+        }
+    }
+
+    /// What became of all records so far.
+    pub fn accounting(&self) -> &Accounting {
+        &self.accounting
+    }
+
+    /// The instrument id of a symbol number.
+    pub fn instrument_id(&self, symbol: u32) -> Option<u32> {
+        let place = symbol.checked_sub(self.config.symbol_first)?;
+        self.instruments.get(place as usize).copied()
+    }
+
+    /// The name of a symbol number, if the stream has told it.
+    pub fn symbol_name(&self, symbol: u32) -> Option<&str> {
+        self.names.name(self.instrument_id(symbol)?)
+    }
+
+    /// Names by instrument id.
+    pub fn names(&self) -> &SymbolNames {
+        &self.names
+    }
+
+    /// How many symbols have appeared.
+    pub fn symbol_count(&self) -> usize {
+        self.instruments.len()
+    }
+
+    /// The book of an instrument at a publisher, if orders of it were read.
+    pub fn book(&self, publisher_id: u16, instrument_id: u32) -> Option<&Book> {
+        let place = self.books.get(&key(publisher_id, instrument_id))?;
+        self.states.get(*place as usize)?.book.as_deref()
+    }
+
+    #[inline]
+    fn apply_order(
+        &mut self,
+        record: &RecordRef<'_>,
+        order: &MboRecord,
+        mut sink: impl FnMut(Tick),
+    ) {
+        let Some(place) = self.place(&order.header) else {
+            return self.count_unused(record, Unused::TooManyInstruments);
+        };
+        let state = &mut self.states[place];
+        let limits = self.config.book;
+        let book = state
+            .book
+            .get_or_insert_with(|| Box::new(Book::new(limits)));
+        let source_time_ns = order.source_time_ns();
+        self.accounting.note_time(source_time_ns);
+        self.accounting.suspect += u64::from(order.flags & flag::MAYBE_BAD_BOOK != 0);
+        let (trade, show) = match book.apply(order) {
+            Ok(Change { trade: true, quote }) if order.price == UNDEFINED_PRICE => {
+                self.accounting
+                    .count_unused(record.kind(), record.rtype(), Unused::NoPrice);
+                (false, quote)
+            }
+            Ok(change) => {
+                self.accounting.count_used(record.kind());
+                (change.trade, change.quote)
+            }
+            Err(error) => {
+                // It may end an event all the same.
+                self.accounting
+                    .count_unused(record.kind(), record.rtype(), error.into());
+                (false, order.flags & flag::LAST != 0 && book.end_event())
+            }
+        };
+        let top = book.top();
+        if trade {
+            self.accounting.trades += 1;
+            let (price, size) = (order.price, order.size);
+            sink(state.trade(source_time_ns, price, size, order.side));
+        }
+        if show && let Some(quote) = state.changed(source_time_ns, top) {
+            self.accounting.quotes += 1;
+            sink(quote);
+        }
+    }
+
+    fn apply_other(&mut self, record: &RecordRef<'_>, mut sink: impl FnMut(Tick)) {
+        let fields = record.decode();
+        let (top, event) = match &fields {
+            Record::Mbp1(mbp) | Record::Mbp10(mbp) => (Some(mbp.top), Some(mbp.event)),
+            Record::Trade(trade) => (None, Some(*trade)),
+            Record::Bbo(bbo) => (Some(bbo.top), None),
+            Record::Consolidated(consolidated) => {
+                let top = BidAsk {
+                    bid: consolidated.top.bid,
+                    ask: consolidated.top.ask,
+                    bid_size: consolidated.top.bid_size,
+                    ask_size: consolidated.top.ask_size,
+                    bid_orders: 0,
+                    ask_orders: 0,
+                };
+                let event = TradeRecord {
+                    price: consolidated.price,
+                    size: consolidated.size,
+                    action: consolidated.action,
+                    side: consolidated.side,
+                    flags: consolidated.flags,
+                    ..Default::default()
+                };
+                (Some(top), Some(event))
+            }
+            Record::Definition(_) | Record::SymbolMapping(_) => {
+                return match self.names.add_record(&fields) {
+                    Ok(_) => self.accounting.count_used(record.kind()),
+                    Err(NamesFull) => self.count_unused(record, Unused::TooManyInstruments),
+                };
+            }
+            Record::Unknown { .. } => return self.count_unused(record, Unused::UnknownKind),
+            _ => return self.count_unused(record, Unused::NoPrices),
+        };
+        let Some(place) = self.place(&record.header()) else {
+            return self.count_unused(record, Unused::TooManyInstruments);
+        };
+        let state = &mut self.states[place];
+        let source_time_ns = fields.source_time_ns();
+        self.accounting.note_time(source_time_ns);
+        if let Some(top) = top
+            && let Some(quote) = state.changed(source_time_ns, top)
+        {
+            self.accounting.quotes += 1;
+            sink(quote);
+        }
+        let Some(event) = event else {
+            return self.accounting.count_used(record.kind());
+        };
+        self.accounting.suspect += u64::from(event.flags & flag::MAYBE_BAD_BOOK != 0);
+        if event.action != action::TRADE {
+            return self.accounting.count_used(record.kind());
+        }
+        if event.price == UNDEFINED_PRICE {
+            return self.count_unused(record, Unused::NoPrice);
+        }
+        self.accounting.count_used(record.kind());
+        self.accounting.trades += 1;
+        sink(state.trade(source_time_ns, event.price, event.size, event.side));
+    }
+
+    fn count_unused(&mut self, record: &RecordRef<'_>, reason: Unused) {
+        self.accounting
+            .count_unused(record.kind(), record.rtype(), reason);
+    }
+
+    /// The place of a record's state, made when it is new; `None` over the limit.
+    #[inline]
+    fn place(&mut self, header: &RecordHeader) -> Option<usize> {
+        let key = key(header.publisher_id, header.instrument_id);
+        if self.last.0 != key {
+            self.last = (key, self.find_or_make(header)?);
+        }
+        Some(self.last.1)
+    }
+
+    #[inline(never)]
+    fn find_or_make(&mut self, header: &RecordHeader) -> Option<usize> {
+        let key = key(header.publisher_id, header.instrument_id);
+        if let Some(&place) = self.books.get(&key) {
+            return Some(place as usize);
+        }
+        let place = self.states.len();
+        if place >= self.config.instruments_max.min(INSTRUMENTS_MAX) {
+            return None;
+        }
+        let symbol = *self.symbols.entry(header.instrument_id).or_insert_with(|| {
+            self.instruments.push(header.instrument_id);
+            self.config
+                .symbol_first
+                .wrapping_add(self.instruments.len() as u32 - 1)
+        });
+        self.books.insert(key, place as u32);
+        self.states.push(State {
+            symbol,
+            publisher_id: header.publisher_id,
+            book: None,
+            published: BidAsk::EMPTY,
+        });
+        Some(place)
+    }
+}
+
+impl Default for Books {
+    fn default() -> Self {
+        Self::new(BooksConfig::default())
+    }
+}
+
+impl State {
+    /// The quote to give out, if the top is another than the last given out.
+    #[inline]
+    fn changed(&mut self, source_time_ns: u64, top: BidAsk) -> Option<Tick> {
+        if top == self.published {
+            return None;
+        }
+        self.published = top;
+        Some(Tick::Quote(Quote {
+            symbol: self.symbol,
+            source: self.publisher_id,
+            source_time_ns,
+            bid: top.bid,
+            ask: top.ask,
+            bid_size: top.bid_size,
+            ask_size: top.ask_size,
+            bid_orders: top.bid_orders,
+            ask_orders: top.ask_orders,
+        }))
+    }
+
+    #[inline]
+    fn trade(&self, source_time_ns: u64, price: i64, size: u32, aggressor: u8) -> Tick {
+        Tick::Trade(Trade {
+            symbol: self.symbol,
+            source: self.publisher_id,
+            source_time_ns,
+            price,
+            size,
+            condition: match aggressor {
+                side::BID => AGGRESSOR_BUY,
+                side::ASK => AGGRESSOR_SELL,
+                _ => 0,
+            },
+        })
+    }
+}
+
+#[inline]
+fn key(publisher_id: u16, instrument_id: u32) -> u64 {
+    u64::from(publisher_id) << 32 | u64::from(instrument_id)
+}
+
+/// Places are kept in 32 bits.
+const INSTRUMENTS_MAX: usize = u32::MAX as usize;

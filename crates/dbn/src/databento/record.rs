@@ -1,0 +1,319 @@
+//! DBN records of version 3, as a live gateway sends them. Layouts stand in `docs/dbn.md`.
+
+use crate::{BidAsk, UNDEFINED_TIME, flag, side};
+use tidewire_feed::wire::{Definition, TradingState, UNDEFINED_PRICE};
+
+/// Bytes of a message's text, without the zero that ends it.
+pub const TEXT_LENGTH_MAX: usize = 301;
+
+/// What happened, in the fields that trades, quotes and intervals share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Number of the instrument.
+    pub instrument_id: u32,
+    /// Number of the publisher.
+    pub publisher_id: u16,
+    /// When the source says it happened, ns since the UNIX epoch.
+    pub ts_event: u64,
+    /// When it was taken, ns since the UNIX epoch; for an interval its end.
+    pub ts_recv: u64,
+    /// The stream's sequence: its lower 32 bits go out.
+    pub sequence: u64,
+    /// Price of the trade, or of the side that changed.
+    pub price: i64,
+    /// Size likewise.
+    pub size: u32,
+    /// See [`crate::side`].
+    pub side: u8,
+    /// See [`crate::action`].
+    pub action: u8,
+    /// See [`crate::flag`]; [`flag::LAST`] is added.
+    pub flags: u8,
+}
+
+/// Numbers of system messages.
+pub mod system_code {
+    /// Nothing was said for a while.
+    pub const HEARTBEAT: u8 = 0;
+    /// A subscription was taken.
+    pub const SUBSCRIPTION_ACK: u8 = 1;
+    /// The client falls behind.
+    pub const SLOW_READER_WARNING: u8 = 2;
+    /// A replay has reached the live stream.
+    pub const REPLAY_COMPLETED: u8 = 3;
+    /// All records of an interval have been sent.
+    pub const END_OF_INTERVAL: u8 = 4;
+    /// A subscription has ended.
+    pub const UNSUBSCRIBE_ACK: u8 = 5;
+}
+
+/// Numbers of errors.
+pub mod error_code {
+    /// Symbols that are not there.
+    pub const SYMBOL_RESOLUTION_FAILED: u8 = 4;
+    /// A subscription that cannot be.
+    pub const INVALID_SUBSCRIPTION: u8 = 5;
+    /// Records were left out because the client was slow.
+    pub const SKIPPED_RECORDS: u8 = 7;
+}
+
+/// Appends metadata and records to the caller's buffer.
+#[derive(Debug)]
+pub struct RecordWriter<'a> {
+    out: &'a mut Vec<u8>,
+    /// Time of sending behind each record, if that was asked for.
+    ts_out: Option<u64>,
+}
+
+impl<'a> RecordWriter<'a> {
+    /// A writer at the end of `out`; with `ts_out` each record carries that time.
+    pub fn new(out: &'a mut Vec<u8>, ts_out: Option<u64>) -> Self {
+        Self { out, ts_out }
+    }
+
+    /// What a session begins with: schemas and symbologies are mixed, the end is open.
+    pub fn metadata(&mut self, dataset: &str, start_ns: u64) {
+        let out = &mut *self.out;
+        let start = out.len();
+        out.extend_from_slice(b"DBN\x03");
+        out.extend_from_slice(&(METADATA_LENGTH as u32 - 8).to_le_bytes());
+        put_text(out, dataset, 16);
+        out.extend_from_slice(&u16::MAX.to_le_bytes());
+        out.extend_from_slice(&start_ns.to_le_bytes());
+        out.extend_from_slice(&UNDEFINED_TIME.to_le_bytes());
+        // No limit; symbols of any symbology, mapped to instrument ids.
+        out.extend_from_slice(&0_u64.to_le_bytes());
+        out.extend_from_slice(&[u8::MAX, 0, u8::from(self.ts_out.is_some())]);
+        out.extend_from_slice(&(SYMBOL_LENGTH as u16).to_le_bytes());
+        out.resize(start + METADATA_LENGTH, 0);
+    }
+
+    /// `trades`.
+    pub fn trade(&mut self, event: &Event) {
+        let start = self.begin(
+            0x00,
+            event.instrument_id,
+            event.publisher_id,
+            event.ts_event,
+        );
+        self.event(event);
+        self.end(start);
+    }
+
+    /// `mbp-1` and `tbbo`.
+    pub fn best_prices(&mut self, event: &Event, prices: &BidAsk) {
+        let start = self.begin(
+            0x01,
+            event.instrument_id,
+            event.publisher_id,
+            event.ts_event,
+        );
+        self.event(event);
+        self.level(prices);
+        self.end(start);
+    }
+
+    /// `bbo-1s`: `event` is the last trade.
+    pub fn interval(&mut self, event: &Event, prices: &BidAsk) {
+        let start = self.begin(
+            0xC3,
+            event.instrument_id,
+            event.publisher_id,
+            event.ts_event,
+        );
+        self.put(&event.price.to_le_bytes());
+        self.put(&event.size.to_le_bytes());
+        self.put(&[0, event.side, event.flags | flag::LAST, 0]);
+        self.put(&event.ts_recv.to_le_bytes());
+        self.put(&[0; 4]);
+        self.put(&(event.sequence as u32).to_le_bytes());
+        self.level(prices);
+        self.end(start);
+    }
+
+    /// `status`.
+    pub fn status(&mut self, event: &Event, state: TradingState, reason: u32) {
+        let (action, is_trading, is_quoting): (u16, u8, u8) = match state {
+            TradingState::PRE_OPEN => (1, b'N', b'Y'),
+            TradingState::OPEN => (7, b'Y', b'Y'),
+            TradingState::AUCTION => (2, b'N', b'Y'),
+            TradingState::HALTED => (8, b'N', b'~'),
+            TradingState::CLOSED => (12, b'N', b'N'),
+            _ => (0, b'~', b'~'),
+        };
+        let start = self.begin(
+            0x12,
+            event.instrument_id,
+            event.publisher_id,
+            event.ts_event,
+        );
+        self.put(&event.ts_recv.to_le_bytes());
+        self.put(&action.to_le_bytes());
+        self.put(&u16::try_from(reason).unwrap_or(0).to_le_bytes());
+        self.put(&0_u16.to_le_bytes());
+        self.put(&[is_trading, is_quoting, b'~']);
+        self.put(&[0; 7]);
+        self.end(start);
+    }
+
+    /// `definition`, of an instrument with this number.
+    pub fn definition(&mut self, definition: &Definition, instrument_id: u32, ts_recv: u64) {
+        let source_time_ns = definition.source_time_ns;
+        let start = self.begin(0x13, instrument_id, definition.source, source_time_ns);
+        self.put(&ts_recv.to_le_bytes());
+        let tick = match definition.price_tick {
+            0 => UNDEFINED_PRICE,
+            tick => tick,
+        };
+        self.put(&tick.to_le_bytes());
+        // Display factor 1, then times and prices that are not known, up to the strike.
+        self.put(&1_000_000_000_i64.to_le_bytes());
+        self.put([UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
+        self.put([UNDEFINED_PRICE; 7].map(i64::to_le_bytes).as_flattened());
+        self.put(&u64::from(instrument_id).to_le_bytes());
+        self.put([UNDEFINED_PRICE; 2].map(i64::to_le_bytes).as_flattened());
+        let lot = match definition.lot_size {
+            0 => i32::MAX,
+            lot => i32::try_from(lot).unwrap_or(i32::MAX),
+        };
+        let (none, no_count) = (i32::MAX, u32::MAX as i32);
+        // Attributes, underlying, depths, segment, largest trade, lots, smallest trade,
+        // multiplier, decay, original size; then the legs, of which there are none.
+        let numbers = [
+            none, 0, none, none, no_count, no_count, none, none, lot, no_count, none, none, none,
+            0, 0, 0, 0, 0, 0,
+        ];
+        self.put(numbers.map(i32::to_le_bytes).as_flattened());
+        self.put(&i16::MAX.to_le_bytes());
+        self.put(
+            [u16::MAX, u16::MAX, u16::MAX, 0, 0]
+                .map(u16::to_le_bytes)
+                .as_flattened(),
+        );
+        self.put(&definition.currency);
+        self.put(&[0; 4 + 6]);
+        self.text(definition.name.as_str(), SYMBOL_LENGTH);
+        self.put(&[0; 21 + 5 + 11 + 7 + 7 + 31 + 21 + 4 + SYMBOL_LENGTH]);
+        // Class not known; matching not defined; nothing of display; added; no day of expiry; not
+        // defined by a user; no side of a leg.
+        self.put(&[0, b' ', u8::MAX, u8::MAX, u8::MAX, u8::MAX, b'A']);
+        self.put(&[
+            u8::MAX,
+            u8::MAX,
+            u8::MAX,
+            b'N',
+            0x7f,
+            0x7f,
+            u8::MAX,
+            0,
+            side::NONE,
+        ]);
+        self.put(&[0; 17]);
+        self.end(start);
+    }
+
+    /// Which instrument a symbol stands for, from now on.
+    pub fn mapping(
+        &mut self,
+        instrument_id: u32,
+        publisher_id: u16,
+        now_ns: u64,
+        (symbol_type, asked): (u8, &str),
+        symbol: &str,
+    ) {
+        let start = self.begin(0x16, instrument_id, publisher_id, now_ns);
+        self.put(&[symbol_type]);
+        self.text(asked, SYMBOL_LENGTH);
+        // The result is the raw symbol.
+        self.put(&[1]);
+        self.text(symbol, SYMBOL_LENGTH);
+        self.put([UNDEFINED_TIME; 2].map(u64::to_le_bytes).as_flattened());
+        self.end(start);
+    }
+
+    /// A word from the gateway, see [`system_code`].
+    pub fn system(&mut self, now_ns: u64, code: u8, text: &str) {
+        let start = self.begin(0x17, 0, 0, now_ns);
+        self.text(text, TEXT_LENGTH_MAX + 2);
+        self.put(&[code]);
+        self.end(start);
+    }
+
+    /// An error, see [`error_code`].
+    pub fn error(&mut self, now_ns: u64, code: u8, text: &str) {
+        let start = self.begin(0x15, 0, 0, now_ns);
+        self.text(text, TEXT_LENGTH_MAX + 1);
+        self.put(&[code, 1]);
+        self.end(start);
+    }
+
+    fn begin(&mut self, rtype: u8, instrument_id: u32, publisher_id: u16, ts_event: u64) -> usize {
+        let start = self.out.len();
+        self.put(&[0, rtype]);
+        self.put(&publisher_id.to_le_bytes());
+        self.put(&instrument_id.to_le_bytes());
+        self.put(&ts_event.to_le_bytes());
+        start
+    }
+
+    /// The fields of a trade's record behind the header.
+    fn event(&mut self, event: &Event) {
+        self.put(&event.price.to_le_bytes());
+        self.put(&event.size.to_le_bytes());
+        // The best level is level 0.
+        self.put(&[event.action, event.side, event.flags | flag::LAST, 0]);
+        self.put(&event.ts_recv.to_le_bytes());
+        let delta_ns = event.ts_recv.saturating_sub(event.ts_event);
+        self.put(&i32::try_from(delta_ns).unwrap_or(i32::MAX).to_le_bytes());
+        self.put(&(event.sequence as u32).to_le_bytes());
+    }
+
+    fn level(&mut self, prices: &BidAsk) {
+        self.put(
+            [prices.bid, prices.ask]
+                .map(i64::to_le_bytes)
+                .as_flattened(),
+        );
+        let sizes = [
+            prices.bid_size,
+            prices.ask_size,
+            prices.bid_orders,
+            prices.ask_orders,
+        ];
+        self.put(sizes.map(u32::to_le_bytes).as_flattened());
+    }
+
+    fn text(&mut self, text: &str, length: usize) {
+        put_text(self.out, text, length);
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Writes the length in front.
+    fn end(&mut self, start: usize) {
+        if let Some(ts_out) = self.ts_out {
+            self.out.extend_from_slice(&ts_out.to_le_bytes());
+        }
+        let length = self.out.len() - start;
+        debug_assert!(length.is_multiple_of(4) && length / 4 <= 255);
+        self.out[start] = (length / 4) as u8;
+    }
+}
+
+/// Appends `text`, cut to `length` with the zero that ends it, and zeros up to `length`.
+fn put_text(out: &mut Vec<u8>, text: &str, length: usize) {
+    let mut end = text.len().min(length - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let start = out.len();
+    out.extend_from_slice(&text.as_bytes()[..end]);
+    out.resize(start + length, 0);
+}
+
+/// Bytes of a symbol in version 3, with the zero that ends it.
+const SYMBOL_LENGTH: usize = 71;
+const METADATA_LENGTH: usize = 128;

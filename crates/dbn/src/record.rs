@@ -1,0 +1,457 @@
+//! Typed records, copied out of their bytes field by field.
+//!
+//! Every price is in units of 1e-9, [`UNDEFINED_PRICE`] for none. Every time is in nanoseconds
+//! since the UNIX epoch, [`UNDEFINED_TIME`] for none. `action` and `side` are Databento's
+//! letters, see [`action`] and [`side`]. Layouts stand in `docs/dbn.md`.
+
+use tidewire_book::BidAsk;
+
+use super::UNDEFINED_TIME;
+use super::fields::bid_ask;
+
+/// What every record begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecordHeader {
+    /// Type byte, see [`super::Kind::of`].
+    pub rtype: u8,
+    /// Databento's number of the venue and dataset.
+    pub publisher_id: u16,
+    /// Number of the instrument.
+    pub instrument_id: u32,
+    /// When the venue says it happened.
+    pub ts_event: u64,
+}
+
+/// One record with its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record<'a> {
+    /// Kind [`Trade`](super::Kind::Trade).
+    Trade(TradeRecord),
+    /// Kind [`Mbp1`](super::Kind::Mbp1): one level. Also the `tbbo` schema.
+    Mbp1(MbpRecord<'a>),
+    /// Kind [`Mbp10`](super::Kind::Mbp10): ten levels.
+    Mbp10(MbpRecord<'a>),
+    /// Kinds of bars.
+    Ohlcv(OhlcvRecord),
+    /// Kind [`Status`](super::Kind::Status).
+    Status(StatusRecord),
+    /// Kind [`Definition`](super::Kind::Definition).
+    Definition(DefinitionRecord<'a>),
+    /// Kind [`Imbalance`](super::Kind::Imbalance).
+    Imbalance(ImbalanceRecord),
+    /// Kind [`Error`](super::Kind::Error).
+    Error(ErrorRecord<'a>),
+    /// Kind [`SymbolMapping`](super::Kind::SymbolMapping).
+    SymbolMapping(SymbolMappingRecord<'a>),
+    /// Kind [`System`](super::Kind::System).
+    System(SystemRecord<'a>),
+    /// Kind [`Statistics`](super::Kind::Statistics).
+    Statistics(StatisticsRecord),
+    /// Kind [`Mbo`](super::Kind::Mbo).
+    Mbo(MboRecord),
+    /// Kinds [`Cmbp1`](super::Kind::Cmbp1), [`Tcbbo`](super::Kind::Tcbbo),
+    /// [`Cbbo1s`](super::Kind::Cbbo1s) and [`Cbbo1m`](super::Kind::Cbbo1m).
+    Consolidated(ConsolidatedRecord),
+    /// Kinds [`Bbo1s`](super::Kind::Bbo1s) and [`Bbo1m`](super::Kind::Bbo1m).
+    Bbo(BboRecord),
+    /// A type byte this reader does not know.
+    Unknown {
+        /// The type byte.
+        rtype: u8,
+    },
+}
+
+/// Letters of the field `action`.
+pub mod action {
+    /// A new order.
+    pub const ADD: u8 = b'A';
+    /// An order shrinks or goes.
+    pub const CANCEL: u8 = b'C';
+    /// An order's price or size changes.
+    pub const MODIFY: u8 = b'M';
+    /// All orders of the instrument go.
+    pub const CLEAR: u8 = b'R';
+    /// An aggressor traded. Does not change the book.
+    pub const TRADE: u8 = b'T';
+    /// A resting order was filled. Does not change the book: a cancel follows.
+    pub const FILL: u8 = b'F';
+    /// Nothing, but the flags may say something.
+    pub const NONE: u8 = b'N';
+}
+
+/// Letters of the field `side`.
+pub mod side {
+    /// A buy order, or a buying aggressor.
+    pub const BID: u8 = b'B';
+    /// A sell order, or a selling aggressor.
+    pub const ASK: u8 = b'A';
+    /// No side, or not known.
+    pub const NONE: u8 = b'N';
+}
+
+/// Bits of the field `flags`.
+pub mod flag {
+    /// Last record of the event for its instrument: the book is whole again.
+    pub const LAST: u8 = 1 << 7;
+    /// Top of book of the venue, not an individual order.
+    pub const TOP_OF_BOOK: u8 = 1 << 6;
+    /// From a snapshot or replay.
+    pub const SNAPSHOT: u8 = 1 << 5;
+    /// A price level, not an individual order.
+    pub const PRICE_LEVEL: u8 = 1 << 4;
+    /// The time of receipt is inaccurate.
+    pub const BAD_RECEIVE_TIME: u8 = 1 << 3;
+    /// A gap was not recovered: the book may be wrong.
+    pub const MAYBE_BAD_BOOK: u8 = 1 << 2;
+    /// Meaning by publisher.
+    pub const PUBLISHER_SPECIFIC: u8 = 1 << 1;
+}
+
+/// One event of one order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MboRecord {
+    /// Common header.
+    pub header: RecordHeader,
+    /// The venue's number of the order.
+    pub order_id: u64,
+    /// Price of the order or trade.
+    pub price: i64,
+    /// Size of the order, or the part cancelled or traded.
+    pub size: u32,
+    /// See [`flag`].
+    pub flags: u8,
+    /// The venue's channel.
+    pub channel_id: u8,
+    /// See [`action`].
+    pub action: u8,
+    /// See [`side`].
+    pub side: u8,
+    /// When it was captured.
+    pub ts_recv: u64,
+    /// Nanoseconds from sending to capture.
+    pub ts_in_delta: i32,
+    /// The venue's sequence number.
+    pub sequence: u32,
+}
+
+/// One trade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TradeRecord {
+    /// Common header.
+    pub header: RecordHeader,
+    /// Price of the trade.
+    pub price: i64,
+    /// Size of the trade.
+    pub size: u32,
+    /// See [`action`]; a trade.
+    pub action: u8,
+    /// Side of the aggressor, see [`side`].
+    pub side: u8,
+    /// See [`flag`].
+    pub flags: u8,
+    /// Level of the book it happened at.
+    pub depth: u8,
+    /// When it was captured.
+    pub ts_recv: u64,
+    /// Nanoseconds from sending to capture.
+    pub ts_in_delta: i32,
+    /// The venue's sequence number.
+    pub sequence: u32,
+}
+
+/// An event of the book and the levels after it (before it, in the `tbbo` schema).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MbpRecord<'a> {
+    /// The event; its layout is that of a trade.
+    pub event: TradeRecord,
+    /// The best level.
+    pub top: BidAsk,
+    /// All levels as bytes, 32 each.
+    pub(super) levels: &'a [u8],
+}
+
+/// The best level at the end of an interval, and its last trade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BboRecord {
+    /// Common header; its time is that of the last trade.
+    pub header: RecordHeader,
+    /// Price of the last trade.
+    pub price: i64,
+    /// Size of the last trade.
+    pub size: u32,
+    /// Side of the last trade's aggressor.
+    pub side: u8,
+    /// See [`flag`].
+    pub flags: u8,
+    /// End of the interval.
+    pub ts_recv: u64,
+    /// The venue's sequence number.
+    pub sequence: u32,
+    /// The best level.
+    pub top: BidAsk,
+}
+
+/// One consolidated level of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConsolidatedBidAsk {
+    /// Bid price.
+    pub bid: i64,
+    /// Ask price.
+    pub ask: i64,
+    /// Size bid.
+    pub bid_size: u32,
+    /// Size asked.
+    pub ask_size: u32,
+    /// Publisher of the best bid.
+    pub bid_publisher: u16,
+    /// Publisher of the best ask.
+    pub ask_publisher: u16,
+}
+
+/// The consolidated best level, after an event, before a trade, or at the end of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConsolidatedRecord {
+    /// Common header.
+    pub header: RecordHeader,
+    /// Price of the order or trade.
+    pub price: i64,
+    /// Size of the order or trade.
+    pub size: u32,
+    /// See [`action`]; 0 in the interval kinds.
+    pub action: u8,
+    /// See [`side`].
+    pub side: u8,
+    /// See [`flag`].
+    pub flags: u8,
+    /// When it was captured, or the end of the interval.
+    pub ts_recv: u64,
+    /// Nanoseconds from sending to capture; 0 in the interval kinds.
+    pub ts_in_delta: i32,
+    /// The best level.
+    pub top: ConsolidatedBidAsk,
+}
+
+/// One bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OhlcvRecord {
+    /// Common header; its time is the beginning of the bar.
+    pub header: RecordHeader,
+    /// First price.
+    pub open: i64,
+    /// Highest price.
+    pub high: i64,
+    /// Lowest price.
+    pub low: i64,
+    /// Last price.
+    pub close: i64,
+    /// Size traded.
+    pub volume: u64,
+}
+
+/// State of trading of an instrument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatusRecord {
+    /// Common header.
+    pub header: RecordHeader,
+    /// When it was captured.
+    pub ts_recv: u64,
+    /// Databento's number of the change.
+    pub action: u16,
+    /// Databento's number of the reason.
+    pub reason: u16,
+    /// Databento's number of the trading event.
+    pub trading_event: u16,
+    /// `b'Y'`, `b'N'` or `b'~'` for not known.
+    pub is_trading: u8,
+    /// `b'Y'`, `b'N'` or `b'~'` for not known.
+    pub is_quoting: u8,
+    /// `b'Y'`, `b'N'` or `b'~'` for not known.
+    pub is_short_sell_restricted: u8,
+}
+
+/// Definition of an instrument. Texts end at their first NUL or byte that is not UTF-8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DefinitionRecord<'a> {
+    /// Common header.
+    pub header: RecordHeader,
+    /// When it was captured.
+    pub ts_recv: u64,
+    /// Tick: the least difference between two prices.
+    pub min_price_increment: i64,
+    /// Factor from the venue's display price to the price, in units of 1e-9.
+    pub display_factor: i64,
+    /// Last time it can be traded.
+    pub expiration: u64,
+    /// First time it can be traded.
+    pub activation: u64,
+    /// Highest price allowed on the day.
+    pub high_limit_price: i64,
+    /// Lowest price allowed on the day.
+    pub low_limit_price: i64,
+    /// Strike price of an option.
+    pub strike_price: i64,
+    /// The venue's own number of the instrument.
+    pub raw_instrument_id: u64,
+    /// Multiplier of the contract.
+    pub contract_multiplier: i32,
+    /// Number of the underlying instrument.
+    pub underlying_id: u32,
+    /// Currency of the price.
+    pub currency: &'a str,
+    /// The venue's symbol.
+    pub raw_symbol: &'a str,
+    /// Group of the instrument.
+    pub group: &'a str,
+    /// Exchange.
+    pub exchange: &'a str,
+    /// Product.
+    pub asset: &'a str,
+    /// Type of the security.
+    pub security_type: &'a str,
+    /// Symbol of the underlying instrument.
+    pub underlying: &'a str,
+    /// Databento's letter of the class: `b'F'` future, `b'K'` stock, `b'C'` call, …
+    pub instrument_class: u8,
+    /// `b'A'` added, `b'M'` modified, `b'D'` deleted.
+    pub security_update_action: u8,
+}
+
+/// Imbalance of an auction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ImbalanceRecord {
+    /// Common header.
+    pub header: RecordHeader,
+    /// When it was captured.
+    pub ts_recv: u64,
+    /// Price at which the sizes are calculated.
+    pub reference_price: i64,
+    /// Indicative price of the auction.
+    pub indicative_match_price: i64,
+    /// Size that would match.
+    pub paired_size: u32,
+    /// Size that would not.
+    pub imbalance_size: u32,
+    /// The venue's letter of the auction.
+    pub auction_type: u8,
+    /// Side of the imbalance, see [`side`].
+    pub side: u8,
+}
+
+/// A statistic of the venue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatisticsRecord {
+    /// Common header.
+    pub header: RecordHeader,
+    /// When it was captured.
+    pub ts_recv: u64,
+    /// Time the statistic refers to.
+    pub ts_reference: u64,
+    /// Its value if it is a price.
+    pub price: i64,
+    /// Its value if it is a quantity; `i64::MAX` for none.
+    pub quantity: i64,
+    /// The venue's sequence number.
+    pub sequence: u32,
+    /// Databento's number of the statistic.
+    pub statistic: u16,
+    /// 1 new, 2 deleted.
+    pub update_action: u8,
+    /// Flags by statistic.
+    pub flags: u8,
+}
+
+/// Error from a live gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorRecord<'a> {
+    /// Common header.
+    pub header: RecordHeader,
+    /// What went wrong.
+    pub message: &'a str,
+    /// Databento's number of the error; 255 in version 1.
+    pub code: u8,
+}
+
+/// Message from a live gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemRecord<'a> {
+    /// Common header.
+    pub header: RecordHeader,
+    /// The message.
+    pub message: &'a str,
+    /// Databento's number of the message, 0 for a heartbeat; 255 in version 1.
+    pub code: u8,
+}
+
+/// Which symbol an instrument id stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SymbolMappingRecord<'a> {
+    /// Common header with the instrument id.
+    pub header: RecordHeader,
+    /// Symbol that was subscribed.
+    pub stype_in_symbol: &'a str,
+    /// Symbol the instrument has.
+    pub stype_out_symbol: &'a str,
+    /// From when.
+    pub start_ts: u64,
+    /// Until when.
+    pub end_ts: u64,
+}
+
+impl Record<'_> {
+    /// When the venue says it happened; for a record of a snapshot, when the snapshot was taken.
+    /// 0 for a record of unknown type.
+    ///
+    /// Within one instrument this does not go back, which makes it the clock of a replay: the
+    /// orders of a snapshot keep the times of long ago in their headers.
+    pub fn source_time_ns(&self) -> u64 {
+        match self {
+            Self::Mbo(record) => record.source_time_ns(),
+            Self::Trade(record) => record.source_time_ns(),
+            Self::Mbp1(record) | Self::Mbp10(record) => record.event.source_time_ns(),
+            Self::Consolidated(record) => {
+                source_time(record.header.ts_event, record.ts_recv, record.flags)
+            }
+            // Of an interval: it describes its end, the header names its last trade.
+            Self::Bbo(record) => record.ts_recv,
+            Self::Ohlcv(record) => record.header.ts_event,
+            Self::Status(record) => source_time(record.header.ts_event, record.ts_recv, 0),
+            Self::Definition(record) => source_time(record.header.ts_event, record.ts_recv, 0),
+            Self::Imbalance(record) => source_time(record.header.ts_event, record.ts_recv, 0),
+            Self::Statistics(record) => source_time(record.header.ts_event, record.ts_recv, 0),
+            Self::Error(record) => record.header.ts_event,
+            Self::System(record) => record.header.ts_event,
+            Self::SymbolMapping(record) => record.header.ts_event,
+            Self::Unknown { .. } => 0,
+        }
+    }
+}
+
+impl MboRecord {
+    /// See [`Record::source_time_ns`].
+    #[inline]
+    pub fn source_time_ns(&self) -> u64 {
+        source_time(self.header.ts_event, self.ts_recv, self.flags)
+    }
+}
+
+impl TradeRecord {
+    /// See [`Record::source_time_ns`].
+    #[inline]
+    pub fn source_time_ns(&self) -> u64 {
+        source_time(self.header.ts_event, self.ts_recv, self.flags)
+    }
+}
+
+impl MbpRecord<'_> {
+    /// All its levels, best first: one or ten.
+    pub fn levels(&self) -> impl ExactSizeIterator<Item = BidAsk> + '_ {
+        self.levels.as_chunks::<32>().0.iter().map(bid_ask)
+    }
+}
+
+#[inline]
+fn source_time(ts_event: u64, ts_recv: u64, flags: u8) -> u64 {
+    let captured = flags & flag::SNAPSHOT != 0 || ts_event == UNDEFINED_TIME;
+    if captured { ts_recv } else { ts_event }
+}

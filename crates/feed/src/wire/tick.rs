@@ -1,0 +1,21 @@
+//! What a market publishes: quotes and trades.
+
+use super::{Quote, Trade};
+
+/// One value to publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    /// The top of a book.
+    Quote(Quote),
+    /// A trade.
+    Trade(Trade),
+}
+
+/// Bit of [`Trade::condition`]: the buyer was the aggressor.
+pub const AGGRESSOR_BUY: u32 = 1;
+/// Bit of [`Trade::condition`]: the seller was the aggressor.
+pub const AGGRESSOR_SELL: u32 = 2;
+/// Bit of [`Trade::condition`]: an auction's trade.
+pub const CROSS: u32 = 4;
+/// Bit of [`Trade::condition`]: against an order that was not shown.
+pub const NOT_SHOWN: u32 = 8;

@@ -1,0 +1,38 @@
+//! ITCH 5.0: the messages of Nasdaq's full order book, their file, the books they make.
+//!
+//! [`Message`] reads and writes each of the 23 types; a message is a value of its own, read from
+//! the receive buffer in place and without allocation. [`Books`] takes messages as they come,
+//! from a file ([`Frames`], [`frame`]), MoldUDP64 ([`mold`]) or SoupBinTCP ([`soup`]), and gives a
+//! [`Sink`](tidewire_feed::client::Sink) quotes, trades, statuses and definitions in one pass.
+//! [`Generator`] makes valid days of any size.
+
+#![forbid(unsafe_code)]
+
+mod books;
+pub mod capture;
+mod field;
+mod file;
+pub mod fuzzing;
+mod generator;
+mod message;
+pub mod mold;
+pub mod sequenced;
+pub mod soup;
+
+#[cfg(test)]
+mod tests;
+
+pub use books::{Books, BooksConfig, Counters};
+pub use field::{DayTime, Letters, Price};
+pub use file::{
+    FrameError, Frames, frame, looks_like_file, midnight_of_unix_ns, midnight_unix_ns,
+    parse_midnight_unix_ns,
+};
+pub use generator::{Generator, GeneratorConfig, GeneratorError};
+pub use message::{
+    AddAttributedOrder, AddOrder, AuctionCollar, BreakerLevels, BreakerStatus, BrokenTrade,
+    CrossTrade, DirectListing, Head, Imbalance, IpoQuotation, Message, MessageError,
+    OperationalHalt, OrderCancel, OrderDelete, OrderExecuted, OrderExecutedAtPrice, OrderReplace,
+    ParticipantPosition, RetailInterest, ShortSaleRestriction, StockDirectory, SystemEvent, Trade,
+    TradingAction,
+};

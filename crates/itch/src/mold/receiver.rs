@@ -1,0 +1,523 @@
+//! A listener of one stream on up to two lines.
+
+use super::packet::{Header, Messages, Packet, PacketError, decode_packet};
+use crate::sequenced::{AHEAD, SequencedSink, SessionName};
+use tidewire_feed::client::{Gap, Holes, LossReason, Side, SideCounters};
+
+/// Messages asked for at once.
+pub const REQUEST_MESSAGES_MAX: u64 = 1_000;
+
+/// What a receiver is set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiverConfig {
+    /// Whether there is a server to ask; without one, what is missing after
+    /// `patience_ns` is lost.
+    pub requests: bool,
+    /// Whether a stream that is joined later is wanted from its first message (where there is a
+    /// server to ask): orders make no book without those before them.
+    pub from_start: bool,
+    /// How long a missing packet may be only late before it is asked for.
+    pub reorder_grace_ns: u64,
+    /// How long a missing packet may be late where nobody can be asked.
+    pub patience_ns: u64,
+    /// Delay between two requests for the same range; doubles up to sixteenfold.
+    pub request_retry_ns: u64,
+    /// Bytes of early packets kept while a hole before them is open.
+    pub early_bytes_max: usize,
+    /// Silence after which a line counts as gone, and another session may take over.
+    pub silence_ns_max: u64,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> Self {
+        Self {
+            requests: true,
+            from_start: true,
+            reorder_grace_ns: 1_000_000,
+            patience_ns: 100_000_000,
+            request_retry_ns: 20_000_000,
+            early_bytes_max: 16 << 20,
+            silence_ns_max: 3_000_000_000,
+        }
+    }
+}
+
+/// What a receiver has seen; every field only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages delivered.
+    pub messages: u64,
+    /// Holes opened.
+    pub gaps: u64,
+    /// Sequences that were missing and came after all.
+    pub recovered: u64,
+    /// Sequences that never came.
+    pub lost: u64,
+    /// Requests made.
+    pub requests: u64,
+    /// Packets that came as answers.
+    pub answers: u64,
+    /// Early packets that did not fit.
+    pub early_dropped: u64,
+    /// Packets of another session.
+    pub foreign: u64,
+}
+
+/// The listener of a MoldUDP64 stream.
+#[derive(Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    session: Option<SessionName>,
+    /// Everything before this was delivered or reported lost.
+    expected: u64,
+    /// One past the highest sequence known to exist; `>= expected`.
+    highest: u64,
+    holes: Holes,
+    lines: [Line; 2],
+    end: Option<u64>,
+    end_reported: bool,
+    /// Ranges to be asked for: first sequence and count.
+    requests: Vec<(u64, u16)>,
+    /// End of what was asked for first, and how many answers came since.
+    asked: Option<(u64, u32)>,
+    /// The server gives one packet a request: ask again after each.
+    answers_singly: bool,
+    last_received_ns: u64,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    last_received_ns: u64,
+    /// One past the highest sequence seen on this line; 0 before the first.
+    next_sequence: u64,
+    counters: SideCounters,
+}
+
+impl Receiver {
+    /// Nothing heard yet.
+    pub fn new(config: ReceiverConfig) -> Self {
+        Self {
+            config,
+            session: None,
+            expected: 0,
+            highest: 0,
+            holes: Holes::default(),
+            lines: Default::default(),
+            end: None,
+            end_reported: false,
+            requests: Vec::new(),
+            asked: None,
+            answers_singly: false,
+            last_received_ns: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes a datagram of a line.
+    ///
+    /// # Errors
+    /// [`PacketError`]; what stands before the fault is delivered, what follows will be missing.
+    pub fn receive<S: SequencedSink>(
+        &mut self,
+        side: Side,
+        datagram: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        let line = &mut self.lines[side.index()];
+        let packet = decode_packet(datagram).inspect_err(|_| line.counters.corrupt += 1)?;
+        line.last_received_ns = now_ns;
+        line.counters.packets += 1;
+        line.counters.bytes += datagram.len() as u64;
+        let result = self.packet(Some(side), &packet, now_ns, sink);
+        if result.is_err() {
+            self.lines[side.index()].counters.corrupt += 1;
+        }
+        result
+    }
+
+    /// Takes a datagram that answers a request.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_answer<S: SequencedSink>(
+        &mut self,
+        datagram: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        let packet = decode_packet(datagram)?;
+        if self.session != Some(packet.header.session) {
+            self.counters.foreign += 1;
+            return Ok(());
+        }
+        self.counters.answers += 1;
+        let before = self.expected;
+        let result = self.packet(None, &packet, now_ns, sink);
+        if let Some((until, answers)) = &mut self.asked {
+            *answers += 1;
+            self.answers_singly &= *answers < 2;
+            if self.expected > before && (self.expected >= *until || self.answers_singly) {
+                self.asked = None;
+                self.holes.hasten(now_ns);
+            }
+        }
+        self.ask(now_ns);
+        result
+    }
+
+    /// Asks for what is due, and gives up what was waited for or asked for in vain.
+    pub fn handle_timeout<S: SequencedSink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.ask(now_ns);
+        let attempts_max = if self.config.requests {
+            tidewire_feed::client::REQUEST_ATTEMPTS_MAX
+        } else {
+            0
+        };
+        while let Some(until) = self.holes.given_up_after(attempts_max) {
+            self.give_up(until, LossReason::NoAnswer, sink);
+        }
+    }
+
+    /// Reports everything that is missing lost, because nothing more will come: the end of a
+    /// recording.
+    pub fn finish<S: SequencedSink>(&mut self, sink: &mut S) {
+        self.give_up(self.highest, LossReason::NoAnswer, sink);
+    }
+
+    /// Gives up the first hole: there is no room to wait any longer.
+    pub fn give_up_first<S: SequencedSink>(&mut self, sink: &mut S) {
+        if let Some(first) = self.holes.first_early() {
+            self.give_up(first, LossReason::NoAnswer, sink);
+        }
+    }
+
+    /// Packets kept behind a hole.
+    pub fn early_packets(&self) -> usize {
+        self.holes.early_packets()
+    }
+
+    /// The next request to send, if one is due; a server is asked by unicast.
+    pub fn take_request(&mut self) -> Option<[u8; Header::LENGTH]> {
+        let (sequence, count) = self.requests.pop()?;
+        Some(
+            Header {
+                session: self.session?,
+                sequence,
+                count,
+            }
+            .to_bytes(),
+        )
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called although nothing came;
+    /// `u64::MAX` for never.
+    pub fn deadline_ns(&self) -> u64 {
+        self.holes.deadline_ns().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a line said nothing for [`ReceiverConfig::silence_ns_max`], or never anything.
+    pub fn is_silent(&self, side: Side, now_ns: u64) -> bool {
+        let line = &self.lines[side.index()];
+        line.counters.packets == 0
+            || now_ns.saturating_sub(line.last_received_ns) >= self.config.silence_ns_max
+    }
+
+    /// The stream's session, once it is known.
+    pub fn session(&self) -> Option<SessionName> {
+        self.session
+    }
+
+    /// Everything before this sequence was delivered or reported lost; 0 until joined.
+    pub fn next_sequence(&self) -> u64 {
+        self.expected
+    }
+
+    /// One past the highest sequence known to exist.
+    pub fn highest_sequence(&self) -> u64 {
+        self.highest
+    }
+
+    /// Whether the session ended and everything was delivered or reported lost.
+    pub fn is_ended(&self) -> bool {
+        self.end_reported
+    }
+
+    /// What was seen.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What came on one line.
+    pub fn side_counters(&self, side: Side) -> &SideCounters {
+        &self.lines[side.index()].counters
+    }
+
+    #[inline]
+    fn packet<S: SequencedSink>(
+        &mut self,
+        side: Option<Side>,
+        packet: &Packet<'_>,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        let header = &packet.header;
+        if self.session != Some(header.session) && !self.join(header, now_ns, sink) {
+            self.counters.foreign += 1;
+            return Ok(());
+        }
+        self.last_received_ns = now_ns;
+        if header.count == Header::HEARTBEAT || header.count == Header::END_OF_SESSION {
+            self.observe(header.sequence, now_ns, sink);
+            if header.count == Header::END_OF_SESSION && self.end.is_none() {
+                self.end = Some(header.sequence);
+            }
+            self.report_end(sink);
+            return Ok(());
+        }
+        let until = header.sequence.saturating_add(header.count.into());
+        if let Some(side) = side {
+            self.lines[side.index()].note(header.sequence, until);
+        }
+        if header.sequence > self.expected {
+            return self.keep(packet, until, now_ns, sink);
+        }
+        if until <= self.expected {
+            if let Some(side) = side {
+                self.lines[side.index()].counters.duplicate += 1;
+            }
+            return Ok(());
+        }
+        let result = self.apply(header.sequence, packet.messages(), sink);
+        self.after_progress(sink);
+        result
+    }
+
+    /// Whether a packet of a session that is not this one begins it.
+    #[cold]
+    fn join<S: SequencedSink>(&mut self, header: &Header, now_ns: u64, sink: &mut S) -> bool {
+        let silence_ns = now_ns.saturating_sub(self.last_received_ns);
+        let is_over = self.end_reported || silence_ns >= self.config.silence_ns_max;
+        if self.session.is_some() && !is_over {
+            return false;
+        }
+        if self.session.is_some() {
+            self.give_up(self.highest, LossReason::SessionChanged, sink);
+        }
+        self.session = Some(header.session);
+        let from_start = self.config.from_start && self.config.requests;
+        self.expected = if from_start {
+            1
+        } else {
+            header.sequence.max(1)
+        };
+        self.highest = self.expected;
+        self.holes.clear();
+        self.requests.clear();
+        self.asked = None;
+        self.end = None;
+        self.end_reported = false;
+        for line in &mut self.lines {
+            line.next_sequence = 0;
+        }
+        sink.session(header.session);
+        true
+    }
+
+    /// Delivers the messages that are due.
+    #[inline]
+    fn apply<S: SequencedSink>(
+        &mut self,
+        first: u64,
+        mut messages: Messages<'_>,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        let expected = self.expected;
+        let mut sequence = first;
+        let mut result = Ok(());
+        loop {
+            if sequence.wrapping_sub(first).is_multiple_of(AHEAD as u64) {
+                sink.expect(messages.rest());
+            }
+            let Some(message) = messages.next() else {
+                break;
+            };
+            match message {
+                Ok(message) if sequence >= expected => sink.message(sequence, message),
+                Ok(_) => {}
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            sequence = sequence.saturating_add(1);
+        }
+        self.expected = expected.max(sequence);
+        self.counters.messages += self.expected - expected;
+        self.highest = self.highest.max(self.expected);
+        result
+    }
+
+    /// Keeps a packet that came too early.
+    #[cold]
+    fn keep<S: SequencedSink>(
+        &mut self,
+        packet: &Packet<'_>,
+        until: u64,
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), PacketError> {
+        for message in packet.messages() {
+            message?;
+        }
+        let (first, count) = (packet.header.sequence, packet.header.count);
+        let limit_bytes = self.config.early_bytes_max;
+        if self
+            .holes
+            .keep(first, until, count, packet.body, limit_bytes)
+        {
+            self.observe(first, now_ns, sink);
+            self.highest = self.highest.max(until);
+        } else {
+            self.counters.early_dropped += 1;
+            self.observe(until, now_ns, sink);
+        }
+        Ok(())
+    }
+
+    /// The sender has sequences up to `next`: what is between is missing.
+    fn observe<S: SequencedSink>(&mut self, next: u64, now_ns: u64, sink: &mut S) {
+        if next <= self.highest {
+            return;
+        }
+        let (from, count) = (self.highest, next - self.highest);
+        self.highest = next;
+        self.counters.gaps += 1;
+        let grace_ns = match self.config.requests {
+            true => self.config.reorder_grace_ns,
+            false => self.config.patience_ns,
+        };
+        self.holes.open(from, next, now_ns.saturating_add(grace_ns));
+        sink.gap(Gap::Opened { from, count });
+    }
+
+    #[inline]
+    fn after_progress<S: SequencedSink>(&mut self, sink: &mut S) {
+        if !self.holes.is_empty() {
+            self.apply_early(sink);
+        }
+        if self.end.is_some() {
+            self.report_end(sink);
+        }
+    }
+
+    fn apply_early<S: SequencedSink>(&mut self, sink: &mut S) {
+        while let Some((first, early)) = self.holes.take_due(self.expected) {
+            if early.until > self.expected {
+                // It was checked when it came.
+                let messages = Messages::new(&early.body, early.message_count);
+                let _ = self.apply(first, messages, sink);
+            }
+        }
+        while let Some((from, until)) = self.holes.take_closed(self.expected) {
+            self.recovered(from, until, sink);
+        }
+    }
+
+    fn recovered<S: SequencedSink>(&mut self, from: u64, until: u64, sink: &mut S) {
+        if until > from {
+            let count = until - from;
+            self.counters.recovered = self.counters.recovered.saturating_add(count);
+            sink.gap(Gap::Recovered { from, count });
+        }
+    }
+
+    fn ask(&mut self, now_ns: u64) {
+        if self.holes.is_empty() || self.holes.deadline_ns().is_none_or(|due| due > now_ns) {
+            return;
+        }
+        let Self {
+            config,
+            holes,
+            requests,
+            asked,
+            counters,
+            ..
+        } = self;
+        if let Some((_, 1)) = asked.take() {
+            self.answers_singly = true;
+        }
+        holes.request_due(
+            self.expected,
+            now_ns,
+            config.request_retry_ns,
+            |from, until| {
+                if !config.requests || requests.len() >= tidewire_feed::client::REQUEST_RANGES_MAX {
+                    return;
+                }
+                let count = (until - from).min(REQUEST_MESSAGES_MAX);
+                if asked.is_none() {
+                    *asked = Some((from + count, 0));
+                }
+                counters.requests += 1;
+                requests.push((from, count as u16));
+            },
+        );
+    }
+
+    /// Gives up what is missing before `until`; what came early is delivered in its place.
+    fn give_up<S: SequencedSink>(&mut self, until: u64, reason: LossReason, sink: &mut S) {
+        while self.expected < until {
+            self.apply_early(sink);
+            if self.expected >= until {
+                break;
+            }
+            let next_early = self.holes.first_early().unwrap_or(until).min(until);
+            let from = self.expected;
+            for (from, until) in self.holes.lose(from, next_early) {
+                if until > from {
+                    let count = until - from;
+                    self.counters.recovered = self.counters.recovered.saturating_add(count);
+                    sink.gap(Gap::Recovered { from, count });
+                }
+            }
+            let count = next_early - from;
+            self.counters.lost = self.counters.lost.saturating_add(count);
+            self.expected = next_early;
+            sink.gap(Gap::Lost {
+                from,
+                count,
+                reason,
+            });
+        }
+        self.apply_early(sink);
+        self.highest = self.highest.max(self.expected);
+        self.report_end(sink);
+    }
+
+    fn report_end<S: SequencedSink>(&mut self, sink: &mut S) {
+        if let Some(end) = self.end
+            && end <= self.expected
+            && !self.end_reported
+        {
+            self.end_reported = true;
+            sink.end_of_session(end);
+        }
+    }
+}
+
+impl Line {
+    #[inline]
+    fn note(&mut self, first: u64, until: u64) {
+        if first >= self.next_sequence {
+            if self.next_sequence != 0 {
+                let passed_over = first - self.next_sequence;
+                self.counters.lost = self.counters.lost.saturating_add(passed_over);
+            }
+            self.next_sequence = until;
+        } else {
+            self.counters.late += 1;
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Streams over lines that lose, repeat and reorder, and what comes out at the other end.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::sequenced::{SequencedSink, SessionName, Store};
+use tidewire_feed::client::{Gap, LossReason, Side};
+
+#[derive(Default)]
+struct Seen {
+    messages: Vec<(u64, Vec<u8>)>,
+    gaps: Vec<Gap>,
+    sessions: Vec<SessionName>,
+    end: Option<u64>,
+}
+
+impl SequencedSink for Seen {
+    fn message(&mut self, sequence: u64, message: &[u8]) {
+        self.messages.push((sequence, message.to_vec()));
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.gaps.push(gap);
+    }
+
+    fn session(&mut self, session: SessionName) {
+        self.sessions.push(session);
+    }
+
+    fn end_of_session(&mut self, next_sequence: u64) {
+        self.end = Some(next_sequence);
+    }
+}
+
+fn message(sequence: u64) -> Vec<u8> {
+    vec![sequence as u8; 1 + sequence as usize * 7 % 45]
+}
+
+fn datagram(session: &str, sequence: u64, messages: &[&[u8]]) -> Vec<u8> {
+    let header = Header {
+        session: SessionName::new(session),
+        sequence,
+        count: messages.len() as u16,
+    };
+    let mut bytes = header.to_bytes().to_vec();
+    for message in messages {
+        bytes.extend((message.len() as u16).to_be_bytes());
+        bytes.extend(*message);
+    }
+    bytes
+}
+
+fn special(session: &str, sequence: u64, count: u16) -> Vec<u8> {
+    let session = SessionName::new(session);
+    let header = Header {
+        session,
+        sequence,
+        count,
+    };
+    header.to_bytes().to_vec()
+}
+
+#[test]
+fn a_packet_has_the_bytes_that_nasdaq_gives_it() {
+    let bytes = b"0000000001\0\0\0\0\0\0\0\x07\0\x02\0\x03abc\0\x01d";
+    let packet = decode_packet(bytes).unwrap();
+    assert_eq!(packet.header.session, SessionName::new("0000000001"));
+    assert_eq!((packet.header.sequence, packet.header.count), (7, 2));
+    let messages: Vec<_> = packet.messages().map(Result::unwrap).collect();
+    assert_eq!(messages, [&b"abc"[..], b"d"]);
+    assert_eq!(datagram("0000000001", 7, &[b"abc", b"d"]), bytes);
+    assert_eq!(packet.header.to_bytes(), bytes[..20]);
+    assert_eq!(decode_packet(&bytes[..19]), Err(PacketError::NoHeader(19)));
+    let cut = decode_packet(&bytes[..27]).unwrap();
+    let read: Vec<_> = cut.messages().collect();
+    assert_eq!(read, [Ok(&b"abc"[..]), Err(PacketError::Truncated)]);
+}
+
+fn live_only() -> ReceiverConfig {
+    ReceiverConfig {
+        requests: false,
+        ..ReceiverConfig::default()
+    }
+}
+
+#[test]
+fn two_lines_make_one_stream_and_each_is_counted() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    let packet = |sequence: u64| datagram("S", sequence, &[b"x"]);
+    for (side, sequence) in [
+        (Side::A, 5),
+        (Side::B, 5),
+        (Side::A, 6),
+        (Side::A, 8),
+        (Side::B, 6),
+        (Side::B, 7),
+        (Side::B, 8),
+    ] {
+        receiver
+            .receive(side, &packet(sequence), 1, &mut seen)
+            .unwrap();
+    }
+    let sequences: Vec<u64> = seen
+        .messages
+        .iter()
+        .map(|(sequence, _)| *sequence)
+        .collect();
+    assert_eq!(sequences, [5, 6, 7, 8]);
+    let opened = Gap::Opened { from: 7, count: 1 };
+    assert_eq!(seen.gaps, [opened, Gap::Recovered { from: 7, count: 1 }]);
+    assert_eq!(receiver.side_counters(Side::A).lost, 1);
+    assert_eq!(receiver.side_counters(Side::B).lost, 0);
+    assert_eq!(receiver.side_counters(Side::B).duplicate, 3);
+    assert_eq!(receiver.deadline_ns(), u64::MAX);
+}
+
+#[test]
+fn who_cannot_ask_waits_and_says_what_is_lost() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    receiver
+        .receive(Side::A, &datagram("S", 1, &[b"a"]), 0, &mut seen)
+        .unwrap();
+    receiver
+        .receive(Side::A, &datagram("S", 4, &[b"d"]), 0, &mut seen)
+        .unwrap();
+    assert_eq!(receiver.take_request(), None);
+    receiver.handle_timeout(99_999_999, &mut seen);
+    assert_eq!(seen.messages.len(), 1);
+    assert_eq!(receiver.deadline_ns(), 100_000_000);
+    receiver.handle_timeout(100_000_000, &mut seen);
+    assert_eq!(seen.messages.len(), 2);
+    let (from, count, reason) = (2, 2, LossReason::NoAnswer);
+    assert_eq!(
+        seen.gaps[1],
+        Gap::Lost {
+            from,
+            count,
+            reason
+        }
+    );
+    assert_eq!((receiver.counters().lost, receiver.next_sequence()), (2, 5));
+}
+
+#[test]
+fn a_session_ends_when_everything_has_come() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    receiver
+        .receive(Side::A, &datagram("S", 1, &[b"a"]), 0, &mut seen)
+        .unwrap();
+    receiver
+        .receive(Side::A, &special("S", 3, 0xFFFF), 0, &mut seen)
+        .unwrap();
+    assert_eq!(seen.end, None, "2 is missing");
+    receiver
+        .receive(Side::B, &datagram("S", 2, &[b"b"]), 0, &mut seen)
+        .unwrap();
+    assert_eq!((seen.end, receiver.is_ended()), (Some(3), true));
+    // The next day.
+    receiver
+        .receive(Side::A, &datagram("T", 1, &[b"c"]), 0, &mut seen)
+        .unwrap();
+    assert_eq!(
+        seen.sessions,
+        [SessionName::new("S"), SessionName::new("T")]
+    );
+    assert_eq!(seen.messages.last(), Some(&(1, b"c".to_vec())));
+}
+
+#[test]
+fn another_session_takes_over_only_from_one_that_is_silent() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    let other = datagram("T", 1, &[b"t"]);
+    receiver
+        .receive(Side::A, &datagram("S", 9, &[b"a"]), 0, &mut seen)
+        .unwrap();
+    receiver
+        .receive(Side::A, &other, 2_999_999_999, &mut seen)
+        .unwrap();
+    assert_eq!((seen.messages.len(), receiver.counters().foreign), (1, 1));
+    receiver
+        .receive(Side::A, &other, 3_000_000_000, &mut seen)
+        .unwrap();
+    assert_eq!((seen.messages.len(), seen.sessions.len()), (2, 2));
+}
+
+#[test]
+fn a_packet_that_is_cut_gives_what_is_whole() {
+    let (mut receiver, mut seen) = (Receiver::new(live_only()), Seen::default());
+    let mut packet = datagram("S", 1, &[b"abc", b"def"]);
+    packet.pop();
+    let result = receiver.receive(Side::A, &packet, 0, &mut seen);
+    assert_eq!(result, Err(PacketError::Truncated));
+    assert_eq!((seen.messages.len(), receiver.next_sequence()), (1, 2));
+    let early = &datagram("S", 9, &[b"abc", b"def"])[..27];
+    assert!(receiver.receive(Side::A, early, 0, &mut seen).is_err());
+    assert_eq!(
+        receiver.highest_sequence(),
+        2,
+        "what cannot be used shows nothing"
+    );
+    assert!(receiver.receive(Side::A, b"short", 0, &mut seen).is_err());
+    assert_eq!(receiver.side_counters(Side::A).corrupt, 3);
+}
+
+#[test]
+fn requests_are_answered_from_what_is_kept_and_was_sent() {
+    let mut store = Store::new(SessionName::new("S"), 64);
+    let (mut sender, mut out) = (Sender::new(SenderConfig::default()), Vec::new());
+    (1..=100).for_each(|sequence| assert!(store.append(&message(sequence)).is_ok()));
+    while sender.next_sequence() < 101 {
+        assert!(sender.next_packet(&store, 0, &mut out));
+    }
+    store.append(b"not sent yet").unwrap();
+    let mut answered = |session: &str, sequence, count| {
+        let mut sequences = Vec::new();
+        let request = special(session, sequence, count);
+        sender.answer(&store, &request, &mut out, |packet| {
+            assert!(packet.len() <= 1_472);
+            let packet = decode_packet(packet).unwrap();
+            for (at, message) in packet.messages().enumerate() {
+                let sequence = packet.header.sequence + at as u64;
+                assert_eq!(message.unwrap(), self::message(sequence));
+                sequences.push(sequence);
+            }
+        });
+        sequences
+    };
+    assert_eq!(answered("S", 50, 3), [50, 51, 52]);
+    assert_eq!(answered("S", 99, 9), [99, 100]);
+    assert_eq!(answered("S", 40, 60).len(), 60);
+    assert!(answered("S", 1, 3).is_empty(), "not kept");
+    assert!(answered("T", 50, 3).is_empty());
+    assert!(answered("S", 101, 1).is_empty());
+}
+
+/// A bad line: seeded choices of what happens to a packet.
+struct Random(u64);
+
+impl Random {
+    fn happens(&mut self, percent: u64) -> bool {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % 100 < percent
+    }
+}
+
+/// Sends `count` messages over two bad lines, with requests answered over a third.
+fn run(seed: u64, count: u64, loss: u64, single: bool, join_at: u64) -> (Seen, Receiver) {
+    let mut random = Random(seed);
+    let mut store = Store::new(SessionName::new("S"), 1 << 16);
+    let mut sender = Sender::new(SenderConfig::default());
+    let mut receiver = Receiver::new(ReceiverConfig::default());
+    let (mut seen, mut out, mut now_ns) = (Seen::default(), Vec::new(), 0);
+    let mut held: Vec<(Side, Vec<u8>)> = Vec::new();
+    for _ in 0..200_000 {
+        now_ns += 100_000;
+        if store.next_sequence() <= count {
+            for _ in 0..random.0 % 9 {
+                store.append(&message(store.next_sequence())).unwrap();
+            }
+        } else {
+            store.end_session();
+        }
+        while sender.next_packet(&store, now_ns, &mut out) {
+            if sender.next_sequence() <= join_at {
+                continue;
+            }
+            for side in Side::ALL {
+                if random.happens(loss) {
+                    continue;
+                }
+                if random.happens(loss) {
+                    held.push((side, out.clone()));
+                    continue;
+                }
+                receiver.receive(side, &out, now_ns, &mut seen).unwrap();
+                if random.happens(loss) {
+                    receiver.receive(side, &out, now_ns, &mut seen).unwrap();
+                }
+            }
+        }
+        if random.happens(50) {
+            for (side, packet) in held.drain(..) {
+                receiver.receive(side, &packet, now_ns, &mut seen).unwrap();
+            }
+        }
+        receiver.handle_timeout(now_ns, &mut seen);
+        while let Some(request) = receiver.take_request() {
+            if random.happens(loss) {
+                continue;
+            }
+            let (mut answers, mut answer) = (Vec::new(), Vec::new());
+            sender.answer(&store, &request, &mut answer, |packet| {
+                answers.push(packet.to_vec())
+            });
+            answers.truncate(if single { 1 } else { usize::MAX });
+            for answer in answers {
+                if !random.happens(loss) {
+                    receiver.receive_answer(&answer, now_ns, &mut seen).unwrap();
+                }
+            }
+        }
+        if receiver.is_ended() {
+            break;
+        }
+    }
+    (seen, receiver)
+}
+
+fn is_complete(seen: &Seen, receiver: &Receiver, count: u64) {
+    let until = receiver.next_sequence();
+    assert!(
+        seen.end == Some(until) && until > count,
+        "{:?}",
+        receiver.counters()
+    );
+    assert_eq!(receiver.counters().lost, 0);
+    assert_eq!(seen.messages.len() as u64, until - 1);
+    for (index, (sequence, bytes)) in seen.messages.iter().enumerate() {
+        assert_eq!((*sequence, bytes), (index as u64 + 1, &message(*sequence)));
+    }
+}
+
+#[test]
+fn nothing_is_lost_on_two_lines_that_each_lose_five_per_cent() {
+    let (seen, receiver) = run(1, 50_000, 5, false, 0);
+    is_complete(&seen, &receiver, 50_000);
+    assert!(receiver.side_counters(Side::A).lost > 1_000);
+    assert!(receiver.side_counters(Side::B).lost > 1_000);
+}
+
+#[test]
+fn who_joins_late_gets_everything_from_the_first_message() {
+    for single in [false, true] {
+        let (seen, receiver) = run(2, 40_000, 1, single, 30_000);
+        is_complete(&seen, &receiver, 40_000);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn order_and_completeness_hold_for_any_seed(seed: u64, loss in 0..30_u64, single: bool) {
+        let (seen, receiver) = run(seed, 500, loss, single, seed % 300);
+        is_complete(&seen, &receiver, 500);
+    }
+
+    #[test]
+    fn any_datagrams_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        crate::fuzzing::fuzz_mold(&bytes);
+    }
+}

@@ -1,0 +1,234 @@
+//! The side that receives.
+
+use thiserror::Error;
+
+use super::packet::{self, HEARTBEAT_INTERVAL_NS, Login, Reject, SILENCE_NS_MAX, kind};
+use crate::sequenced::{SequencedSink, SessionName};
+use tidewire_feed::client::{Gap, LossReason};
+
+/// Who logs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientConfig {
+    /// At most six characters.
+    pub user: String,
+    /// At most ten.
+    pub password: String,
+    /// Blank for the server's current one.
+    pub session: SessionName,
+}
+
+/// Why a connection cannot go on: the server's or the link's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The login was rejected; logging in again the same way is in vain, unless the session was
+    /// only not there yet.
+    #[error("the login was rejected: {0}")]
+    Rejected(Reject),
+    /// What follows cannot be told apart into packets, or an answer makes no sense.
+    #[error("the framing is lost")]
+    FramingLost,
+    /// A packet that only follows a login came before it.
+    #[error("a packet before the login was accepted")]
+    OutOfOrder,
+}
+
+/// What a client has seen; every field only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages delivered.
+    pub messages: u64,
+    /// Sequences that the server did not keep.
+    pub lost: u64,
+    /// Messages outside of the sequence, passed over.
+    pub unsequenced: u64,
+    /// Logins that were accepted.
+    pub logins: u64,
+}
+
+/// The receiver of one stream, over all its connections.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    /// Once a login was accepted.
+    session: Option<SessionName>,
+    /// Sequence of the next message.
+    expected: u64,
+    is_accepted: bool,
+    is_ended: bool,
+    outgoing: Vec<u8>,
+    last_received_ns: u64,
+    next_heartbeat_ns: u64,
+    counters: Counters,
+}
+
+impl Client {
+    /// One that wants everything from the first message on.
+    pub fn new(config: ClientConfig) -> Self {
+        Self {
+            config,
+            session: None,
+            expected: 1,
+            is_accepted: false,
+            is_ended: false,
+            outgoing: Vec::new(),
+            last_received_ns: 0,
+            next_heartbeat_ns: u64::MAX,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A connection is there: logs in, and goes on where the stream stopped.
+    pub fn connected(&mut self, now_ns: u64) {
+        self.outgoing.clear();
+        self.is_accepted = false;
+        let (user, password) = (&self.config.user, &self.config.password);
+        let session = self.session.unwrap_or(self.config.session);
+        Login::new(user, password, session, self.expected).write(&mut self.outgoing);
+        self.last_received_ns = now_ns;
+        self.next_heartbeat_ns = now_ns.saturating_add(HEARTBEAT_INTERVAL_NS);
+    }
+
+    /// Takes bytes; returns how many were used. The rest is the beginning of a packet.
+    ///
+    /// # Errors
+    /// [`ClientError`]: disconnect. After [`Reject::NoSession`] the next login asks for the
+    /// server's current session.
+    pub fn receive<S: SequencedSink>(
+        &mut self,
+        input: &[u8],
+        now_ns: u64,
+        sink: &mut S,
+    ) -> Result<usize, ClientError> {
+        let mut used = 0;
+        loop {
+            match packet::read(&input[used..]) {
+                Ok(None) => return Ok(used),
+                Err(packet::NoLength) => return Err(ClientError::FramingLost),
+                Ok(Some((kind, body, length))) => {
+                    self.last_received_ns = now_ns;
+                    self.packet(kind, body, sink)?;
+                    used += length;
+                }
+            }
+        }
+    }
+
+    /// Says a heartbeat if it is time.
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        if now_ns >= self.next_heartbeat_ns {
+            packet::write(&mut self.outgoing, kind::CLIENT_HEARTBEAT, b"");
+            self.next_heartbeat_ns = now_ns.saturating_add(HEARTBEAT_INTERVAL_NS);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called although nothing came.
+    pub fn deadline_ns(&self) -> u64 {
+        let silent_ns = self.last_received_ns.saturating_add(SILENCE_NS_MAX);
+        self.next_heartbeat_ns.min(silent_ns)
+    }
+
+    /// Whether nothing came for too long.
+    pub fn is_silent(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_received_ns) >= SILENCE_NS_MAX
+    }
+
+    /// Moves what is to be sent behind `out`.
+    pub fn drain_outgoing(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.outgoing);
+    }
+
+    /// The stream's session, once it is known.
+    pub fn session(&self) -> Option<SessionName> {
+        self.session
+    }
+
+    /// Sequence of the next message.
+    pub fn next_sequence(&self) -> u64 {
+        self.expected
+    }
+
+    /// Whether the server has ended the session.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// What was seen.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    #[inline]
+    fn packet<S: SequencedSink>(
+        &mut self,
+        kind: u8,
+        body: &[u8],
+        sink: &mut S,
+    ) -> Result<(), ClientError> {
+        match kind {
+            kind::SEQUENCED if self.is_accepted => {
+                let sequence = self.expected;
+                self.expected += 1;
+                self.counters.messages += 1;
+                sink.message(sequence, body);
+            }
+            kind::SEQUENCED | kind::UNSEQUENCED if !self.is_accepted => {
+                return Err(ClientError::OutOfOrder);
+            }
+            kind::UNSEQUENCED => self.counters.unsequenced += 1,
+            kind::LOGIN_ACCEPTED => return self.accepted(body, sink),
+            kind::LOGIN_REJECTED => {
+                let reject = Reject::of(body.first().copied().unwrap_or_default());
+                if reject == Reject::NoSession {
+                    self.session = None;
+                    self.expected = 1;
+                }
+                return Err(ClientError::Rejected(reject));
+            }
+            kind::END_OF_SESSION if self.is_accepted && !self.is_ended => {
+                self.is_ended = true;
+                sink.end_of_session(self.expected);
+            }
+            // Heartbeats, words for people, and what a later version may say.
+            kind::SERVER_HEARTBEAT | kind::DEBUG => {}
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn accepted<S: SequencedSink>(&mut self, body: &[u8], sink: &mut S) -> Result<(), ClientError> {
+        let possible = 1..SEQUENCE_MAX;
+        let accepted = packet::read_accepted(body).filter(|(_, next)| possible.contains(next));
+        let (session, sequence) = accepted.ok_or(ClientError::FramingLost)?;
+        self.is_accepted = true;
+        self.counters.logins += 1;
+        let is_same = self
+            .session
+            .is_some_and(|known| known.trimmed() == session.trimmed());
+        if !is_same {
+            self.expected = 1;
+            self.is_ended = false;
+            self.session = Some(session);
+            sink.session(session);
+        }
+        if sequence < self.expected {
+            // What was delivered would come again, and could not be told from what is new.
+            return Err(ClientError::FramingLost);
+        }
+        if sequence > self.expected {
+            let (from, count) = (self.expected, sequence - self.expected);
+            self.counters.lost += count;
+            self.expected = sequence;
+            let reason = LossReason::TooOld;
+            sink.gap(Gap::Lost {
+                from,
+                count,
+                reason,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// No stream comes this far: counting on from below never overflows.
+const SEQUENCE_MAX: u64 = 1 << 63;
