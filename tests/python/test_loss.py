@@ -1,12 +1,16 @@
 """What arrives over bad links: the command that counts it, over fewer messages."""
 
 import json
+import subprocess
+
+from support import BINARY
 
 
-def test_nothing_is_lost_over_bad_links(start, tmp_path):
+def test_nothing_is_lost_over_bad_links(tmp_path):
     raw = tmp_path / "loss.json"
-    program = start("bench", "loss", "--messages", "60k", "--json", raw)
-    assert program.wait(120) == 0, program.stdout + program.stderr
+    words = [BINARY.with_name("tidewire-bench"), "loss", "--messages", "60k", "--json", raw]
+    program = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert program.returncode == 0, program.stdout + program.stderr
     cases = json.loads(raw.read_text())["cases"]
     assert len(cases) == 11
     for case in cases:

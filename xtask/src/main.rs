@@ -1,6 +1,7 @@
 //! Project chores. `cargo xtask test` is everything that a change must pass, in order.
 
 mod arguments;
+mod bench;
 mod check;
 mod clients;
 mod complexity;
@@ -42,6 +43,7 @@ usage: cargo xtask <chore>
     --stock FOLDER         has libzmq's own libzmq.so.5 [the system's]
     --binary FILE          a tidewire that is already built
     --lanes N              lanes of the server [2]
+  bench SUBJECT builds the program and measures it beside rivals: cargo xtask bench --help
   dependencies  licences, sources and versions of all crates
   conformance redis --suite PATH
                 every file of Redis's or Valkey's test suite, with the server that it belongs to
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         ["clients"] => counted(|counts| clients::run(&Shell::new(&root), counts)),
         ["clients", "--suites", ref rest @ ..] => outcome(suites::run(&root, Arguments::new(rest))),
         ["tidy"] => outcome(tidy::run(&root)),
+        ["bench", ref rest @ ..] => outcome(bench::run(&root, rest)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
         ["complexity", ref rest @ ..] => outcome(complexity::run(&root, rest)),
         ["libzmq", ref rest @ ..] => outcome(libzmq::run(&root, rest)),

@@ -13,9 +13,7 @@ pub(crate) fn run(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
         return Ok(());
     }
     let python = environment(shell, &tests.join("requirements.txt"))?;
-    shell
-        .cargo(["build", "--release", "-p", "tidewire"])
-        .run()?;
+    crate::bench::build(shell)?;
     let pytest = shell
         .program(
             python,

@@ -1,4 +1,4 @@
-//! What the gate on allocations runs, and `tidewire bench mx` measures: one list for both.
+//! What the gate on allocations runs, and `tidewire-bench mx` measures: one list for both.
 //!
 //! Names tell the group: `into` is an encode into the caller's buffer, `parse` a decode, `names` a
 //! handle; every other encode makes a buffer of its own.

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 
 /// One clear line, and an exit code: 2 for what the user can set right, 1 for the rest.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     text: String,
     code: i32,
     /// `--help` and `--version` are no failures: their text goes to the standard output.
@@ -15,7 +15,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A wrong option, file or address.
-    pub(crate) fn usage(text: impl Into<String>) -> Self {
+    pub fn usage(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             code: 2,
@@ -24,7 +24,7 @@ impl Failure {
     }
 
     /// Something that failed while running.
-    pub(crate) fn running(text: impl Into<String>) -> Self {
+    pub fn running(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             code: 1,
@@ -33,7 +33,7 @@ impl Failure {
     }
 
     /// Says it, and ends the program.
-    pub(crate) fn exit(self) -> ! {
+    pub fn exit(self) -> ! {
         if self.asked_for {
             print!("{}", self.text);
         } else {
@@ -86,7 +86,7 @@ impl From<clap::Error> for Failure {
 }
 
 /// A message of the reader of files, in the words of a user in place of Rust's.
-pub(crate) fn plain(message: &str) -> String {
+pub fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 8] = [
         ("expected u16", "expected a whole number"),
         ("expected u32", "expected a whole number"),

@@ -22,7 +22,7 @@ use crate::options::{Speed, parse_speed};
 use crate::units::{grouped, parse_count, parse_duration, timestamp};
 
 pub(crate) use date::{date_of_name, parse_date};
-pub(crate) use lines::Lines;
+pub use lines::Lines;
 pub(crate) use reader::{Content, Item, Reader};
 
 /// Options of `itch`.

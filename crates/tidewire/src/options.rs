@@ -14,7 +14,6 @@ use tidewire_market::{FeedLines, FeedSource, MoldInput, SoupInput};
 use tidewire_mx::plant::Faults;
 use tidewire_mx::plant::tags::TAGS_MAX;
 
-use crate::bench::{Mix, Rival};
 use crate::itch::ItchOptions;
 use crate::log::LogFormat;
 use crate::plant::PlantArguments;
@@ -97,8 +96,6 @@ pub(crate) enum Command {
     Itch(ItchOptions),
     /// Run hub and simulated exchange, and watch them: the place to begin.
     Demo(DemoOptions),
-    /// Measure the hub, beside rivals and beside what the machine allows.
-    Bench(BenchOptions),
 }
 
 /// Options of `serve`. What is not given here is looked for in the environment, then in the file,
@@ -591,126 +588,4 @@ pub(crate) struct DemoOptions {
     #[arg(long, value_name = "1|10|max", default_value = "max", value_parser = parse_speed,
           requires = "replay")]
     pub(crate) speed: Speed,
-}
-
-/// Options of `bench`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct BenchOptions {
-    /// What to measure.
-    #[arg(value_enum)]
-    pub(crate) subject: BenchSubject,
-    /// A server to compare with; may be given several times [default: redis-server, if installed].
-    #[arg(long, value_name = "NAME=PATH")]
-    pub(crate) rival: Vec<Rival>,
-    /// Length of one measurement.
-    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse_seconds)]
-    pub(crate) seconds: f64,
-    /// Measurements of each server, in turn with the others.
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = whole::<usize>(1, 1_000))]
-    pub(crate) pairs: usize,
-    /// Requests a second of the open loops of `resp`, separated by commas.
-    #[arg(long, value_name = "R,...", default_value = "1k,10k,100k", value_delimiter = ',',
-          value_parser = parse_count)]
-    pub(crate) rate: Vec<u64>,
-    /// Bytes of the values of `resp`, 3 to 65536; of long ones there are fewer keys.
-    #[arg(long, value_name = "N", default_value_t = 16,
-          value_parser = whole::<usize>(3, 65_536))]
-    pub(crate) value_bytes: usize,
-    /// GET and SET in random order in place of each alone, such as get:80,set:20.
-    #[arg(long, value_name = "MIX")]
-    pub(crate) mix: Option<Mix>,
-    /// Connections of the closed loops of `resp`, 1 to 1000, separated by commas.
-    #[arg(long, value_name = "N,...", value_delimiter = ',',
-          value_parser = whole::<usize>(1, 1_000))]
-    pub(crate) connections: Vec<usize>,
-    /// Requests at once of each connection of `resp`, 1 to 256, separated by commas.
-    #[arg(long, value_name = "N,...", value_delimiter = ',',
-          value_parser = whole::<usize>(1, 256))]
-    pub(crate) pipeline: Vec<usize>,
-    /// Threads of the closed loops of `resp` and `types`, which share the connections.
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = whole::<usize>(1, 64))]
-    pub(crate) load_threads: usize,
-    /// Messages over each link of `loss`.
-    #[arg(long, value_name = "N", default_value = "6M", value_parser = parse_count)]
-    pub(crate) messages: u64,
-    /// Servers on core 0, load on core 1.
-    #[arg(long)]
-    pub(crate) pin: bool,
-    /// What `zmq` measures, separated by commas [default: everything].
-    #[arg(long, value_name = "SUBJECT,...", value_delimiter = ',')]
-    pub(crate) zmq_subjects: Vec<String>,
-    /// Over which transports `zmq` measures.
-    #[arg(
-        long,
-        value_name = "T,...",
-        default_value = "tcp,ipc,inproc",
-        value_delimiter = ','
-    )]
-    pub(crate) zmq_transports: Vec<String>,
-    /// Bytes of the messages that `zmq` measures.
-    #[arg(
-        long,
-        value_name = "N,...",
-        default_value = "64,256,1024,65536,262144",
-        value_delimiter = ',',
-        value_parser = whole::<usize>(0, 1 << 30)
-    )]
-    pub(crate) zmq_sizes: Vec<usize>,
-    /// Our own `libzmq.so.5`, to measure it in place of the Rust library.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) zmq_library: Option<PathBuf>,
-    /// A DBN file of orders for `feed` [default: the E-mini session, where it is at hand].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) dbn: Option<PathBuf>,
-    /// Where the raw run goes [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout];
-    /// without a file, to the standard output.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub(crate) json: Option<PathBuf>,
-}
-
-/// What `bench` measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchSubject {
-    /// GET and SET beside rivals.
-    Resp,
-    /// Commands of every data type beside rivals.
-    Types,
-    /// PUBLISH to 100 subscribers beside rivals.
-    Publish,
-    /// Resident bytes a key of several kinds beside rivals.
-    Memory,
-    /// How late keys expire among a million that have a deadline, beside rivals.
-    Expiry,
-    /// ZeroMQ sockets beside a libzmq.
-    Zmq,
-    /// Memory at its limit under 500 clients, for `--seconds`; exit code 1 if it strays. Not part
-    /// of `all`.
-    Eviction,
-    /// The last-value cache.
-    Cache,
-    /// The NMX codec: allocations and ns an operation; exit code 1 if one allocates that may not.
-    Mx,
-    /// 100,000 plant tags at 100,000 updates a second; exit code 1 if one is lost. Not part of
-    /// `all`.
-    Plant,
-    /// Generation, decoding, and the way from a source to a subscriber.
-    Feed,
-    /// What each of 1 to 1,000 clients costs, for `--seconds` each. Not part of `all`.
-    Fanout,
-    /// What arrives of `--messages` over bad links, on loopback; exit code 1 if anything is lost.
-    /// Not part of `all`.
-    Loss,
-    /// All of them, and then the report.
-    All,
-    /// Nothing: writes docs/PERFORMANCE.md from the raw runs that are there.
-    Report,
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.05..=3_600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("seconds between 0.05 and 3600 are expected".to_owned()),
-    }
 }

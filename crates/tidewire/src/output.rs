@@ -25,7 +25,7 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::complain(format_args!($($text)*)) };
 }
 
-pub(crate) fn print(text: Arguments<'_>) {
+pub fn print(text: Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
         failed(&error);
@@ -34,7 +34,7 @@ pub(crate) fn print(text: Arguments<'_>) {
 
 /// The standard output takes no more. A command with something to end in order looks at
 /// [`is_gone`]; any other ends here.
-pub(crate) fn failed(error: &std::io::Error) {
+pub fn failed(error: &std::io::Error) {
     if GONE.swap(true, Ordering::AcqRel) {
         return;
     }
@@ -50,7 +50,7 @@ pub(crate) fn failed(error: &std::io::Error) {
 }
 
 /// Whether the standard output takes no more: a write has failed, or the other end is closed.
-pub(crate) fn is_gone() -> bool {
+pub fn is_gone() -> bool {
     if GONE.load(Ordering::Acquire) {
         return true;
     }
@@ -65,11 +65,11 @@ pub(crate) fn is_gone() -> bool {
 }
 
 /// From now on the command itself ends when the output is gone.
-pub(crate) fn end_in_order() {
+pub fn end_in_order() {
     ENDS_IN_ORDER.store(true, Ordering::Release);
 }
 
-pub(crate) fn complain(text: Arguments<'_>) {
+pub fn complain(text: Arguments<'_>) {
     // There is nowhere to say that this failed.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 
 /// Sockets that listen.
 #[derive(Debug)]
-pub(crate) struct Listeners {
+pub struct Listeners {
     /// At least one.
     resp: Vec<Listener>,
     zmq_pub: Listener,
@@ -35,12 +35,12 @@ pub(crate) struct Listeners {
 
 /// Where a hub can be reached.
 #[derive(Clone, Debug)]
-pub(crate) struct Addresses {
-    pub(crate) resp: Endpoint,
-    pub(crate) zmq_pub: Endpoint,
-    pub(crate) zmq_pull: Endpoint,
-    pub(crate) zmq_router: Endpoint,
-    pub(crate) feed: Endpoint,
+pub struct Addresses {
+    pub resp: Endpoint,
+    pub zmq_pub: Endpoint,
+    pub zmq_pull: Endpoint,
+    pub zmq_router: Endpoint,
+    pub feed: Endpoint,
 }
 
 impl Listeners {
@@ -116,7 +116,7 @@ impl Listeners {
         places
     }
 
-    pub(crate) fn addresses(&self) -> Addresses {
+    pub fn addresses(&self) -> Addresses {
         Addresses {
             resp: self.resp[0].endpoint().clone(),
             zmq_pub: self.zmq_pub.endpoint().clone(),
@@ -140,11 +140,11 @@ fn restrict(endpoint: &Endpoint, config: &HubConfig) -> Result<(), Failure> {
 
 /// A running hub.
 #[derive(Debug)]
-pub(crate) struct Server {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) addresses: Addresses,
+pub struct Server {
+    pub hub: Arc<Hub>,
+    pub addresses: Addresses,
     /// Every place that it listens at, by the option that names it.
-    pub(crate) places: Vec<(&'static str, String)>,
+    pub places: Vec<(&'static str, String)>,
     lanes: Lanes<Mail>,
     recorder: Option<Recorder>,
     inputs: Inputs,
@@ -199,7 +199,7 @@ impl Server {
     }
 
     /// Whether all lanes still run.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         if self.lanes.has_ended() {
             return Err(Failure::running("an event loop has failed; see the log"));
         }
@@ -212,13 +212,13 @@ impl Server {
     }
 
     /// Messages of feeds applied so far.
-    pub(crate) fn applied(&self) -> u64 {
+    pub fn applied(&self) -> u64 {
         self.hub.market.ingest.applied.load(Ordering::Relaxed)
     }
 
     /// Ends the lanes, closes every connection, and saves what is to be saved. The process ends
     /// with it: what the hub holds is left to the system.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<(), Failure> {
         let hub = self.hub.clone();
         std::mem::forget(self.hub);
         // First the door, then the clients: who comes back at once is not to find it open.
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// Ends the lanes and closes every connection.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         // First those who bring news, then those who tell it.
         drop(self.inputs);
         self.lanes.stop();
@@ -257,7 +257,7 @@ fn input_cores(config: &Config) -> Vec<usize> {
 }
 
 /// Starts a hub on its lanes; `exchange` may give the first lane an exchange.
-pub(crate) fn start_hub(
+pub fn start_hub(
     config: HubConfig,
     name: &'static str,
     listeners: Vec<Listener>,
@@ -327,4 +327,4 @@ fn cannot_start(error: std::io::Error) -> Failure {
 }
 
 /// How often the main thread looks for signals.
-pub(crate) const POLL_INTERVAL: Duration = HugePages::INTERVAL;
+pub const POLL_INTERVAL: Duration = HugePages::INTERVAL;

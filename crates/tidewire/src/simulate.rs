@@ -1,6 +1,6 @@
 //! `simulate`: an exchange as a native feed server; and `simulate mx`, a plant.
 
-pub(crate) mod mx;
+pub mod mx;
 
 use std::fs::File;
 use std::io::Write;
@@ -78,12 +78,12 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<(), Failure> {
 
 /// A running exchange.
 #[derive(Debug)]
-pub(crate) struct Simulation {
-    pub(crate) hub: Arc<Hub>,
+pub struct Simulation {
+    pub hub: Arc<Hub>,
     lanes: Lanes<Mail>,
     counters: Arc<ExchangeCounters>,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) symbols: usize,
+    pub endpoint: Endpoint,
+    pub symbols: usize,
 }
 
 impl Simulation {
@@ -131,7 +131,7 @@ impl Simulation {
 
     /// Starts an exchange for a measurement in this process, at a port of the system's choice:
     /// 100 symbols, at this rate. `configure` changes what its hub is set up with.
-    pub(crate) fn start_locally(
+    pub fn start_locally(
         rate: u64,
         paused: bool,
         configure: impl FnOnce(&mut HubConfig),
@@ -151,21 +151,21 @@ impl Simulation {
     }
 
     /// Where a hub reads it.
-    pub(crate) fn source(&self) -> Option<FeedSource> {
+    pub fn source(&self) -> Option<FeedSource> {
         self.endpoint.tcp().map(FeedSource::of)
     }
 
     /// Begins trading.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.counters.start();
     }
 
     /// Messages published so far.
-    pub(crate) fn published(&self) -> u64 {
+    pub fn published(&self) -> u64 {
         self.counters.published.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         if self.lanes.has_ended() {
             return Err(Failure::running("the exchange has failed; see the log"));
         }
@@ -173,7 +173,7 @@ impl Simulation {
     }
 
     /// Ends trading; clients are still served. Returns when the last message is published.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.counters.stop();
         let published = || self.published();
         let mut last = published();
@@ -187,7 +187,7 @@ impl Simulation {
         }
     }
 
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         self.lanes.stop();
     }
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Whether the program has been asked to end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop {
+pub struct Stop {
     signal: Arc<AtomicBool>,
     /// The signal was SIGINT.
     interrupt: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub(crate) struct Stop {
 
 impl Stop {
     /// Listens for the signals from now on. A second one ends the program at once.
-    pub(crate) fn on_signals() -> Result<Self, Failure> {
+    pub fn on_signals() -> Result<Self, Failure> {
         let stop = Self::default();
         // Before the flag that says that there was one.
         signal_hook::flag::register(SIGINT, stop.interrupt.clone()).map_err(cannot_handle)?;
@@ -37,23 +37,23 @@ impl Stop {
     }
 
     /// Whether to end.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.signal.load(Ordering::Relaxed) || self.own.load(Ordering::Relaxed)
     }
 
     /// Whether SIGINT has asked.
-    pub(crate) fn is_interrupt(&self) -> bool {
+    pub fn is_interrupt(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
 
     /// The signal has been answered and the program goes on: another one does not end it at once.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.interrupt.store(false, Ordering::Relaxed);
         self.signal.store(false, Ordering::Relaxed);
     }
 
     /// One that follows this one's signals, and can be asked on its own.
-    pub(crate) fn child(&self) -> Self {
+    pub fn child(&self) -> Self {
         Self {
             signal: self.signal.clone(),
             interrupt: self.interrupt.clone(),
@@ -62,25 +62,25 @@ impl Stop {
     }
 
     /// Asks, without a signal.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.own.store(true, Ordering::Relaxed);
     }
 }
 
 /// SIGHUP: whether files are to be opened anew.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reload(Arc<AtomicBool>);
+pub struct Reload(Arc<AtomicBool>);
 
 impl Reload {
     /// Listens for the signal from now on; it does not end the program any more.
-    pub(crate) fn on_signal() -> Result<Self, Failure> {
+    pub fn on_signal() -> Result<Self, Failure> {
         let reload = Self::default();
         signal_hook::flag::register(SIGHUP, reload.0.clone()).map_err(cannot_handle)?;
         Ok(reload)
     }
 
     /// Whether the signal has come since the last call.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }
 }
@@ -88,7 +88,7 @@ impl Reload {
 /// What becomes of signals that ask for the end: the first is answered by saving and waiting, and
 /// may be refused; the second ends the program in any case.
 #[derive(Debug, Default)]
-pub(crate) struct Ending {
+pub struct Ending {
     is_under_way: bool,
     /// Until when the next signal is the second.
     armed_until: Option<Armed>,
@@ -104,7 +104,7 @@ enum Armed {
 
 /// What to do about a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// Ask the hub to end, as its parameters say.
     Ask,
     /// End, saved or not.
@@ -113,7 +113,7 @@ pub(crate) enum Answer {
 
 impl Ending {
     /// A signal has come, or is being answered.
-    pub(crate) fn answer(&self, now: Instant) -> Answer {
+    pub fn answer(&self, now: Instant) -> Answer {
         match self.armed_until {
             Some(Armed::Always) => Answer::End,
             Some(Armed::Until(end)) if now < end => Answer::End,
@@ -122,7 +122,7 @@ impl Ending {
     }
 
     /// The hub was asked; whether it is ending.
-    pub(crate) fn asked(&mut self, is_ending: bool, now: Instant) {
+    pub fn asked(&mut self, is_ending: bool, now: Instant) {
         let was_under_way = std::mem::replace(&mut self.is_under_way, is_ending);
         if !is_ending {
             self.armed_until = Some(match was_under_way {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidewire_mx::time::civil_date;
 
 /// Reads `500ms`, `10s`, `5m`, `1h`, or bare seconds.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -25,7 +25,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads `100000`, `100k`, `2.5M`.
-pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+pub fn parse_count(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
         Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
@@ -42,7 +42,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a whole number within bounds.
-pub(crate) fn whole<N>(
+pub fn whole<N>(
     least: u64,
     most: u64,
 ) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static
@@ -62,7 +62,7 @@ where
 }
 
 /// `1,234,567`.
-pub(crate) fn grouped(count: u64) -> String {
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (position, digit) in digits.chars().enumerate() {
@@ -75,13 +75,13 @@ pub(crate) fn grouped(count: u64) -> String {
 }
 
 /// `1 source`, `2,000 sources`.
-pub(crate) fn counted(count: u64, one: &str) -> String {
+pub fn counted(count: u64, one: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {one}{ending}", grouped(count))
 }
 
 /// `999`, `12.3k`, `768.8M`, `1.2G`: a count in up to six letters.
-pub(crate) fn compact(count: u64) -> String {
+pub fn compact(count: u64) -> String {
     let (scale, letter) = match count {
         0..1_000 => return count.to_string(),
         1_000..999_950 => (1e3, 'k'),
@@ -94,7 +94,7 @@ pub(crate) fn compact(count: u64) -> String {
 }
 
 /// `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
-pub(crate) fn latency(ns: u64) -> String {
+pub fn latency(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
@@ -104,7 +104,7 @@ pub(crate) fn latency(ns: u64) -> String {
 }
 
 /// A price of 1e-9 units with two to four decimals; `-` where there is none.
-pub(crate) fn price(price: i64) -> String {
+pub fn price(price: i64) -> String {
     if price == tidewire_lastvalue::PRICE_UNDEFINED {
         return "-".to_owned();
     }
@@ -113,7 +113,7 @@ pub(crate) fn price(price: i64) -> String {
 }
 
 /// UTC time of day and date of nanoseconds since the UNIX epoch: `2023-12-24 23:00:00.000000000`.
-pub(crate) fn timestamp(unix_ns: u64) -> String {
+pub fn timestamp(unix_ns: u64) -> String {
     let (seconds, ns) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil_date(days as i64);

@@ -1,5 +1,5 @@
 //! `zmq-bench OURS RIVAL [SUBJECT,…] [TRANSPORT,…] [BYTES,…] [PAIRS]`: the quick way to what
-//! `tidewire bench zmq` does. `zmq-bench copies [BYTES,…]`: what lies under all of it.
+//! `tidewire-bench zmq` does. `zmq-bench copies [BYTES,…]`: what lies under all of it.
 
 use std::hint::black_box;
 use std::process::ExitCode;

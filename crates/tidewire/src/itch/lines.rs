@@ -11,17 +11,19 @@ use tidewire_itch::sequenced::Store;
 use tidewire_market::MoldInput;
 
 /// The sockets, and what was sent.
-pub(crate) struct Lines {
+#[derive(Debug)]
+pub struct Lines {
     sender: Sender,
     lines: Vec<Line>,
     requests: Option<UdpSocket>,
     answers: FaultInjector,
     packet: Vec<u8>,
-    pub(crate) packets: u64,
-    pub(crate) requests_seen: u64,
-    pub(crate) answers_sent: u64,
+    pub packets: u64,
+    pub requests_seen: u64,
+    pub answers_sent: u64,
 }
 
+#[derive(Debug)]
 struct Line {
     socket: UdpSocket,
     to: SocketAddr,
@@ -29,7 +31,7 @@ struct Line {
 }
 
 impl Lines {
-    pub(crate) fn open(mold: &MoldInput, plan: FaultPlan, seed: u64) -> Result<Self, String> {
+    pub fn open(mold: &MoldInput, plan: FaultPlan, seed: u64) -> Result<Self, String> {
         let mut lines = Vec::new();
         for (number, to) in [Some(mold.a), mold.b].into_iter().flatten().enumerate() {
             let socket = sender(to, mold.interface)
@@ -60,22 +62,22 @@ impl Lines {
     }
 
     /// The socket that requests come to.
-    pub(crate) fn request_socket(&self) -> Option<&UdpSocket> {
+    pub fn request_socket(&self) -> Option<&UdpSocket> {
         self.requests.as_ref()
     }
 
     /// When the next heartbeat is due.
-    pub(crate) fn deadline_ns(&self) -> u64 {
+    pub fn deadline_ns(&self) -> u64 {
         self.sender.deadline_ns()
     }
 
     /// Whether everything of the store was sent.
-    pub(crate) fn is_done(&self, store: &Store) -> bool {
+    pub fn is_done(&self, store: &Store) -> bool {
         self.sender.next_sequence() == store.next_sequence()
     }
 
     /// Sends what is due on both lines, and answers what was asked.
-    pub(crate) fn turn(&mut self, store: &Store, now_ns: u64) {
+    pub fn turn(&mut self, store: &Store, now_ns: u64) {
         while self.sender.next_packet(store, now_ns, &mut self.packet) {
             self.packets += 1;
             for Line { socket, to, faults } in &mut self.lines {
@@ -87,7 +89,7 @@ impl Lines {
     }
 
     /// What was not sent because of faults: on line A, on line B, of answers.
-    pub(crate) fn lost(&self) -> Vec<u64> {
+    pub fn lost(&self) -> Vec<u64> {
         let lines = self.lines.iter().map(|line| &line.faults);
         let all = lines.chain([&self.answers]);
         all.map(|faults| {

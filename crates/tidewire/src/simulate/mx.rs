@@ -64,7 +64,7 @@ fn plant_config(options: &SimulateMxOptions) -> PlantConfig {
 
 /// The plant and its clients: one thread, woken by sockets and by the plant's own deadline.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     listener: TcpListener,
     plant: Plant,
     clients: BTreeMap<LinkId, Client>,
@@ -82,7 +82,7 @@ struct Client {
 
 impl Server {
     /// A plant that accepts at `listener`.
-    pub(crate) fn new(listener: TcpListener, config: PlantConfig) -> std::io::Result<Self> {
+    pub fn new(listener: TcpListener, config: PlantConfig) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
@@ -92,18 +92,18 @@ impl Server {
         })
     }
 
-    pub(crate) fn plant(&self) -> &Plant {
+    pub fn plant(&self) -> &Plant {
         &self.plant
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> String {
+    pub fn address(&self) -> String {
         let address = self.listener.local_addr();
         address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
     }
 
     /// Serves until it is told to stop, or its time is over; what was told then is still sent.
-    pub(crate) fn serve(&mut self, stop: &Stop, duration: Option<Duration>) -> std::io::Result<()> {
+    pub fn serve(&mut self, stop: &Stop, duration: Option<Duration>) -> std::io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         let is_time = |begin: Instant| duration.is_some_and(|end| begin.elapsed() >= end);
         while !stop.is_asked() && !is_time(self.begin) && !crate::output::is_gone() {

@@ -15,7 +15,7 @@ use super::report::{Table, unix_ns};
 use super::servers::{HubAddresses, ServerProcess, free_addresses};
 use super::subscriber::{Subscriber, new_histogram, record};
 use crate::options::BenchOptions;
-use crate::units::{grouped, latency};
+use tidewire::units::{grouped, latency};
 
 /// All that was found.
 #[derive(Debug, Serialize)]

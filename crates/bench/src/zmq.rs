@@ -5,8 +5,8 @@ use tidewire_zmq_bench::{Contest, Report, Subject};
 
 use super::report::{Setting, Table, write_run};
 use super::{Place, failed};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// The first argument of a process that measures one library.
 pub(crate) const CHILD: &str = "zmq-bench-child";

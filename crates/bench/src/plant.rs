@@ -14,12 +14,12 @@ use tidewire_plant::{Plant, PlantOptions};
 
 use super::report::{Setting, Table, write_run};
 use super::{Place, failed};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
-use crate::server::start_hub;
-use crate::simulate::mx::Server;
-use crate::stop::Stop;
-use crate::units::grouped;
+use tidewire::failure::Failure;
+use tidewire::server::start_hub;
+use tidewire::simulate::mx::Server;
+use tidewire::stop::Stop;
+use tidewire::units::grouped;
 
 /// Measures, prints, and keeps the raw run. An update that is lost is a failure.
 pub(crate) fn run(

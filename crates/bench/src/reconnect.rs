@@ -7,8 +7,8 @@ use tidewire_feed::client::{Gap, Side, Sink};
 use tidewire_feed::wire::Message;
 use tidewire_feed_client::{FeedClient, FeedClientConfig};
 
-use crate::failure::Failure;
-use crate::simulate::Simulation;
+use tidewire::failure::Failure;
+use tidewire::simulate::Simulation;
 
 /// What became of a client whose connection was cut again and again.
 #[derive(Debug, Serialize)]

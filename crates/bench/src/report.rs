@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::units::timestamp;
+use tidewire::failure::Failure;
+use tidewire::units::timestamp;
 
 /// The median of some figures, and how far they spread.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -15,8 +15,8 @@ use super::requests::{Requests, Workset};
 use super::samples::{FLOOR, OURS, Run, Sample};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
 use super::{Place, failed};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// What is asked, and how.
 #[derive(Debug)]

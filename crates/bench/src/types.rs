@@ -11,8 +11,8 @@ use super::load::{check, fill};
 use super::processor_time::Cores;
 use super::report::Setting;
 use super::requests::{KEYS, Requests, Workset};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
 pub(crate) fn run(

@@ -15,8 +15,8 @@ use super::load::{Outcome, connect};
 use super::processor_time::Cores;
 use super::report::{Setting, Table, write_run};
 use super::servers::{HubAddresses, ServerProcess};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// A run as it is kept.
 #[derive(Debug, Serialize)]

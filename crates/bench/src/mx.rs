@@ -12,9 +12,9 @@ use tidewire_mx::scenarios::{self, ITERATIONS, Scenario, WARM_UP};
 
 use super::Place;
 use super::report::{Setting, Spread, Table};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
-use crate::units::grouped;
+use tidewire::failure::Failure;
+use tidewire::units::grouped;
 
 /// Measures; prints the table and keeps it as a page, or prints JSON alone.
 ///
@@ -112,11 +112,7 @@ fn page(figures: &[Figure], setting: &Setting) -> String {
         ]);
     }
     let mut page = String::from("# NMX codec: allocations and time\n\n");
-    let _ = writeln!(
-        page,
-        "`cargo run --release -- bench mx` writes this page. {}\n",
-        ABOUT
-    );
+    let _ = writeln!(page, "`cargo xtask bench mx` writes this page. {}\n", ABOUT);
     let _ = writeln!(page, "{}\n", setting.headline());
     let _ = write!(page, "{}", table.text());
     page

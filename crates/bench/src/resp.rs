@@ -10,8 +10,8 @@ use super::processor_time::Cores;
 use super::report::Setting;
 use super::requests::{Requests, VALUE_BYTES, Workset};
 use super::samples::{FLOOR, OURS, Run};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
 pub(crate) fn run(

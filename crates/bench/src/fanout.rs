@@ -19,9 +19,9 @@ use super::report::{Setting, Table, write_run};
 use super::servers::{HubAddresses, ServerProcess, free_addresses};
 use super::way::Info;
 use super::{Place, failed};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
-use crate::units::grouped;
+use tidewire::failure::Failure;
+use tidewire::units::grouped;
 
 /// Measures, prints, and keeps the raw run.
 pub(crate) fn run(

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::plot::{Bar, bars};
 use super::report::{RUNS, Spread, TABLES, Table};
 use super::samples::OURS;
-use crate::failure::Failure;
+use tidewire::failure::Failure;
 
 /// Writes the page and its plots; the command must be given in the checkout's root.
 ///
@@ -99,7 +99,7 @@ fn write_section(
     // Writing into a string cannot fail.
     let _ = write!(
         page,
-        "\n## {}\n\n`tidewire bench {}` · {} · commit {} · load average {} at the start{} · \
+        "\n## {}\n\n`tidewire-bench {}` · {} · commit {} · load average {} at the start{} · \
          [raw run](../{RUNS}/{name})\n\n",
         section.title,
         section.subject,
@@ -354,7 +354,7 @@ const GOALS: [Goal; 29] = [
 
 const HEAD: &str = "# Performance
 
-Written by `tidewire bench report` from the raw runs in `bench/runs`; `tidewire bench all` measures,
+Written by `tidewire-bench report` from the raw runs in `bench/runs`; `tidewire-bench all` measures,
 and writes it at its end. How each figure is measured, and how to repeat it: [bench/README.md](../bench/README.md).
 In short: all servers run all the time and are loaded in turn, round by round (A B C, B C A, …); tables have the
 median of the rounds, and the least and greatest in parentheses; ratios are taken round by round. Server CPU an

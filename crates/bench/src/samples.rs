@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::load::Outcome;
 use super::processor_time::{Cores, ProcessorTime};
 use super::report::{Setting, Spread, Table};
-use crate::units::latency;
+use tidewire::units::latency;
 
 /// A run as it is kept.
 #[derive(Debug, Serialize)]

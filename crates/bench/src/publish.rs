@@ -16,8 +16,8 @@ use super::report::{Setting, Spread, Table, write_run};
 use super::samples::{FLOOR, OURS};
 use super::servers::{HubAddresses, Rival, ServerProcess, free_addresses};
 use super::{Place, failed};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// A run as it is kept.
 #[derive(Debug, Serialize)]

@@ -226,8 +226,23 @@ pub(crate) fn free_addresses<const N: usize>() -> io::Result<[SocketAddr; N]> {
     Ok(addresses)
 }
 
+/// The program that is measured: `TIDEWIRE_BINARY`, or the one beside this one.
+pub(crate) fn program() -> io::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("TIDEWIRE_BINARY") {
+        return Ok(path.into());
+    }
+    let path = std::env::current_exe()?.with_file_name("tidewire");
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(io::Error::other(format!(
+            "there is no {}: build it first, or use cargo xtask bench",
+            path.display()
+        ))),
+    }
+}
+
 fn own_command() -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(program()?);
     command.args(["--log", "error"]);
     Ok(command)
 }

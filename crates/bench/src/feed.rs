@@ -22,8 +22,8 @@ use super::report::{Setting, Spread, Table, write_run};
 use super::timing::{millions_a_second, ns_an_operation};
 use super::way::{self, WayFigures};
 use super::{Place, failed, itch, reconnect};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
 pub(crate) fn run(

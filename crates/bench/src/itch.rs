@@ -6,7 +6,7 @@ use tidewire_feed::client::{NullSink, Sink};
 use tidewire_itch::sequenced::AHEAD;
 use tidewire_itch::{Books, Frames, Generator, GeneratorConfig, Message};
 
-use crate::failure::Failure;
+use tidewire::failure::Failure;
 
 /// A day's messages behind their lengths.
 pub(super) struct Day {

@@ -1,5 +1,22 @@
-//! `bench`: what the hub does a second, how long it takes, and what it costs; beside rivals and
-//! beside what the machine itself allows, in one run.
+//! `tidewire-bench`: what the hub does a second, how long it takes, and what it costs; beside
+//! rivals and beside what the machine itself allows, in one run.
+
+/// Prints to the standard output. Shadows the one of the standard library, which panics where the
+/// reader is gone.
+macro_rules! print {
+    ($($text:tt)*) => { tidewire::output::print(format_args!($($text)*)) };
+}
+
+/// The same with a line end.
+macro_rules! println {
+    () => { tidewire::output::print(format_args!("\n")) };
+    ($($text:tt)*) => { tidewire::output::print(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// A line on the standard error.
+macro_rules! eprintln {
+    ($($text:tt)*) => { tidewire::output::complain(format_args!($($text)*)) };
+}
 
 mod cache;
 mod contest;
@@ -17,6 +34,7 @@ mod memory;
 mod mix;
 mod mx;
 mod open_loop;
+mod options;
 mod page;
 mod plant;
 mod plot;
@@ -36,19 +54,35 @@ mod types;
 mod way;
 mod zmq;
 
-pub(crate) use mix::Mix;
-pub(crate) use servers::Rival;
-pub(crate) use zmq::run_child as zmq_child;
-
 use std::path::Path;
 
-use crate::failure::Failure;
-use crate::options::{BenchOptions, BenchSubject};
+use clap::Parser;
+use tidewire::failure::Failure;
+use tidewire_counting_allocator::OnDemand;
+
+use options::{BenchOptions, BenchSubject};
 use processor_time::Cores;
 use report::Setting;
 
+/// The program's own allocator; `mx` counts what it is asked for.
+#[global_allocator]
+static ALLOCATOR: OnDemand<tidewire_memory::Allocator> = OnDemand(tidewire_memory::Allocator);
+
+fn main() {
+    tidewire::output::end_in_order();
+    let result = match zmq::run_child() {
+        Some(result) => result,
+        None => BenchOptions::try_parse()
+            .map_err(Failure::from)
+            .and_then(|options| run(&options)),
+    };
+    if let Err(failure) = result {
+        failure.exit();
+    }
+}
+
 /// Measures what was asked for, and prints it.
-pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
+fn run(options: &BenchOptions) -> Result<(), Failure> {
     let setting = Setting::look();
     if options.subject == BenchSubject::Report {
         return page::write();

@@ -15,8 +15,8 @@ use super::processor_time::Cores;
 use super::report::{Setting, Spread, Table, write_run};
 use super::timing::ns_an_operation;
 use super::{Place, failed};
-use crate::failure::Failure;
 use crate::options::BenchOptions;
+use tidewire::failure::Failure;
 
 /// Measures, prints, and keeps the raw run.
 pub(crate) fn run(

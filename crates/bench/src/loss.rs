@@ -16,12 +16,12 @@ use tidewire_market::{FeedLines, Input, MarketConfig, MoldInput};
 
 use super::report::{Setting, Table, write_run};
 use super::{Place, failed};
-use crate::failure::Failure;
-use crate::itch::Lines;
 use crate::options::BenchOptions;
-use crate::server::start_hub;
-use crate::simulate::Simulation;
-use crate::units::grouped;
+use tidewire::failure::Failure;
+use tidewire::itch::Lines;
+use tidewire::server::start_hub;
+use tidewire::simulate::Simulation;
+use tidewire::units::grouped;
 
 /// Runs every case, prints, and keeps the raw run. Fails if anything is lost.
 pub(crate) fn run(
