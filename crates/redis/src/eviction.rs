@@ -86,8 +86,13 @@ impl Server {
                 Evicted::Key => {}
                 // Others hold the shards: they go on, and so does this lane.
                 Evicted::Busy => return Room::Clearing,
-                Evicted::Nothing if self.keyspace.lazily_freed().0 > 0 && !is_late() => {
-                    std::thread::sleep(LAZY_WAIT);
+                // Room is being made in the background: the lane looks again in its next turn, for
+                // as long as one round of evictions may last.
+                Evicted::Nothing
+                    if self.keyspace.lazily_freed().0 > 0
+                        && self.evictions.waits_no_longer_than(time_max_ns) =>
+                {
+                    return Room::Clearing;
                 }
                 Evicted::Nothing => return Room::Full,
             }
@@ -225,8 +230,6 @@ impl Drop for Evicting<'_> {
 const RESIDENT_BYTES_MIN: u64 = 128 << 20;
 /// Keys that go between two looks at the clock.
 const KEYS_A_LOOK: u64 = 16;
-/// How long to wait for what is being freed in the background.
-const LAZY_WAIT: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 mod tests {

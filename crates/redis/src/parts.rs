@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tidewire_keyspace::Evictor;
-use tidewire_lane::{ConnectionId, ListenerHandle, unix_ns};
+use tidewire_lane::{ConnectionId, ListenerHandle, monotonic_ns, unix_ns};
 
 use crate::attention::{Attention, Obstacles};
 
@@ -28,6 +28,8 @@ pub(crate) struct Evictions {
     pub(crate) full_since_ns: AtomicU64,
     /// For how long it was, all times before that together.
     pub(crate) full_ns: AtomicU64,
+    /// When a lane last began to wait for what is freed in the background, monotonic ns.
+    pub(crate) waits_since_ns: AtomicU64,
 }
 
 impl Evictions {
@@ -36,7 +38,23 @@ impl Evictions {
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             full_since_ns: AtomicU64::new(0),
             full_ns: AtomicU64::new(0),
+            waits_since_ns: AtomicU64::new(0),
         }
+    }
+
+    /// No key can give way, but room is being made in the background. Whether that has lasted for
+    /// less than so long; after a second of patience a new one begins.
+    pub(crate) fn waits_no_longer_than(&self, time_max_ns: u64) -> bool {
+        self.waits_at(monotonic_ns(), time_max_ns)
+    }
+
+    fn waits_at(&self, now_ns: u64, time_max_ns: u64) -> bool {
+        let waited_ns = now_ns.saturating_sub(self.waits_since_ns.load(Ordering::Relaxed));
+        if waited_ns >= PATIENCE_NS.max(time_max_ns) {
+            self.waits_since_ns.store(now_ns, Ordering::Relaxed);
+            return true;
+        }
+        waited_ns < time_max_ns
     }
 
     /// For how long memory has been full, all in all and just now, ns.
@@ -176,4 +194,22 @@ pub(crate) struct TopicWatch(pub(crate) AtomicBool);
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     pub(crate) handles: Mutex<Vec<ListenerHandle>>,
+}
+
+/// From one wait for what is freed in the background to the next.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_pass_for_a_moment_a_second_while_room_is_made_in_the_background() {
+        let (evictions, start, moment) = (Evictions::new(1), 5_000_000_000, 500_000);
+        let passes = |after_ns| evictions.waits_at(start + after_ns, moment);
+        assert!(passes(0) && passes(moment - 1));
+        assert!(!passes(moment) && !passes(PATIENCE_NS - 1));
+        assert!(passes(PATIENCE_NS) && passes(PATIENCE_NS + moment - 1));
+        assert!(!passes(PATIENCE_NS + moment));
+    }
 }
