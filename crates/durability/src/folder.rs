@@ -135,8 +135,16 @@ impl LogFolder {
     /// Bytes of a manifest's base and increments.
     pub fn bytes_of(&self, manifest: &Manifest) -> u64 {
         let listed = manifest.base.iter().chain(&manifest.increments);
-        let bytes = |file: &LogFile| self.disk.length(&self.path_of(file));
-        listed.filter_map(|file| bytes(file).ok()).sum()
+        listed.filter_map(|file| self.length_of(file).ok()).sum()
+    }
+
+    /// The length of a file of the manifest, bytes.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there.
+    pub fn length_of(&self, file: &LogFile) -> io::Result<u64> {
+        self.disk.length(&self.path_of(file))
     }
 
     fn is_free(&self, name: &str) -> bool {

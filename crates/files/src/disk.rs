@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::simulated::{OpenFile, SimulatedDisk};
-use crate::{AppendFile, WholeFile};
+use crate::{AppendFile, DirectoryLock, WholeFile};
 
 /// A disk with folders and files. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -88,9 +88,37 @@ impl Disk {
         }
     }
 
-    /// Whether a file is there.
+    /// Whether something has this name: a file, or a folder.
     pub fn has(&self, path: &Path) -> bool {
         self.length(path).is_ok()
+    }
+
+    /// Whether a file has this name, and no folder.
+    pub fn has_file(&self, path: &Path) -> bool {
+        match &self.0 {
+            Kind::System => path.is_file(),
+            Kind::Simulated(_) => self.has(path),
+        }
+    }
+
+    /// A folder's path without links, if it is there.
+    pub fn canonical(&self, path: PathBuf) -> PathBuf {
+        match &self.0 {
+            Kind::System => path.canonicalize().unwrap_or(path),
+            Kind::Simulated(_) => path,
+        }
+    }
+
+    /// Takes a folder for this process alone, as [`DirectoryLock::take`].
+    ///
+    /// # Errors
+    ///
+    /// As there. A simulated disk has one process.
+    pub fn lock_folder(&self, path: &Path) -> io::Result<DirectoryLock> {
+        match &self.0 {
+            Kind::System => DirectoryLock::take(path),
+            Kind::Simulated(_) => Ok(DirectoryLock::simulated(path)),
+        }
     }
 
     /// Makes a folder, and those that it is in.

@@ -55,6 +55,15 @@ impl DirectoryLock {
         })
     }
 
+    /// Of a directory that no other process can see.
+    pub(crate) fn simulated(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_path_buf(),
+            _folder: None,
+            _file: None,
+        }
+    }
+
     /// The directory that it is for.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -35,7 +35,7 @@ pub(crate) struct OpenFile {
     node: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Model {
     random: u64,
     rates: FaultRates,
@@ -71,6 +71,14 @@ impl SimulatedDisk {
                 durable_names: BTreeMap::new(),
                 pending: Vec::new(),
             }),
+        })
+    }
+
+    /// The same disk for the next process: the one before may go on with its own until it is gone,
+    /// and changes nothing here.
+    pub fn fork(&self) -> Arc<Self> {
+        Arc::new(Self {
+            model: Mutex::new(self.model.lock().clone()),
         })
     }
 

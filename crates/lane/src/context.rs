@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::RecvFlags;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::application::CloseReason;
+use crate::clock::{monotonic_ns, unix_ns};
 use crate::connection::{Closing, Connection, ConnectionId};
 use crate::endpoint::{Listener, begin_connection};
 use crate::mailbox::Bell;
 use crate::outbox::Outbox;
 use crate::sender::Sender;
+use crate::stepping::SimulatedNetwork;
 use crate::traffic::TOKEN_LISTENERS;
 
 /// The lane as its application sees it: connections and clock.
@@ -66,6 +67,8 @@ pub struct Context {
     /// What is written to it after its end; nobody reads it.
     pub(crate) scrap: Outbox,
     pub(crate) stopping: bool,
+    /// Where outgoing connections arrive; `None`: in the system's network.
+    pub(crate) network: Option<Arc<SimulatedNetwork>>,
 }
 
 #[derive(Debug)]
@@ -383,7 +386,10 @@ impl Context {
 
     /// Begins an outgoing TCP connection. [`crate::Application::connected`] or `closed` follows.
     pub fn connect(&mut self, address: SocketAddr, port: u16) -> std::io::Result<ConnectionId> {
-        let socket = begin_connection(&address)?;
+        let socket = match &self.network {
+            None => begin_connection(&address)?,
+            Some(network) => network.dial(address)?,
+        };
         Ok(self.insert(Connection::new(socket, port, true))?)
     }
 
@@ -538,8 +544,7 @@ impl Context {
 
     pub(crate) fn read_clock(&mut self) {
         self.now_ns = monotonic_ns();
-        let wall = clock_gettime(ClockId::Realtime);
-        self.unix_ns = wall.tv_sec as u64 * 1_000_000_000 + wall.tv_nsec as u64;
+        self.unix_ns = unix_ns();
     }
 
     /// A connection that is to end at once ends when everything written has left, or in a few
@@ -573,23 +578,6 @@ impl Context {
             self.update_watch(id);
         }
     }
-}
-
-/// Monotonic time, ns: the clock of [`Context::now_ns`].
-pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Wall-clock time, ns since the UNIX epoch.
-pub fn unix_ns() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// Wall-clock time, ms since the UNIX epoch.
-pub fn unix_ms() -> i64 {
-    (unix_ns() / 1_000_000) as i64
 }
 
 /// How long a closing connection may take to read what was written to it.

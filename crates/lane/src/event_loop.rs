@@ -13,13 +13,15 @@ use tidewire_readiness as readiness;
 use tracing::warn;
 
 use crate::application::{Application, CloseReason};
+use crate::clock::monotonic_ns;
 use crate::connection::{Closing, ConnectionId};
-use crate::context::{Context, LaneCounters, WATCH_READ, monotonic_ns};
+use crate::context::{Context, LaneCounters, WATCH_READ};
 use crate::endpoint::Listener;
 use crate::lanes::LaneConfig;
 use crate::mailbox::Mailboxes;
 use crate::outbox::Outbox;
 use crate::sender::Sender;
+use crate::stepping::SimulatedNetwork;
 use crate::traffic::{EVENTS_A_TURN, READ_BYTES, TOKEN_LISTENERS, TOKEN_MAILBOX, Traffic};
 
 /// One lane: an event loop, its connections and its application.
@@ -30,6 +32,8 @@ pub struct Lane<A: Application> {
     scratch: Vec<u8>,
     mailboxes: Mailboxes<A::Mail>,
     mail: Vec<A::Mail>,
+    /// When the application wants its next turn at the latest.
+    deadline_ns: Option<u64>,
 }
 
 impl<A: Application> Lane<A> {
@@ -81,6 +85,7 @@ impl<A: Application> Lane<A> {
             working: None,
             scrap: Outbox::default(),
             stopping: false,
+            network: None,
         };
         context.read_clock();
         Ok(Self {
@@ -89,44 +94,85 @@ impl<A: Application> Lane<A> {
             scratch: vec![0; READ_BYTES],
             mailboxes,
             mail: Vec::new(),
+            deadline_ns: None,
         })
     }
 
     /// Runs until the lane's mailbox says stop; then every connection is told and closed.
     pub fn run(mut self) -> A {
         let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
-        let mut deadline_ns = self.application.turn(&mut self.context);
-        self.traffic().flush_all();
+        self.begin();
         while !self.context.stopping {
-            let events = self.wait(&mut space, deadline_ns);
-            self.context.read_clock();
-            let started_ns = self.context.now_ns;
-            let began_ns = &self.context.counters.turn_began_ns;
-            began_ns.store(started_ns, Ordering::Relaxed);
-            let is_mailbox = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
-            self.take_mail(events.iter().any(is_mailbox));
-            self.tell_drained();
-            self.give_kept();
-            for event in events {
-                self.traffic().dispatch(event);
-            }
-            deadline_ns = self.application.turn(&mut self.context);
-            self.traffic().flush();
-            if self.finish_closing() {
-                // What the application said or planned when it heard of it waits for a turn.
-                deadline_ns = Some(0);
-            }
-            let counters = &self.context.counters;
-            counters.turns.fetch_add(1, Ordering::Relaxed);
-            counters.turn_began_ns.store(0, Ordering::Relaxed);
-            let busy_ns = monotonic_ns() - started_ns;
-            counters.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
-            if busy_ns > counters.busy_ns_max.load(Ordering::Relaxed) {
-                counters.busy_ns_max.store(busy_ns, Ordering::Relaxed);
-            }
+            let events = self.wait(&mut space);
+            self.turn(events);
         }
+        self.end()
+    }
+
+    /// What the application does before the first turn.
+    pub(crate) fn begin(&mut self) {
+        self.deadline_ns = self.application.turn(&mut self.context);
+        self.traffic().flush_all();
+    }
+
+    /// One turn with what has come until now, without a wait.
+    pub(crate) fn take_turn(&mut self) {
+        let mut space = [const { MaybeUninit::uninit() }; EVENTS_A_TURN];
+        let events = readiness::look(&self.context.epoll, &mut space).unwrap_or_default();
+        self.turn(events);
+    }
+
+    fn turn(&mut self, events: &[Event]) {
+        self.context.read_clock();
+        let started_ns = self.context.now_ns;
+        let began_ns = &self.context.counters.turn_began_ns;
+        began_ns.store(started_ns, Ordering::Relaxed);
+        let is_mailbox = |event: &Event| event.data.u64() == TOKEN_MAILBOX;
+        self.take_mail(events.iter().any(is_mailbox));
+        self.tell_drained();
+        self.give_kept();
+        for event in events {
+            self.traffic().dispatch(event);
+        }
+        self.deadline_ns = self.application.turn(&mut self.context);
+        self.traffic().flush();
+        if self.finish_closing() {
+            // What the application said or planned when it heard of it waits for a turn.
+            self.deadline_ns = Some(0);
+        }
+        let counters = &self.context.counters;
+        counters.turns.fetch_add(1, Ordering::Relaxed);
+        counters.turn_began_ns.store(0, Ordering::Relaxed);
+        let busy_ns = monotonic_ns() - started_ns;
+        counters.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
+        if busy_ns > counters.busy_ns_max.load(Ordering::Relaxed) {
+            counters.busy_ns_max.store(busy_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells and closes every connection.
+    pub(crate) fn end(mut self) -> A {
         self.close_all();
         self.application
+    }
+
+    /// Whether a turn would find something to do.
+    pub(crate) fn is_ready(&self) -> bool {
+        let is_due = self
+            .wake_ns()
+            .is_some_and(|time_ns| time_ns <= monotonic_ns());
+        let mut space = [const { MaybeUninit::uninit() }; 1];
+        is_due || readiness::look(&self.context.epoll, &mut space).is_ok_and(|one| !one.is_empty())
+    }
+
+    /// Whether the lane has been told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.context.stopping
+    }
+
+    /// Connections that the application makes arrive there, and not in the system's network.
+    pub(crate) fn dial_into(&mut self, network: Arc<SimulatedNetwork>) {
+        self.context.network = Some(network);
     }
 
     fn traffic(&mut self) -> Traffic<'_, A> {
@@ -137,27 +183,8 @@ impl<A: Application> Lane<A> {
         }
     }
 
-    fn wait<'s>(
-        &mut self,
-        space: &'s mut [MaybeUninit<Event>],
-        deadline_ns: Option<u64>,
-    ) -> &'s [Event] {
-        let mut deadline_ns = deadline_ns;
-        let mut sooner = |time_ns: u64| {
-            deadline_ns = Some(deadline_ns.map_or(time_ns, |other: u64| other.min(time_ns)));
-        };
-        if let Some(time_ns) = self.context.accept_again_ns {
-            sooner(time_ns);
-        }
-        if !self.context.closing.is_empty() {
-            sooner(self.context.now_ns + CLOSE_CHECK_NS);
-        }
-        let left = self.context.drained.len() + self.context.released.len();
-        let unsent = self.context.deliveries.len();
-        if left + unsent > 0 || self.context.stopping {
-            sooner(0);
-        }
-        let timeout = deadline_ns.map(|time_ns| {
+    fn wait<'s>(&mut self, space: &'s mut [MaybeUninit<Event>]) -> &'s [Event] {
+        let timeout = self.wake_ns().map(|time_ns| {
             let wait_ns = time_ns.saturating_sub(monotonic_ns());
             Timespec {
                 tv_sec: (wait_ns / 1_000_000_000) as i64,
@@ -172,6 +199,19 @@ impl<A: Application> Lane<A> {
                 &[]
             }
         }
+    }
+
+    /// When the next turn begins although nothing comes, monotonic ns; `None`: never.
+    pub(crate) fn wake_ns(&self) -> Option<u64> {
+        let context = &self.context;
+        let left = context.drained.len() + context.released.len();
+        if left + context.deliveries.len() > 0 || context.stopping {
+            return Some(0);
+        }
+        let closing_ns = context.now_ns + CLOSE_CHECK_NS;
+        let closing_ns = (!context.closing.is_empty()).then_some(closing_ns);
+        let deadlines = [self.deadline_ns, context.accept_again_ns, closing_ns];
+        deadlines.into_iter().flatten().min()
     }
 
     fn take_mail(&mut self, woken: bool) {

@@ -8,6 +8,7 @@
 //! Start with [`Lanes::start`].
 
 mod application;
+mod clock;
 mod connection;
 mod context;
 mod dialing;
@@ -20,12 +21,14 @@ mod mailbox;
 mod outbox;
 mod ring;
 mod sender;
+mod stepping;
 mod traffic;
 mod wake;
 
 pub use application::{Application, CloseReason};
+pub use clock::{advance_simulated_clock, instant, monotonic_ns, unix_ms, unix_ns};
 pub use connection::{ConnectionId, Peer};
-pub use context::{Context, LaneCounters, monotonic_ns, unix_ms, unix_ns};
+pub use context::{Context, LaneCounters};
 pub use dialing::{BACK_OFF, Dialing};
 pub use endpoint::{Endpoint, EndpointError, ListenError, Listener, ListenerHandle, connect_from};
 pub use event_loop::Lane;
@@ -33,6 +36,7 @@ pub use lanes::{LaneConfig, Lanes};
 pub use mail_sender::MailSender;
 pub use mailbox::{Mailbox, Mailboxes};
 pub use outbox::Outbox;
+pub use stepping::SteppedLanes;
 
 /// Whether the kernel permits io_uring to this process.
 pub fn has_io_uring() -> bool {

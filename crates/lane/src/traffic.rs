@@ -12,8 +12,9 @@ use tidewire_readiness as readiness;
 use tracing::{debug, warn};
 
 use crate::application::{Application, CloseReason};
+use crate::clock::monotonic_ns;
 use crate::connection::{Connection, ConnectionId, Peer};
-use crate::context::{Context, monotonic_ns};
+use crate::context::Context;
 use crate::mailbox::Signal;
 
 /// A lane's sockets with the application that they are read for.

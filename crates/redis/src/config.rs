@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use tidewire_files::Disk;
+
+use crate::background::Background;
+
 /// Limits and switches of the Redis server. Every queue has its bound here.
 #[derive(Clone, Debug)]
 pub struct RedisConfig {
@@ -27,6 +31,10 @@ pub struct RedisConfig {
     pub renames: Vec<(String, String)>,
     /// Whether lanes are pinned to cores, for INFO.
     pub pinned: bool,
+    /// Where snapshots and the append-only file are.
+    pub disk: Disk,
+    /// What loading, saving and the append-only file's thread run on.
+    pub background: Background,
 }
 
 impl Default for RedisConfig {
@@ -43,6 +51,8 @@ impl Default for RedisConfig {
             users: Vec::new(),
             renames: Vec::new(),
             pinned: false,
+            disk: Disk::default(),
+            background: Background::default(),
         }
     }
 }

@@ -14,7 +14,7 @@
 use tidewire_lane::Context;
 
 use crate::attention::Obstacles;
-use crate::durability::state::{Disk, LOADING_TEXT};
+use crate::durability::state::{FailedFile, LOADING_TEXT};
 use crate::parts::Room;
 use crate::replication::state::LinkState;
 use crate::server::Server;
@@ -161,8 +161,8 @@ impl Refusal {
             Refusal::Reserved => "ERR the server itself publishes under this name",
             Refusal::Mounted => "READONLY the topic belongs to a live source",
             Refusal::Permission => "NOPERM the peer's user may not set and publish this topic",
-            Refusal::Snapshot => Disk::Snapshot.text(),
-            Refusal::Log => Disk::Log.text(),
+            Refusal::Snapshot => FailedFile::Snapshot.text(),
+            Refusal::Log => FailedFile::Log.text(),
             Refusal::Memory => "OOM command not allowed when used memory > 'maxmemory'.",
             Refusal::ReadOnly => "READONLY You can't write against a read only replica.",
             Refusal::FewReplicas => "NOREPLICAS Not enough good replicas to write.",
@@ -267,8 +267,8 @@ impl Server {
 
     fn disk_refusal(&self) -> Option<Refusal> {
         match self.durability.disk_failure()? {
-            Disk::Snapshot => Some(Refusal::Snapshot),
-            Disk::Log => Some(Refusal::Log),
+            FailedFile::Snapshot => Some(Refusal::Snapshot),
+            FailedFile::Log => Some(Refusal::Log),
         }
     }
 

@@ -19,6 +19,7 @@ mod access;
 pub use access::{AccessControl, User};
 
 mod attention;
+pub mod background;
 
 mod clients;
 pub use clients::{Client, Clients, Labels};

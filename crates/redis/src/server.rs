@@ -192,7 +192,11 @@ impl Server {
             pause: Pause::new(attention.clone()),
             scripting: Scripting::new(config.lanes),
             replication,
-            durability: Durability::new(attention.clone()),
+            durability: Durability::new(
+                attention.clone(),
+                config.disk.clone(),
+                config.background.clone(),
+            ),
             listening: Listening::default(),
             usage: Usage::new(),
             evictions: Evictions::new(config.lanes),

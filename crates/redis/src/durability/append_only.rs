@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidewire_durability::{LogWriter, Source};
 use tidewire_fanout::bits;
@@ -22,7 +22,7 @@ use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, LogNumbers
 use crate::attention::Obstacles;
 use crate::durability::state::Orders;
 use crate::server::Server;
-use tidewire_lane::unix_ms;
+use tidewire_lane::{instant, unix_ms};
 
 impl AppendOnly {
     /// Whether changes are written.
@@ -49,9 +49,9 @@ impl AppendOnly {
     }
 
     /// Waits until changes are written, or what is to begin that `is_coming` no more.
-    pub(super) fn wait_until_writing(&self, is_coming: impl Fn() -> bool) {
+    pub(super) fn wait_until_writing(&self, server: &Server, is_coming: impl Fn() -> bool) {
         while !self.is_writing() && is_coming() {
-            std::thread::sleep(NAP);
+            server.durability.background.pause(NAP);
         }
     }
 
@@ -176,7 +176,7 @@ impl AppendOnly {
             let Some(writer_of_log) = writer.as_mut() else {
                 return;
             };
-            let started = Instant::now();
+            let started = instant();
             let syncs = self.is_syncing.load(Ordering::SeqCst);
             let written = self.write_out(server, writer_of_log);
             drop(writer);
@@ -187,7 +187,7 @@ impl AppendOnly {
                 Ok(true) => return,
                 Err(error) => return self.note_failure(server, &error),
             }
-            if started.elapsed() > SLOW_WRITE {
+            if (instant() - started) > SLOW_WRITE {
                 let met_sync = syncs || self.is_syncing.load(Ordering::SeqCst);
                 return self.note_slow_write(met_sync);
             }
@@ -279,7 +279,8 @@ impl AppendOnly {
         let mut orders = self.orders.lock();
         while self.synced.load(Ordering::Acquire) < end && self.is_writing() {
             self.news.notify_one();
-            self.done.wait_for(&mut orders, LOOK_AGAIN);
+            let background = &server.durability.background;
+            background.wait_for(&self.done, &mut orders, LOOK_AGAIN);
         }
     }
 
@@ -367,7 +368,7 @@ impl AppendOnly {
         self.orders.lock().closing = true;
         self.news.notify_one();
         if let Some(thread) = self.thread.lock().take() {
-            let _ = thread.join();
+            thread.join();
         }
         self.is_writing.store(false, Ordering::Release);
         *self.writer.lock() = None;

@@ -3,7 +3,7 @@
 use std::io;
 
 use tidewire_durability::LogFolder;
-use tidewire_files::{DirectoryLock, Disk, remove_stale};
+use tidewire_files::remove_stale;
 use tidewire_keyspace::{FileVersion, SnapshotOptions};
 
 use super::state::Durability;
@@ -17,16 +17,16 @@ impl Durability {
     /// there. Removes what processes that have ended left half done.
     pub(super) fn own_directory(&self, server: &Server) -> io::Result<()> {
         let path = directory(server);
-        let path = path.canonicalize().unwrap_or(path);
+        let path = self.disk.canonical(path);
         let mut lock = self.lock.lock();
         if lock.as_ref().is_some_and(|lock| lock.directory() == path) {
             return Ok(());
         }
-        *lock = Some(DirectoryLock::take(&path)?);
+        *lock = Some(self.disk.lock_folder(&path)?);
         drop(lock);
-        let disk = Disk::default();
+        let disk = &self.disk;
         let folder = log_folder(server);
-        let stale = remove_stale(&disk, &path, None) + remove_stale(&disk, folder.path(), None);
+        let stale = remove_stale(disk, &path, None) + remove_stale(disk, folder.path(), None);
         if stale > 0 {
             tracing::info!(stale, "removed unfinished files of servers that have ended");
         }
@@ -43,7 +43,7 @@ impl Durability {
 pub(super) fn log_folder(server: &Server) -> LogFolder {
     let folder = directory(server).join(server.parameters.text("appenddirname"));
     LogFolder::new(
-        Disk::default(),
+        server.durability.disk.clone(),
         folder,
         server.parameters.text("appendfilename"),
     )

@@ -1,11 +1,10 @@
 //! Keys from files: at the start, and for DEBUG.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidewire_durability::{CommandReader, LogError, Next};
 use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOptions, Loaded, Unit};
@@ -18,7 +17,7 @@ use crate::attention::Obstacles;
 use crate::durability::state::LoadProgress;
 use crate::live::LiveObserver;
 use crate::server::Server;
-use tidewire_lane::unix_ms;
+use tidewire_lane::{instant, unix_ms};
 
 /// How a log's file may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +53,13 @@ impl Durability {
         own.own_directory(server)?;
         own.set_loading(server, true);
         let server = server.clone();
-        let thread = std::thread::Builder::new().name("loading".to_owned());
-        thread.spawn(move || {
+        let background = &own.background.clone();
+        background.spawn("loading", move || {
             let own = &server.durability;
-            let began = Instant::now();
+            let began = instant();
             match own.load_saved(&server) {
                 Ok(()) => {
-                    let took_us = began.elapsed().as_micros() as u64;
+                    let took_us = (instant() - began).as_micros() as u64;
                     own.loading.took_us.store(took_us, Ordering::Relaxed);
                     let keys = (0..DATABASES).map(|one| server.keyspace.keys(one) as u64);
                     own.loading.keys.store(keys.sum(), Ordering::Relaxed);
@@ -92,7 +91,7 @@ impl Durability {
     /// Loads the snapshot, if there is one; whether there is.
     pub(super) fn load_snapshot_at_start(&self, server: &Server) -> Result<bool, String> {
         let path = snapshot_path(server);
-        if !path.exists() {
+        if !self.disk.has(&path) {
             return Ok(false);
         }
         // What has expired on a master goes when that says so.
@@ -174,8 +173,8 @@ impl Durability {
         is_all: bool,
     ) -> Result<(), String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
-        let file = File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let file = self.disk.read(path).map_err(failed)?;
+        let length = self.disk.length(path).map_err(failed)?;
         self.loading
             .total_bytes
             .fetch_add(length, Ordering::Relaxed);
@@ -193,13 +192,14 @@ impl Durability {
     pub(super) fn load_file(
         &self,
         server: &Server,
-        mut file: File,
+        mut file: Box<dyn Read + Send>,
         applier: &mut Applier<'_>,
         options: LoadOptions,
         is_log: bool,
     ) -> Result<(Ending, u64), String> {
         let mut buffer = vec![0; READ_BYTES];
         let mut source = |progress: &LoadProgress| -> Result<Vec<u8>, String> {
+            self.background.let_others_run();
             let count = file.read(&mut buffer).map_err(|error| error.to_string())?;
             progress
                 .loaded_bytes
@@ -248,7 +248,7 @@ impl Durability {
         applier: &mut Applier<'_>,
         options: LoadOptions,
     ) -> Result<(), String> {
-        let (mut told, mut counts) = (Instant::now(), [0u64; 4]);
+        let (mut told, mut counts) = (instant(), [0u64; 4]);
         loop {
             match reader.next_record().map_err(|error| error.to_string())? {
                 Some(FileRecord::Key(record)) => {
@@ -278,8 +278,8 @@ impl Durability {
                     bytes => reader.push(bytes),
                 },
             }
-            if told.elapsed() > TELL_EACH {
-                told = Instant::now();
+            if instant() - told > TELL_EACH {
+                told = instant();
                 info!(
                     loaded_bytes = self.loading.loaded_bytes.load(Ordering::Relaxed),
                     total_bytes = self.loading.total_bytes.load(Ordering::Relaxed),
@@ -307,7 +307,8 @@ impl Durability {
 pub(crate) fn load_slowly(server: &Server) {
     let delay_us = server.parameters.loads_slowly.load(Ordering::Relaxed);
     if delay_us > 0 {
-        std::thread::sleep(Duration::from_micros(delay_us));
+        let background = &server.durability.background;
+        background.pause(Duration::from_micros(delay_us));
     }
 }
 

@@ -5,15 +5,13 @@
 //! of the log at which the writer goes on to it. Only when the new base is whole does the manifest
 //! name it in place of the old one: whenever the process ends, the manifest leads to all keys.
 
-use std::fs::{self, File};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidewire_durability::{LogFile, LogFolder, Manifest};
-use tidewire_files::Disk;
 use tidewire_keyspace::{Audience, LoadOptions, order};
 use tracing::{info, warn};
 
@@ -26,19 +24,19 @@ use super::state::{Durability, Job, Requested};
 use super::{directory, is_yes};
 use crate::live::LiveObserver;
 use crate::server::Server;
-use tidewire_lane::unix_ms;
+use tidewire_lane::{instant, unix_ms};
 
 impl Durability {
     /// BGREWRITEAOF on its thread.
     pub(super) fn rewrite(&self, server: &Arc<Server>) {
         let rewrites = &self.log.rewrites;
-        let started = Instant::now();
+        let started = instant();
         rewrites
             .last_try_s
             .store(unix_ms() / 1_000, Ordering::Relaxed);
         let is_given_up = || self.saving.is_cancelled.load(Ordering::Acquire);
         let result = self.rewrite_now(server, &is_given_up);
-        let took_s = started.elapsed().as_secs() as i64;
+        let took_s = (instant() - started).as_secs() as i64;
         rewrites.last_took_s.store(took_s, Ordering::Relaxed);
         match result {
             Ok(()) => info!(seconds = took_s, "the append-only file is rewritten"),
@@ -110,8 +108,8 @@ impl Durability {
     ) -> io::Result<()> {
         folder.replace_base(&mut manifest, base)?;
         let last = manifest.increments.last();
-        let last = last.and_then(|file| fs::metadata(folder.path_of(file)).ok());
-        let bytes = base_bytes + last.map_or(0, |metadata| metadata.len());
+        let last = last.and_then(|file| folder.length_of(file).ok());
+        let bytes = base_bytes + last.unwrap_or(0);
         let mut files = self.log.files.lock();
         files.manifest = manifest;
         files.is_complete = true;
@@ -150,7 +148,7 @@ impl Durability {
         // waits for the disk. Unless another job is in the way, which may take long.
         // A script that does not end must not keep this from ending.
         let is_running = || (0..BEGIN_WAIT_S_MAX).contains(&self.saving.running_s(Job::Rewrite));
-        self.log.wait_until_writing(is_running);
+        self.log.wait_until_writing(server, is_running);
         Ok(())
     }
 
@@ -184,7 +182,7 @@ impl Durability {
     pub(super) fn cancel(&self, job: Job) {
         order::assert_no_shard("a job in the background is waited for");
         while self.ask_to_cancel(job) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            self.background.pause(Duration::from_millis(1));
         }
     }
 
@@ -274,16 +272,15 @@ impl Durability {
             now_ms: unix_ms(),
         };
         let list: Vec<&LogFile> = manifest.base.iter().chain(&manifest.increments).collect();
-        let has_more =
-            |file: &&LogFile| fs::metadata(folder.path_of(file)).is_ok_and(|it| it.len() > 0);
+        let has_more = |file: &&LogFile| folder.length_of(file).is_ok_and(|bytes| bytes > 0);
         // An increment that was begun and not written to may follow one with a torn end.
         let last = list.iter().rposition(has_more).unwrap_or(0);
         let mut applier = Applier::new(server);
         for (number, listed) in list.into_iter().enumerate() {
             let path = folder.path_of(listed);
             let place = path.display();
-            let file =
-                File::open(&path).map_err(|error| format!("{place} cannot be read: {error}"))?;
+            let file = self.disk.read(&path);
+            let file = file.map_err(|error| format!("{place} cannot be read: {error}"))?;
             let ending = self.load_file(server, file, &mut applier, options, true);
             let (ending, good) = ending.map_err(|text| format!("{place}: {text}"))?;
             if ending == Ending::Whole {
@@ -298,7 +295,7 @@ impl Durability {
                      whole."
                 ));
             }
-            let cut = Disk::default().append(&path).and_then(|mut file| {
+            let cut = self.disk.append(&path).and_then(|mut file| {
                 file.cut(good);
                 file.mend()?;
                 file.sync()
@@ -315,7 +312,7 @@ impl Durability {
         let folder = log_folder(server);
         let prefix = folder.prefix();
         let old = directory(server).join(prefix);
-        if !old.is_file() {
+        if !self.disk.has_file(&old) {
             return Ok(());
         }
         let adopted = Manifest {
@@ -329,12 +326,11 @@ impl Durability {
         match folder.read_manifest()? {
             None => folder.write_manifest(&adopted)?,
             // It was begun before, and did not come to its end.
-            Some(found) if found == adopted && !new.exists() => {}
+            Some(found) if found == adopted && !self.disk.has(&new) => {}
             Some(_) => return Ok(()),
         }
-        let disk = Disk::default();
-        disk.rename(&old, &new)?;
-        disk.sync_folder_of(&new)?;
+        self.disk.rename(&old, &new)?;
+        self.disk.sync_folder_of(&new)?;
         info!(file = %old.display(), "an append-only file without manifest is taken over");
         Ok(())
     }

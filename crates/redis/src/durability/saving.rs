@@ -3,9 +3,8 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tidewire_files::Disk;
 use tracing::{info, warn};
 
 use super::files::snapshot_options;
@@ -14,7 +13,7 @@ use super::{is_yes, save_points, snapshot_path};
 use crate::attention::Obstacles;
 use crate::replication::state::StreamPosition;
 use crate::server::Server;
-use tidewire_lane::unix_ms;
+use tidewire_lane::{instant, unix_ms};
 
 impl Saving {
     /// When the last snapshot was finished, seconds since the UNIX epoch; the start, before that.
@@ -38,7 +37,7 @@ impl Saving {
     /// For how long a job has been done, seconds; -1 if it is not.
     pub(crate) fn running_s(&self, job: Job) -> i64 {
         match self.jobs.lock().running {
-            Some((running, since)) if running == job => since.elapsed().as_secs() as i64,
+            Some((running, since)) if running == job => (instant() - since).as_secs() as i64,
             _ => -1,
         }
     }
@@ -80,7 +79,7 @@ impl Durability {
                 Some((Job::Rewrite, _)) => return Err(REWRITING),
                 None if server.keyspace.is_in_snapshot() => return Err(SAVING),
                 None if self.is_ending() => return Err("ERR"),
-                None => jobs.running = Some((Job::Snapshot, Instant::now())),
+                None => jobs.running = Some((Job::Snapshot, instant())),
             }
         }
         let result = self.write_snapshot(server, &|| self.is_ending());
@@ -123,7 +122,7 @@ impl Durability {
             }
             None => other(),
         }
-        jobs.running = Some((job, Instant::now()));
+        jobs.running = Some((job, instant()));
         drop(jobs);
         self.start(server, job);
         Requested::Started
@@ -136,20 +135,18 @@ impl Durability {
         };
         // Looked at here: a FLUSHALL that comes before the thread has begun ends it as well.
         let flushes = server.keyspace.flushes();
-        let spawned = std::thread::Builder::new()
-            .name("durability".to_owned())
-            .spawn(move || {
-                let own = &server.durability;
-                match job {
-                    Job::Snapshot => own.save_in_background(&server, flushes),
-                    Job::Rewrite => own.rewrite(&server),
-                }
-                if job == Job::Rewrite && own.log.files.lock().is_complete {
-                    own.log.set_beginning(false);
-                }
-                own.end_job(&server);
-                server.replication.serve_waits(&server);
-            });
+        let spawned = self.background.spawn("durability", move || {
+            let own = &server.durability;
+            match job {
+                Job::Snapshot => own.save_in_background(&server, flushes),
+                Job::Rewrite => own.rewrite(&server),
+            }
+            if job == Job::Rewrite && own.log.files.lock().is_complete {
+                own.log.set_beginning(false);
+            }
+            own.end_job(&server);
+            server.replication.serve_waits(&server);
+        });
         if let Err(error) = spawned {
             warn!(%error, "there is no thread for the background");
             self.saving.jobs.lock().running = None;
@@ -191,7 +188,7 @@ impl Durability {
         saving
             .last_try_s
             .store(unix_ms() / 1_000, Ordering::Relaxed);
-        let started = Instant::now();
+        let started = instant();
         let is_cancelled = || saving.is_cancelled.load(Ordering::Acquire);
         let result = loop {
             let is_given_up = || is_cancelled() || server.keyspace.flushes() != flushes;
@@ -203,7 +200,7 @@ impl Durability {
             // What was removed meanwhile must not come back: it is made anew.
             flushes = now;
         };
-        let took_s = started.elapsed().as_secs() as i64;
+        let took_s = (instant() - started).as_secs() as i64;
         saving.last_took_s.store(took_s, Ordering::Relaxed);
         match result {
             Ok(()) => info!(seconds = took_s, "the snapshot is saved"),
@@ -279,7 +276,8 @@ pub(super) fn write_keys(
         true => ("rewriteaof-bg", "aof"),
         false => ("", "rdb"),
     };
-    let file = Disk::default().whole(path, label, kind)?;
+    let (disk, background) = (&server.durability.disk, &server.durability.background);
+    let file = disk.whole(path, label, kind)?;
     let mut file = file.syncing_often(is_yes(server, "rdb-save-incremental-fsync"));
     // Another snapshot may be made, for a replica or the append-only file.
     let mut snapshot = loop {
@@ -298,7 +296,7 @@ pub(super) fn write_keys(
                 break snapshot;
             }
             None if is_given_up() => return Err(io::ErrorKind::Interrupted.into()),
-            None => std::thread::sleep(TURN),
+            None => background.pause(TURN),
         }
     };
     if let Some(misfit) = snapshot.misfit() {
@@ -308,6 +306,7 @@ pub(super) fn write_keys(
     total.store(snapshot.total(), Ordering::Relaxed);
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
     loop {
+        background.let_others_run();
         let before = snapshot.written();
         let goes_on = snapshot.step(&mut chunk);
         if chunk.len() >= CHUNK_BYTES || !goes_on {
@@ -324,6 +323,7 @@ pub(super) fn write_keys(
         }
     }
     drop(snapshot);
+    background.let_others_run();
     for counter in [written, total] {
         counter.store(0, Ordering::Relaxed);
     }
@@ -341,9 +341,10 @@ pub(crate) fn dawdle(server: &Server, keys: u64, is_given_up: &dyn Fn() -> bool)
     if asked_us == 0 || keys == 0 {
         return;
     }
-    let until = Instant::now() + Duration::from_micros(asked_us.saturating_mul(keys));
-    while Instant::now() < until && delay_us() != 0 && !is_given_up() {
-        std::thread::sleep(TURN.min(until.saturating_duration_since(Instant::now())));
+    let until = instant() + Duration::from_micros(asked_us.saturating_mul(keys));
+    while instant() < until && delay_us() != 0 && !is_given_up() {
+        let left = until.saturating_duration_since(instant());
+        server.durability.background.pause(TURN.min(left));
     }
 }
 

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use tidewire_durability::{LogFolder, LogWriter, Manifest};
-use tidewire_files::{AppendFile, DirectoryLock};
+use tidewire_files::{AppendFile, DirectoryLock, Disk};
 use tidewire_lane::unix_ms;
 
 use crate::attention::{Attention, Obstacles};
+use crate::background::{Background, Running};
 
 /// Snapshots, the append-only file, and what stands in the way of commands because of them.
 #[derive(Debug, Default)]
@@ -22,6 +22,10 @@ pub struct Durability {
     pub(crate) exit: AtomicU8,
     /// The last FLUSHALL after which a file was written.
     pub(crate) flushes_seen: AtomicU64,
+    /// Where its files are.
+    pub(crate) disk: Disk,
+    /// What its jobs run on.
+    pub(crate) background: Background,
     /// The process is about to end: no job begins any more.
     pub(crate) is_ending: AtomicBool,
     /// The directory is this process's.
@@ -32,9 +36,11 @@ pub struct Durability {
 }
 
 impl Durability {
-    pub(crate) fn new(attention: Arc<Attention>) -> Self {
+    pub(crate) fn new(attention: Arc<Attention>, disk: Disk, background: Background) -> Self {
         Durability {
             attention,
+            disk,
+            background,
             ..Durability::default()
         }
     }
@@ -50,10 +56,10 @@ impl Durability {
     }
 
     /// Which file could not be written, if that refuses writes.
-    pub(crate) fn disk_failure(&self) -> Option<Disk> {
+    pub(crate) fn disk_failure(&self) -> Option<FailedFile> {
         match self.attention.of_server() {
-            now if now.has(Obstacles::SNAPSHOT_FAILED) => Some(Disk::Snapshot),
-            now if now.has(Obstacles::LOG_FAILED) => Some(Disk::Log),
+            now if now.has(Obstacles::SNAPSHOT_FAILED) => Some(FailedFile::Snapshot),
+            now if now.has(Obstacles::LOG_FAILED) => Some(FailedFile::Log),
             _ => None,
         }
     }
@@ -61,17 +67,17 @@ impl Durability {
 
 /// A file that could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disk {
+pub(crate) enum FailedFile {
     Snapshot,
     Log,
 }
 
-impl Disk {
+impl FailedFile {
     /// The error of a write that is refused because of it.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Disk::Snapshot => MISCONFIGURED,
-            Disk::Log => LOG_ERROR,
+            FailedFile::Snapshot => MISCONFIGURED,
+            FailedFile::Log => LOG_ERROR,
         }
     }
 }
@@ -119,7 +125,7 @@ pub(crate) struct AppendOnly {
     /// From the thread: something was done.
     pub(crate) done: Condvar,
     pub(crate) files: Mutex<Files>,
-    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) thread: Mutex<Option<Running>>,
     pub(crate) has_failed: AtomicBool,
     /// New bases that were put in place.
     pub(crate) bases: AtomicU64,

@@ -3,18 +3,19 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidewire_durability::SyncJob;
+use tidewire_lane::instant;
 use tracing::error;
 
 use super::append_only::{SLOW_WRITE, log_of};
+use crate::background::Running;
 use crate::server::Server;
 
 /// Starts the thread.
-pub(super) fn start(server: &Arc<Server>) -> io::Result<JoinHandle<()>> {
-    let now = Instant::now();
+pub(super) fn start(server: &Arc<Server>) -> io::Result<Running> {
+    let now = instant();
     let scribe = Scribe {
         server: server.clone(),
         job: None,
@@ -28,8 +29,8 @@ pub(super) fn start(server: &Arc<Server>) -> io::Result<JoinHandle<()>> {
         fast_since: None,
         closing_since: None,
     };
-    let thread = std::thread::Builder::new().name("append-only".to_owned());
-    thread.spawn(move || scribe.run())
+    let background = &server.durability.background;
+    background.spawn("append-only", move || scribe.run())
 }
 
 /// The thread's own.
@@ -78,13 +79,8 @@ impl Scribe {
             if closing && (is_done || own.is_never() && !own.has_failed()) {
                 return;
             }
-            if closing
-                && self
-                    .closing_since
-                    .get_or_insert_with(Instant::now)
-                    .elapsed()
-                    > PATIENCE
-            {
+            let now = instant();
+            if closing && now - *self.closing_since.get_or_insert(now) > PATIENCE {
                 error!("the append-only file ends although the disk does not take all of it");
                 return;
             }
@@ -99,7 +95,7 @@ impl Scribe {
         let end = log_of(&server).end();
         let is_old = own.unwritten_bytes(&server) > end.saturating_sub(self.end_seen);
         if end != self.end_seen {
-            self.busy_at = Instant::now();
+            self.busy_at = instant();
             self.end_seen = end;
         }
         let is_slow = own.is_slow.load(Ordering::Acquire);
@@ -117,7 +113,7 @@ impl Scribe {
 
     /// Lets lanes write again once the disk was fast for a while.
     fn look_at_speed(&mut self) {
-        let now = Instant::now();
+        let now = instant();
         let since = match self.slow_since {
             Some(since) if self.longest_write <= SLOW_WRITE => since,
             Some(_) => *self.slow_since.insert(now),
@@ -148,10 +144,10 @@ impl Scribe {
         loop {
             let written = match &mut *own.writer.lock() {
                 Some(writer) => {
-                    let started = Instant::now();
+                    let started = instant();
                     let mended = writer.mend();
                     let written = mended.and_then(|()| own.write_out(&server, writer));
-                    self.longest_write = self.longest_write.max(started.elapsed());
+                    self.longest_write = self.longest_write.max(instant() - started);
                     written
                 }
                 None => Ok(false),
@@ -188,11 +184,13 @@ impl Scribe {
             return Ok(());
         };
         own.set_syncing(true);
+        // A disk takes its time.
+        server.durability.background.let_others_run();
         let synced = job.run();
         own.set_syncing(false);
         match synced {
             Ok(at) => {
-                self.synced_at = Instant::now();
+                self.synced_at = instant();
                 own.synced.fetch_max(at, Ordering::SeqCst);
                 own.note_synced(&server);
                 Ok(())
@@ -240,18 +238,22 @@ impl Scribe {
         let own = &self.server.durability.log;
         let synced = own.synced.load(Ordering::Acquire);
         let written = log_of(&self.server).end() - own.unwritten_bytes(&self.server);
-        let by_policy = own.is_always() || !own.is_never() && self.synced_at.elapsed() >= SYNC_EACH;
+        let by_policy =
+            own.is_always() || !own.is_never() && instant() - self.synced_at >= SYNC_EACH;
         synced < written && (by_policy || synced < own.wanted.load(Ordering::Acquire))
     }
 
     /// Sleeps until there is something to do.
     fn rest(&mut self) {
-        let own = &self.server.durability.log;
+        let (own, background) = (
+            &self.server.durability.log,
+            &self.server.durability.background,
+        );
         let log = log_of(&self.server);
         let mut orders = own.orders.lock();
         if own.has_failed() {
             if self.closing_since.is_some() || !orders.closing {
-                own.news.wait_for(&mut orders, RETRY);
+                background.wait_for(&own.news, &mut orders, RETRY);
             }
             return;
         }
@@ -263,10 +265,10 @@ impl Scribe {
             || self.is_sync_due()
             || own.is_slow.load(Ordering::Acquire) && own.unwritten_bytes(&self.server) > 0;
         if !has_work {
-            let is_busy = self.busy_at.elapsed() < BUSY || is_unsynced;
+            let is_busy = instant() - self.busy_at < BUSY || is_unsynced;
             let nap = if is_busy { NAP } else { LONG_NAP };
             own.is_idle.store(!is_busy, Ordering::SeqCst);
-            own.news.wait_for(&mut orders, nap);
+            background.wait_for(&own.news, &mut orders, nap);
             own.is_idle.store(false, Ordering::SeqCst);
         }
         own.is_asleep.store(false, Ordering::SeqCst);

@@ -5,7 +5,6 @@
 use std::io::{self, Read};
 use std::sync::atomic::Ordering;
 
-use tidewire_files::Disk;
 use tidewire_keyspace::{FileReader, FileRecord};
 use tidewire_resp::number::parse_integer;
 use tracing::info;
@@ -47,7 +46,10 @@ impl<'a> Transfer<'a> {
             End::Mark(_) => 0,
         };
         info!("MASTER <-> REPLICA sync: receiving {total} bytes from master to disk");
-        let file = Disk::default().whole(&snapshot_path(server), "", "rdb");
+        let file = server
+            .durability
+            .disk
+            .whole(&snapshot_path(server), "", "rdb");
         let file = file.map_err(|error| not_kept(&error))?;
         let syncs_often = server.parameters.is_on("rdb-save-incremental-fsync");
         *arriving.file.lock() = Some(file.syncing_often(syncs_often));

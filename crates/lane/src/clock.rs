@@ -1,0 +1,59 @@
+//! The two clocks of a lane, and the one that stands for both in a simulation.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Monotonic time, ns: the clock of [`Context::now_ns`](crate::Context::now_ns).
+pub fn monotonic_ns() -> u64 {
+    match simulated_ns() {
+        0 => nanoseconds(clock_gettime(ClockId::Monotonic)),
+        now_ns => now_ns,
+    }
+}
+
+/// Wall-clock time, ns since the UNIX epoch.
+pub fn unix_ns() -> u64 {
+    match simulated_ns() {
+        0 => nanoseconds(clock_gettime(ClockId::Realtime)),
+        now_ns => SIMULATED_EPOCH_NS + now_ns,
+    }
+}
+
+/// Wall-clock time, ms since the UNIX epoch.
+pub fn unix_ms() -> i64 {
+    (unix_ns() / 1_000_000) as i64
+}
+
+/// Monotonic time for work that a simulation controls; [`Instant::now`] outside of one.
+pub fn instant() -> Instant {
+    static BASE: OnceLock<Instant> = OnceLock::new();
+    match simulated_ns() {
+        0 => Instant::now(),
+        now_ns => *BASE.get_or_init(Instant::now) + Duration::from_nanos(now_ns),
+    }
+}
+
+/// Moves the clocks of this process on. The first call takes them from the system for good: time
+/// passes only by further calls. For a simulator.
+pub fn advance_simulated_clock(time: Duration) {
+    let passed_ns = u64::try_from(time.as_nanos()).expect("less than 584 years");
+    // Time 0 means that the system's clock runs.
+    SIMULATED_NS.fetch_add(passed_ns.max(1), Ordering::Relaxed);
+}
+
+#[inline]
+fn simulated_ns() -> u64 {
+    SIMULATED_NS.load(Ordering::Relaxed)
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds since a simulation began; 0: there is none.
+static SIMULATED_NS: AtomicU64 = AtomicU64::new(0);
+/// When a simulation begins, ns since the UNIX epoch: 2027-01-15T08:00:00Z.
+const SIMULATED_EPOCH_NS: u64 = 1_800_000_000_000_000_000;
