@@ -1,0 +1,52 @@
+//! `tidewire-simulator`: runs seeds until the time is over, or one finds something.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use tidewire_simulator::run;
+
+/// Simulates a whole hub: several lanes, clients of every protocol, a failing disk, kills.
+#[derive(Debug, Parser)]
+struct Options {
+    /// The first seed; the next ones follow it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long to go on; 0 for one seed only.
+    #[arg(long, default_value_t = 0.0)]
+    minutes: f64,
+    /// Run each seed twice, and report one that does not do the same again.
+    #[arg(long)]
+    twice: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let (began, end) = (
+        Instant::now(),
+        Duration::from_secs_f64(options.minutes * 60.0),
+    );
+    let (mut seed, mut steps, mut lives) = (options.seed, 0, 0);
+    loop {
+        let report = match run(seed) {
+            Ok(report) => report,
+            Err(violation) => {
+                println!("seed {seed}, step {}: {}", violation.step, violation.text);
+                return ExitCode::FAILURE;
+            }
+        };
+        (steps, lives) = (steps + report.steps, lives + report.lives);
+        if options.twice && !run(seed).is_ok_and(|again| again.traffic == report.traffic) {
+            println!("seed {seed} does not do the same again");
+            return ExitCode::FAILURE;
+        }
+        if began.elapsed() >= end {
+            break;
+        }
+        seed += 1;
+    }
+    let seeds = seed - options.seed + 1;
+    let first = options.seed;
+    println!("{seeds} seeds from {first} on, {lives} lives, {steps} steps: nothing found");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,91 @@
+//! Those who use the hub, and what each may see of it.
+
+mod feed;
+mod heard;
+mod market_reader;
+mod model;
+mod plant;
+mod pusher;
+mod resp_link;
+mod resp_subscriber;
+mod writer;
+mod zmq_link;
+mod zmq_subscriber;
+
+use std::collections::BTreeMap;
+
+use tidewire_hub::HubLane;
+use tidewire_lane::SteppedLanes;
+
+use crate::plan::{End, Plan};
+use crate::random::Random;
+
+/// What a peer sees of the world when it takes a step.
+pub(crate) struct Around<'a> {
+    pub(crate) lanes: &'a SteppedLanes<HubLane>,
+    pub(crate) random: &'a mut Random,
+    pub(crate) ledger: &'a mut Ledger,
+    /// A digest of all that peers have received: the same for the same seed.
+    pub(crate) traffic: &'a mut u64,
+    pub(crate) plan: &'a Plan,
+    pub(crate) now_ns: u64,
+    /// Nobody begins anything any more; what was begun must come to its end.
+    pub(crate) is_quiet: bool,
+}
+
+/// What peers know of each other, for the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// The value that a live key must have in the end.
+    pub(crate) live: BTreeMap<Vec<u8>, u64>,
+    /// The bid that a market topic must have in the end, in units of 1e-9.
+    pub(crate) bids: BTreeMap<String, i64>,
+    /// The value of the plant's tag that is written, as the plant has it.
+    pub(crate) setpoint: String,
+}
+
+/// What is wrong.
+pub(crate) type Verdict = Result<(), String>;
+
+/// One peer of the hub.
+pub(crate) trait PeerOfHub: Send {
+    /// Who it is, for reports.
+    fn name(&self) -> String;
+
+    /// Does a little of whatever it does.
+    fn step(&mut self, around: &mut Around<'_>) -> Verdict;
+
+    /// The process has ended, and another one begins.
+    fn process_ended(&mut self, plan: &Plan, end: End);
+
+    /// Whether everything that it has begun has come to its end.
+    fn is_settled(&self) -> bool;
+
+    /// The last look, when all have settled and no news is under way.
+    fn check(&mut self, around: &mut Around<'_>) -> Verdict;
+}
+
+/// All peers of a plan.
+pub(crate) fn all(plan: &Plan, random: &mut Random) -> Vec<Box<dyn PeerOfHub>> {
+    let mut peers: Vec<Box<dyn PeerOfHub>> = Vec::new();
+    for number in 0..plan.writers {
+        peers.push(Box::new(writer::Writer::new(number)));
+    }
+    for number in 0..plan.subscribers {
+        peers.push(Box::new(resp_subscriber::RespSubscriber::new(number)));
+        peers.push(Box::new(zmq_subscriber::ZmqSubscriber::new(number)));
+    }
+    for number in 0..plan.pushers {
+        peers.push(Box::new(pusher::Pusher::new(number)));
+    }
+    for number in 0..plan.publishers {
+        peers.push(Box::new(feed::FeedPublisher::new(number, random)));
+        peers.push(Box::new(feed::FeedSubscriber::new(number)));
+    }
+    peers.push(Box::new(market_reader::MarketReader::default()));
+    if plan.has_plant {
+        peers.push(Box::new(plant::SimulatedPlant::new(random)));
+        peers.push(Box::new(plant::TagWriter::default()));
+    }
+    peers
+}

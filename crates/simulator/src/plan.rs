@@ -1,0 +1,99 @@
+//! What a seed decides before anything runs.
+
+use tidewire_files::FaultRates;
+
+use crate::random::Random;
+
+/// How the process is set up, and what happens to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) lanes: usize,
+    pub(crate) appendfsync: &'static str,
+    pub(crate) parameters: Vec<(String, String)>,
+    /// Faults of the disk while clients work; none while keys are loaded.
+    pub(crate) faults: FaultRates,
+    /// Lives of the process, one after another; the last one ends in peace.
+    pub(crate) lives: usize,
+    /// Steps of each.
+    pub(crate) steps: u64,
+    /// How often of a thousand steps the clock moves on.
+    pub(crate) clock_chance: u64,
+    pub(crate) writers: usize,
+    pub(crate) subscribers: usize,
+    pub(crate) pushers: usize,
+    pub(crate) publishers: usize,
+    pub(crate) has_plant: bool,
+}
+
+/// How a life of the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// As by SIGTERM.
+    Asked,
+    /// As by SIGKILL: what was written stays.
+    Killed,
+    /// The machine fails: what no fsync has covered may be gone.
+    MachineFailed,
+}
+
+impl Plan {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let appendfsync = *random.pick(&["always", "everysec", "no"]);
+        let rate = |random: &mut Random| random.between(0, 30) as u32;
+        let faults = match random.chance(400) {
+            true => FaultRates {
+                short_writes: rate(random),
+                io_errors: rate(random),
+                failed_syncs: rate(random),
+            },
+            false => FaultRates::default(),
+        };
+        let rewrite_bytes = random.between(512, 16_384);
+        let stamps = if random.chance(200) { "yes" } else { "no" };
+        let pairs = [
+            ("appendonly", "yes".to_owned()),
+            ("appendfsync", appendfsync.to_owned()),
+            ("dir", "/simulated".to_owned()),
+            ("auto-aof-rewrite-min-size", rewrite_bytes.to_string()),
+            (
+                "auto-aof-rewrite-percentage",
+                random.between(20, 200).to_string(),
+            ),
+            ("aof-timestamp-enabled", stamps.to_owned()),
+        ];
+        let parameters = pairs.map(|(name, value)| (name.to_owned(), value));
+        Self {
+            lanes: random.between(1, 3) as usize,
+            appendfsync,
+            parameters: parameters.to_vec(),
+            faults,
+            lives: random.between(1, 4) as usize,
+            steps: random.between(500, 6_000),
+            clock_chance: random.between(5, 60),
+            writers: random.between(1, 4) as usize,
+            subscribers: random.between(0, 2) as usize,
+            pushers: random.between(0, 2) as usize,
+            publishers: random.between(0, 2) as usize,
+            has_plant: random.chance(500),
+        }
+    }
+
+    /// Whether what is replied to survives an end of this kind.
+    pub(crate) fn keeps_replied(&self, end: End) -> bool {
+        match end {
+            End::Asked => true,
+            // A page that an fsync has lost is read from the disk by the next process.
+            End::Killed => self.appendfsync == "always" || self.faults.failed_syncs == 0,
+            End::MachineFailed => self.appendfsync == "always",
+        }
+    }
+
+    pub(crate) fn has_faults(&self) -> bool {
+        let FaultRates {
+            short_writes,
+            io_errors,
+            failed_syncs,
+        } = self.faults;
+        short_writes + io_errors + failed_syncs > 0
+    }
+}

@@ -1,0 +1,83 @@
+//! One life of the hub's process.
+
+use std::sync::Arc;
+
+use tidewire_files::{Disk, SimulatedDisk};
+use tidewire_hub::{Hub, HubConfig, HubLane};
+use tidewire_lane::{Lanes, SteppedLanes};
+use tidewire_plant::PlantOptions;
+use tidewire_redis::background::{Background, Tasks};
+use tidewire_redis::{Durability, RedisConfig};
+
+use crate::plan::Plan;
+
+/// A hub whose lanes and tasks take a turn when they are told to.
+pub(crate) struct Process {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) lanes: SteppedLanes<HubLane>,
+    pub(crate) tasks: Arc<Tasks>,
+}
+
+impl Process {
+    /// Starts as the program does, without listeners.
+    pub(crate) fn start(plan: &Plan, disk: &Arc<SimulatedDisk>) -> Result<Self, String> {
+        let tasks = Arc::new(Tasks::default());
+        let redis = RedisConfig {
+            lanes: plan.lanes,
+            parameters: plan.parameters.clone(),
+            disk: Disk::simulated(disk.clone()),
+            background: Background::simulated(tasks.clone()),
+            ..RedisConfig::default()
+        };
+        let plant = plan.has_plant.then(|| {
+            let endpoint = "127.0.0.1:5026".parse().expect("an endpoint");
+            PlantOptions::new(endpoint)
+        });
+        let config = HubConfig {
+            redis,
+            plant,
+            io_uring: false,
+            ..HubConfig::default()
+        };
+        let failed = |error: std::io::Error| format!("the process does not start: {error}");
+        let mailboxes = Lanes::mailboxes(plan.lanes).map_err(failed)?;
+        let hub = Hub::new(config, mailboxes);
+        hub.server.load_users()?;
+        hub.server.take_configured_part()?;
+        Durability::load_in_background(&hub.server).map_err(failed)?;
+        let mailboxes = hub.mailboxes().clone();
+        let lanes = SteppedLanes::new(mailboxes, &hub.server.lanes, |lane| {
+            HubLane::new(hub.clone(), lane, None)
+        });
+        let lanes = lanes.map_err(failed)?;
+        Ok(Self { hub, lanes, tasks })
+    }
+
+    /// Whether keys are still being loaded.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.hub.server.durability.is_loading()
+    }
+
+    /// What shows that the process cannot go on.
+    pub(crate) fn failure(&self) -> Option<String> {
+        if self.tasks.panics() > 0 {
+            return Some("a task has panicked".to_owned());
+        }
+        let failure = self.hub.server.durability.load_failure();
+        failure.map(|text| format!("the files cannot be loaded: {text}"))
+    }
+
+    /// Ends as by SIGTERM.
+    pub(crate) fn finish(self) -> Result<(), String> {
+        self.hub.server.stop_listening();
+        self.lanes.stop();
+        let finished = self.hub.server.durability.finish(&self.hub.server);
+        self.tasks.kill();
+        finished
+    }
+
+    /// Ends where it stands. Its disk must be of no use to anybody any more.
+    pub(crate) fn kill(self) {
+        self.tasks.kill();
+    }
+}
