@@ -306,6 +306,14 @@ def test_every_other_write_is_refused_and_changes_nothing(hub):
     assert hub.plant.counted()["taken"] == 1
 
 
+def test_a_tag_is_written_while_memory_is_full(hub):
+    client = hub.redis()
+    value_of(client, "mx:Tank1.Setpoint")
+    client.config_set("maxmemory", 1)
+    assert refusal(client, "SET", "key", "value").startswith("command not allowed when used memory")
+    assert client.set("mx:Tank1.Setpoint", "77.25")
+
+
 def test_a_lost_completion_is_unknown_and_never_ok(start_plant, start_hub):
     hub = linked(start_hub, start_plant("--tags", "14"), "--mx-write-timeout", "300ms")
     client = hub.redis()

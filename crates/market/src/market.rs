@@ -108,9 +108,7 @@ pub struct Market {
 impl Market {
     /// Market data whose news go through `post`.
     pub fn new(config: MarketConfig, post: Arc<Post>, mail: MailSender<MarketMail>) -> Self {
-        // A session id must not repeat while a client may remember the last one.
-        let session = (unix_ns() / 1_000_000) as u32 | 1;
-        let journal = Journal::new(session, config.journal_messages);
+        let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
         let board = Board::new(config.topics_max, lane_bits(mail.lanes()));
         Self {
             board: Arc::new(board),
@@ -168,5 +166,32 @@ impl Market {
         let mail = MailSender::new(Lanes::<MarketMail>::mailboxes(1).unwrap());
         let post = Post::new(news, FanoutConfig::default());
         Arc::new(Self::new(config, Arc::new(post), mail))
+    }
+}
+
+/// An id for a session that begins now; not 0.
+///
+/// It must not be that of a session that a client may remember: the one before of this hub, also
+/// if it began in the same millisecond or the clock was set back, or that of another hub.
+fn session_id(unix_ns: u64) -> u32 {
+    // The step of SplitMix64: every bit of the time changes half of the id's.
+    let mut mixed = unix_ns.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((mixed >> 32) as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_that_starts_again_in_the_same_millisecond_begins_another_session() {
+        let begin_ns = 1_800_000_000_000_000_000;
+        let ids: std::collections::BTreeSet<u32> = (0..1_000)
+            .map(|later_ns| session_id(begin_ns + later_ns))
+            .collect();
+        assert_eq!(ids.len(), 1_000);
+        assert!(!ids.contains(&0));
     }
 }

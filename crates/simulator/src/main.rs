@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tidewire_simulator::run;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 /// Simulates a whole hub: several lanes, clients of every protocol, a failing disk, kills.
 #[derive(Debug, Parser)]
@@ -18,10 +20,32 @@ struct Options {
     /// Run each seed twice, and report one that does not do the same again.
     #[arg(long)]
     twice: bool,
+    /// Show the hub's log, and the times of the simulation.
+    #[arg(long)]
+    log: bool,
+}
+
+/// The clock of the simulation, for the log.
+struct SimulatedTime;
+
+impl FormatTime for SimulatedTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let now_ns = tidewire_lane::monotonic_ns();
+        write!(
+            writer,
+            "{}.{:09}",
+            now_ns / 1_000_000_000,
+            now_ns % 1_000_000_000
+        )
+    }
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if options.log {
+        let log = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG);
+        log.with_timer(SimulatedTime).with_ansi(false).init();
+    }
     let (began, end) = (
         Instant::now(),
         Duration::from_secs_f64(options.minutes * 60.0),

@@ -90,7 +90,14 @@ impl World {
     }
 
     fn live_once(&mut self, is_last: bool) -> Verdict {
+        // A process takes its time to begin.
+        advance_simulated_clock(Duration::from_nanos(self.random.between(1_000, 20_000_000)));
         let mut process = Process::start(&self.plan, &self.disk)?;
+        tracing::info!(
+            life = self.report.lives,
+            step = self.report.steps,
+            "the process starts"
+        );
         let steps = match is_last {
             true => self.plan.steps,
             false => self.random.between(1, self.plan.steps),
@@ -104,6 +111,7 @@ impl World {
             self.step(&mut process)?;
         }
         self.disk.set_rates(FaultRates::default());
+        tracing::info!(is_last, step = self.report.steps, "it has done its steps");
         if is_last {
             self.settle(&mut process)?;
         }
@@ -234,4 +242,4 @@ const ROUND: Duration = Duration::from_millis(20);
 /// Rounds until everybody must have come to rest: ten simulated minutes.
 const ROUNDS_MAX: u32 = 30_000;
 /// Rounds in which what has settled still reaches others.
-const ROUNDS_AFTER: u32 = 100;
+const ROUNDS_AFTER: u32 = 1_000;

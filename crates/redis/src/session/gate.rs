@@ -12,10 +12,18 @@ use crate::server::Server;
 struct Asked<'a> {
     command: &'static Command,
     arguments: Arguments<'a>,
+    database: usize,
     queued: &'a [(&'static Command, ArgumentList)],
 }
 
 impl Asked<'_> {
+    /// Whether it is a SET that a mount may take, such as of a plant's tag. That needs neither our
+    /// memory nor our disk: who controls a plant can do so while either is full.
+    fn is_for_mount(&self, server: &Server) -> bool {
+        let key = self.arguments.get(1).filter(|_| self.command.name == "set");
+        key.is_some_and(|key| server.keyspace.mount_of(self.database, key).is_some())
+    }
+
     fn any_queued(&self, is: impl Fn(&Command, Arguments<'_>) -> bool) -> bool {
         let mut queued = self.queued.iter();
         queued.any(|(command, arguments)| is(command, arguments.as_arguments()))
@@ -30,11 +38,11 @@ impl Request for Asked<'_> {
 
     fn needs_disk(&self, server: &Server) -> bool {
         // PING tells whether this server may be used.
-        self.command.has(Flags::TELLS_HEALTH) || self.writes(server)
+        self.command.has(Flags::TELLS_HEALTH) || self.writes(server) && !self.is_for_mount(server)
     }
 
     fn needs_memory(&self, server: &Server) -> bool {
-        needs_memory(server, self.command, self.arguments)
+        needs_memory(server, self.command, self.arguments) && !self.is_for_mount(server)
             || self.any_queued(|command, arguments| needs_memory(server, command, arguments))
     }
 
@@ -61,6 +69,7 @@ impl State {
         let asked = Asked {
             command,
             arguments: call.arguments,
+            database: self.database,
             queued: self.queued_by(command),
         };
         let text = match call.server.verdict(call.context, &asked) {

@@ -2,12 +2,12 @@
 
 mod feed;
 mod heard;
-mod market_reader;
 mod model;
 mod plant;
 mod pusher;
 mod resp_link;
 mod resp_subscriber;
+mod value_reader;
 mod writer;
 mod zmq_link;
 mod zmq_subscriber;
@@ -82,7 +82,7 @@ pub(crate) fn all(plan: &Plan, random: &mut Random) -> Vec<Box<dyn PeerOfHub>> {
         peers.push(Box::new(feed::FeedPublisher::new(number, random)));
         peers.push(Box::new(feed::FeedSubscriber::new(number)));
     }
-    peers.push(Box::new(market_reader::MarketReader::default()));
+    peers.push(Box::new(value_reader::ValueReader::default()));
     if plan.has_plant {
         peers.push(Box::new(plant::SimulatedPlant::new(random)));
         peers.push(Box::new(plant::TagWriter::default()));

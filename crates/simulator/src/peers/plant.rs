@@ -63,7 +63,10 @@ impl PeerOfHub for SimulatedPlant {
             }
         }
         let setpoint = self.plant.tags().value_text(self.place);
-        around.ledger.setpoint = setpoint.unwrap_or_default();
+        // As `Float64(21.5)`.
+        let setpoint = setpoint.unwrap_or_default();
+        let number = setpoint.trim_end_matches(')').rsplit('(').next();
+        around.ledger.setpoint = number.unwrap_or_default().to_owned();
         Ok(())
     }
 

@@ -13,8 +13,10 @@ pub(crate) struct Pusher {
     link: Option<ZmqLink>,
     /// The last value that was pushed.
     value: u64,
-    /// The one that was pushed last over this connection.
-    pushed_here: Option<u64>,
+    /// When nobody began anything any more, and whether it has pushed once more since: what the
+    /// disk's failure kept out is not sent again.
+    quiet_ns: Option<u64>,
+    has_pushed_last: bool,
 }
 
 impl Pusher {
@@ -23,7 +25,8 @@ impl Pusher {
             number,
             link: None,
             value: 0,
-            pushed_here: None,
+            quiet_ns: None,
+            has_pushed_last: false,
         }
     }
 
@@ -42,12 +45,17 @@ impl PeerOfHub for Pusher {
         let link = self
             .link
             .get_or_insert_with(|| ZmqLink::open(around, port::ZMQ_PULL, SocketType::Push));
-        // Every connection pushes once at least: the last value is known then.
-        let is_first = self.pushed_here.is_none();
-        let wishes = is_first || !around.is_quiet && around.random.chance(150);
-        if link.is_ready() && wishes {
+        let wishes = link.is_ready()
+            && match around.is_quiet {
+                false => around.random.chance(150),
+                true => {
+                    let quiet_ns = *self.quiet_ns.get_or_insert(around.now_ns);
+                    let is_last = around.now_ns > quiet_ns + DISK_PATIENCE_NS;
+                    is_last && !std::mem::replace(&mut self.has_pushed_last, is_last)
+                }
+            };
+        if wishes {
             self.value += 1;
-            self.pushed_here = Some(self.value);
             link.send(&topic, self.value.to_string().as_bytes());
             around.ledger.live.insert(topic, self.value);
         }
@@ -58,15 +66,18 @@ impl PeerOfHub for Pusher {
     }
 
     fn process_ended(&mut self, _plan: &Plan, _end: End) {
-        (self.link, self.pushed_here) = (None, None);
+        self.link = None;
     }
 
     fn is_settled(&self) -> bool {
         let is_sent = |link: &ZmqLink| link.unsent_bytes() == 0;
-        self.pushed_here.is_some() && self.link.as_ref().is_some_and(is_sent)
+        self.has_pushed_last && self.link.as_ref().is_some_and(is_sent)
     }
 
     fn check(&mut self, _around: &mut Around<'_>) -> Verdict {
         Ok(())
     }
 }
+
+/// After so long a disk that works again is written to, ns.
+const DISK_PATIENCE_NS: u64 = 5_000_000_000;
