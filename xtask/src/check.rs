@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::shell::{Failure, Shell};
-use crate::{clients, dependencies, linearizable, live, model, python, tidy, tools};
+use crate::{clients, dependencies, linearizable, live, model, python, simulate, tidy, tools};
 use std::path::Path;
 use std::time::Instant;
 
@@ -28,6 +28,7 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
         let arguments = ["test", "--workspace", "--no-fail-fast"];
         counts.cargo(&shell.cargo(arguments).capture()?)
     })?;
+    step("simulation", || simulate::short(&shell))?;
     step("loom model", || loom(&shell, counts))?;
     step("black-box tests", || python::run(&shell, counts))?;
     step("other people's clients", || clients::run(&shell, counts))?;

@@ -18,6 +18,7 @@ mod model;
 mod python;
 mod server;
 mod shell;
+mod simulate;
 mod spdx;
 mod suites;
 mod tidy;
@@ -119,6 +120,11 @@ usage: cargo xtask <chore>
     --seed S               same seed, same operations [1]
     --lanes N              lanes of the hubs; may be given several times [1, 2 and 4]
     --binary FILE          a tidewire that is already built
+  simulate      a whole hub on one thread: simulated sockets, clock and disk; faults, kills and the order of
+                everything by seed; clients of every protocol that know what they may see
+    --seed N               the first seed; the next ones follow it [1]
+    --minutes M            how long; 0 for one seed alone [1]
+    --log                  shows the hub's log with simulated times
 ";
 
 fn main() -> ExitCode {
@@ -139,6 +145,7 @@ fn main() -> ExitCode {
         ["hangs", ref rest @ ..] => outcome(hangs::run(&root, rest)),
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["live", ref rest @ ..] => outcome(live::run(&root, rest)),
+        ["simulate", ref rest @ ..] => outcome(simulate::run(&root, rest)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -36,12 +36,18 @@ pub fn instant() -> Instant {
     }
 }
 
-/// Moves the clocks of this process on. The first call takes them from the system for good: time
-/// passes only by further calls. For a simulator.
+/// Takes the clocks of this process from the system: time passes only by
+/// [`advance_simulated_clock`]. Called again, it sets them back to the same time. For a simulator,
+/// while no lane runs.
+pub fn begin_simulated_clock() {
+    SIMULATED_NS.store(1_000_000_000, Ordering::Relaxed);
+}
+
+/// Moves the clocks of a simulation on.
 pub fn advance_simulated_clock(time: Duration) {
     let passed_ns = u64::try_from(time.as_nanos()).expect("less than 584 years");
-    // Time 0 means that the system's clock runs.
-    SIMULATED_NS.fetch_add(passed_ns.max(1), Ordering::Relaxed);
+    let before_ns = SIMULATED_NS.fetch_add(passed_ns, Ordering::Relaxed);
+    assert!(before_ns > 0, "the simulation has begun");
 }
 
 #[inline]

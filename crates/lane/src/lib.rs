@@ -26,7 +26,9 @@ mod traffic;
 mod wake;
 
 pub use application::{Application, CloseReason};
-pub use clock::{advance_simulated_clock, instant, monotonic_ns, unix_ms, unix_ns};
+pub use clock::{
+    advance_simulated_clock, begin_simulated_clock, instant, monotonic_ns, unix_ms, unix_ns,
+};
 pub use connection::{ConnectionId, Peer};
 pub use context::{Context, LaneCounters};
 pub use dialing::{BACK_OFF, Dialing};

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Instant::now(),
         Duration::from_secs_f64(options.minutes * 60.0),
     );
-    let (mut seed, mut steps, mut lives) = (options.seed, 0, 0);
+    let (mut seed, mut steps, mut lives, mut digest) = (options.seed, 0, 0, 0u64);
     loop {
         let report = match run(seed) {
             Ok(report) => report,
@@ -60,6 +60,7 @@ fn main() -> ExitCode {
             }
         };
         (steps, lives) = (steps + report.steps, lives + report.lives);
+        digest ^= report.traffic.rotate_left((seed % 64) as u32);
         if options.twice && !run(seed).is_ok_and(|again| again.traffic == report.traffic) {
             println!("seed {seed} does not do the same again");
             return ExitCode::FAILURE;
@@ -71,6 +72,8 @@ fn main() -> ExitCode {
     }
     let seeds = seed - options.seed + 1;
     let first = options.seed;
-    println!("{seeds} seeds from {first} on, {lives} lives, {steps} steps: nothing found");
+    println!(
+        "{seeds} seeds from {first} on, {lives} lives, {steps} steps: nothing found ({digest:016x})"
+    );
     ExitCode::SUCCESS
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidewire_files::{FaultRates, SimulatedDisk};
-use tidewire_lane::{advance_simulated_clock, monotonic_ns};
+use tidewire_lane::{advance_simulated_clock, begin_simulated_clock, monotonic_ns};
 
 use crate::peers::{self, Around, Ledger, PeerOfHub, Verdict};
 use crate::plan::{End, Plan};
@@ -40,7 +40,7 @@ pub struct Violation {
 /// What the oracle refuses.
 pub fn run(seed: u64) -> Result<Report, Violation> {
     let mut world = World::new(seed);
-    advance_simulated_clock(Duration::from_secs(1));
+    begin_simulated_clock();
     match world.live() {
         Ok(()) => Ok(world.report),
         Err(text) => Err(Violation {
