@@ -1,7 +1,7 @@
 //! A whole hub on one thread, and everybody who uses it.
 //!
 //! Lanes and background tasks take single turns, sockets are socket pairs, the clock stands still
-//! until it is moved, and the disk is in memory. A seed decides the order of everything, what fails,
+//! until it is moved, and the disk is in memory. A seed decides the order of everything, what fails
 //! and when the process is killed or the machine fails. Peers of every protocol know what they may
 //! see: that is the oracle. TigerBeetle's VOPR is the model.
 //!

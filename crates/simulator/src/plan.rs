@@ -53,7 +53,7 @@ impl Plan {
         let pairs = [
             ("appendonly", "yes".to_owned()),
             ("appendfsync", appendfsync.to_owned()),
-            ("dir", "/simulated".to_owned()),
+            ("dir", "/".to_owned()),
             ("auto-aof-rewrite-min-size", rewrite_bytes.to_string()),
             (
                 "auto-aof-rewrite-percentage",

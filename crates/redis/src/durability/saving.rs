@@ -306,9 +306,11 @@ pub(super) fn write_keys(
     total.store(snapshot.total(), Ordering::Relaxed);
     let mut chunk = Vec::with_capacity(CHUNK_BYTES + (CHUNK_BYTES >> 1));
     loop {
-        background.let_others_run();
         let before = snapshot.written();
         let goes_on = snapshot.step(&mut chunk);
+        if snapshot.written() != before {
+            background.let_others_run();
+        }
         if chunk.len() >= CHUNK_BYTES || !goes_on {
             file.write(&chunk)?;
             chunk.clear();

@@ -378,6 +378,8 @@ impl PeerOfHub for Writer {
             true => self.floor,
             false => 0,
         };
+        let (acknowledged, floor) = (self.acknowledged.len(), self.floor);
+        tracing::info!(peer = self.name(), ?end, acknowledged, floor, "the process has ended");
         self.phase = Phase::Joining;
     }
 
