@@ -1,6 +1,7 @@
 //! Project chores. `cargo xtask test` is everything that a change must pass, in order.
 
 mod arguments;
+mod assertions;
 mod bench;
 mod check;
 mod clients;
@@ -35,6 +36,8 @@ usage: cargo xtask <chore>
 
   test          every check and test that a change must pass, in order
   tidy          the style rules that rustfmt and clippy do not know
+  assertions [CRATE]
+                invariants asserted per 1,000 lines that are no tests; of each file of one crate
   clients       the tests of tests/clients alone
   clients --suites
                 the clients' own suites, with Redis or libzmq and with Tidewire
@@ -134,6 +137,8 @@ fn main() -> ExitCode {
         ["test"] => counted(|counts| check::run(&root, counts)),
         ["clients"] => counted(|counts| clients::run(&Shell::new(&root), counts)),
         ["clients", "--suites", ref rest @ ..] => outcome(suites::run(&root, Arguments::new(rest))),
+        ["assertions"] => outcome(assertions::run(&root, None)),
+        ["assertions", name] => outcome(assertions::run(&root, Some(name))),
         ["tidy"] => outcome(tidy::run(&root)),
         ["bench", ref rest @ ..] => outcome(bench::run(&root, rest)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
