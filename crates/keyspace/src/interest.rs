@@ -87,6 +87,7 @@ impl Interests {
 
     pub(crate) fn unwatch(&mut self, key: &[u8]) {
         if let Some(interest) = self.keys.get_mut(key) {
+            debug_assert!(interest.watchers > 0, "it was watched before");
             interest.watchers = interest.watchers.saturating_sub(1);
             self.forget_idle(key);
         }

@@ -373,6 +373,7 @@ impl<'c, 'k> View<'c, 'k> {
         value: NewValue<'_>,
         expiry: Expiry,
     ) -> Place {
+        debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         let entry = self.entry_mut(key, place);
         let has_deadline = entry.deadline_ms().is_some();
         let old = if fields::is_timed(entry) {
@@ -409,6 +410,8 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Adds an entry whose key is not there.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
+        debug_assert_eq!(entry.key(), key.bytes);
+        debug_assert!(entry.timer().is_none(), "no wheel knows of it yet");
         entry.set_access(self.access.initial(self.clock_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
@@ -440,6 +443,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Sets or clears the deadline, without a word to the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
+        debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         self.keep_old(key, place);
         let now_ms = self.clock_ms;
         self.dictionary(key)

@@ -77,6 +77,7 @@ fn begin(run_bytes: usize) -> Vec<u8> {
 }
 
 fn finish(mut listpack: Vec<u8>, count: usize) -> Vec<u8> {
+    debug_assert!(listpack.len() >= HEADER);
     listpack.push(END);
     let total = u32::try_from(listpack.len()).expect("a value is shorter than 4 GiB");
     let count = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);

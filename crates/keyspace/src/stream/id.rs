@@ -41,10 +41,12 @@ impl StreamId {
 
     /// The id that `*` means now, behind the last one.
     pub(crate) fn generate(last: StreamId, now_ms: i64) -> Option<Self> {
-        match u64::try_from(now_ms) {
+        let next = match u64::try_from(now_ms) {
             Ok(now_ms) if now_ms > last.time_ms => Some(StreamId::new(now_ms, 0)),
             _ => last.next(),
-        }
+        };
+        debug_assert!(next.is_none_or(|next| next > last), "ids ascend");
+        next
     }
 
     /// Reads `time-sequence` or `time` alone, which then has this sequence.

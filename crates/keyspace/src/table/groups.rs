@@ -164,6 +164,7 @@ impl Group {
     /// Notes that an entry that passed this group was removed.
     pub(super) fn unpass(&mut self) {
         let overflow = &mut self.head[OVERFLOW];
+        debug_assert!(*overflow > 0, "only an entry that passed is taken back");
         *overflow -= u8::from(*overflow != u8::MAX);
     }
 
@@ -237,6 +238,11 @@ fn matches16_portable(head: &[u8; 16], tag: u8) -> u32 {
 }
 
 /// The tag of an empty slot.
+const _: () = assert!(
+    size_of::<Group>() == 128,
+    "a group is two cache lines, and `Table::memory_bytes` counts on it"
+);
+
 pub(super) const EMPTY: u8 = 0;
 /// Slots of a group.
 pub(super) const SLOTS: usize = 14;
