@@ -709,7 +709,7 @@ mod tests {
                 .iter()
                 .flat_map(|&from| lengths.map(|to| (from, to)))
             {
-                let value: Vec<u8> = (0..from).map(|at| (at % 251) as u8).collect();
+                let value = b"0123456".repeat(from.div_ceil(7))[..from].to_vec();
                 let mut entry = Entry::new(1, &key, NewValue::Bytes(&value), false);
                 entry.set_access(0xABCDEF);
                 entry.set_deadline(Some((77, 8)));
@@ -717,7 +717,7 @@ mod tests {
                 entry.resize(to);
                 let kept = from.min(to);
                 assert_eq!(entry.bytes()[..kept], value[..kept]);
-                assert!(entry.bytes()[kept..].iter().all(|&byte| byte == 0));
+                assert!(entry.bytes()[kept..] == vec![0; to - kept]);
                 entry.set_value(NewValue::Integer(5));
                 assert_eq!((entry.key(), entry.integer()), (&key[..], Some(5)));
                 assert_eq!((entry.deadline_ms(), entry.access()), (Some(77), 0xABCDEF));
@@ -729,7 +729,9 @@ mod tests {
     fn growing_byte_by_byte_moves_seldom() {
         let mut entry = Entry::new(1, b"k", NewValue::Bytes(b""), false);
         let mut sizes = std::collections::BTreeSet::new();
-        for length in 1..100_000 {
+        // Each new block is looked at byte by byte under Miri.
+        let most = if cfg!(miri) { 2_000 } else { 100_000 };
+        for length in 1..most {
             entry.resize(length);
             sizes.insert(entry.block_bytes());
         }

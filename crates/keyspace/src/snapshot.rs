@@ -276,6 +276,12 @@ impl Snapshot<'_> {
         let database = mark.database;
         let (mut entries, end) = table.part(mark.order);
         entries.sort_unstable_by_key(|(order, _)| *order);
+        debug_assert!(
+            entries
+                .first()
+                .is_none_or(|(order, _)| *order >= mark.order),
+            "a part begins where the walk is"
+        );
         self.select(out, database);
         let start = out.len();
         let mut order = mark.order;
@@ -291,6 +297,7 @@ impl Snapshot<'_> {
                 self.written += u64::from(write_entry(&self.writer, out, entry));
             }
         }
+        debug_assert!(end > mark.order, "each part goes on");
         mark.order = end;
     }
 

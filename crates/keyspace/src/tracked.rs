@@ -94,6 +94,7 @@ impl TrackedKeys {
         self.keys.retain(|_, trackers| {
             let before = trackers.0.len();
             trackers.0.retain(|&client| is_there(client));
+            debug_assert!(before > 0, "a key without a tracker is not kept");
             let gone = trackers.0.is_empty();
             totals.forget(usize::from(gone), before - trackers.0.len());
             !gone

@@ -469,6 +469,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Takes an entry out and tells the observer.
     pub(crate) fn remove(&mut self, key: Key<'_>, place: Place, event: Event) -> Entry {
+        debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         touched::note(key, event != Event::Expired);
         self.keep_old(key, place);
         let database = self.database;

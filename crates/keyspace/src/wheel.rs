@@ -247,6 +247,7 @@ impl Level {
 
     /// Slots behind the present one are empty: their time has passed.
     fn first_from(&self, slot: usize) -> Option<usize> {
+        debug_assert!(slot < SLOTS);
         let ahead = self.occupied & (u64::MAX << slot);
         (ahead != 0).then(|| ahead.trailing_zeros() as usize)
     }

@@ -148,7 +148,8 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
             .expect("members are left");
         popped.clear();
         popped.extend_from_slice(member.as_bytes());
-        set::remove(entry, &popped);
+        let is_removed = set::remove(entry, &popped);
+        debug_assert!(is_removed, "the member was drawn from the set");
         call.reply.bulk(&popped);
         if call.is_told() {
             told.push(&popped);

@@ -182,6 +182,7 @@ impl Log {
     /// Appends what another server's stream brings, byte for byte, and the database that it has
     /// selected then. The caller makes its changes at the same moment.
     pub fn relay(&self, bytes: &[u8], database: usize) {
+        debug_assert!(database < DATABASES);
         let mut tail = self.tail.lock();
         if !tail.is_open || !tail.relays {
             return;

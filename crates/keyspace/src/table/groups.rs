@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn both_ways_to_compare_tags_agree() {
         let mut head = [0u8; 16];
-        for seed in 0..4096u32 {
+        let step = if cfg!(miri) { 61 } else { 1 };
+        for seed in (0..4096u32).step_by(step) {
             for (index, byte) in head.iter_mut().enumerate() {
                 *byte = ((seed >> (index % 12)) as u8 & 3).wrapping_mul(0x55);
             }
