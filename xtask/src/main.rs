@@ -15,6 +15,7 @@ mod hangs;
 mod libzmq;
 mod linearizable;
 mod live;
+mod memory_check;
 mod model;
 mod python;
 mod server;
@@ -107,6 +108,7 @@ usage: cargo xtask <chore>
   complexity    counts the instructions of each command at N and at 10 N, for docs/complexity.md
     --command NAME         only this one, such as xgroup|create; writes no page
     --profile NAME         what it is built with [release]
+  memory-check  tests of what is unsafe in keyspace and memory under Miri, which needs a nightly toolchain
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]
@@ -151,6 +153,7 @@ fn main() -> ExitCode {
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["live", ref rest @ ..] => outcome(live::run(&root, rest)),
         ["simulate", ref rest @ ..] => outcome(simulate::run(&root, rest)),
+        ["memory-check"] => outcome(memory_check::run(&root)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

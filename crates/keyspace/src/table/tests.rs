@@ -136,7 +136,7 @@ fn parts_show_each_entry_once_while_the_table_changes() {
             });
             seen.extend(own.collect::<Vec<_>>());
             at = end;
-            for _ in 0..changes.min(500) {
+            for _ in 0..changes.min(500 / FEWER) {
                 add(&mut table, next);
                 next += 1;
             }
