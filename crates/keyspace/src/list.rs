@@ -213,6 +213,7 @@ pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimi
 
 /// Adds an element to the end of a list that is being made.
 pub(crate) fn append(entry: &mut Entry, text: &[u8], limits: ListLimits) {
+    debug_assert!(List::of(entry).is_some());
     expect(entry, Encoded::new(text).len(), 1, limits);
     push(entry, false, text, limits);
 }

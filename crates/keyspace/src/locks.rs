@@ -353,6 +353,7 @@ impl<'k> Locked<'k> {
 
     /// Puts a waiting client into the shards of its keys, which are held.
     pub(crate) fn park(&mut self, waiter: &Arc<Waiter>) {
+        debug_assert!(waiter.keys().all(|(shard, _)| self.holds(shard)));
         for (shard, key) in waiter.keys() {
             self.shard(shard)
                 .interests(waiter.database)

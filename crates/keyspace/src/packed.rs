@@ -153,6 +153,7 @@ pub(crate) fn append(entry: &mut Entry, field: &[u8], value: &[u8]) {
 
 /// Replaces the value of a pair, which keeps its deadline.
 pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
+    debug_assert!(span.value_start <= span.value_end && span.value_end <= span.end);
     let length = Length::new(value.len());
     entry.splice(
         span.value_start,
@@ -163,6 +164,7 @@ pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
 
 /// Removes a pair.
 pub(crate) fn remove(entry: &mut Entry, span: Span) {
+    debug_assert!(span.start < span.end && span.end <= entry.bytes().len());
     entry.splice(span.start, span.end - span.start, &[]);
     add_to_count(entry, -1);
 }

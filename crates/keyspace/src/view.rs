@@ -395,6 +395,10 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
+        debug_assert!(
+            !self.is_closed(),
+            "a keyspace that loads takes the loader's keys alone"
+        );
         let expires = matches!(expiry, Expiry::At(_));
         let access = self.access.initial(self.clock_ms);
         let place = self

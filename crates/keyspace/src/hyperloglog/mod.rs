@@ -151,6 +151,10 @@ impl Registers {
             dense::pack(&self.0, &mut bytes[HEADER_BYTES..]);
             write_header(&mut bytes, DENSE);
         }
+        debug_assert!(
+            HyperLogLog::new(&bytes).is_ok(),
+            "what is written can be read"
+        );
         bytes
     }
 }

@@ -231,6 +231,7 @@ impl Bytes {
     }
 
     fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(self.length + bytes.len() <= self.bytes.len());
         self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
         self.length += bytes.len();
     }

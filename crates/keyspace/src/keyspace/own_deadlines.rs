@@ -86,7 +86,8 @@ impl OwnDeadlines {
             return None;
         }
         let (_, name) = keys.order.pop_first()?;
-        keys.deadlines.remove(&name);
+        let noted_ms = keys.deadlines.remove(&name);
+        debug_assert!(noted_ms.is_some(), "what is in the order is noted");
         self.publish(&keys);
         Some(name)
     }

@@ -38,6 +38,7 @@ pub(super) fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
             return None;
         }
     }
+    debug_assert!(literal <= input.len());
     push_literals(&mut out, &input[literal..]);
     (out.len() <= most).then_some(out)
 }

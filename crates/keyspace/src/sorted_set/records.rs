@@ -140,6 +140,11 @@ impl Records {
                 next_open: NONE,
             });
         }
+        debug_assert_eq!(
+            self.pages[self.open[grains] as usize].slot_bytes as usize,
+            grains * GRAIN,
+            "pages are open by the size of their slots"
+        );
         self.open[grains] as usize
     }
 }

@@ -108,6 +108,7 @@ impl IdText {
     }
 
     fn append(&mut self, part: &[u8]) {
+        debug_assert!(part.len() <= 20, "the greatest number has 20 digits");
         let start = usize::from(self.length);
         self.bytes[start..start + part.len()].copy_from_slice(part);
         self.length += part.len() as u8;
