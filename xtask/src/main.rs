@@ -1,6 +1,7 @@
 //! Project chores. `cargo xtask test` is everything that a change must pass, in order.
 
 mod arguments;
+mod assertions;
 mod bench;
 mod check;
 mod clients;
@@ -14,6 +15,7 @@ mod hangs;
 mod libzmq;
 mod linearizable;
 mod live;
+mod memory_check;
 mod model;
 mod python;
 mod server;
@@ -35,6 +37,8 @@ usage: cargo xtask <chore>
 
   test          every check and test that a change must pass, in order
   tidy          the style rules that rustfmt and clippy do not know
+  assertions [CRATE]
+                invariants asserted per 1,000 lines that are no tests; of each file of one crate
   clients       the tests of tests/clients alone
   clients --suites
                 the clients' own suites, with Redis or libzmq and with Tidewire
@@ -104,6 +108,7 @@ usage: cargo xtask <chore>
   complexity    counts the instructions of each command at N and at 10 N, for docs/complexity.md
     --command NAME         only this one, such as xgroup|create; writes no page
     --profile NAME         what it is built with [release]
+  memory-check  tests of what is unsafe in keyspace and memory under Miri, which needs a nightly toolchain
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]
@@ -134,6 +139,8 @@ fn main() -> ExitCode {
         ["test"] => counted(|counts| check::run(&root, counts)),
         ["clients"] => counted(|counts| clients::run(&Shell::new(&root), counts)),
         ["clients", "--suites", ref rest @ ..] => outcome(suites::run(&root, Arguments::new(rest))),
+        ["assertions"] => outcome(assertions::run(&root, None)),
+        ["assertions", name] => outcome(assertions::run(&root, Some(name))),
         ["tidy"] => outcome(tidy::run(&root)),
         ["bench", ref rest @ ..] => outcome(bench::run(&root, rest)),
         ["conformance", ref rest @ ..] => outcome(conformance::run(&root, rest)),
@@ -146,6 +153,7 @@ fn main() -> ExitCode {
         ["model", ref rest @ ..] => outcome(model::run(&root, rest)),
         ["live", ref rest @ ..] => outcome(live::run(&root, rest)),
         ["simulate", ref rest @ ..] => outcome(simulate::run(&root, rest)),
+        ["memory-check"] => outcome(memory_check::run(&root)),
         ["dependencies"] => outcome(dependencies::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -55,6 +55,7 @@ impl Access {
 
     /// The bits of a key with this count, used now.
     pub(crate) fn with_frequency(self, count: u8, now_ms: i64) -> u32 {
+        debug_assert!(minute(now_ms) << 8 <= ACCESS_MAX, "an entry keeps 24 bits");
         minute(now_ms) << 8 | u32::from(count)
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
 
 /// How many of these bits are set; the range is not empty and lies within the bytes.
 pub(crate) fn count_range(bytes: &[u8], bits: Range<u64>) -> u64 {
+    debug_assert!(bits.start < bits.end && bits.end <= bytes.len() as u64 * 8);
     let (first, last) = ((bits.start / 8) as usize, ((bits.end - 1) / 8) as usize);
     let before = bytes[first] & !(0xFF >> (bits.start % 8));
     let behind = bytes[last] & (0x7F >> ((bits.end - 1) % 8));
@@ -27,6 +28,7 @@ pub(crate) fn count_range(bytes: &[u8], bits: Range<u64>) -> u64 {
 
 /// Where the first bit of this value lies in a range that is not empty and within the bytes.
 pub(crate) fn position(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64> {
+    debug_assert!(bits.start < bits.end && bits.end <= bytes.len() as u64 * 8);
     let other = if bit { 0x00 } else { 0xFF };
     let (first, last) = ((bits.start / 8) as usize, ((bits.end - 1) / 8) as usize);
     // A bit is set where the value looked for is.
@@ -43,12 +45,18 @@ pub(crate) fn position(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64>
 
 /// The number in `width` bits (1 to 64) from `offset` on, highest bit first.
 pub(crate) fn field(bytes: &[u8], offset: u64, width: u32) -> u64 {
+    debug_assert!((1..=64).contains(&width));
     let (_, window) = window(bytes, offset);
     (window << (offset % 8) >> (128 - width)) as u64
 }
 
 /// Writes the lowest `width` bits of a number from `offset` on; the bytes reach as far.
 pub(crate) fn set_field(bytes: &mut [u8], offset: u64, width: u32, value: u64) {
+    debug_assert!((1..=64).contains(&width));
+    debug_assert!(
+        offset + u64::from(width) <= bytes.len() as u64 * 8,
+        "the caller has made room"
+    );
     let (at, old) = window(bytes, offset);
     let shift = 128 - width - (offset % 8) as u32;
     let mask = (u128::MAX >> (128 - width)) << shift;
@@ -78,6 +86,10 @@ pub(crate) enum Operation {
 
 /// Combines sources, one at least, into bytes that are zero and as long as the longest source.
 pub(crate) fn combine(operation: Operation, sources: &[&[u8]], to: &mut [u8]) {
+    debug_assert!(
+        sources.iter().all(|source| source.len() <= to.len()),
+        "the longest source says how long the result is"
+    );
     // Block by block, so that what several sources add to stays in the nearest cache.
     for (block, to) in to.chunks_mut(COMBINED_BYTES).enumerate() {
         let (start, length) = (block * COMBINED_BYTES, to.len());

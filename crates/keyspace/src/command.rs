@@ -143,6 +143,10 @@ impl KeySpec {
             Ok(last) => first..first + last + 1,
             Err(_) => first..(count + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
         };
+        debug_assert!(
+            range.is_empty() || range.start > 0,
+            "the command's name is no key"
+        );
         (range.start..range.end.min(count)).step_by(usize::from(self.step))
     }
 
@@ -404,6 +408,7 @@ impl<'c> Call<'c, '_, '_> {
 
     /// Tells the request with one argument in the place of another.
     pub(crate) fn tell_with(&mut self, index: usize, argument: &[u8]) {
+        debug_assert!(index < self.arguments.len());
         let words = self.arguments.iter().enumerate();
         let words = words.map(|(at, word)| if at == index { argument } else { word });
         self.tell(words);

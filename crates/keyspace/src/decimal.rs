@@ -139,6 +139,7 @@ impl Decimal {
             _ => (self, other),
         };
         let distance = high.exponent - low.exponent;
+        debug_assert!(distance >= 0);
         if distance > 130 {
             return Some(high);
         }
@@ -179,6 +180,7 @@ impl Decimal {
         while text.len() <= DECIMALS {
             text.insert(0, b'0');
         }
+        debug_assert!(text.len() > DECIMALS, "a digit stands before the point");
         text.insert(text.len() - DECIMALS, b'.');
         while text.last() == Some(&b'0') {
             text.pop();
@@ -194,10 +196,12 @@ impl Decimal {
 
     /// `wide × 2^exponent` to 64 bits, half to even; `sticky`: a bit more than `wide`.
     fn rounded(negative: bool, wide: &Wide, exponent: i32, sticky: bool) -> Decimal {
+        debug_assert!(!wide.is_zero(), "zero has no first bit");
         let bits = wide.bits();
         let mut wide = wide.clone();
         if bits <= 64 {
             wide.shift_left(64 - bits);
+            debug_assert_eq!(wide.bits(), 64);
             return Decimal {
                 negative,
                 mantissa: wide.low_64(),
@@ -216,6 +220,7 @@ impl Decimal {
         // Rounding up may have made 65 bits, all zero but the first.
         let carry = wide.bits() - 64;
         wide.round_off(carry);
+        debug_assert_eq!(wide.bits(), 64, "the mantissa's first bit is set");
         Decimal {
             negative,
             mantissa: wide.low_64(),
@@ -302,6 +307,7 @@ impl Wide {
             *limb = borrow as u32;
             borrow >>= 32;
         }
+        debug_assert_eq!(borrow, 0, "the greater number is not subtracted");
         self.trim();
     }
 
@@ -340,6 +346,7 @@ impl Wide {
 
     /// Schoolbook long division by bits, for a quotient of about 70 bits; whether it is exact.
     fn divide(&self, divisor: &Wide) -> (Wide, bool) {
+        debug_assert!(!divisor.is_zero());
         let mut quotient = Wide::default();
         let mut remainder = self.clone();
         let steps = (self.bits() + 1).saturating_sub(divisor.bits());

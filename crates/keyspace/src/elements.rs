@@ -36,6 +36,7 @@ pub(crate) struct Packed<'a> {
 
 impl<'a> Packed<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        debug_assert!(bytes.len() >= COUNT, "it begins with its count");
         Packed { bytes }
     }
 
@@ -66,6 +67,8 @@ pub(crate) fn splice(
     added: Option<&Encoded<'_>>,
 ) {
     let at = COUNT + part.start;
+    debug_assert!(COUNT + part.end <= entry.bytes().len());
+    debug_assert!(count <= Packed::new(entry.bytes()).len());
     match added {
         None => entry.splice(at, part.len(), &[]),
         Some(added) => entry.splice(at, part.len(), &added.parts()),
@@ -73,6 +76,7 @@ pub(crate) fn splice(
     let count = Packed::new(entry.bytes()).len() + usize::from(added.is_some()) - count;
     let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
+    debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
 }
 
 /// Appends an element to a small collection.
@@ -117,6 +121,10 @@ pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
         length |= usize::from(run[at] & 127) << shift;
         shift += 7;
         if run[at] & 128 == 0 {
+            debug_assert!(
+                length < end,
+                "the length behind an element counts its bytes"
+            );
             return at - length;
         }
     }
@@ -124,6 +132,7 @@ pub(crate) fn start_of(run: &[u8], end: usize) -> usize {
 
 /// Where the element at a position lies in a run of `count`, which has it.
 pub(crate) fn nth_span(run: &[u8], count: usize, position: usize) -> Range<usize> {
+    debug_assert!(position < count);
     if position <= count / 2 {
         let start = (0..position).fold(0, |at, _| end_of(run, at));
         return start..end_of(run, start);
@@ -208,6 +217,7 @@ impl<'a> Encoded<'a> {
         let length = head_length + text.len();
         let mut back = [0; 5];
         let back_length = back_length(length);
+        debug_assert!(length >> (7 * back_length) == 0, "seven bits of it a byte");
         for (place, byte) in back[..back_length].iter_mut().rev().enumerate() {
             *byte = (length >> (7 * place)) as u8 & 127 | 128;
         }
@@ -230,6 +240,7 @@ impl<'a> Encoded<'a> {
     /// Writes it where it is to stand, which is as long as it is.
     #[inline]
     pub(crate) fn write(&self, out: &mut [u8]) {
+        debug_assert_eq!(out.len(), self.len());
         if let ([head], [back]) = (self.head(), self.back())
             && let [first, text @ .., last] = out
         {
@@ -392,6 +403,7 @@ fn write_length(head: &mut [u8; 9], length: usize) -> usize {
             2
         }
         _ => {
+            debug_assert!(u32::try_from(length).is_ok());
             head[0] = 0xF0;
             head[1..5].copy_from_slice(&(length as u32).to_le_bytes());
             5

@@ -312,10 +312,12 @@ impl TimedTable {
             self.queue.push(Reverse((deadline_ms, hash)));
         }
         self.tidy();
+        debug_assert!(self.count <= self.table.len());
     }
 
     fn remove(&mut self, place: Place) {
         let entry = self.table.remove(place);
+        debug_assert!(self.count > 0 || entry.deadline_ms().is_none());
         if entry.deadline_ms().is_some() {
             self.count -= 1;
             self.tidy();
@@ -331,6 +333,7 @@ impl TimedTable {
             self.queue.pop();
             if let Some(place) = self.place_of(deadline_ms, hash) {
                 gone(self.table.remove(place).key());
+                debug_assert!(self.count > 0);
                 self.count -= 1;
                 count += 1;
             }
@@ -352,7 +355,10 @@ impl TimedTable {
                 Some(Reverse((deadline_ms, hash::of(entry.key()))))
             });
             self.queue = timed.collect();
+            debug_assert_eq!(self.queue.len(), self.count, "one for each deadline");
         }
+        debug_assert_eq!(self.queue.is_empty(), self.count == 0);
+        debug_assert!(self.queue.len() >= self.count, "no deadline is left out");
     }
 
     /// A field with this deadline and, as far as the table can tell, this hash. If there are two
@@ -412,6 +418,7 @@ pub(crate) fn set(
     limits: Limits,
     keeps_deadline: bool,
 ) -> bool {
+    debug_assert!(is_hash(entry));
     if let Some(packed) = Packed::of(entry) {
         let found = packed.find(field);
         let new = found.is_none();
@@ -456,6 +463,7 @@ pub(crate) fn set(
 
 /// Removes a field; false if it was not there.
 pub(crate) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
+    debug_assert!(is_hash(entry));
     if let Some(packed) = Packed::of(entry) {
         let found = packed.find(field).map(|(span, _)| span);
         if let Some(span) = found {
@@ -491,6 +499,7 @@ pub(crate) fn make_timed(entry: &mut Entry) {
 
 /// Sets or clears the deadline of a field, if it is there, of a hash that has room for deadlines.
 pub(crate) fn set_deadline(entry: &mut Entry, field: &[u8], deadline_ms: Option<i64>) {
+    debug_assert!(is_timed(entry) || deadline_ms.is_none());
     if let Some(packed) = Packed::of(entry) {
         if let Some((span, _)) = packed.find(field) {
             packed::set_deadline(entry, span, deadline_ms);
@@ -538,6 +547,7 @@ pub(crate) fn timer(entry: &Entry) -> Option<u32> {
 
 /// Notes the timer's node in a hash that has room for deadlines.
 pub(crate) fn set_timer(entry: &mut Entry, timer: Option<u32>) {
+    debug_assert!(is_timed(entry) || timer.is_none());
     match entry.kind() {
         Kind::PackedHashTimed => packed::set_timer(entry, timer),
         _ => {
@@ -576,6 +586,11 @@ fn unpack(entry: &mut Entry) {
             }
         }
     }
+    debug_assert_eq!(
+        packed.len(),
+        timed.as_ref().map_or(table.len(), TimedTable::len),
+        "a field is there once"
+    );
     let object = match timed {
         None => Object::Hash(table),
         Some(timed) => Object::TimedHash(Box::new(timed)),

@@ -147,6 +147,7 @@ impl Area {
                 ranges.push(range);
             }
         }
+        debug_assert!(!ranges.is_empty(), "the cell of the centre is searched");
         ranges
     }
 
@@ -271,6 +272,7 @@ impl Cell {
     /// The scores of the positions inside, the end not included.
     fn scores(self) -> (u64, u64) {
         let bits = spread(self.y) | spread(self.x) << 1;
+        debug_assert!((1..=STEP_MAX).contains(&self.step));
         let shift = 2 * (STEP_MAX - self.step);
         (bits << shift, (bits + 1) << shift)
     }

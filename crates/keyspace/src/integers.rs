@@ -22,6 +22,8 @@ pub(crate) struct Integers<'a> {
 
 impl<'a> Integers<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        debug_assert!(matches!(bytes[0], 2 | 4 | 8), "the first byte is the width");
+        debug_assert_eq!((bytes.len() - WIDTH) % usize::from(bytes[0]), 0);
         Integers {
             width: usize::from(bytes[0]),
             bytes: &bytes[WIDTH..],
@@ -77,6 +79,8 @@ pub(crate) fn insert(entry: &mut Entry, value: i64) -> bool {
         widen(entry, width_of(value));
         return insert(entry, value);
     }
+    debug_assert!(position == 0 || integers.get(position - 1) < value);
+    debug_assert!(position == integers.len() || value < integers.get(position));
     entry.splice(
         WIDTH + position * width,
         0,
@@ -88,11 +92,13 @@ pub(crate) fn insert(entry: &mut Entry, value: i64) -> bool {
 /// Removes the value at a position.
 pub(crate) fn remove(entry: &mut Entry, position: usize) {
     let width = Integers::new(entry.bytes()).width;
+    debug_assert!(position < Integers::new(entry.bytes()).len());
     entry.splice(WIDTH + position * width, width, &[]);
 }
 
 fn widen(entry: &mut Entry, width: usize) {
     let integers = Integers::new(entry.bytes());
+    debug_assert!(width > integers.width);
     let mut bytes = Vec::with_capacity(WIDTH + integers.len() * width);
     bytes.push(width as u8);
     for value in integers.iter() {

@@ -51,7 +51,12 @@ impl Interests {
     }
 
     pub(crate) fn park(&mut self, key: &[u8], waiter: &Arc<Waiter>) {
-        self.interest(key).waiters.push_back(waiter.clone());
+        let waiters = &mut self.interest(key).waiters;
+        debug_assert!(
+            !waiters.back().is_some_and(|last| Arc::ptr_eq(last, waiter)),
+            "a client waits for a key once"
+        );
+        waiters.push_back(waiter.clone());
     }
 
     pub(crate) fn unpark(&mut self, key: &[u8], waiter: &Waiter) {
@@ -87,6 +92,7 @@ impl Interests {
 
     pub(crate) fn unwatch(&mut self, key: &[u8]) {
         if let Some(interest) = self.keys.get_mut(key) {
+            debug_assert!(interest.watchers > 0, "it was watched before");
             interest.watchers = interest.watchers.saturating_sub(1);
             self.forget_idle(key);
         }

@@ -19,6 +19,7 @@ impl<'t> CommonSubsequence<'t> {
         let width = second.len().div_ceil(64);
         let mut rows = Vec::with_capacity(first.len() * width);
         walk_rows(first, second, |row| rows.extend_from_slice(row));
+        debug_assert_eq!(rows.len(), first.len() * width, "a row for each byte");
         CommonSubsequence {
             first,
             second,

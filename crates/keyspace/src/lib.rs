@@ -53,6 +53,7 @@ pub use keyspace::{ElementOf, Evicted, EvictionOrder, EvictionRules, Evictor, Wa
 mod lock;
 #[cfg(not(loom))]
 pub use lock::lock_waits;
+pub use lock::never_sleep;
 
 pub mod order;
 

@@ -187,12 +187,14 @@ pub(crate) fn settle(entry: &mut Entry, shrunk: bool, limits: ListLimits) {
     };
     let limits = if shrunk { limits.half() } else { limits };
     if limits.allow(run.len(), list.len()) && list.len() <= elements::COUNT_MAX {
+        debug_assert!(list.len() > 0, "a list of one chunk has an element");
         let packed = [&(list.len() as u16).to_le_bytes(), run].concat();
         entry.set_value(NewValue::Compact(Kind::PackedList, &packed));
     }
 }
 
 pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimits) {
+    debug_assert!(List::of(entry).is_some());
     let element = Encoded::new(text);
     if entry.kind() == Kind::PackedList {
         let at = if front {
@@ -211,6 +213,7 @@ pub(crate) fn push(entry: &mut Entry, front: bool, text: &[u8], limits: ListLimi
 
 /// Adds an element to the end of a list that is being made.
 pub(crate) fn append(entry: &mut Entry, text: &[u8], limits: ListLimits) {
+    debug_assert!(List::of(entry).is_some());
     expect(entry, Encoded::new(text).len(), 1, limits);
     push(entry, false, text, limits);
 }
@@ -223,6 +226,7 @@ pub(crate) fn insert(
     text: &[u8],
     limits: ListLimits,
 ) {
+    debug_assert!(List::of(entry).is_some());
     let element = Encoded::new(text);
     if entry.kind() == Kind::PackedList {
         let at = if behind {
@@ -237,6 +241,7 @@ pub(crate) fn insert(
 }
 
 pub(crate) fn replace(entry: &mut Entry, spot: &Spot, text: &[u8], limits: ListLimits) {
+    debug_assert!(List::of(entry).is_some());
     let element = Encoded::new(text);
     if entry.kind() == Kind::PackedList {
         elements::splice(entry, spot.span.clone(), 1, Some(&element));
@@ -247,10 +252,12 @@ pub(crate) fn replace(entry: &mut Entry, spot: &Spot, text: &[u8], limits: ListL
 
 /// Removes `count` elements from a position on, which must be there.
 pub(crate) fn remove_range(entry: &mut Entry, start: usize, count: usize, limits: ListLimits) {
+    debug_assert!(List::of(entry).is_some());
     if count == 0 {
         return;
     }
     if entry.kind() == Kind::PackedList {
+        debug_assert!(start + count <= Packed::new(entry.bytes()).len());
         let packed = Packed::new(entry.bytes());
         let first = nth_span(packed.run(), packed.len(), start);
         let last = nth_span(packed.run(), packed.len(), start + count - 1);
@@ -268,6 +275,7 @@ pub(crate) fn remove_equal(
     most: usize,
     limits: ListLimits,
 ) -> usize {
+    debug_assert!(List::of(entry).is_some());
     let element = Encoded::new(text);
     if let Some(Object::List(list)) = entry.object_mut() {
         return list.remove_equal(&element, backwards, most, limits);

@@ -60,6 +60,7 @@ unsafe impl RawMutex for RawLock {
     // SAFETY: who calls it holds the lock, as the trait demands; the store itself is safe.
     #[inline]
     unsafe fn unlock(&self) {
+        debug_assert!(self.0.load(Ordering::Relaxed), "who lets it go holds it");
         order::let_go(self.address());
         let_go(&self.0);
     }
@@ -111,14 +112,41 @@ fn wait(is_held: &AtomicBool) {
 }
 
 /// At first a command holds it; later its holder may have lost its processor; at last it is a
-/// script that runs long, for which lanes do not wait here, but threads beside them do.
+/// command or a script that runs long.
+///
+/// Lanes wait for no script here, as they lock shards only while they have the right to (decision
+/// 0038). A lane may wait for a long command of another lane, and for a thread that writes a
+/// snapshot. It never sleeps then: it yields, so that it goes on as soon as the shard is free.
+/// Threads beside the lanes sleep.
 #[cfg(not(loom))]
 fn pause(attempt: u64) {
     match attempt {
         0..SPINS => (0..1 << attempt).for_each(|_| std::hint::spin_loop()),
         SPINS..YIELDS => std::thread::yield_now(),
+        _ if IS_LANE.get() => std::thread::yield_now(),
         _ => std::thread::sleep(NAP),
     }
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    static IS_LANE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Says that this thread is a lane's: it never sleeps while it waits for a shard.
+#[cfg(not(loom))]
+pub fn never_sleep() {
+    IS_LANE.set(true);
+}
+
+/// Does nothing: under loom nothing sleeps.
+#[cfg(loom)]
+pub fn never_sleep() {}
+
+/// Whether this thread is one that [never sleeps](never_sleep).
+#[cfg(not(loom))]
+pub(crate) fn never_sleeps() -> bool {
+    IS_LANE.get()
 }
 
 #[cfg(loom)]
@@ -169,10 +197,11 @@ mod tests {
     #[test]
     fn one_thread_at_a_time_holds_it() {
         let count = Lock::new((0u64, 0u64));
+        let rounds = if cfg!(miri) { 100 } else { 50_000 };
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..50_000 {
+                    for _ in 0..rounds {
                         let mut both = count.lock();
                         both.0 += 1;
                         both.1 += 1;
@@ -181,7 +210,29 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*count.lock(), (200_000, 200_000));
+        assert_eq!(*count.lock(), (4 * rounds, 4 * rounds));
+    }
+
+    #[test]
+    fn a_lane_waits_without_sleep_and_other_threads_may_sleep() {
+        let lock = Lock::new(0);
+        let mut held = lock.lock();
+        thread::scope(|scope| {
+            for is_lane in [true, false] {
+                let lock = &lock;
+                scope.spawn(move || {
+                    if is_lane {
+                        never_sleep();
+                    }
+                    assert_eq!(never_sleeps(), is_lane);
+                    *lock.lock() += 1;
+                });
+            }
+            thread::sleep(NAP * 20);
+            *held += 1;
+            drop(held);
+        });
+        assert_eq!(*lock.lock(), 3);
     }
 
     #[test]

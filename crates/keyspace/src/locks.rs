@@ -43,6 +43,7 @@ impl ShardSet {
     /// Adds a shard, below [`SHARDS`].
     #[inline]
     pub fn insert(&mut self, shard: usize) {
+        debug_assert!(shard < SHARDS);
         self.bits[shard / 64] |= 1 << (shard % 64);
     }
 
@@ -87,6 +88,7 @@ impl ShardSet {
 
     /// How many shards of the set come before this one.
     fn rank(&self, shard: usize) -> usize {
+        debug_assert!(self.contains(shard), "a rank is among those of the set");
         let below = self.bits[shard / 64] & ((1 << (shard % 64)) - 1);
         let words = self.bits[..shard / 64]
             .iter()
@@ -164,6 +166,11 @@ fn of_many<'g>(
     if !set.contains(shard) {
         not_locked(shard);
     }
+    debug_assert_eq!(
+        guards.len(),
+        set.len(),
+        "one guard for each shard of the set"
+    );
     &mut guards[set.rank(shard)]
 }
 
@@ -346,6 +353,7 @@ impl<'k> Locked<'k> {
 
     /// Puts a waiting client into the shards of its keys, which are held.
     pub(crate) fn park(&mut self, waiter: &Arc<Waiter>) {
+        debug_assert!(waiter.keys().all(|(shard, _)| self.holds(shard)));
         for (shard, key) in waiter.keys() {
             self.shard(shard)
                 .interests(waiter.database)
@@ -391,7 +399,12 @@ impl<'k> Locked<'k> {
             Guards::Many(set, guards) => more.extend(set.iter().zip(guards)),
         }
         more.sort_unstable_by_key(|(shard, _)| *shard);
+        debug_assert!(
+            more.is_sorted_by(|(one, _), (other, _)| one < other),
+            "a shard is locked once"
+        );
         missing.iter().for_each(|&shard| held.insert(shard));
+        debug_assert_eq!(held.len(), more.len());
         self.guards = Guards::Many(held, more.into_iter().map(|(_, guard)| guard).collect());
         true
     }

@@ -66,6 +66,7 @@ impl<'a> Packed<'a> {
             _ => return None,
         };
         let bytes = entry.bytes();
+        debug_assert!(bytes.len() >= head_bytes(timed));
         Some(Packed { bytes, timed })
     }
 
@@ -95,6 +96,7 @@ impl<'a> Packed<'a> {
                     value_end,
                     end: pairs.at,
                 };
+                debug_assert!(span.start < span.value_start && span.value_start < span.value_end);
                 return Some((span, pair));
             }
         }
@@ -125,6 +127,7 @@ pub(crate) fn push(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) {
         bytes.extend_from_slice(Length::new(part.len()).as_bytes());
         bytes.extend_from_slice(part);
     }
+    debug_assert!(bytes[..COUNT] != [u8::MAX; COUNT], "FIELDS_MAX is minded");
     let count = u16::from_le_bytes([bytes[0], bytes[1]]) + 1;
     bytes[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
@@ -150,6 +153,7 @@ pub(crate) fn append(entry: &mut Entry, field: &[u8], value: &[u8]) {
 
 /// Replaces the value of a pair, which keeps its deadline.
 pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
+    debug_assert!(span.value_start <= span.value_end && span.value_end <= span.end);
     let length = Length::new(value.len());
     entry.splice(
         span.value_start,
@@ -160,6 +164,7 @@ pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
 
 /// Removes a pair.
 pub(crate) fn remove(entry: &mut Entry, span: Span) {
+    debug_assert!(span.start < span.end && span.end <= entry.bytes().len());
     entry.splice(span.start, span.end - span.start, &[]);
     add_to_count(entry, -1);
 }
@@ -179,6 +184,11 @@ pub(crate) fn make_timed(entry: &mut Entry) {
         bytes.extend_from_slice(&encode_deadline(None));
         start = pairs.at;
     }
+    debug_assert_eq!(
+        start,
+        packed.bytes.len(),
+        "every pair has got a deadline's room"
+    );
     entry.set_value(NewValue::Compact(Kind::PackedHashTimed, &bytes));
 }
 
@@ -200,6 +210,7 @@ pub(crate) fn set_deadline(entry: &mut Entry, span: Span, deadline_ms: Option<i6
         }
         target = pairs.at;
     }
+    debug_assert_eq!(span.end - span.value_end, DEADLINE);
     let bytes = entry.bytes_mut();
     bytes[span.value_end..span.end].copy_from_slice(&encode_deadline(deadline_ms));
     let length = span.end - span.start;
@@ -222,9 +233,12 @@ pub(crate) fn remove_due(
     };
     let mut pairs = packed.iter();
     let (mut count, mut end) = (0, TIMED_HEAD);
+    let mut last_ms = None;
     while count < count_max
         && let Some(pair) = pairs.next().filter(|pair| pair.is_due(now_ms))
     {
+        debug_assert!(last_ms <= pair.deadline_ms, "the earliest come first");
+        last_ms = pair.deadline_ms;
         gone(pair.field);
         count += 1;
         end = pairs.at;
@@ -239,6 +253,7 @@ pub(crate) fn remove_due(
 /// Notes the timer's node for the earliest deadline.
 pub(crate) fn set_timer(entry: &mut Entry, timer: Option<u32>) {
     debug_assert!(is_timed(entry));
+    debug_assert_ne!(timer, Some(NO_TIMER), "a wheel has fewer nodes");
     let timer = timer.unwrap_or(NO_TIMER);
     entry.bytes_mut()[COUNT..TIMED_HEAD].copy_from_slice(&timer.to_le_bytes());
 }

@@ -63,6 +63,11 @@ impl Propagation {
     /// Opens a log. Commands that have begun may still not be in it: whoever needs the state that
     /// its beginning stands for locks every shard first.
     pub fn open(&self, audience: Audience) {
+        debug_assert_eq!(
+            self.wanted.0.load(Ordering::Relaxed) & !0b11,
+            0,
+            "there are two logs"
+        );
         self.log(audience).open(false);
         self.wanted.0.fetch_or(bit(audience), Ordering::SeqCst);
     }

@@ -59,6 +59,7 @@ pub(crate) struct Spot {
 impl Quicklist {
     /// A list of `count` elements, one after the other in `run`.
     pub(crate) fn from_run(run: &[u8], count: usize) -> Self {
+        debug_assert_eq!(count == 0, run.is_empty());
         let mut list = Quicklist::default();
         if count > 0 {
             list.chunks.push_back(Chunk::new(&[run], count));
@@ -144,6 +145,7 @@ impl Quicklist {
         } else {
             spot.span.start
         };
+        debug_assert!(at <= self.run(spot.chunk).len(), "the spot is of this list");
         let chunk = &mut self.chunks[spot.chunk];
         self.len += 1;
         if chunk.fits(element, limits) {
@@ -182,6 +184,7 @@ impl Quicklist {
         let Some((first, mut position)) = self.chunk_of(start) else {
             return;
         };
+        debug_assert!(count <= self.len - start, "all of them are there");
         self.len -= count;
         let (mut at, mut left, mut emptied) = (first, count, None::<Range<usize>>);
         while left > 0 {
@@ -268,6 +271,10 @@ impl Quicklist {
                 }
             }
         }
+        debug_assert!(
+            index >= self.len,
+            "the chunks have as many elements as the list"
+        );
         None
     }
 
@@ -334,6 +341,7 @@ pub(crate) fn without(run: &[u8], parts: &[Range<usize>]) -> Vec<u8> {
     let mut left = Vec::with_capacity(run.len() - removed);
     let mut at = 0;
     for part in parts {
+        debug_assert!(at <= part.start, "the parts ascend");
         left.extend_from_slice(&run[at..part.start]);
         at = part.end;
     }
@@ -355,6 +363,11 @@ impl Chunk {
     /// A chunk without room.
     fn new(parts: &[&[u8]], count: usize) -> Self {
         let bytes = parts.concat().into_boxed_slice();
+        debug_assert_eq!(
+            count == 0,
+            bytes.is_empty(),
+            "an element has two bytes at least"
+        );
         Chunk {
             start: 0,
             end: bytes.len(),
@@ -407,6 +420,7 @@ impl Chunk {
 
     /// Removes elements by position.
     fn remove(&mut self, position: usize, count: usize) {
+        debug_assert!(count > 0 && position + count <= self.count);
         let first = nth_span(self.run(), self.count, position);
         let last = nth_span(self.run(), self.count, position + count - 1);
         self.splice(first.start..last.end, count, None);
@@ -423,6 +437,7 @@ impl Chunk {
             place = end_of(run, place);
             kept += 1;
         }
+        debug_assert_eq!(place, at, "it is split between two elements");
         let split = Chunk::new(&[&run[at..]], self.count - kept);
         *self = Chunk::new(&[&run[..at]], kept);
         Some(split)
@@ -432,6 +447,7 @@ impl Chunk {
     fn splice(&mut self, part: Range<usize>, count: usize, added: Option<&Encoded<'_>>) {
         let length = self.run().len();
         let size = added.map_or(0, Encoded::len);
+        debug_assert!(part.end <= length && count <= self.count);
         let (before, after) = (part.start, length - part.end);
         let longer = size.saturating_sub(part.len());
         let head_moves = self.start >= longer;
@@ -454,6 +470,7 @@ impl Chunk {
             added.write(&mut self.bytes[at..at + size]);
         }
         self.count = self.count + usize::from(added.is_some()) - count;
+        debug_assert_eq!(self.count == 0, self.run().is_empty());
         if self.bytes.len() > CHUNK_BYTES_MIN && self.run().len() < self.bytes.len() / 4 {
             self.resize(self.run().len() * 2, 0);
         }
@@ -465,6 +482,7 @@ impl Chunk {
         if needed <= CHUNK_BYTES {
             capacity = capacity.min(CHUNK_BYTES);
         }
+        debug_assert!(capacity >= needed);
         let room = capacity - self.run().len();
         self.resize(capacity, if before { room } else { 0 });
     }
@@ -478,6 +496,7 @@ impl Chunk {
         bytes.extend_from_slice(run);
         bytes.resize(capacity.max(end), 0);
         (self.bytes, self.start, self.end) = (bytes.into_boxed_slice(), start, end);
+        debug_assert!(self.start <= self.end && self.end <= self.bytes.len());
     }
 }
 

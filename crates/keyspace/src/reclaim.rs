@@ -133,7 +133,8 @@ impl Garbage {
             Garbage::Mark(done) => done(),
         }
         counts.freed.fetch_add(count, Ordering::Relaxed);
-        counts.pending.fetch_sub(count, Ordering::Relaxed);
+        let before = counts.pending.fetch_sub(count, Ordering::Relaxed);
+        debug_assert!(before >= count, "what is freed was counted");
     }
 }
 

@@ -95,6 +95,7 @@ pub(super) fn positions(
         }
     }
     positions.truncate(wanted);
+    debug_assert_eq!(positions.len(), wanted.min(count));
     positions
 }
 
@@ -135,6 +136,7 @@ const REPEATED_BYTES_MAX: usize = 512 << 20;
 
 /// A random number below `count`, which is not 0, made of any random number.
 pub(crate) fn random_below(random: u64, count: usize) -> usize {
+    debug_assert!(count > 0);
     ((u128::from(random) * count as u128) >> 64) as usize
 }
 

@@ -146,6 +146,7 @@ pub(crate) fn expect(entry: &mut Entry, count: usize, limits: SetLimits) {
 /// Adds a member; false if it is there already. A small set that outgrows its limits becomes a
 /// table and stays one.
 pub(crate) fn add(entry: &mut Entry, member: &[u8], limits: SetLimits) -> bool {
+    debug_assert!(Members::of(entry).is_some());
     match entry.kind() {
         Kind::Integers => {
             let Some(value) = parse_integer(member) else {
@@ -186,6 +187,7 @@ pub(crate) fn add(entry: &mut Entry, member: &[u8], limits: SetLimits) -> bool {
 
 /// Removes a member; false if it was not there.
 pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> bool {
+    debug_assert!(Members::of(entry).is_some());
     match entry.kind() {
         Kind::Integers => {
             let integers = Integers::new(entry.bytes());
@@ -220,6 +222,7 @@ pub(crate) fn len(entry: &Entry) -> usize {
 
 /// Integers are given up for what holds `member` as well.
 fn leave_integers(entry: &mut Entry, member: &[u8], limits: SetLimits) {
+    debug_assert_eq!(entry.kind(), Kind::Integers);
     let integers = Integers::new(entry.bytes());
     let count = integers.len();
     let ends = [0, count.saturating_sub(1)].map(|position| match count {
@@ -231,6 +234,7 @@ fn leave_integers(entry: &mut Entry, member: &[u8], limits: SetLimits) {
         unpack(entry);
         return;
     }
+    debug_assert!(count < elements::COUNT_MAX, "there is room for one more");
     let mut packed = Vec::from((count as u16).to_le_bytes());
     for value in integers.iter() {
         let text = Text::integer(value);
@@ -244,6 +248,7 @@ fn leave_integers(entry: &mut Entry, member: &[u8], limits: SetLimits) {
 }
 
 fn unpack(entry: &mut Entry) {
+    debug_assert!(entry.kind().is_compact());
     let mut table = Table::new();
     for member in Members::of(entry).into_iter().flat_map(Members::iter) {
         let hash = hash::of(member.as_bytes());

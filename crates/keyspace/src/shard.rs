@@ -144,6 +144,8 @@ impl Dictionary {
         let entry = self.table.remove(place);
         cancel(&mut self.wheel, entry.timer());
         cancel(&mut self.field_wheel, fields::timer(&entry));
+        debug_assert!(self.expiring() <= self.table.len());
+        debug_assert!(self.timed_hashes() <= self.table.len());
         entry
     }
 
@@ -167,6 +169,11 @@ impl Dictionary {
         if deadline.is_some() || timer.is_some() {
             self.table.entry_mut(place).set_deadline(deadline);
         }
+        debug_assert_eq!(
+            self.table.entry(place).timer().is_some(),
+            deadline_ms.is_some(),
+            "a key with a TTL has a timer"
+        );
     }
 
     /// Takes out one entry whose time has come.
@@ -184,6 +191,12 @@ impl Dictionary {
             .expect("a timer's entry is in the table");
         let entry = self.table.remove(place);
         cancel(&mut self.field_wheel, fields::timer(&entry));
+        debug_assert!(
+            entry
+                .deadline_ms()
+                .is_some_and(|deadline| deadline <= now_ms),
+            "the wheel gives what is due"
+        );
         Some((hash, entry))
     }
 
@@ -204,6 +217,7 @@ impl Dictionary {
                 .insert(hash, deadline_ms)
         });
         cancel(&mut self.field_wheel, timer);
+        debug_assert!(self.timed_hashes() <= self.table.len());
         fields::set_timer(self.table.entry_mut(place), new);
         earliest_ms
     }
@@ -239,6 +253,7 @@ impl Dictionary {
         let entry = self.table.entry_mut(place);
         fields::set_timer(entry, None);
         let count = fields::remove_due(entry, now_ms, count_max, gone);
+        debug_assert!(count <= count_max);
         Some(DueFields { place, count })
     }
 }
@@ -251,6 +266,7 @@ pub(crate) struct DueFields {
 }
 
 fn cancel(wheel: &mut Option<Box<Wheel>>, timer: Option<u32>) {
+    debug_assert!(wheel.is_some() || timer.is_none(), "a timer is in a wheel");
     if let Some(timer) = timer
         && let Some(present) = wheel
     {

@@ -156,6 +156,7 @@ impl Keyspace {
                     timed_hashes += dictionary.timed_hashes();
                 }
             }
+            debug_assert!(shard.mark.is_none(), "one snapshot at a time");
             shard.mark = Some(mark);
         }
         match version.settled(timed_hashes) {
@@ -198,6 +199,7 @@ impl Snapshot<'_> {
             self.has_ended = true;
         }
         self.take_old(out);
+        debug_assert!(self.written <= self.total, "a key is written once");
         self.writer.seal(&out[start..]);
         if self.has_ended {
             self.writer.end(out);
@@ -231,6 +233,7 @@ impl Snapshot<'_> {
 
     /// Walks on in one shard; leaves it if nothing is left.
     fn walk(&mut self, out: &mut Vec<u8>) {
+        debug_assert!(self.shard < SHARDS && self.header.is_none());
         let mut guard = self.keyspace.shards[self.shard].lock();
         let shard = &mut *guard;
         let Some(mark) = shard.mark.as_deref_mut() else {
@@ -273,6 +276,12 @@ impl Snapshot<'_> {
         let database = mark.database;
         let (mut entries, end) = table.part(mark.order);
         entries.sort_unstable_by_key(|(order, _)| *order);
+        debug_assert!(
+            entries
+                .first()
+                .is_none_or(|(order, _)| *order >= mark.order),
+            "a part begins where the walk is"
+        );
         self.select(out, database);
         let start = out.len();
         let mut order = mark.order;
@@ -288,6 +297,7 @@ impl Snapshot<'_> {
                 self.written += u64::from(write_entry(&self.writer, out, entry));
             }
         }
+        debug_assert!(end > mark.order, "each part goes on");
         mark.order = end;
     }
 
@@ -367,6 +377,7 @@ impl Mark {
 
     /// Goes on to the next database.
     fn pass_database(&mut self) -> HashSet<Box<[u8]>, RandomState> {
+        debug_assert!(self.database < DATABASES);
         let done = std::mem::take(&mut self.done[self.database]);
         self.database += 1;
         self.order = 0;

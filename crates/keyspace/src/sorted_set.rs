@@ -261,6 +261,7 @@ pub(crate) fn insert(
     score: f64,
     limits: SortedSetLimits,
 ) -> Option<f64> {
+    debug_assert!(!score.is_nan(), "members are in the order of their scores");
     if entry.kind() == Kind::PackedSortedSet {
         let packed = PackedScores::new(entry.bytes());
         if let Some((_, span, old)) = packed.find(member) {
@@ -291,6 +292,7 @@ pub(crate) fn remove(entry: &mut Entry, member: &[u8]) -> Option<f64> {
 
 /// Removes the members of these ranks, which are not beyond the length.
 pub(crate) fn remove_ranks(entry: &mut Entry, ranks: Range<usize>) {
+    debug_assert!(ranks.start <= ranks.end && ranks.end <= len(entry));
     if entry.kind() == Kind::PackedSortedSet {
         packed::remove_ranks(entry, ranks);
     } else if let Some(set) = large_mut(entry) {
@@ -326,6 +328,7 @@ impl Builder {
             // Zeros are equal, but one of them is shown with its sign: the last one counts.
             self.set.remove(member);
         }
+        debug_assert!(!score.is_nan());
         self.set.insert(member, score);
     }
 
@@ -344,6 +347,7 @@ impl Builder {
         for (member, score) in self.scored().iter() {
             packed::insert(&mut entry, member.as_bytes(), score);
         }
+        debug_assert_eq!(len(&entry), self.len());
         entry
     }
 }
@@ -441,7 +445,13 @@ impl SortedSet {
 
     fn forget(&mut self, record: u32) {
         let Parts { records, index, .. } = &mut *self.parts;
-        index.remove(hash::of(records.member(record)), record);
+        let hash = hash::of(records.member(record));
+        debug_assert_eq!(
+            index.find(hash, |other| other == record),
+            Some(record),
+            "every record is in the index"
+        );
+        index.remove(hash, record);
         records.remove(record);
     }
 }
@@ -458,6 +468,7 @@ fn unpack(entry: &mut Entry) {
     for (member, score) in PackedScores::new(entry.bytes()).iter() {
         set.insert(member.as_bytes(), score);
     }
+    debug_assert_eq!(set.parts.tree.len(), len(entry), "a member is there once");
     entry.set_value(NewValue::Object(Box::new(Object::SortedSet(set))));
 }
 

@@ -204,6 +204,10 @@ impl Table {
     /// Adds an entry whose key is not in the table.
     pub(crate) fn insert(&mut self, hash: u64, entry: Entry) -> Place {
         debug_assert_eq!(entry.hash_bits(), hash_bits(hash));
+        debug_assert!(
+            self.find(hash, entry.key()).is_none(),
+            "a key is in a table once"
+        );
         if self.segments.is_empty() {
             self.segments.reserve_exact(1);
             self.segments.push(Segment::new(1, 0, 0));
@@ -235,6 +239,7 @@ impl Table {
     pub(crate) fn remove(&mut self, place: Place) -> Entry {
         let index = place.segment as usize;
         let segment = &mut self.segments[index];
+        debug_assert!(segment.len <= self.len);
         let entry = segment.remove(place.group as usize, place.slot as usize);
         self.len -= 1;
         if self.len == 0 {
@@ -284,6 +289,7 @@ impl Table {
 
     #[inline]
     fn segment_of_prefix(&self, prefix: u32) -> usize {
+        debug_assert!(prefix < 1 << DEPTH_MAX);
         if self.depth == 0 {
             return 0;
         }
@@ -340,6 +346,15 @@ fn tag(hash: u64) -> u8 {
 fn prefix(hash: u64) -> u32 {
     ((hash >> 46 & 0x3FF) as u32) << 12 | (hash >> 20 & 0xFFF) as u32
 }
+
+const _: () = assert!(
+    POSITIONS == 1 << (ORDER_FINE_BITS + 6),
+    "a position is the fine bits and six of the tag"
+);
+const _: () = assert!(
+    DEPTH_KEPT + ORDER_FINE_BITS == u16::BITS,
+    "an entry's pointer keeps 16 bits of the hash"
+);
 
 const POSITIONS: usize = 4096;
 /// Four million segments of 800 entries.

@@ -55,6 +55,7 @@ impl TrackedKeys {
         };
         if let Err(at) = trackers.0.binary_search(&client) {
             trackers.0.insert(at, client);
+            debug_assert!(at == 0 || trackers.0[at - 1] < client, "clients ascend");
             totals.items.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -62,6 +63,10 @@ impl TrackedKeys {
     /// A key has changed: who has read it is told once, and no more until he reads it again.
     pub(crate) fn take(&mut self, key: &[u8], totals: &TrackingTotals) -> Option<Trackers> {
         let trackers = self.keys.remove(key)?;
+        debug_assert!(
+            !trackers.0.is_empty(),
+            "a key without a tracker is not kept"
+        );
         totals.forget(1, trackers.0.len());
         Some(trackers)
     }
@@ -89,6 +94,7 @@ impl TrackedKeys {
         self.keys.retain(|_, trackers| {
             let before = trackers.0.len();
             trackers.0.retain(|&client| is_there(client));
+            debug_assert!(before > 0, "a key without a tracker is not kept");
             let gone = trackers.0.is_empty();
             totals.forget(usize::from(gone), before - trackers.0.len());
             !gone
@@ -98,8 +104,10 @@ impl TrackedKeys {
 
 impl TrackingTotals {
     pub(crate) fn forget(&self, keys: usize, items: usize) {
-        self.keys.fetch_sub(keys as u64, Ordering::Relaxed);
-        self.items.fetch_sub(items as u64, Ordering::Relaxed);
+        let keys_before = self.keys.fetch_sub(keys as u64, Ordering::Relaxed);
+        let items_before = self.items.fetch_sub(items as u64, Ordering::Relaxed);
+        debug_assert!(keys_before >= keys as u64, "what goes has been counted");
+        debug_assert!(items_before >= items as u64);
     }
 }
 

@@ -373,6 +373,7 @@ impl<'c, 'k> View<'c, 'k> {
         value: NewValue<'_>,
         expiry: Expiry,
     ) -> Place {
+        debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         let entry = self.entry_mut(key, place);
         let has_deadline = entry.deadline_ms().is_some();
         let old = if fields::is_timed(entry) {
@@ -394,6 +395,10 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Expiry) -> Place {
+        debug_assert!(
+            !self.is_closed(),
+            "a keyspace that loads takes the loader's keys alone"
+        );
         let expires = matches!(expiry, Expiry::At(_));
         let access = self.access.initial(self.clock_ms);
         let place = self
@@ -409,6 +414,8 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Adds an entry whose key is not there.
     pub(crate) fn insert_entry(&mut self, key: Key<'_>, mut entry: Entry) -> Place {
+        debug_assert_eq!(entry.key(), key.bytes);
+        debug_assert!(entry.timer().is_none(), "no wheel knows of it yet");
         entry.set_access(self.access.initial(self.clock_ms));
         let place = self.dictionary(key).table.insert(key.hash, entry);
         self.note_new(key);
@@ -440,6 +447,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Sets or clears the deadline, without a word to the observer.
     pub(crate) fn set_deadline(&mut self, key: Key<'_>, place: Place, deadline_ms: Option<i64>) {
+        debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         self.keep_old(key, place);
         let now_ms = self.clock_ms;
         self.dictionary(key)
@@ -465,6 +473,7 @@ impl<'c, 'k> View<'c, 'k> {
 
     /// Takes an entry out and tells the observer.
     pub(crate) fn remove(&mut self, key: Key<'_>, place: Place, event: Event) -> Entry {
+        debug_assert_eq!(self.entry(key, place).key(), key.bytes);
         touched::note(key, event != Event::Expired);
         self.keep_old(key, place);
         let database = self.database;

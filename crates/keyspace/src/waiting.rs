@@ -249,6 +249,10 @@ impl Keyspace {
     ) {
         let mut reply = Vec::new();
         let mut wait = None;
+        debug_assert!(
+            waiter.keys().all(|(shard, _)| locked.holds(shard)),
+            "the command finds its keys' shards locked"
+        );
         observer.serving(Some(waiter));
         let outcome = self.run(
             locked,
@@ -262,6 +266,10 @@ impl Keyspace {
             observer,
         );
         if wait.is_none() {
+            debug_assert!(
+                !waiter.over.load(Ordering::Relaxed),
+                "a client is replied to once"
+            );
             waiter.over.store(true, Ordering::Relaxed);
             locked.unpark(waiter);
             locked.pending.tell();
@@ -298,6 +306,12 @@ impl Waiter {
         // The command is run again: it needs all its shards, not only those it waits for.
         let positions = command.key_positions(arguments.as_arguments());
         positions.for_each(|at| shards.insert(shard_of(hash::of(&arguments.as_arguments()[at]))));
+        debug_assert!(!keys.is_empty(), "a client waits for a key");
+        debug_assert!(
+            keys.iter()
+                .all(|key| shards.contains(shard_of(hash::of(key)))),
+            "the keys that are waited for are keys of the command"
+        );
         std::sync::Arc::new(Waiter {
             client,
             command,

@@ -45,6 +45,10 @@ impl Wheel {
             u32::try_from(self.nodes.len() - 1).expect("a shard has fewer than 2^32 timers")
         } else {
             let index = self.free;
+            debug_assert_eq!(
+                self.nodes[index as usize].previous, NONE,
+                "it is no timer's"
+            );
             let node = &mut self.nodes[index as usize];
             self.free = node.next;
             *node = Node {
@@ -55,6 +59,7 @@ impl Wheel {
             };
             index
         };
+        debug_assert!(index < NONE, "a node's number has 31 bits");
         self.len += 1;
         self.link(index);
         index
@@ -112,6 +117,7 @@ impl Wheel {
                 self.now_ms = self.now_ms.max(now_ms);
                 return None;
             };
+            debug_assert!(next >= self.now_ms, "the wheel turns forward");
             self.now_ms = next;
             // At the start of a slot of an upper level its timers move down; a timer in the
             // lowest level's slot is due.
@@ -129,6 +135,7 @@ impl Wheel {
                 self.release(index);
                 return Some((hash, index));
             }
+            debug_assert!(level > 0, "a timer of the lowest level is due");
             self.link(index);
         }
     }
@@ -141,6 +148,11 @@ impl Wheel {
 
     fn link(&mut self, index: u32) {
         let (level, slot) = self.place(self.nodes[index as usize].deadline_ms);
+        debug_assert_eq!(
+            self.levels[level].heads[slot] != NONE,
+            self.levels[level].occupied >> slot & 1 == 1,
+            "the bits say which lists have timers"
+        );
         let head = self.levels[level].heads[slot];
         let node = &mut self.nodes[index as usize];
         node.next = head;
@@ -154,6 +166,7 @@ impl Wheel {
 
     fn unlink(&mut self, index: u32) {
         let Node { previous, next, .. } = self.nodes[index as usize];
+        debug_assert_ne!(previous, NONE, "a timer is in a list");
         if next != NONE {
             self.nodes[next as usize].previous = previous;
         }
@@ -166,6 +179,7 @@ impl Wheel {
     }
 
     fn release(&mut self, index: u32) {
+        debug_assert!(self.len > 0);
         let node = &mut self.nodes[index as usize];
         node.next = self.free;
         // No timer's: those have another or a list before them.
@@ -184,6 +198,7 @@ impl Wheel {
         let deadline = deadline_ms.max(self.now_ms) as u64;
         let difference = (deadline ^ now) | (SLOTS as u64 - 1);
         let level = ((63 - difference.leading_zeros()) / SLOT_BITS) as usize;
+        debug_assert!(level < LEVELS);
         (level, slot_of(deadline, level))
     }
 }
@@ -232,6 +247,7 @@ impl Level {
 
     /// Slots behind the present one are empty: their time has passed.
     fn first_from(&self, slot: usize) -> Option<usize> {
+        debug_assert!(slot < SLOTS);
         let ahead = self.occupied & (u64::MAX << slot);
         (ahead != 0).then(|| ahead.trailing_zeros() as usize)
     }
@@ -247,6 +263,15 @@ const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 11;
 const NONE: u32 = 0x7FFF_FFFF;
 const HEAD: u32 = 0x8000_0000;
+
+const _: () = assert!(
+    SLOT_BITS as usize * LEVELS >= 64,
+    "the levels reach to the farthest deadline"
+);
+const _: () = assert!(
+    SLOTS * LEVELS < NONE as usize,
+    "a head says which list it heads"
+);
 
 #[cfg(test)]
 mod tests {

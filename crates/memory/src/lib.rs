@@ -34,6 +34,7 @@ use mimalloc::MiMalloc;
 mod cache;
 mod sizes;
 mod spans;
+mod system;
 
 use sizes::{ALIGN_LEAST, class_of};
 pub use sizes::{BLOCK_STEP, block_bytes};

@@ -21,7 +21,8 @@ use std::fmt::Write;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::sizes::{CLASSES, class_bytes};
+use crate::sizes::{ALIGN_LEAST, CLASSES, class_bytes};
+use crate::system;
 
 /// A free block: nothing but the link to the next.
 pub(crate) struct Free {
@@ -82,6 +83,15 @@ pub(crate) unsafe fn give(class: usize, mut block: *mut Free, count: usize) {
         // SAFETY: the caller gives blocks of spans of this shelf, whose lock is held.
         unsafe {
             debug_assert_eq!((*span).class, class);
+            debug_assert!(
+                (*span).out > 0 && shelf.out > 0,
+                "a block is given back once"
+            );
+            debug_assert_eq!(
+                (block.addr() - span.addr() - size_of::<Span>()) % bytes as usize,
+                0,
+                "a block begins where one was cut"
+            );
             let next = (*block).next;
             if !(*span).has_room(bytes) {
                 shelf.link(span);
@@ -90,6 +100,7 @@ pub(crate) unsafe fn give(class: usize, mut block: *mut Free, count: usize) {
             (*span).free = block;
             (*span).out -= 1;
             if (*span).out == 0 {
+                debug_assert!(shelf.spans > 0);
                 shelf.unlink(span);
                 shelf.spans -= 1;
                 (*span).next = unused;
@@ -104,7 +115,7 @@ pub(crate) unsafe fn give(class: usize, mut block: *mut Free, count: usize) {
         // SAFETY: the span is on no shelf, and none of its blocks is in use.
         unsafe {
             let next = (*unused).next;
-            libmimalloc_sys::mi_free(unused.cast());
+            system::free(unused.cast());
             unused = next;
         }
     }
@@ -198,6 +209,11 @@ impl Shelf {
         if span.is_null() {
             return false;
         }
+        debug_assert_eq!(
+            span.addr() % SPAN_BYTES,
+            0,
+            "a block's address tells its span"
+        );
         // SAFETY: the span is as large as asked for, and nobody else knows of it.
         unsafe {
             span.write(Span {
@@ -228,6 +244,10 @@ impl Shelf {
                 (*span).free = (*block).next;
                 return block;
             }
+            debug_assert!(
+                (*span).has_room(bytes),
+                "what is on a shelf has a block to give"
+            );
             let block = span.byte_add((*span).fresh as usize).cast();
             (*span).fresh += bytes;
             block
@@ -241,6 +261,7 @@ impl Shelf {
     unsafe fn link(&mut self, span: *mut Span) {
         // SAFETY: spans on a shelf are alive.
         unsafe {
+            debug_assert_ne!(span, self.roomy, "a span is on its shelf once");
             (*span).previous = null_mut();
             (*span).next = self.roomy;
             if !self.roomy.is_null() {
@@ -259,6 +280,7 @@ impl Shelf {
         unsafe {
             let (previous, next) = ((*span).previous, (*span).next);
             if previous.is_null() {
+                debug_assert_eq!(self.roomy, span, "the first has none before it");
                 self.roomy = next;
             } else {
                 (*previous).next = next;
@@ -284,18 +306,83 @@ fn span_of(block: *mut Free) -> *mut Span {
 /// they would take twice the bytes; so that is done only where one does not keep to it.
 fn allocate_span() -> *mut Span {
     // SAFETY: it may be called with any size.
-    let plain = unsafe { libmimalloc_sys::mi_malloc(SPAN_BYTES) };
+    let plain = unsafe { system::allocate(SPAN_BYTES) };
     if plain.addr() & (SPAN_BYTES - 1) == 0 {
         return plain.cast();
     }
     // SAFETY: the block was just allocated, and nobody knows of it; the alignment is a power
     // of two.
     unsafe {
-        libmimalloc_sys::mi_free(plain);
-        libmimalloc_sys::mi_malloc_aligned(SPAN_BYTES, SPAN_BYTES).cast()
+        system::free(plain);
+        system::allocate_aligned(SPAN_BYTES, SPAN_BYTES).cast()
     }
 }
 
 static SHELVES: [Mutex<Shelf>; CLASSES] = [const { Mutex::new(Shelf::new()) }; CLASSES];
 
 pub(crate) const SPAN_BYTES: usize = 64 << 10;
+
+const _: () = assert!(SPAN_BYTES.is_power_of_two() && SPAN_BYTES <= u32::MAX as usize);
+const _: () = assert!(
+    size_of::<Span>().is_multiple_of(ALIGN_LEAST) && align_of::<Free>() <= ALIGN_LEAST,
+    "blocks behind the header are aligned, and a free one holds a link"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache;
+    use std::thread;
+
+    /// A block of a class, filled with a byte of its own.
+    struct Block {
+        start: *mut u8,
+        class: usize,
+        fill: u8,
+    }
+
+    // SAFETY: a block is its holder's alone.
+    unsafe impl Send for Block {}
+
+    impl Block {
+        fn new(class: usize, fill: u8) -> Self {
+            let start = cache::allocate(class);
+            // SAFETY: a block of the class has this size.
+            unsafe { start.write_bytes(fill, class_bytes(class)) };
+            Block { start, class, fill }
+        }
+    }
+
+    impl Drop for Block {
+        fn drop(&mut self) {
+            // SAFETY: the block has this size, and all of it was written.
+            let content =
+                unsafe { std::slice::from_raw_parts(self.start, class_bytes(self.class)) };
+            assert!(content == vec![self.fill; content.len()]);
+            // SAFETY: nobody uses the block any more.
+            unsafe { cache::free(self.class, self.start) };
+        }
+    }
+
+    /// Small enough for Miri, which looks at each access: more is in `tests/blocks.rs`.
+    #[test]
+    fn blocks_pass_between_threads_and_spans_go_back() {
+        let (first, last) = (0, CLASSES - 1);
+        for class in [first, last] {
+            let blocks = SPAN_BYTES / class_bytes(class) + 40;
+            let make = move || (0..blocks).map(move |fill| Block::new(class, fill as u8));
+            let made: Vec<Block> = thread::spawn(move || make().collect())
+                .join()
+                .expect("made");
+            assert!(shelf(class).spans >= 2);
+            let (even, odd): (Vec<_>, Vec<_>) = made.into_iter().partition(|b| b.fill % 2 == 0);
+            let other = thread::spawn(move || drop(even));
+            drop(odd);
+            other.join().expect("dropped");
+            cache::empty();
+            let shelf = shelf(class);
+            assert_eq!((shelf.spans, shelf.out), (0, 0));
+            assert!(shelf.roomy.is_null());
+        }
+    }
+}

@@ -268,6 +268,9 @@ impl RedisLane {
     #[inline]
     pub fn begin_turn(&mut self, context: &mut Context) -> (bool, Option<u64>) {
         let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
+        if self.turns == 0 {
+            tidewire_keyspace::never_sleep();
+        }
         self.turns = self.turns.wrapping_add(1);
         self.started = is_timed.then(Instant::now);
         self.server.turns[self.lane].doing.part(Part::Upkeep);

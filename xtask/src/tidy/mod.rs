@@ -3,7 +3,7 @@
 mod fuzz;
 mod links;
 mod rust;
-mod source;
+pub(crate) mod source;
 mod text;
 
 use crate::shell::{Failure, Shell};

@@ -13,9 +13,9 @@ enum Kind {
 /// A source file in three layers of the same length: each has its own characters and spaces for
 /// the others, so that a position means the same in all of them.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Without comments, and without what stands inside of literals.
-    pub(super) code: Vec<String>,
+    pub(crate) code: Vec<String>,
     /// Comments alone.
     pub(super) comments: Vec<String>,
     /// Number of characters of each line that are the inside of literals.
@@ -25,7 +25,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(content: &str) -> Self {
+    pub(crate) fn new(content: &str) -> Self {
         let characters: Vec<char> = content.chars().collect();
         let kinds = kinds(&characters);
         let layer = |kept: Kind| -> Vec<String> {
@@ -64,13 +64,13 @@ impl Source {
     }
 
     /// Whether line `line` (from 0) is part of a test.
-    pub(super) fn is_test(&self, line: usize) -> bool {
+    pub(crate) fn is_test(&self, line: usize) -> bool {
         self.tests.iter().any(|lines| lines.contains(&line))
     }
 }
 
 /// Whether `word` stands in `line` as a word of its own.
-pub(super) fn has_word(line: &str, word: &str) -> bool {
+pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();

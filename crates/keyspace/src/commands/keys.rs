@@ -366,6 +366,8 @@ pub(super) fn put(
     deadline_ms: Option<i64>,
     event: Event,
 ) {
+    debug_assert!(!entry.is_live(), "a name makes a key live, not its value");
+    debug_assert!(entry.deadline_ms().is_none(), "its TTL is set apart");
     let there = call.view.find(key).is_some();
     let place = call.view.replace(key, entry);
     if there {

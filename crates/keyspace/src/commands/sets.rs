@@ -148,7 +148,8 @@ pub(super) fn spop(call: &mut Call<'_, '_, '_>) -> Result {
             .expect("members are left");
         popped.clear();
         popped.extend_from_slice(member.as_bytes());
-        set::remove(entry, &popped);
+        let is_removed = set::remove(entry, &popped);
+        debug_assert!(is_removed, "the member was drawn from the set");
         call.reply.bulk(&popped);
         if call.is_told() {
             told.push(&popped);
@@ -352,7 +353,8 @@ fn after_removal(call: &mut Call<'_, '_, '_>, key: Key<'_>, place: Place, event:
 /// Moves a member that is in one set to another one, both of which have been checked.
 fn move_member(call: &mut Call<'_, '_, '_>, from: Key<'_>, to: Key<'_>, member: &[u8]) -> Result {
     if let Some(place) = find(call, from)? {
-        set::remove(call.view.entry_mut(from, place), member);
+        let is_removed = set::remove(call.view.entry_mut(from, place), member);
+        debug_assert!(is_removed, "the caller has found it there");
         after_removal(call, from, place, Event::SetRemove);
     }
     let limits = call.view.keyspace.set_limits();

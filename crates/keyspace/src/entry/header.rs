@@ -13,6 +13,9 @@ pub(super) struct Header(u64);
 impl Header {
     #[inline]
     fn new(kind: Kind, flags: u8, key_length: usize, value_length: usize) -> Self {
+        debug_assert!(key_length <= KEY_LENGTH_LONG, "the key's length has 8 bits");
+        debug_assert!(value_length < VALUE_LENGTH_LONG, "the value's has 21");
+        debug_assert!(flags <= 0x7F, "there is room for 7 flags");
         Header(
             key_length as u64
                 | (kind as u64) << KIND_SHIFT
@@ -29,6 +32,10 @@ impl Header {
     #[inline]
     pub(super) fn kind(self) -> Kind {
         let number = (self.0 >> KIND_SHIFT & 0xF) as u8;
+        debug_assert!(
+            number <= Kind::LAST as u8,
+            "the block begins with no header"
+        );
         // SAFETY: these bits were written from a kind, by `new` or `with_kind`, and `Kind` is a u8.
         unsafe { std::mem::transmute::<u8, Kind>(number) }
     }
@@ -90,6 +97,10 @@ pub(super) struct Shape {
 impl Shape {
     #[inline]
     pub(super) fn new(kind: Kind, mut flags: u8, key_length: usize, value_length: usize) -> Self {
+        debug_assert!(
+            u32::try_from(key_length).is_ok(),
+            "a key is shorter than 4 GiB"
+        );
         if key_length >= KEY_LENGTH_LONG {
             flags |= LONG_KEY;
         }
@@ -108,6 +119,11 @@ impl Shape {
         assert!(
             u32::try_from(value_length).is_ok(),
             "a value is shorter than 4 GiB"
+        );
+        debug_assert_eq!(
+            flags & LONG_KEY,
+            self.header.flags() & LONG_KEY,
+            "another value leaves the key where it stands"
         );
         let (flags, short) = if value_length < VALUE_LENGTH_LONG {
             (flags & !LONG_VALUE, value_length)
@@ -136,6 +152,7 @@ impl Shape {
         } else {
             used.next_multiple_of(BLOCK_ALIGN)
         };
+        debug_assert!(size >= used && size >= HEADER);
         Layout::from_size_align(size, BLOCK_ALIGN).expect("an entry is shorter than 8 GiB")
     }
 }
@@ -161,6 +178,13 @@ const FLAGS_SHIFT: u32 = 12;
 const VALUE_SHIFT: u32 = 19;
 const VALUE_MASK: u64 = VALUE_LENGTH_LONG as u64 - 1;
 const ACCESS_SHIFT: u32 = 40;
+
+const _: () = assert!(
+    VALUE_SHIFT + VALUE_MASK.count_ones() == ACCESS_SHIFT,
+    "the parts of a header fill its 64 bits and share none"
+);
+const _: () = assert!(Kind::LAST as u8 <= 0xF, "a kind has four bits");
+const _: () = assert!(BLOCK_ALIGN >= align_of::<Header>());
 
 pub(super) const EXPIRES: u8 = 1;
 pub(super) const LIVE: u8 = 2;

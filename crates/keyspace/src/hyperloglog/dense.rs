@@ -7,6 +7,7 @@ use super::REGISTERS;
 
 /// Raises a register to a rank; false if it is that high already.
 pub(super) fn raise(registers: &mut [u8], index: usize, rank: u8) -> bool {
+    debug_assert!(index < REGISTERS && rank < 1 << 6);
     let (groups, _) = registers.as_chunks_mut::<3>();
     let group = &mut groups[index / 4];
     let shift = index % 4 * 6;

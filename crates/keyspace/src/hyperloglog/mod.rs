@@ -151,6 +151,10 @@ impl Registers {
             dense::pack(&self.0, &mut bytes[HEADER_BYTES..]);
             write_header(&mut bytes, DENSE);
         }
+        debug_assert!(
+            HyperLogLog::new(&bytes).is_ok(),
+            "what is written can be read"
+        );
         bytes
     }
 }
@@ -250,6 +254,7 @@ fn place(element: &[u8]) -> (usize, u8) {
     let index = hash as usize % REGISTERS;
     // The bit above the rest of the hash ends the search.
     let rest = hash >> INDEX_BITS | 1 << (64 - INDEX_BITS);
+    debug_assert!(rest.trailing_zeros() < u32::from(RANK_MAX));
     (index, rest.trailing_zeros() as u8 + 1)
 }
 
@@ -284,6 +289,11 @@ const ENCODING_AT: usize = 4;
 const ESTIMATE_AT: usize = 8;
 const HEADER_BYTES: usize = 16;
 const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+const _: () = assert!(RANK_MAX < 1 << 6, "a register has six bits");
+const _: () = assert!(
+    ESTIMATE_AT + size_of::<u64>() == HEADER_BYTES,
+    "the header ends with the cached estimate"
+);
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
 const OUTDATED: u64 = 1 << 63;

@@ -110,6 +110,7 @@ pub(super) fn raise(
     }
     let found = find(bytes, index)?;
     let old = found.operation;
+    debug_assert!(found.first <= index && index < found.first + old.registers);
     if old.rank >= rank {
         return Ok(Change::None);
     }
@@ -230,6 +231,7 @@ impl Bytes {
     }
 
     fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(self.length + bytes.len() <= self.bytes.len());
         self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
         self.length += bytes.len();
     }
@@ -239,6 +241,7 @@ impl Bytes {
         let Some(more) = registers.checked_sub(1) else {
             return;
         };
+        debug_assert!(more < if rank == 0 { REGISTERS } else { 4 });
         match rank {
             0 if more < 64 => self.push(&[more as u8]),
             0 => self.push(&[0x40 | (more >> 8) as u8, more as u8]),

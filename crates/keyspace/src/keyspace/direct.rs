@@ -58,6 +58,7 @@ impl Keyspace {
             return false;
         };
         let hash = hash.map_or_else(|| hash::of(key), |hash| hash.0);
+        debug_assert_eq!(hash, hash::of(key), "the hash of another key");
         let mut shard = self.shards[shard_of(hash)].lock();
         let shard = &mut *shard;
         let access = self.access();
@@ -103,6 +104,10 @@ impl Keyspace {
                 if !write(self, entry, arguments, reply) {
                     return false;
                 }
+                debug_assert!(
+                    !ValueRef::at(entry, now_ms).is_emptied(),
+                    "a value that loses its last element goes the ordinary way"
+                );
                 entry.set_access(used);
                 shard.changes += 1;
                 true

@@ -94,6 +94,8 @@ impl Evictor {
             .candidates
             .partition_point(|known| known.score < candidate.score);
         self.candidates.insert(at, candidate);
+        debug_assert!(self.candidates.len() <= CANDIDATES_MAX);
+        debug_assert!(self.candidates.is_sorted_by_key(|known| known.score));
     }
 }
 

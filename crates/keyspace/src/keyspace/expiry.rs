@@ -195,9 +195,12 @@ impl Keyspace {
             }
             let mut view = View::new(self, &mut locked, database, now_ms, observer);
             let keys = view.expire_keys(index, *left);
+            debug_assert!(keys <= *left);
             expired.count += keys;
             *left -= keys;
-            *left -= view.expire_fields(index, *left);
+            let fields = view.expire_fields(index, *left);
+            debug_assert!(fields <= *left);
+            *left -= fields;
         }
         self.next_ms[index].store(locked.shard(index).next_ms(), Ordering::SeqCst);
         if let Some(unit) = locked.pending.present() {

@@ -74,7 +74,11 @@ impl Keyspace {
         let _all = self.lock(ShardSet::all());
         let loads = match on {
             true => self.loads.fetch_add(1, Ordering::AcqRel) + 1,
-            false => self.loads.fetch_sub(1, Ordering::AcqRel) - 1,
+            false => {
+                let before = self.loads.fetch_sub(1, Ordering::AcqRel);
+                debug_assert!(before > 0, "a load that ends has begun");
+                before - 1
+            }
         };
         match loads {
             0 => self.notifications.fetch_and(!LOADING, Ordering::AcqRel),

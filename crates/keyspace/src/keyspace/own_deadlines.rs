@@ -62,7 +62,8 @@ impl OwnDeadlines {
         let name: Name = (database, key.into());
         if let Some(old_ms) = keys.deadlines.insert(name.clone(), deadline_ms) {
             let old = (old_ms, name);
-            keys.order.remove(&old);
+            let was_there = keys.order.remove(&old);
+            debug_assert!(was_there, "each deadline is in the order");
             keys.order.insert((deadline_ms, old.1));
         } else {
             keys.order.insert((deadline_ms, name));
@@ -85,12 +86,14 @@ impl OwnDeadlines {
             return None;
         }
         let (_, name) = keys.order.pop_first()?;
-        keys.deadlines.remove(&name);
+        let noted_ms = keys.deadlines.remove(&name);
+        debug_assert!(noted_ms.is_some(), "what is in the order is noted");
         self.publish(&keys);
         Some(name)
     }
 
     fn publish(&self, keys: &Keys) {
+        debug_assert_eq!(keys.order.len(), keys.deadlines.len());
         let earliest_ms = keys.order.first().map_or(i64::MAX, |(ms, _)| *ms);
         self.earliest_ms.store(earliest_ms, Ordering::Relaxed);
     }

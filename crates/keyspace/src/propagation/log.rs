@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::unit::{write_command, write_select};
 use super::{Audience, Unit};
+use crate::key::DATABASES;
 
 /// A stream of RESP commands. Lanes append to it while they hold the shards of what they changed;
 /// readers, on other threads or in other turns, follow it by offset, in bytes since it first began.
@@ -146,6 +147,7 @@ impl Log {
             dropped.extend(tail.drop_first());
         }
         tail.kept = tail.kept.max(before.min(tail.end));
+        debug_assert!(tail.start <= tail.kept && tail.kept <= tail.end);
         let bytes = (dropped.len() * CHUNK_BYTES) as u64;
         self.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(tail);
@@ -180,6 +182,7 @@ impl Log {
     /// Appends what another server's stream brings, byte for byte, and the database that it has
     /// selected then. The caller makes its changes at the same moment.
     pub fn relay(&self, bytes: &[u8], database: usize) {
+        debug_assert!(database < DATABASES);
         let mut tail = self.tail.lock();
         if !tail.is_open || !tail.relays {
             return;
@@ -222,6 +225,7 @@ impl Log {
         let Some((first, last)) = unit.databases().filter(|_| !unit.is_silent(audience)) else {
             return;
         };
+        debug_assert!(first < DATABASES && last < DATABASES);
         let mut tail = self.tail.lock();
         if !tail.is_open || tail.relays {
             return;
@@ -273,11 +277,18 @@ impl Tail {
                 chunk.extend_from_slice(now);
             }
             self.end += now.len() as u64;
+            debug_assert!(self.start <= self.kept && self.kept <= self.end);
             bytes = later;
         }
     }
 
     fn add_chunk(&mut self) {
+        debug_assert!(
+            self.chunks
+                .back()
+                .is_none_or(|chunk| chunk.len() == CHUNK_BYTES),
+            "the last chunk alone has room"
+        );
         let is_full = self.end - self.start >= self.bytes_max;
         let mut chunk = is_full.then(|| self.drop_first()).flatten();
         while self.end - self.start > self.bytes_max && self.drop_first().is_some() {}
@@ -292,6 +303,7 @@ impl Tail {
         let chunk = self.chunks.pop_front()?;
         self.start += chunk.len() as u64;
         self.kept = self.kept.max(self.start);
+        debug_assert!(self.start <= self.end, "what is dropped was written");
         Some(chunk)
     }
 }

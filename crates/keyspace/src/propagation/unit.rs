@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::Audience;
+use crate::key::DATABASES;
 use crate::keyspace::Keyspace;
 
 /// Commands that are told together, as RESP arrays.
@@ -34,6 +35,7 @@ impl Unit {
         if self.withholds == [true; 2] {
             return;
         }
+        debug_assert!(database < DATABASES);
         self.select(database);
         self.commands += 1;
         let start = self.bytes.len();
@@ -59,6 +61,7 @@ impl Unit {
 
     /// Whether it has more for the append-only file than what time has done.
     pub(super) fn has_change_for_file(&self) -> bool {
+        debug_assert!(self.expiries <= self.commands);
         self.commands > self.expiries && !self.is_silent(Audience::File)
     }
 
@@ -91,6 +94,7 @@ impl Unit {
     }
 
     pub(super) fn databases(&self) -> Option<(usize, usize)> {
+        debug_assert_eq!(self.databases.is_some(), self.commands > 0);
         self.databases
     }
 
@@ -101,6 +105,7 @@ impl Unit {
 
     /// Whether an audience is told nothing of it.
     pub(super) fn is_silent(&self, audience: Audience) -> bool {
+        debug_assert!(self.withheld_commands[audience as usize] <= self.commands);
         self.commands == self.withheld_commands[audience as usize]
     }
 
@@ -113,6 +118,7 @@ impl Unit {
             let next = left_out.next();
             at = next.map(|range| range.end);
             let end = next.map_or(self.bytes.len(), |range| range.start);
+            debug_assert!(start <= end, "what is withheld ascends");
             Some(&self.bytes[start..end])
         })
     }

@@ -28,6 +28,7 @@ pub(super) fn read(listpack: &[u8]) -> Result<(Elements<'_>, usize)> {
 
 /// A listpack of `count` elements that stand in a run.
 pub(super) fn of_run(run: &[u8], count: usize) -> Vec<u8> {
+    debug_assert_eq!(count == 0, run.is_empty());
     let mut listpack = begin(run.len());
     listpack.extend_from_slice(run);
     finish(listpack, count)
@@ -77,6 +78,7 @@ fn begin(run_bytes: usize) -> Vec<u8> {
 }
 
 fn finish(mut listpack: Vec<u8>, count: usize) -> Vec<u8> {
+    debug_assert!(listpack.len() >= HEADER);
     listpack.push(END);
     let total = u32::try_from(listpack.len()).expect("a value is shorter than 4 GiB");
     let count = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);

@@ -38,6 +38,7 @@ pub(super) fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
             return None;
         }
     }
+    debug_assert!(literal <= input.len());
     push_literals(&mut out, &input[literal..]);
     (out.len() <= most).then_some(out)
 }
@@ -75,6 +76,7 @@ pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
 
 /// Appends `count` bytes that begin at `from`; what is appended may be among them.
 fn repeat(out: &mut Vec<u8>, from: usize, mut count: usize) {
+    debug_assert!(from < out.len(), "what is repeated is there");
     while count > 0 {
         let taken = count.min(out.len() - from);
         out.extend_from_within(from..from + taken);
@@ -90,6 +92,8 @@ fn push_literals(out: &mut Vec<u8>, literals: &[u8]) {
 }
 
 fn push_repetition(out: &mut Vec<u8>, offset: usize, length: usize) {
+    debug_assert!((1..=OFFSET_MAX).contains(&offset));
+    debug_assert!((REPEATED_MIN..=REPEATED_MAX).contains(&length));
     let offset = offset - 1;
     let high = (offset >> 8) as u8;
     match length - 2 {

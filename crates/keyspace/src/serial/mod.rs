@@ -152,6 +152,11 @@ pub(crate) fn restore(
 pub(crate) fn restore_form(form: u8, body: &[u8], key: Key<'_>, limits: Limits) -> Result<Entry> {
     let mut reader = reader::Reader::new(body);
     let entry = load::read(form, &mut reader, key, limits)?;
+    debug_assert_eq!(entry.key(), key.bytes);
+    debug_assert!(
+        entry.deadline_ms().is_none(),
+        "a value is read without its TTL"
+    );
     if reader.is_empty() {
         Ok(entry)
     } else {

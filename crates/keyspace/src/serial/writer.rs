@@ -110,6 +110,7 @@ pub(super) fn text(out: &mut Output<'_>, text: &[u8]) {
         && text.len() > COMPRESSED_BYTES_MIN
         && let Some(packed) = lzf::compress(text, text.len() - COMPRESSION_SAVES_MIN)
     {
+        debug_assert!(packed.len() < text.len());
         out.push(SPECIAL | COMPRESSED);
         number(out, packed.len() as u64);
         number(out, text.len() as u64);

@@ -123,6 +123,7 @@ fn read_any_integers(bytes: &[u8]) -> Option<Vec<i64>> {
 
 /// An integer of up to 8 bytes.
 fn signed(bytes: &[u8]) -> i64 {
+    debug_assert!(bytes.len() <= size_of::<i64>());
     let mut word = [0; 8];
     word[8 - bytes.len()..].copy_from_slice(bytes);
     i64::from_le_bytes(word) >> (8 * (8 - bytes.len()))

@@ -156,6 +156,7 @@ impl Index {
             .take()
             .expect("the directory leads to a segment");
         let depth = u32::from(old.depth);
+        debug_assert!(depth < DEPTH_MAX as u32);
         if depth == self.depth {
             self.directory = self.directory.iter().flat_map(|&at| [at, at]).collect();
             self.depth += 1;
@@ -168,6 +169,7 @@ impl Index {
             halves[(hash >> (63 - depth) & 1) as usize].insert(hash, old.records[slot]);
         }
         let [lower, upper] = halves;
+        debug_assert_eq!(lower.count + upper.count, old.count);
         self.segments[at as usize] = Some(lower);
         let other = match self.free.pop() {
             Some(free) => {
@@ -194,6 +196,7 @@ impl Index {
         if one.depth != two.depth || count > SLOTS_MERGED {
             return;
         }
+        debug_assert_ne!(at, other, "a segment's neighbour is another");
         let gone = self.segments[other as usize]
             .take()
             .expect("the directory leads to a segment");
@@ -215,6 +218,7 @@ impl Index {
     /// Leads all hashes that begin with this prefix of `depth` bits to a segment.
     fn point(&mut self, prefix: usize, depth: u32, at: u32) {
         let shift = self.depth - depth;
+        debug_assert!((prefix + 1) << shift <= self.directory.len());
         self.directory[prefix << shift..(prefix + 1) << shift].fill(at);
     }
 }
@@ -265,6 +269,7 @@ impl Segment {
 
     /// Frees a slot, and moves up what a search would no longer find behind it.
     fn remove(&mut self, mut gap: usize) {
+        debug_assert!(self.fragments[gap] != 0 && self.count > 0);
         self.count -= 1;
         let mut slot = gap;
         loop {
@@ -274,6 +279,7 @@ impl Segment {
                 self.fragments[gap] = 0;
                 return;
             }
+            debug_assert_ne!(slot, gap, "a free slot ends the walk");
             let from_home = (slot + SLOTS - home(fragment)) % SLOTS;
             let from_gap = (slot + SLOTS - gap) % SLOTS;
             if from_home >= from_gap {
@@ -319,6 +325,11 @@ const FRAGMENT_BITS: u32 = 16;
 /// Cursors are hashes without their fragments.
 const CURSOR_BITS: u32 = 64 - FRAGMENT_BITS;
 const CURSOR_END: u64 = 1 << CURSOR_BITS;
+
+const _: () = assert!(
+    SLOTS_FEW <= SLOTS_MERGED && SLOTS_MERGED < SLOTS_FULL && SLOTS_FULL < SLOTS,
+    "what was merged is not split at once"
+);
 
 #[cfg(test)]
 mod tests {

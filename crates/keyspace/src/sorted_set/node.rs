@@ -63,12 +63,14 @@ macro_rules! columns {
 
         fn remove(&mut $self, at: usize) {
             let count = $self.len();
+            debug_assert!(at < count);
             $($self.$column.copy_within(at + 1..count, at);)*
             $self.count -= 1;
         }
 
         fn take_first(&mut $self, $next: &mut Self, $count: usize) {
             let (own, others) = ($self.len(), $next.len());
+            debug_assert!($count <= others && own + $count <= Self::PARTS_MAX);
             $(
                 $self.$column[own..own + $count].copy_from_slice(&$next.$column[..$count]);
                 $next.$column.copy_within($count..others, 0);
@@ -79,6 +81,7 @@ macro_rules! columns {
 
         fn give_last(&mut $self, $next: &mut Self, $count: usize) {
             let (own, others) = ($self.len(), $next.len());
+            debug_assert!($count <= own && others + $count <= Self::PARTS_MAX);
             $(
                 $next.$column.copy_within(..others, $count);
                 $next.$column[..$count].copy_from_slice(&$self.$column[own - $count..own]);
@@ -116,6 +119,15 @@ impl Node for Leaf {
 
     fn insert(&mut self, at: usize, item: Item) {
         let count = self.len();
+        debug_assert!(at <= count && count < Self::PARTS_MAX);
+        debug_assert!(
+            at == 0 || self.scores[at - 1] <= item.score,
+            "scores ascend"
+        );
+        debug_assert!(
+            at == count || item.score <= self.scores[at],
+            "scores ascend"
+        );
         self.scores.copy_within(at..count, at + 1);
         self.records.copy_within(at..count, at + 1);
         self.count += 1;
@@ -171,6 +183,8 @@ impl Node for Inner {
 
     fn insert(&mut self, at: usize, child: Child) {
         let count = self.len();
+        debug_assert!(at <= count && count < Self::PARTS_MAX);
+        debug_assert!(child.size > 0, "no child is empty");
         self.scores.copy_within(at..count, at + 1);
         self.records.copy_within(at..count, at + 1);
         self.nodes.copy_within(at..count, at + 1);

@@ -78,6 +78,7 @@ impl<'a> PackedScores<'a> {
 
 /// Adds a member that is not there.
 pub(super) fn insert(entry: &mut Entry, member: &[u8], score: f64) {
+    debug_assert_eq!(entry.kind(), crate::entry::Kind::PackedSortedSet);
     let run = PackedScores::new(entry.bytes()).run();
     let mut at = 0;
     while at < run.len() {
@@ -109,6 +110,7 @@ pub(super) fn remove_ranks(entry: &mut Entry, ranks: Range<usize>) {
 fn add_to_count(entry: &mut Entry, change: i32) {
     let count = PackedScores::new(entry.bytes()).len() as i32 + change;
     let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
+    debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
     entry.bytes_mut()[..COUNT].copy_from_slice(&count.to_le_bytes());
 }
 
@@ -143,6 +145,7 @@ impl<'a> Iterator for PackedPairs<'a> {
             let at = self.start;
             let (score, end) = read_score(self.run, at + elements::front_length(self.run, at));
             self.start = end;
+            debug_assert!(self.start <= self.end, "a part ends with a pair");
             (elements::read(self.run, at), score)
         })
     }
@@ -204,6 +207,7 @@ impl Score {
 /// As many ones before the first zero of the first byte as bytes follow it; the upper bits stand in
 /// the first byte. Returns how many bytes there are, at most seven.
 fn write_amount(bytes: &mut [u8], amount: u64) -> usize {
+    debug_assert!(amount < 1 << 49, "larger ones are written as doubles");
     let more = (0..6).find(|more| amount >> (7 + 7 * more) == 0);
     let more = more.unwrap_or(6);
     let ones = !(u8::MAX >> more);
@@ -216,6 +220,7 @@ fn write_amount(bytes: &mut [u8], amount: u64) -> usize {
 fn read_amount(run: &[u8], at: usize) -> (u64, usize) {
     let first = run[at];
     let more = first.leading_ones() as usize;
+    debug_assert!(more <= 6, "the marks of other forms are greater");
     let mut bytes = [0; 8];
     bytes[..more].copy_from_slice(&run[at + 1..=at + more]);
     let upper = u64::from(first & (0x7F >> more));

@@ -43,11 +43,13 @@ impl Records {
             _ => 0,
         };
         let page = self.open_page(grains);
+        debug_assert!(!self.pages[page].is_full(), "an open page has a free slot");
         let slot = self.pages[page].take_slot(size);
         if self.pages[page].is_full() {
             self.open[grains] = self.pages[page].next_open;
         }
         let record = (page as u32) << SLOT_BITS | u32::from(slot);
+        debug_assert_ne!(record, NONE, "the last page is never made");
         let bytes = self.bytes_mut(record);
         bytes[..HEAD].copy_from_slice(&score.to_le_bytes());
         let mut at = HEAD + 1;
@@ -138,12 +140,18 @@ impl Records {
                 next_open: NONE,
             });
         }
+        debug_assert_eq!(
+            self.pages[self.open[grains] as usize].slot_bytes as usize,
+            grains * GRAIN,
+            "pages are open by the size of their slots"
+        );
         self.open[grains] as usize
     }
 }
 
 impl Page {
     fn start_of(&self, slot: u8) -> usize {
+        debug_assert!(slot == 0 || self.slot_bytes > 0, "a long member is alone");
         usize::from(slot) * self.slot_bytes as usize
     }
 
@@ -177,11 +185,14 @@ impl Page {
             self.bytes
                 .reserve_exact(more.min(bytes_max(slot_bytes) - length));
         }
+        debug_assert!(length + slot_bytes <= bytes_max(slot_bytes));
         self.bytes.resize(length + slot_bytes, 0);
         (length / slot_bytes) as u8
     }
 
     fn give_slot(&mut self, slot: u8) {
+        debug_assert!(self.live > 0);
+        debug_assert_ne!(u16::from(slot), self.free, "a slot is given back once");
         self.live -= 1;
         if self.live == 0 {
             self.bytes = Vec::new();
@@ -215,6 +226,10 @@ const SLOTS_MAX: usize = 1 << SLOT_BITS;
 const SLOTS_FIRST: usize = 8;
 /// One fewer, so that no record has the number that means none.
 const PAGES_MAX: usize = (1 << (32 - SLOT_BITS)) - 1;
+const _: () = assert!(
+    SLOTS_MAX < NO_SLOT as usize && SHARED_BYTES_MAX.is_multiple_of(GRAIN),
+    "a slot's number is no mark, and slots grow by grains"
+);
 const NO_SLOT: u16 = u16::MAX;
 const NONE: u32 = u32::MAX;
 

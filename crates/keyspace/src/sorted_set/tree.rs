@@ -134,6 +134,7 @@ impl Tree {
                 || compare(records, other, item.score, member) == Ordering::Less
         });
         // The search ends behind the item, which is never the first that a search passes.
+        debug_assert!(path.at > 0);
         path.at -= 1;
         debug_assert_eq!(self.leaves[path.leaf].item(path.at).record, item.record);
         path
@@ -167,6 +168,7 @@ impl Tree {
     }
 
     fn descend_to(&self, rank: usize, mut step: impl FnMut(usize, u32, usize)) -> (u32, usize) {
+        debug_assert!(rank < self.len);
         let (mut node, mut left) = (self.root, rank as u32);
         for level in 0..self.height {
             let inner = &self.inners[node];
@@ -178,6 +180,10 @@ impl Tree {
             step(level, node, at);
             node = inner.nodes[at];
         }
+        debug_assert!(
+            (left as usize) < self.leaves[node].len(),
+            "the sizes on the way add up"
+        );
         (node, left as usize)
     }
 
@@ -213,6 +219,7 @@ impl Tree {
     /// Splits a full leaf for one more item; returns the new leaf behind it.
     fn split_leaf(&mut self, path: &Path, item: Item) -> Child {
         let leaf = &mut self.leaves[path.leaf];
+        debug_assert_eq!(leaf.len(), Leaf::PARTS_MAX, "a full one is split");
         let mut new = Leaf::new();
         // At either end of the tree the full leaf stays full: items often come in order.
         let keep = match path.at {
@@ -226,6 +233,7 @@ impl Tree {
         } else {
             new.insert(path.at - keep, item);
         }
+        debug_assert!(leaf.len() > 0 && new.len() > 0);
         new.previous = path.leaf;
         new.next = leaf.next;
         let (first, size, after) = (new.first(), new.len() as u32, new.next);
@@ -240,6 +248,7 @@ impl Tree {
     /// Splits a full inner node for one more child; returns the new node behind it.
     fn split_inner(&mut self, node: u32, at: usize, child: Child) -> Child {
         let inner = &mut self.inners[node];
+        debug_assert_eq!(inner.len(), Inner::PARTS_MAX, "a full one is split");
         let mut new = Inner::new();
         let keep = match at {
             Inner::PARTS_MAX => at,
@@ -251,6 +260,7 @@ impl Tree {
         } else {
             new.insert(at - keep, child);
         }
+        debug_assert!(inner.len() > 0 && new.len() > 0);
         let (first, size) = (new.first(), new.size());
         let node = self.inners.add(new);
         Child { first, node, size }
@@ -258,6 +268,8 @@ impl Tree {
 
     /// Puts a new root above the old one and its new neighbour.
     fn grow(&mut self, first: Item, child: Child) {
+        assert!(self.height < HEIGHT_MAX, "2^32 members take fewer levels");
+        debug_assert!((child.size as usize) < self.len);
         let mut root = Inner::new();
         let old = Child {
             first,
@@ -271,10 +283,12 @@ impl Tree {
     }
 
     fn remove_at(&mut self, path: &Path) {
+        debug_assert!(self.len > 0 && path.at < self.leaves[path.leaf].len());
         self.len -= 1;
         self.leaves[path.leaf].remove(path.at);
         for (above, &(node, at)) in path.steps[..self.height].iter().rev().enumerate() {
             let mut parent = self.inners.take(node);
+            debug_assert!(parent.sizes[at] > 0, "it counts the item that goes");
             parent.sizes[at] -= 1;
             if above > 0 {
                 mend(&mut parent, &mut self.inners, at);
@@ -295,6 +309,10 @@ impl Tree {
             self.inners.free.push(root);
             self.height -= 1;
         }
+        debug_assert!(
+            self.height > 0 || self.leaves[self.root].len() == self.len,
+            "the last leaf has all items"
+        );
     }
 }
 
@@ -321,6 +339,7 @@ fn mend<N: Node>(parent: &mut Inner, nodes: &mut Nodes<N>, at: usize) -> Option<
         this.take_first(&mut next, others);
         parent.set_first(left, this.first());
         parent.sizes[left] += parent.sizes[right];
+        debug_assert_eq!(parent.sizes[left], this.size());
         nodes.put(parent.nodes[right], next);
         return Some(unite(parent, nodes, right));
     }
@@ -423,6 +442,7 @@ impl<N> Default for Nodes<N> {
 impl<N> Nodes<N> {
     fn add(&mut self, node: Box<N>) -> u32 {
         if let Some(free) = self.free.pop() {
+            debug_assert!(self.nodes[free as usize].is_none(), "a free place is empty");
             self.nodes[free as usize] = Some(node);
             return free;
         }
@@ -435,6 +455,7 @@ impl<N> Nodes<N> {
     }
 
     fn put(&mut self, at: u32, node: Box<N>) {
+        debug_assert!(self.nodes[at as usize].is_none(), "it was taken from there");
         self.nodes[at as usize] = Some(node);
     }
 

@@ -116,6 +116,7 @@ impl Block {
         id: StreamId,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
     ) {
+        debug_assert!(id > self.last || self.live == 0, "ids ascend");
         let start = self.bytes.len();
         // Most heads have two bytes; others move what is behind them.
         self.bytes.extend_from_slice(&[0; HEAD_LENGTH_USUAL]);
@@ -201,6 +202,8 @@ impl Block {
             let fields = texts.iter().map(|(name, value)| (*name, value.as_bytes()));
             tidy.append(entry.id, fields);
         }
+        debug_assert_eq!(tidy.live, self.live);
+        debug_assert!(tidy.last <= self.last);
         // What is appended next is still told by its distance from the last entry.
         *self = tidy;
     }
@@ -225,6 +228,12 @@ impl Block {
     }
 
     fn delete_at(&mut self, at: usize) {
+        debug_assert!(self.live > 0);
+        debug_assert_eq!(
+            self.bytes[at] & DELETED as u8,
+            0,
+            "an entry is deleted once"
+        );
         self.bytes[at] |= DELETED as u8;
         self.live -= 1;
         self.deleted += 1;
@@ -396,6 +405,7 @@ fn write_number(bytes: &mut Vec<u8>, number: u64) {
 fn read_number(bytes: &[u8], at: &mut usize) -> u64 {
     let (mut number, mut shift) = (0, 0);
     loop {
+        debug_assert!(shift < u64::BITS, "a number has ten digits at most");
         let digit = bytes[*at];
         *at += 1;
         number |= u64::from(digit & 0x7F) << shift;
@@ -430,6 +440,7 @@ fn split_name<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
 /// Writes how far an id is from the one before, and returns the form.
 #[inline]
 fn write_difference(bytes: &mut Vec<u8>, before: StreamId, id: StreamId) -> u64 {
+    debug_assert!(id >= before);
     let passed_ms = id.time_ms - before.time_ms;
     if passed_ms == 0 {
         return match id.sequence - before.sequence {
@@ -553,3 +564,8 @@ const FORM_BOTH: u64 = 0b1100;
 const HEAD_LENGTH_USUAL: usize = 2;
 /// Fewer deleted entries are not worth a copy of the others.
 const TIDY_DELETED_MIN: u32 = 10;
+
+const _: () = assert!(
+    (DELETED | SAME_NAMES) & FORM_BITS == 0 && FORM_BOTH < 1 << HEAD_FLAG_BITS,
+    "the flags of a head share no bit with each other or with the length"
+);

@@ -112,6 +112,7 @@ impl Group {
         });
         let has_free_slot = self.by_name.len() < self.consumers.len();
         let free = has_free_slot.then(|| self.consumers.iter().position(Option::is_none));
+        debug_assert_ne!(free, Some(None), "a slot that no name has is empty");
         let slot = match free.flatten() {
             Some(slot) => {
                 self.consumers[slot] = consumer;
@@ -123,6 +124,7 @@ impl Group {
             }
         };
         self.by_name.insert(at, slot as u32);
+        debug_assert!(self.by_name.len() <= self.consumers.len());
         (ConsumerSlot(slot as u32), true)
     }
 
@@ -133,7 +135,8 @@ impl Group {
         let slot = self.by_name.remove(at) as usize;
         let consumer = self.consumers[slot].take()?;
         for &id in consumer.pending.iter() {
-            self.pending.remove(id);
+            let gone = self.pending.remove(id);
+            debug_assert!(gone.is_some(), "what is a consumer's is the group's");
         }
         Some(consumer.pending.len())
     }
@@ -178,13 +181,15 @@ impl Group {
                 if before == slot {
                     return;
                 }
-                self.consumer_mut(before).pending.remove(pending.id);
+                let moved = self.consumer_mut(before).pending.remove(pending.id);
+                debug_assert!(moved.is_some(), "one consumer has each pending entry");
             }
             None => {
                 self.pending.insert(pending);
             }
         }
-        self.consumer_mut(slot).pending.insert(pending.id);
+        let is_new = self.consumer_mut(slot).pending.insert(pending.id);
+        debug_assert!(is_new, "one consumer has each pending entry");
     }
 
     /// Counts an entry that is pending as delivered once more.
@@ -199,7 +204,8 @@ impl Group {
     pub(crate) fn acknowledge(&mut self, id: StreamId) -> bool {
         match self.pending.remove(id) {
             Some(pending) => {
-                self.consumer_mut(pending.consumer).pending.remove(id);
+                let gone = self.consumer_mut(pending.consumer).pending.remove(id);
+                debug_assert!(gone.is_some(), "what is the group's is a consumer's");
                 true
             }
             None => false,
@@ -208,6 +214,7 @@ impl Group {
 
     /// Counts an entry, which is behind the last one delivered, as delivered.
     pub(crate) fn advance(&mut self, id: StreamId, log: &Log) {
+        debug_assert!(id > self.last_id, "an entry is new to a group once");
         self.entries_read = match self.entries_read {
             Some(read) if self.last_id >= log.first_id() && !log.has_deleted_from(self.last_id) => {
                 Some(read.wrapping_add(1))

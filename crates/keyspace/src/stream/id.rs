@@ -41,10 +41,12 @@ impl StreamId {
 
     /// The id that `*` means now, behind the last one.
     pub(crate) fn generate(last: StreamId, now_ms: i64) -> Option<Self> {
-        match u64::try_from(now_ms) {
+        let next = match u64::try_from(now_ms) {
             Ok(now_ms) if now_ms > last.time_ms => Some(StreamId::new(now_ms, 0)),
             _ => last.next(),
-        }
+        };
+        debug_assert!(next.is_none_or(|next| next > last), "ids ascend");
+        next
     }
 
     /// Reads `time-sequence` or `time` alone, which then has this sequence.
@@ -106,6 +108,7 @@ impl IdText {
     }
 
     fn append(&mut self, part: &[u8]) {
+        debug_assert!(part.len() <= 20, "the greatest number has 20 digits");
         let start = usize::from(self.length);
         self.bytes[start..start + part.len()].copy_from_slice(part);
         self.length += part.len() as u8;

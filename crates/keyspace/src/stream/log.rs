@@ -114,7 +114,8 @@ impl Log {
                 if let Some(block) = last {
                     block.close();
                 }
-                self.blocks.insert(Block::new(id, fields));
+                let is_new = self.blocks.insert(Block::new(id, fields));
+                debug_assert!(is_new, "it goes behind the last one");
             }
         }
         if self.len == 0 {
@@ -124,6 +125,7 @@ impl Log {
         self.last_id = id;
         self.newest_id = id;
         self.added = self.added.wrapping_add(1);
+        debug_assert!(self.first_id <= self.newest_id);
         true
     }
 
@@ -171,6 +173,7 @@ impl Log {
         } else {
             block.tidy();
         }
+        debug_assert!(self.len > 0);
         self.len -= 1;
         self.max_deleted_id = self.max_deleted_id.max(id);
         if id == self.first_id {
@@ -193,6 +196,7 @@ impl Log {
             if self.goes_whole(block, trim.to) {
                 let first = block.id();
                 self.blocks.remove(first);
+                debug_assert!(live as usize <= self.len);
                 self.len -= live as usize;
                 removed += live;
                 continue;
@@ -324,18 +328,22 @@ impl Log {
         } else if removed > 0 {
             block.tidy();
         }
+        debug_assert!(removed <= self.len);
         self.len -= removed;
         removed as u64
     }
 
     fn find_first(&mut self) {
+        debug_assert_eq!(self.len == 0, self.blocks.len() == 0, "no block is empty");
         let mut entries = self.blocks.first().into_iter().flat_map(Block::iter);
         self.first_id = entries.next().map_or(StreamId::MIN, |entry| entry.id);
+        debug_assert_eq!(self.len == 0, self.first_id.is_zero(), "no entry is 0-0");
     }
 
     fn find_newest(&mut self) {
         let entries = self.blocks.last().into_iter().flat_map(Block::iter);
         self.newest_id = entries.last().map_or(StreamId::MIN, |entry| entry.id);
+        debug_assert!(self.newest_id <= self.last_id);
     }
 }
 

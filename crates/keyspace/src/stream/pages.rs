@@ -108,6 +108,7 @@ impl<T: Identified> Pages<T> {
             return Some(Place { at, ..place });
         }
         let page = place.page.checked_sub(1)?;
+        debug_assert!(!self.pages[page].is_empty(), "no page is empty");
         let at = self.pages[page].len() - 1;
         Some(Place { page, at })
     }
@@ -124,6 +125,8 @@ impl<T: Identified> Pages<T> {
         if page[place.at].id() == id {
             return false;
         }
+        debug_assert!(page.len() <= PAGE_MAX);
+        debug_assert!(place.at == 0 || page[place.at - 1].id() < id, "ids ascend");
         page.insert(place.at, thing);
         if page.len() > PAGE_MAX {
             let half = page.split_off(PAGE_MAX / 2);
@@ -142,6 +145,7 @@ impl<T: Identified> Pages<T> {
     /// Takes out the thing at a place, which is not the end. What followed it is at
     /// [`lower_bound`](Self::lower_bound) of its id.
     pub(crate) fn remove_at(&mut self, place: Place) -> T {
+        debug_assert!(self.len > 0);
         let page = &mut self.pages[place.page];
         let thing = page.remove(place.at);
         self.len -= 1;
@@ -198,6 +202,7 @@ impl<T: Identified> Pages<T> {
     }
 
     fn push(&mut self, thing: T) {
+        debug_assert!(self.last().is_none_or(|last| last.id() < thing.id()));
         match self.pages.back_mut() {
             Some(page) if page.len() < PAGE_MAX => page.push(thing),
             // Of many pages the next one will be full as well; a first one may stay small.

@@ -12,6 +12,8 @@ impl Table {
         let old = &self.segments[index];
         let depth = old.depth + 1;
         let prefix = old.prefix;
+        let count = old.len;
+        debug_assert!(depth <= DEPTH_MAX, "a hash has bits to split by");
         if depth > self.depth {
             self.double_directory();
         }
@@ -32,6 +34,7 @@ impl Table {
             }
             half.insert(entry, tag);
         });
+        debug_assert_eq!(self.segments[index].len + upper.len, count);
         if self.segments.len() == self.segments.capacity() {
             self.segments.reserve_exact(1 + self.segments.len() / 8);
         }
@@ -50,11 +53,13 @@ impl Table {
                 .collect()
         };
         self.depth += 1;
+        debug_assert_eq!(self.directory.len(), 1 << self.depth);
     }
 
     fn point_directory_at(&mut self, index: usize) {
         if self.depth > 0 {
             let segment = &self.segments[index];
+            debug_assert!(segment.depth <= self.depth);
             let shift = self.depth - segment.depth;
             let first = (segment.prefix as usize) << shift;
             self.directory[first..first + (1 << shift)].fill(index as u32);
@@ -81,6 +86,10 @@ impl Table {
     fn neighbour_of(&self, index: usize) -> usize {
         let segment = &self.segments[index];
         let prefix = (segment.prefix ^ 1) << (self.depth - segment.depth);
+        debug_assert!(
+            !self.directory.is_empty(),
+            "a segment with a prefix is not alone"
+        );
         self.directory[prefix as usize] as usize
     }
 
@@ -91,6 +100,9 @@ impl Table {
             self.point_directory_at(drop);
         }
         let kept = &self.segments[keep];
+        debug_assert_eq!(kept.depth, taken.depth, "neighbours are as deep");
+        debug_assert_eq!(kept.prefix ^ 1, taken.prefix, "they differ in the last bit");
+        let count = kept.len + taken.len;
         let mut merged = Segment::new(
             groups_for(kept.len + taken.len),
             kept.depth - 1,
@@ -101,6 +113,7 @@ impl Table {
                 merged.insert(entry, tag);
             });
         }
+        debug_assert_eq!(merged.len, count);
         self.segments[keep] = merged;
         self.point_directory_at(keep);
         self.halve_directory();

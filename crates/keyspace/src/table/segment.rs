@@ -46,6 +46,11 @@ impl Segment {
 
     /// There must be an empty slot.
     pub(super) fn insert(&mut self, entry: Entry, tag: u8) -> (usize, usize) {
+        debug_assert_ne!(tag, EMPTY);
+        debug_assert!(
+            self.len < self.groups.len() * SLOTS,
+            "the walk ends at an empty slot"
+        );
         let mut at = home(position(entry.hash_bits(), tag), self.groups.len());
         loop {
             let group = &mut self.groups[at];
@@ -64,6 +69,7 @@ impl Segment {
 
     pub(super) fn remove(&mut self, group: usize, slot: usize) -> Entry {
         let tag = std::mem::replace(&mut self.groups[group].head[slot], EMPTY);
+        debug_assert_ne!(tag, EMPTY, "a place holds an entry");
         let entry = self.groups[group].slots[slot]
             .take()
             .expect("a place holds an entry");
@@ -77,6 +83,7 @@ impl Segment {
     }
 
     pub(super) fn resize(&mut self, groups: usize) {
+        debug_assert!(self.len <= groups * SLOTS, "all entries have a slot again");
         let mut entries = Vec::with_capacity(self.len);
         self.groups
             .take_entries(|entry, tag| entries.push((entry, tag)));
@@ -119,11 +126,13 @@ pub(super) fn position(hash_bits: u16, tag: u8) -> usize {
 
 #[inline]
 pub(super) fn home(position: usize, groups: usize) -> usize {
+    debug_assert!(position < POSITIONS && groups > 0);
     position * groups / POSITIONS
 }
 
 #[inline]
 pub(super) fn next_group(at: usize, groups: usize) -> usize {
+    debug_assert!(at < groups);
     if at + 1 == groups { 0 } else { at + 1 }
 }
 

@@ -22,7 +22,11 @@ fn take(table: &mut Table, index: u64) {
     assert_eq!(table.remove(place).key(), key);
 }
 
+/// Miri runs a hundredth as fast or less, and looks at each access: fewer of them suffice.
+const FEWER: u64 = if cfg!(miri) { 100 } else { 1 };
+
 #[test]
+#[cfg_attr(miri, ignore = "so many entries take hours")]
 fn grows_past_the_kept_bits_and_gives_memory_back() {
     let mut table = Table::new();
     let count = 1_200_000;
@@ -52,9 +56,9 @@ fn grows_past_the_kept_bits_and_gives_memory_back() {
 
 #[test]
 fn a_scan_sees_all_that_stays_while_the_table_grows_and_shrinks() {
-    for seed in 0..40u64 {
+    for seed in 0..40u64.div_ceil(FEWER) {
         let mut table = Table::new();
-        let stays = 700 + seed * 50;
+        let stays = 700 / FEWER.min(10) + seed * 50;
         for index in 0..stays {
             add(&mut table, index);
         }
@@ -75,17 +79,17 @@ fn a_scan_sees_all_that_stays_while_the_table_grows_and_shrinks() {
             assert!(step < 200_000, "seed {seed}: the scan does not end");
             // Waves: grow for a while, then take everything away again. They end some time, as
             // a scan needs it: waves shorter than a segment's walk can hold it up for ever.
-            if step > 4_000 {
+            if step > 4_000 / FEWER {
                 continue;
             }
             if step / 40 % 2 == seed % 2 {
-                for _ in 0..100 {
+                for _ in 0..100u64.div_ceil(FEWER) {
                     add(&mut table, next);
                     others.push(next);
                     next += 1;
                 }
             } else {
-                for _ in 0..200 {
+                for _ in 0..200u64.div_ceil(FEWER) {
                     if let Some(index) = others.pop() {
                         take(&mut table, index);
                     }
@@ -102,7 +106,8 @@ fn a_scan_sees_all_that_stays_while_the_table_grows_and_shrinks() {
 #[test]
 fn a_scan_of_a_table_at_rest_shows_each_entry_once() {
     let mut table = Table::new();
-    for index in 0..50_000 {
+    let count = 50_000 / FEWER;
+    for index in 0..count {
         add(&mut table, index);
     }
     let mut seen = Vec::new();
@@ -110,13 +115,13 @@ fn a_scan_of_a_table_at_rest_shows_each_entry_once() {
     while let Some(position) = at {
         at = table.scan_step(position, |entry| seen.push(entry.key().to_vec()));
     }
-    assert_eq!(seen.len(), 50_000);
-    assert_eq!(seen.into_iter().collect::<HashSet<_>>().len(), 50_000);
+    assert_eq!(seen.len() as u64, count);
+    assert_eq!(seen.into_iter().collect::<HashSet<_>>().len() as u64, count);
 }
 
 #[test]
 fn parts_show_each_entry_once_while_the_table_changes() {
-    for (stays, changes) in [(10, 5), (20_000, 30_000), (300, 0)] {
+    for (stays, changes) in [(10, 5), (20_000 / FEWER, 30_000 / FEWER), (300, 0)] {
         let mut table = Table::new();
         for index in 0..stays {
             add(&mut table, index);
@@ -131,7 +136,7 @@ fn parts_show_each_entry_once_while_the_table_changes() {
             });
             seen.extend(own.collect::<Vec<_>>());
             at = end;
-            for _ in 0..changes.min(500) {
+            for _ in 0..changes.min(500 / FEWER) {
                 add(&mut table, next);
                 next += 1;
             }
@@ -145,14 +150,15 @@ fn parts_show_each_entry_once_while_the_table_changes() {
 #[test]
 fn churn_at_one_size_needs_no_more_memory() {
     let mut table = Table::new();
-    for index in 0..10_000 {
+    let count = 10_000 / FEWER;
+    for index in 0..count {
         add(&mut table, index);
     }
     let before = table.memory_bytes();
-    for index in 0..200_000 {
+    for index in 0..20 * count {
         take(&mut table, index);
-        add(&mut table, index + 10_000);
+        add(&mut table, index + count);
     }
-    assert_eq!(table.len(), 10_000);
+    assert_eq!(table.len() as u64, count);
     assert!(table.memory_bytes() <= before * 3 / 2);
 }

@@ -38,6 +38,7 @@ impl Table {
         let count = segment.groups.len();
         let group = home(from, count);
         let end = (POSITIONS * (group + 1)).div_ceil(count);
+        debug_assert!(end > from, "each step goes on");
         segment.each_of(from..end, &mut show);
         if end < POSITIONS {
             let prefix = segment.first_prefix();
@@ -80,6 +81,7 @@ impl Table {
             }
         }
         let end = prefix >> (DEPTH_MAX - DEPTH_KEPT) << ORDER_FINE_BITS;
+        debug_assert!(from < end && end <= ORDER_END, "each part goes on");
         (entries, end)
     }
 
@@ -108,6 +110,7 @@ impl Table {
     /// Shows entries, at most `count`: neighbours, from a place that `random` chooses. Of a table
     /// that is not empty it shows one at least.
     pub(crate) fn sample<'t>(&'t self, random: u64, count: usize, mut show: impl FnMut(&'t Entry)) {
+        debug_assert!(count > 0);
         let mut left = count;
         let (first, start, turn) = (random as u32, (random >> 32) as u16, (random >> 48) as u16);
         for number in 0..self.segments.len() {

@@ -47,7 +47,8 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_, '_, '_>) -> Result {
         }
     };
     let limits = call.view.keyspace.stream_limits();
-    stream_at(call, key, place).log.append(id, fields, limits);
+    let is_added = stream_at(call, key, place).log.append(id, fields, limits);
+    debug_assert!(is_added, "the id is greater than the last one");
     reply_id(call.reply, id);
     call.view.changed(key, place, Event::StreamAdd);
     if let Some(trim) = options.trim {

@@ -208,6 +208,11 @@ fn with_ids_of_now(
     ids_at: usize,
     last_ids: &[StreamId],
 ) -> Option<ArgumentList> {
+    debug_assert_eq!(
+        ids_at + last_ids.len(),
+        arguments.len(),
+        "an id for each key"
+    );
     if arguments.tail(ids_at).iter().all(|id| id != b"$") {
         return None;
     }

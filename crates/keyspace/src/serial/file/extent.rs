@@ -164,6 +164,7 @@ impl Walk {
         let mut cursor = Cursor { bytes, at: self.at };
         while let Some(frame) = self.frames.last_mut() {
             let Some(part) = frame.parts.get(frame.next) else {
+                debug_assert!(frame.rounds > 0);
                 frame.next = 0;
                 frame.rounds -= 1;
                 if frame.rounds == 0 {
@@ -174,6 +175,7 @@ impl Walk {
             // Each round has a byte at least, so that a count that is too great ends with the
             // bytes.
             let rounds = cursor.pass(part)?;
+            debug_assert!(cursor.at >= self.at, "no byte is passed twice");
             frame.next += 1;
             self.at = cursor.at;
             if let Part::Each(parts) = part

@@ -101,6 +101,7 @@ impl FileReader {
 
     /// Adds what comes next in the file.
     pub fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(!self.is_last, "nothing comes behind the end");
         self.before += self.taken as u64;
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -242,6 +243,7 @@ impl FileReader {
 
     /// Passes what was found; the checksum is that of all before it.
     fn take(&mut self, found: Found, length: usize) {
+        debug_assert!(length > 0 && length <= self.rest().len());
         let checked = match found {
             Found::End(_) => 1,
             _ => length,

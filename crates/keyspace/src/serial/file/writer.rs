@@ -4,6 +4,7 @@ use super::super::writer::{self, Output};
 use super::super::{crc64, save};
 use super::{FileVersion, LIVE_MARK, kind};
 use crate::access::{self, Access};
+use crate::key::DATABASES;
 use crate::value::ValueRef;
 
 /// Writes records into buffers; keeps only what the next record depends on.
@@ -88,6 +89,7 @@ impl FileWriter {
 
     /// How many keys the selected database has, and how many of them have a deadline: a hint.
     pub(crate) fn sizes(&self, out: &mut Vec<u8>, keys: usize, expiring: usize) {
+        debug_assert!(expiring <= keys);
         out.push(kind::SIZES);
         let mut out = Output::of_file(out, self.compresses);
         writer::number(&mut out, keys as u64);
@@ -96,6 +98,7 @@ impl FileWriter {
 
     /// Selects a database, unless it is; tells whether it was not.
     pub(crate) fn select(&mut self, out: &mut Vec<u8>, database: usize) -> bool {
+        debug_assert!(database < DATABASES);
         if self.database == Some(database) {
             return false;
         }
