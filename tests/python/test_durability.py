@@ -202,6 +202,21 @@ def test_half_a_command_at_the_end_is_cut_off_if_that_is_allowed(start_hub, star
     assert "Unexpected end of file reading the append only file" in program.stderr
 
 
+def test_half_a_transaction_is_cut_off_although_an_empty_increment_follows(start_hub, folder):
+    log = folder / "appendonlydir"
+    log.mkdir()
+    names = [f"appendonly.aof.{number}.incr.aof" for number in (1, 2)]
+    lines = [f"file {name} seq {number} type i\n" for number, name in enumerate(names, 1)]
+    (log / "appendonly.aof.manifest").write_text("".join(lines))
+    whole = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n"
+    torn = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n2\r\n"
+    (log / names[0]).write_bytes(whole + torn)
+    (log / names[1]).write_bytes(b"")
+    client = start_hub(*durable(folder, "appendonly=yes")).redis()
+    assert (client.get("a"), client.get("b")) == (b"1", None)
+    assert (log / names[0]).read_bytes() == whole
+
+
 def test_a_broken_snapshot_is_named_and_nothing_is_served(start_hub, start, folder):
     hub = start_hub(*durable(folder))
     fill(hub.redis())

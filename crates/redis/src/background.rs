@@ -98,6 +98,19 @@ impl Background {
         }
     }
 
+    /// Locks what others hold while they pause.
+    pub(crate) fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        if self.0.is_none() {
+            return mutex.lock();
+        }
+        loop {
+            match mutex.try_lock() {
+                Some(guard) => return guard,
+                None => self.pause(NAP),
+            }
+        }
+    }
+
     /// Waits for news, or until the time is over. As with any condition variable it may return
     /// without either.
     pub(crate) fn wait_for<T>(
@@ -122,7 +135,7 @@ impl Running {
             Running::Thread(thread) => drop(thread.join()),
             Running::Task(tasks, number) => {
                 while tasks.has(number) && !thread::panicking() {
-                    tasks.pause(JOIN_NAP, true);
+                    tasks.pause(NAP, true);
                 }
             }
         }
@@ -291,8 +304,8 @@ impl Tasks {
     }
 }
 
-/// How long who waits for the end of a task leaves others the turn.
-const JOIN_NAP: Duration = Duration::from_millis(1);
+/// How long who waits for another task leaves others the turn.
+const NAP: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {

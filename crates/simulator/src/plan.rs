@@ -68,7 +68,7 @@ impl Plan {
             parameters: parameters.to_vec(),
             faults,
             lives: random.between(1, 4) as usize,
-            steps: random.between(500, 6_000),
+            steps: random.between(500, 12_000),
             clock_chance: random.between(5, 60),
             writers: random.between(1, 4) as usize,
             subscribers: random.between(0, 2) as usize,

@@ -242,4 +242,4 @@ const ROUND: Duration = Duration::from_millis(20);
 /// Rounds until everybody must have come to rest: ten simulated minutes.
 const ROUNDS_MAX: u32 = 30_000;
 /// Rounds in which what has settled still reaches others.
-const ROUNDS_AFTER: u32 = 1_000;
+const ROUNDS_AFTER: u32 = 200;

@@ -440,7 +440,7 @@ impl Durability {
 impl Durability {
     /// Ends the append-only file for a while: the keys are about to be replaced, which is not told.
     pub(crate) fn suspend_log(&self, server: &Server) {
-        let _turning = self.log.turning.lock();
+        let _turning = self.background.lock(&self.log.turning);
         if self.log.is_on() {
             self.log.is_suspended.store(true, Ordering::Release);
             self.stop_log(server);
@@ -449,7 +449,7 @@ impl Durability {
 
     /// Begins it anew after [`suspend_log`](Self::suspend_log), with a base of what is there now.
     pub(crate) fn resume_log(&self, server: &Server) {
-        let _turning = self.log.turning.lock();
+        let _turning = self.background.lock(&self.log.turning);
         let was_suspended = self.log.is_suspended.swap(false, Ordering::AcqRel);
         if !was_suspended || !super::is_yes(server, "appendonly") || self.log.is_on() {
             return;

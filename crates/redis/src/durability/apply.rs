@@ -72,6 +72,11 @@ impl<'h> Applier<'h> {
         self.queued.is_some()
     }
 
+    /// The rest of a transaction does not come: what was queued of it is cut off as well.
+    pub(super) fn drop_transaction(&mut self) {
+        self.queued = None;
+    }
+
     /// Executes a command, or keeps it until EXEC. The text says why it cannot be.
     pub(super) fn apply(&mut self, arguments: Arguments<'_>) -> Result<(), String> {
         let name = arguments[0].to_ascii_lowercase();

@@ -301,6 +301,7 @@ impl Durability {
                 file.sync()
             });
             cut.map_err(|error| format!("{place}: {error}"))?;
+            applier.drop_transaction();
             warn!(%place, good, "the file ended in the middle of a command, which was cut off");
         }
         info!(bytes = total, "the append-only file is loaded");

@@ -65,7 +65,7 @@ impl Durability {
         self.flushes_seen
             .store(server.keyspace.flushes(), Ordering::Release);
         order::assert_no_shard("the append-only file is begun or ended");
-        let _turning = self.log.turning.lock();
+        let _turning = self.background.lock(&self.log.turning);
         if self.is_loading() || self.is_log_suspended() {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Durability {
         }
         self.cancel(Job::Rewrite);
         self.cancel(Job::Snapshot);
-        let _turning = self.log.turning.lock();
+        let _turning = self.background.lock(&self.log.turning);
         let unwritten = self
             .log
             .unwritten_bytes_at_end(server, || self.stop_log(server));

@@ -14,6 +14,8 @@ pub(crate) struct Writer {
     number: usize,
     link: RespLink,
     phase: Phase,
+    /// It has looked at its keys in this process.
+    has_looked: bool,
     /// What a query has shown, or nothing at the start.
     base: Model,
     /// What was replied to since.
@@ -66,6 +68,7 @@ impl Writer {
             number,
             link: RespLink::default(),
             phase: Phase::Joining,
+            has_looked: false,
             base: Model::default(),
             acknowledged: Vec::new(),
             in_flight: VecDeque::new(),
@@ -129,6 +132,16 @@ impl Writer {
         let (pairs, _) = shown.as_chunks::<2>();
         for (key, [value, deadline]) in self.keys().iter().zip(pairs) {
             found.note(key, value, deadline);
+        }
+        if std::mem::replace(&mut self.has_looked, true) {
+            // What was there before in this process may still be lost: it stays in the history.
+            return match found == self.now {
+                true => Ok(()),
+                false => Err(format!(
+                    "the keys have changed: {}",
+                    found.difference(&self.now)
+                )),
+            };
         }
         if !self.may_be(&found) {
             return Err(format!(
@@ -351,7 +364,6 @@ impl PeerOfHub for Writer {
                 if !self.in_flight.is_empty() {
                     return Err("the connection was closed with requests in flight".to_owned());
                 }
-                self.floor = self.acknowledged.len();
             }
             self.link.connect(around);
             self.phase = Phase::Joining;
@@ -374,13 +386,19 @@ impl PeerOfHub for Writer {
         self.link.close();
         self.floor = match plan.keeps_replied(end) {
             // What was not known to be there before may not have been: it stays so.
-            true if self.phase == Phase::Working => self.acknowledged.len(),
+            true if self.has_looked => self.acknowledged.len(),
             true => self.floor,
             false => 0,
         };
         let (acknowledged, floor) = (self.acknowledged.len(), self.floor);
-        tracing::info!(peer = self.name(), ?end, acknowledged, floor, "the process has ended");
-        self.phase = Phase::Joining;
+        tracing::info!(
+            peer = self.name(),
+            ?end,
+            acknowledged,
+            floor,
+            "the process has ended"
+        );
+        (self.phase, self.has_looked) = (Phase::Joining, false);
     }
 
     fn is_settled(&self) -> bool {
