@@ -1,4 +1,4 @@
-//! A message in the words of each protocol.
+//! Encodes a message for each protocol.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who on one lane listens to what, and which topics' listeners are known already.
+//! The listeners of one lane, and the cached routes of topics.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Last-value topics and live keys: what fan-out asks of those that have them.
+//! Last-value topics and live keys: the traits that fan-out requires of their owners.
 
 use std::fmt::Debug;
 use std::sync::Arc;

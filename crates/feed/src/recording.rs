@@ -152,7 +152,7 @@ impl Messages<'_> {
 
 /// A block whose checksum is right holds something else than packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a block holds what are no packets of the native feed")]
+#[error("a block contains bytes that are not packets of the native feed")]
 pub struct PacketsBroken;
 
 /// Begins a file.

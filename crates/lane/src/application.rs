@@ -1,4 +1,4 @@
-//! What runs on a lane.
+//! The application that runs on a lane.
 
 use crate::connection::{ConnectionId, Peer};
 use crate::context::Context;

@@ -1,4 +1,4 @@
-//! What an application sees of its lane.
+//! The application's view of its lane.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

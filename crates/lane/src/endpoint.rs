@@ -1,4 +1,4 @@
-//! Where a lane listens.
+//! Addresses on which a lane listens.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -87,13 +87,13 @@ impl fmt::Display for Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Neither `tcp://`, `ipc://` nor bare.
-    #[error("unknown transport (tcp:// and ipc:// are known)")]
+    #[error("unknown transport; use tcp:// or ipc://")]
     UnknownTransport,
     /// `ipc://` and nothing after it.
     #[error("ipc:// needs a path")]
     NoPath,
     /// No `:PORT`.
-    #[error("no port (HOST:PORT is expected)")]
+    #[error("no port; use HOST:PORT")]
     NoPort,
     /// The port is no number from 0 to 65535.
     #[error("the port is not a number from 0 to 65535")]

@@ -1,4 +1,4 @@
-//! How threads talk to a lane: many senders, one reader, woken at most once a turn.
+//! A lane's mailbox: many senders, one reader, at most one wake-up per turn.
 
 use std::mem;
 use std::os::fd::OwnedFd;

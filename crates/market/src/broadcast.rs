@@ -1,4 +1,4 @@
-//! The hub's own stream in datagrams: lines A and B, for everybody who listens.
+//! The hub's own stream in datagrams, on lines A and B.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

@@ -1,4 +1,4 @@
-//! What all lanes share of market data.
+//! The market state shared by all lanes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Names that clients have asked for, until the plant has said whether it has them.
+//! Names that clients have requested, until the plant has answered for them.
 
 use std::collections::{HashMap, VecDeque};
 

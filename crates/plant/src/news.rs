@@ -1,4 +1,4 @@
-//! From the plant's changes to slots, and news for subscribers: one pass.
+//! Applies the plant's changes in one pass: slots, and publications.
 
 use tidewire_lastvalue::TagStamp;
 use tidewire_mx::encode::Encode;

@@ -1,4 +1,4 @@
-//! A plant as all lanes see it: the `mx:` mount.
+//! The plant state shared by all lanes: the `mx:` mount.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Tags in the words of clients: bare values, hashes, JSON.
+//! Tags as clients see them: bare values, hashes, JSON.
 
 use std::io::Write;
 

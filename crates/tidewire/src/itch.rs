@@ -1,4 +1,4 @@
-//! `itch`: days of ITCH made, looked at, and sent as an exchange sends them.
+//! `itch`: generates, inspects and sends ITCH files.
 
 mod date;
 mod lines;

@@ -377,7 +377,7 @@ fn parse_span(text: &str) -> Result<(Duration, Duration), String> {
     if span.0 <= span.1 && span.1 <= Duration::from_secs(86_400) {
         Ok(span)
     } else {
-        Err("a span such as 3s-8s, of a day at most, is expected".to_owned())
+        Err("expected a span of at most one day, such as 3s-8s".to_owned())
     }
 }
 
@@ -498,7 +498,7 @@ pub(crate) fn parse_speed(text: &str) -> Result<Speed, String> {
     }
     match text.parse::<f64>() {
         Ok(times) if times > 0.0 && times.is_finite() => Ok(Speed::Times(times)),
-        _ => Err("a number above 0, or max, is expected".to_owned()),
+        _ => Err("expected a number above 0, or max".to_owned()),
     }
 }
 

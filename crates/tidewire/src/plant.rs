@@ -1,4 +1,4 @@
-//! What `serve` is told of a plant: options, environment, file.
+//! Configuration of the plant: options, environment, file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -103,7 +103,7 @@ pub(crate) fn options(
         }
     }
     if options.write_timeout_ns == 0 {
-        return Err(Failure::usage("--mx-write-timeout: above 0 is possible"));
+        return Err(Failure::usage("--mx-write-timeout: must be above 0"));
     }
     let both = [options.uncertain_after_ns, options.bad_after_ns];
     if both[1] != 0 && both[0] > both[1] {
@@ -127,11 +127,11 @@ fn needs_plant(given: &PlantArguments, file: &PlantTable, place: &str) -> Result
         ("--mx-write-timeout", given.mx_write_timeout.is_some()),
     ];
     if let Some((name, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(Failure::usage(format!("{name} needs --mx ADDR, the plant")));
+        return Err(Failure::usage(format!("{name} needs --mx ADDR")));
     }
     match !file.tag.is_empty() || file.tags.is_some() {
         true => Err(Failure::usage(format!(
-            "{place}: mx.tag and mx.tags need mx.address, the plant"
+            "{place}: mx.tag and mx.tags need mx.address"
         ))),
         false => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! What a recording has of a replay that begins before the journal: read by a thread of its own,
+//! The part of a replay that is older than the journal: a thread reads it from the recording,
 //! because a lane does not wait for a disk.
 //!
 //! ```text

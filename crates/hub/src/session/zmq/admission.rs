@@ -1,4 +1,4 @@
-//! Which ZeroMQ peers are let in, and as which user.
+//! Admission of ZeroMQ peers: which are accepted, and as which user.
 
 use std::sync::Arc;
 
