@@ -17,7 +17,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 pub struct Interest(AtomicU64);
 
 impl Interest {
-    /// These lanes may have a subscriber: nobody knows yet.
+    /// Creates an interest in which these lanes may have a subscriber: it is not known yet.
     pub fn of(lanes: u64) -> Self {
         Interest(AtomicU64::new(lanes))
     }
@@ -39,7 +39,7 @@ impl Interest {
     }
 }
 
-/// How often somebody has subscribed to something.
+/// The number of subscriptions made so far.
 #[derive(Debug, Default)]
 pub struct Generation(AtomicU64);
 

@@ -267,5 +267,5 @@ impl FeedClient {
     }
 }
 
-/// Changes kept for somebody who never asks.
+/// Maximum number of changes kept for a caller that does not read them.
 const CHANGES_MAX: usize = 64;

@@ -34,7 +34,7 @@ pub enum BlockKind {
     Begin,
     /// Packets of the stream.
     Stream,
-    /// Definitions and last values, for whoever begins here.
+    /// Definitions and last values, for a reader that starts here.
     Snapshot,
     /// Sequences that are not in the recording: the first, and one past the last.
     Gap,

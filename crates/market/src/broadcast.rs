@@ -119,5 +119,5 @@ fn socket(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Bytes sent at a time, before the lane looks at everybody else again.
+/// Maximum bytes sent at a time, before the lane serves its other connections.
 const BYTES_A_TURN: usize = 256 << 10;

@@ -28,7 +28,7 @@ pub(crate) struct Ingest {
     source: u32,
     writer: Writer,
     symbols: SymbolMap,
-    /// Topics updated in this batch while nobody seemed to listen.
+    /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     /// Messages were lost: topics are stale until their own records come, or word that they are
     /// right.

@@ -15,7 +15,7 @@ use tidewire_fanout::{Origin, Publication};
 /// What a link keeps between its batches.
 #[derive(Debug, Default)]
 pub(crate) struct TagNews {
-    /// Tags that have changed in this batch while nobody seemed to listen.
+    /// Tags changed in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     generation: u64,
     scratch: Vec<u8>,

@@ -31,7 +31,7 @@ pub enum Error {
     /// Nothing is bound or connected under this endpoint.
     #[error("no such endpoint")]
     NoSuchEndpoint,
-    /// Somebody has this address already.
+    /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,
     /// The machine does not have this address.
@@ -40,7 +40,7 @@ pub enum Error {
     /// There is no such network device.
     #[error("no such device")]
     NoSuchDevice,
-    /// An in-process endpoint that nobody has bound, or a peer that is gone.
+    /// An in-process endpoint that is not bound, or a peer that is gone.
     #[error("connection refused")]
     ConnectionRefused,
     /// No peer has this routing id.

@@ -138,7 +138,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Until the journal has what comes next; nothing if nobody waits for it.
+    /// Until the journal has the next message; nothing if no client waits.
     fn run(mut self, mut file: File) -> Option<()> {
         let (mut decoder, mut input) = (Decoder::new(), Vec::new());
         let mut grown = Instant::now();
