@@ -323,9 +323,9 @@ def test_a_login_that_is_rejected_is_told_and_tried_again(start_hub):
     [
         ("--mold", "B=127.0.0.1:5", "no address"),
         ("--mold", "127.0.0.1", "no port"),
-        ("--mold", "127.0.0.1:5,C=1", "'C' is not known"),
+        ("--mold", "127.0.0.1:5,C=1", "unknown name 'C'"),
         ("--soup", "127.0.0.1:5,user=TOOLONG", "longer than 6"),
-        ("--soup", "127.0.0.1:5,date=yesterday", "no date"),
+        ("--soup", "127.0.0.1:5,date=yesterday", "invalid date"),
         ("--mold", "203.0.113.7:5", "cannot listen on 203.0.113.7:5"),
     ],
 )

@@ -203,12 +203,12 @@ def one_line(program, code, *words):
 def test_a_file_that_cannot_be_read_is_named(hub, start, tmp_path):
     to = ["--to", f"127.0.0.1:{hub.feed_port}"]
     one_line(start("replay", "/no/such/file.dbn", *to), 2, "/no/such/file.dbn", "No such file")
-    one_line(start("replay", tmp_path, *to), 2, tmp_path, "is a folder")
+    one_line(start("replay", tmp_path, *to), 2, tmp_path, "is a directory")
 
 
 @pytest.mark.parametrize(
     "content, words",
-    [(b"", "nothing is in it"), (b"\x28\xb5\x2f\xfd" + b"\xff" * 40, "zstd")],
+    [(b"", "empty file"), (b"\x28\xb5\x2f\xfd" + b"\xff" * 40, "zstd")],
 )
 def test_a_file_of_nothing_and_a_damaged_archive_are_told_apart(
     hub, start, tmp_path, content, words

@@ -131,7 +131,7 @@ def test_the_first_signal_does_not_end_what_cannot_be_saved_and_the_second_does(
 ):
     hub, client = unsavable, unsavable.redis()
     hub.process.send_signal(first)
-    eventually(lambda: "did not end the server" in hub.stderr, "the refusal")
+    eventually(lambda: "did not stop the server" in hub.stderr, "the refusal")
     assert client.get("key") == b"value"
     with pytest.raises(redis.ResponseError, match="Errors trying to SHUTDOWN"):
         client.execute_command("SHUTDOWN")
@@ -144,7 +144,7 @@ def test_the_first_signal_does_not_end_what_cannot_be_saved_and_the_second_does(
 def test_the_second_signal_saves_what_can_be_saved_by_then(unsavable):
     hub = unsavable
     hub.process.send_signal(signal.SIGTERM)
-    eventually(lambda: "did not end the server" in hub.stderr, "the refusal")
+    eventually(lambda: "did not stop the server" in hub.stderr, "the refusal")
     hub.file.rmdir()
     hub.stop()
     assert hub.file.is_file()

@@ -1,4 +1,4 @@
-//! Project chores. `cargo xtask test` is everything that a change must pass, in order.
+//! Project chores. `cargo xtask test` runs every check that a change must pass, in order.
 
 mod arguments;
 mod assertions;
@@ -42,7 +42,7 @@ usage: cargo xtask <chore>
   clients       the tests of tests/clients alone
   clients --suites
                 the clients' own suites, with Redis or libzmq and with Tidewire
-    --suite NAME           only this one: ioredis, go-redis, redis-rs, hiredis or zmq4; several times
+    --suite NAME           only this one: ioredis, go-redis, redis-rs, hiredis or zmq4; repeatable
     --sources FOLDER       has ioredis-6.0.0, redis-rs-1.6.0 and hiredis-1.4.1, unpacked [git clone]
     --redis FILE           the redis-server to compare with [the one that is installed]
     --stock FOLDER         has libzmq's own libzmq.so.5 [the system's]
@@ -53,7 +53,7 @@ usage: cargo xtask <chore>
   conformance redis --suite PATH
                 every file of Redis's or Valkey's test suite, with the server that it belongs to
                 and with Tidewire; PATH is its tree, built
-    --unit NAME            only this file, such as type/string; may be given several times
+    --unit NAME            only this file, such as type/string; repeatable
     --lanes N              lanes of the server [2]
     --binary FILE          a tidewire that is already built
     --continue             files that an earlier run has ended are not run again
@@ -67,7 +67,7 @@ usage: cargo xtask <chore>
     --redis FILE, --binary FILE, --lanes N, --scratch FOLDER as above
   conformance libzmq --build PATH
                 libzmq's own tests with our libzmq.so.5; PATH is where CMake has built them
-    --test NAME            only this one; may be given several times
+    --test NAME            only this one; repeatable
     --prefix FOLDER        where `libzmq` has installed the library already
     --profile NAME         what it is built with if it is not [release]
     --stock FOLDER         another libzmq.so.5 to run first, whose results are kept
@@ -81,7 +81,7 @@ usage: cargo xtask <chore>
     --profile NAME         what it is built with [release]
   crash         kills a server with an append-only file under load: nothing acknowledged is lost
     --rounds N             kills with each policy [200]
-    --policy NAME          always, everysec or no; may be given several times [all]
+    --policy NAME          always, everysec or no; repeatable [all]
     --pipeline N           commands that a writer sends at once, twice as many [16]
     --lanes N              lanes of the server [2]
     --seed S               when it is killed [1]
@@ -101,8 +101,8 @@ usage: cargo xtask <chore>
   linearizable  many clients at once; porcupine decides whether one order explains their replies
     --operations N         of all runs together [1_000_000]
     --seconds S            instead: how long, all runs together
-    --lanes N              lanes of a server; may be given several times [2 and 4]
-    --appendonly P         the file's policy, or `no`; several times [no, everysec, always]
+    --lanes N              lanes of a server; repeatable [2 and 4]
+    --appendonly P         the file's policy, or `no` (repeatable) [no, everysec, always]
     --seed S               same seed, same calls [1]
     --binary FILE          a tidewire that is already built
   complexity    counts the instructions of each command at N and at 10 N, for docs/complexity.md
@@ -112,7 +112,7 @@ usage: cargo xtask <chore>
   model         random commands to Tidewire and to a real Redis: replies must be the same
     --commands N           how many [1_000_000]
     --seed S               same seed, same commands [1]
-    --lanes N              lanes of a server; may be given several times [1 and 4]
+    --lanes N              lanes of a server; repeatable [1 and 4]
     --redis FILE           the redis-server to compare with [the one that is installed]
     --binary FILE          a tidewire that is already built
     --differences N        goes on until so many are found [1]
@@ -123,7 +123,7 @@ usage: cargo xtask <chore>
     --operations N         how many for each number of lanes [100_000]
     --seconds S            ends earlier, for each number of lanes
     --seed S               same seed, same operations [1]
-    --lanes N              lanes of the hubs; may be given several times [1, 2 and 4]
+    --lanes N              lanes of the hubs; repeatable [1, 2 and 4]
     --binary FILE          a tidewire that is already built
   simulate      a whole hub on one thread: simulated sockets, clock and disk; faults, kills and the order of
                 everything by seed; clients of every protocol that know what they may see

@@ -1,4 +1,4 @@
-//! The last-value cache and the latency tracker: ns an operation.
+//! The last-value cache and the latency tracker: ns per operation.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ impl Timer {
         let mut write = update_quotes_of(slot.clone());
         let _other = Beside::start(cores, move || {
             write();
-            // A busy symbol: some hundred thousand updates a second.
+            // A busy symbol: some hundred thousand updates per second.
             for _ in 0..200 {
                 std::hint::spin_loop();
             }

@@ -139,7 +139,7 @@ fn generation() -> impl FnMut() -> u64 {
     let mut time_ns = START_NS;
     move || {
         for _ in 0..BATCH {
-            // As at 100,000 messages a second.
+            // As at 100,000 messages per second.
             time_ns += 10_000;
             black_box(market.next(time_ns));
         }
@@ -281,7 +281,7 @@ fn encode(messages: &[Message]) -> Vec<u8> {
     packets
 }
 
-/// ns a record of a whole file, so many times.
+/// ns per record of a whole file, so many times.
 fn dbn(file: &Path, rounds: usize, with_books: bool) -> Result<Spread, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::running(format!("{}: {error}", file.display()));

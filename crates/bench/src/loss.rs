@@ -360,7 +360,7 @@ fn free_ports() -> std::io::Result<[SocketAddr; 3]> {
     Ok([a.local_addr()?, b.local_addr()?, c.local_addr()?])
 }
 
-/// Of the native exchange, messages a second: what a busy machine still recovers in time.
+/// Of the native exchange, messages per second: what a busy machine still recovers in time.
 const RATE: u64 = 200_000;
 /// Between two messages on the lines.
 const LINES_MESSAGE_NS: u64 = 4_000;

@@ -1,4 +1,4 @@
-//! The NMX codec: allocations, bytes and ns an operation, with a gate on the allocations.
+//! The NMX codec: allocations, bytes and ns per operation, with a gate on the allocations.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -8,56 +8,56 @@ use tidewire::units::{parse_count, whole};
 use crate::mix::Mix;
 use crate::servers::Rival;
 
-/// Measures Tidewire beside rivals, and beside what the machine itself allows.
+/// Measures Tidewire beside rivals, and against the limits of the machine.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "tidewire-bench", version, max_term_width = 100)]
 pub(crate) struct BenchOptions {
     /// What to measure.
     #[arg(value_enum)]
     pub(crate) subject: BenchSubject,
-    /// A server to compare with; may be given several times [default: redis-server, if installed].
+    /// A server to compare with; repeatable [default: redis-server, if installed].
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) rival: Vec<Rival>,
-    /// Length of one measurement.
+    /// Duration of one measurement, in seconds.
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Measurements of each server, in turn with the others.
+    /// Number of measurements of each server, alternating with the others.
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = whole::<usize>(1, 1_000))]
     pub(crate) pairs: usize,
-    /// Requests a second of the open loops of `resp`, separated by commas.
+    /// Requests per second in the open loops of `resp`, separated by commas.
     #[arg(long, value_name = "R,...", default_value = "1k,10k,100k", value_delimiter = ',',
           value_parser = parse_count)]
     pub(crate) rate: Vec<u64>,
-    /// Bytes of the values of `resp`, 3 to 65536; of long ones there are fewer keys.
+    /// Size of the values of `resp` in bytes, 3 to 65536; with long values there are fewer keys.
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = whole::<usize>(3, 65_536))]
     pub(crate) value_bytes: usize,
-    /// GET and SET in random order in place of each alone, such as get:80,set:20.
+    /// Mix GET and SET in random order instead of one at a time, such as get:80,set:20.
     #[arg(long, value_name = "MIX")]
     pub(crate) mix: Option<Mix>,
-    /// Connections of the closed loops of `resp`, 1 to 1000, separated by commas.
+    /// Connections in the closed loops of `resp`, 1 to 1000, separated by commas.
     #[arg(long, value_name = "N,...", value_delimiter = ',',
           value_parser = whole::<usize>(1, 1_000))]
     pub(crate) connections: Vec<usize>,
-    /// Requests at once of each connection of `resp`, 1 to 256, separated by commas.
+    /// Pipeline depth of each connection of `resp`, 1 to 256, separated by commas.
     #[arg(long, value_name = "N,...", value_delimiter = ',',
           value_parser = whole::<usize>(1, 256))]
     pub(crate) pipeline: Vec<usize>,
-    /// Threads of the closed loops of `resp` and `types`, which share the connections.
+    /// Load threads in the closed loops of `resp` and `types`; they share the connections.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = whole::<usize>(1, 64))]
     pub(crate) load_threads: usize,
-    /// Messages over each link of `loss`.
+    /// Messages per link of `loss`.
     #[arg(long, value_name = "N", default_value = "6M", value_parser = parse_count)]
     pub(crate) messages: u64,
-    /// Servers on core 0, load on core 1.
+    /// Pin servers to core 0 and load to core 1.
     #[arg(long)]
     pub(crate) pin: bool,
     /// What `zmq` measures, separated by commas [default: everything].
     #[arg(long, value_name = "SUBJECT,...", value_delimiter = ',')]
     pub(crate) zmq_subjects: Vec<String>,
-    /// Over which transports `zmq` measures.
+    /// Transports that `zmq` measures.
     #[arg(
         long,
         value_name = "T,...",
@@ -65,7 +65,7 @@ pub(crate) struct BenchOptions {
         value_delimiter = ','
     )]
     pub(crate) zmq_transports: Vec<String>,
-    /// Bytes of the messages that `zmq` measures.
+    /// Message sizes that `zmq` measures, in bytes.
     #[arg(
         long,
         value_name = "N,...",
@@ -74,14 +74,14 @@ pub(crate) struct BenchOptions {
         value_parser = whole::<usize>(0, 1 << 30)
     )]
     pub(crate) zmq_sizes: Vec<usize>,
-    /// Our own `libzmq.so.5`, to measure it in place of the Rust library.
+    /// Measure our own `libzmq.so.5` at this path instead of the Rust library.
     #[arg(long, value_name = "FILE")]
     pub(crate) zmq_library: Option<PathBuf>,
-    /// A DBN file of orders for `feed` [default: the E-mini session, where it is at hand].
+    /// A DBN file of orders for `feed` [default: the E-mini session, if available].
     #[arg(long, value_name = "FILE")]
     pub(crate) dbn: Option<PathBuf>,
-    /// Where the raw run goes [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout];
-    /// without a file, to the standard output.
+    /// File for raw results [default: bench/runs/DATE-MACHINE-SUBJECT.json in a checkout];
+    /// without FILE, standard output.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -95,32 +95,32 @@ pub(crate) enum BenchSubject {
     Types,
     /// PUBLISH to 100 subscribers beside rivals.
     Publish,
-    /// Resident bytes a key of several kinds beside rivals.
+    /// Resident bytes per key of several types beside rivals.
     Memory,
-    /// How late keys expire among a million that have a deadline, beside rivals.
+    /// Delay between TTL and expiry among a million keys with a TTL, beside rivals.
     Expiry,
     /// ZeroMQ sockets beside a libzmq.
     Zmq,
-    /// Memory at its limit under 500 clients, for `--seconds`; exit code 1 if it strays. Not part
-    /// of `all`.
+    /// Memory at `maxmemory` under 500 clients, for `--seconds`; exit code 1 if it leaves the
+    /// limit. Not part of `all`.
     Eviction,
     /// The last-value cache.
     Cache,
-    /// The NMX codec: allocations and ns an operation; exit code 1 if one allocates that may not.
+    /// The NMX codec: allocations and ns per operation; exit code 1 on an unexpected allocation.
     Mx,
-    /// 100,000 plant tags at 100,000 updates a second; exit code 1 if one is lost. Not part of
-    /// `all`.
+    /// 100,000 plant tags at 100,000 updates per second; exit code 1 if an update is lost. Not part
+    /// of `all`.
     Plant,
-    /// Generation, decoding, and the way from a source to a subscriber.
+    /// Generation, decoding, and the path from a source to a subscriber.
     Feed,
-    /// What each of 1 to 1,000 clients costs, for `--seconds` each. Not part of `all`.
+    /// Cost per client with 1 to 1,000 clients, for `--seconds` each. Not part of `all`.
     Fanout,
-    /// What arrives of `--messages` over bad links, on loopback; exit code 1 if anything is lost.
-    /// Not part of `all`.
+    /// Delivery of `--messages` over lossy links, on loopback; exit code 1 on any loss. Not part of
+    /// `all`.
     Loss,
-    /// All of them, and then the report.
+    /// All subjects, then the report.
     All,
-    /// Nothing: writes docs/PERFORMANCE.md from the raw runs that are there.
+    /// No measurement: writes docs/PERFORMANCE.md from the existing raw results.
     Report,
 }
 

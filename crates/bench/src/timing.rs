@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::report::Spread;
 
-/// ns an operation of `batch`, which returns how many operations it did; over `samples` samples.
+/// ns per operation of `batch`, which returns how many operations it did; over `samples` samples.
 ///
 /// A sample is as many batches as fit in `sample_time`. The first, which warms up, is left out. It
 /// is the thread's own processor time: what others do on its core meanwhile is not its cost.

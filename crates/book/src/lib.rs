@@ -1,7 +1,7 @@
-//! Order books: orders in, best prices out. Arithmetic alone: no wire format, no venue.
+//! Order books: orders in, best prices out. Arithmetic only: no wire format, no venue.
 //!
-//! [`Orders`] keeps orders by their numbers, [`Sides`] what they add up to by price. A venue's
-//! machine drives both by its own rules.
+//! [`Orders`] keeps orders by number, [`Sides`] their totals by price. The state machine of each
+//! venue drives both by its own rules.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +48,7 @@ pub enum BookError {
     #[error("the order has no price")]
     NoPrice,
     /// An action that DBN does not define.
-    #[error("the action is not known")]
+    #[error("unknown action")]
     UnknownAction,
     /// [`BookLimits::orders_max`] is reached.
     #[error("the book is full of orders")]

@@ -43,7 +43,7 @@ pub enum DecodeError {
     #[error("DBN version {0} is not supported (1 to {VERSION_MAX} are)")]
     UnsupportedVersion(u8),
     /// The metadata claims a length below its fixed part or above [`METADATA_LENGTH_MAX`].
-    #[error("metadata of {0} bytes (100 to {METADATA_LENGTH_MAX} are possible)")]
+    #[error("metadata of {0} bytes: 100 to {METADATA_LENGTH_MAX} are allowed")]
     MetadataLength(u32),
     /// The metadata contradicts itself.
     #[error("invalid metadata at byte {position}: {fault}")]
@@ -54,7 +54,9 @@ pub enum DecodeError {
         fault: MetadataFault,
     },
     /// A record claims to be shorter than a header, or than its type's fields.
-    #[error("record at byte {position}, type {rtype:#04x}: {length} bytes, the least is {minimum}")]
+    #[error(
+        "record at byte {position}, type {rtype:#04x}: {length} bytes, at least {minimum} required"
+    )]
     RecordLength {
         /// First byte of the record.
         position: u64,
@@ -66,7 +68,7 @@ pub enum DecodeError {
         minimum: u16,
     },
     /// The stream ends inside its metadata or a record.
-    #[error("truncated: what begins at byte {position} lacks at least {missing} bytes")]
+    #[error("truncated: at least {missing} bytes are missing after byte {position}")]
     Truncated {
         /// First byte of the incomplete part.
         position: u64,

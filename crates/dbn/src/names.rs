@@ -17,7 +17,7 @@ pub struct SymbolNames {
 
 /// More than [`SymbolNames::NAMES_MAX`] instruments were named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("more than {} instruments are named", SymbolNames::NAMES_MAX)]
+#[error("more than {} instrument names", SymbolNames::NAMES_MAX)]
 pub struct NamesFull;
 
 impl SymbolNames {

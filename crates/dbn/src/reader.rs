@@ -32,16 +32,16 @@ pub enum ReadError {
     #[error("input: {0}")]
     Io(io::ErrorKind),
     /// What the input gave is not valid zstd.
-    #[error("damaged: what is packed with zstd cannot be unpacked")]
+    #[error("damaged zstd data")]
     Zstd,
     /// The input is empty.
-    #[error("nothing is in it")]
+    #[error("empty file")]
     Empty,
     /// The bytes are not valid DBN.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// Neither DBN nor zstd nor DBZ.
-    #[error("no file of DBN, packed with zstd or not")]
+    #[error("not a DBN file, plain or zstd")]
     UnknownContainer,
 }
 

@@ -1,4 +1,4 @@
-//! No allocation a record or tick in steady state: decoder, books and simulated market.
+//! No allocation per record or tick in steady state: decoder, books and simulated market.
 
 use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_dbn::book::Books;

@@ -1,5 +1,5 @@
-//! Subscriptions of connections that have ended, taken out in parts: a peer may leave a million,
-//! and its lane's other clients must not wait until all are gone.
+//! Removes the subscriptions of closed connections in steps: a peer may have had a million, and
+//! other clients of the lane must not wait for them.
 
 use std::collections::hash_set::IntoIter;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! Fan-out on one lane: its subscribers, and what each of them gets.
 //!
-//! A message is encoded once and copied (or, when large, shared) to each subscriber. A subscriber
-//! that does not keep up never holds anybody back: of a last-value topic it gets the newest value
-//! when it is ready again, and of plain messages it is cut off (Redis) or misses some (ZeroMQ);
-//! all of it is counted.
+//! A message is encoded once and copied (or shared, if large) to each subscriber. A slow subscriber
+//! delays no other client. Of last-value topics it gets the newest value when it is ready again.
+//! For plain messages it is disconnected (Redis) or misses some (ZeroMQ). All of this is counted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -438,7 +437,9 @@ impl Fanout {
                 // The rest of a turn's news may come after it.
                 if !context.is_ending(target.connection) {
                     counters.cut_off.fetch_add(1, Ordering::Relaxed);
-                    tracing::info!("a subscriber is cut off: it leaves more unread than it may");
+                    tracing::info!(
+                        "a subscriber was disconnected: its unread output exceeds the limit"
+                    );
                     context.close(target.connection, CloseReason::Requested);
                 }
                 return false;

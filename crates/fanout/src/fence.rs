@@ -1,10 +1,10 @@
-//! How a publisher and a new subscriber do not miss each other, without a lock between them.
+//! Synchronises a publisher and a new subscriber without a lock, so that neither misses the other.
 //!
-//! A publisher stores a value, looks at the topic's [`Interest`], and at the end of its batch asks
-//! the [`Generation`] whether somebody has subscribed meanwhile: then it looks at the interest of
-//! its topics again. A subscriber sets the interest, raises the generation, and then reads the
-//! value. One of the two always sees the other, so no update falls between a subscription's first
-//! value and its first news.
+//! A publisher stores a value and reads the topic's [`Interest`]. At the end of its batch it asks
+//! the [`Generation`] whether a client has subscribed since; if so, it reads the interest of its
+//! topics again. A subscriber sets the interest, increments the generation, and then reads the
+//! value. One of the two always sees the other, so no update is lost between a subscription's first
+//! value and its first update.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,12 +17,12 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 pub struct Interest(AtomicU64);
 
 impl Interest {
-    /// These lanes may have a subscriber: nobody knows yet.
+    /// Creates an interest in which these lanes may have a subscriber: it is not known yet.
     pub fn of(lanes: u64) -> Self {
         Interest(AtomicU64::new(lanes))
     }
 
-    /// One bit a lane.
+    /// One bit per lane.
     #[inline]
     pub fn lanes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -39,7 +39,7 @@ impl Interest {
     }
 }
 
-/// How often somebody has subscribed to something.
+/// The number of subscriptions made so far.
 #[derive(Debug, Default)]
 pub struct Generation(AtomicU64);
 

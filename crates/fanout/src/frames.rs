@@ -1,4 +1,4 @@
-//! A message in the words of each protocol.
+//! Encodes a message for each protocol.
 
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ impl Frames {
     }
 }
 
-/// Writes `news` to a subscriber whose connection encrypts: for each of them anew.
+/// Writes `news` to a subscriber with an encrypted connection; each one is encrypted separately.
 #[cold]
 pub(crate) fn write_sealed(connection: &mut Connection, out: &mut Outbox, news: &News<'_>) {
     connection.encode_message_frame(out.buffer(), news.name, true);

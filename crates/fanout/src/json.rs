@@ -1,4 +1,4 @@
-//! JSON strings that lose nothing.
+//! JSON strings without loss for any bytes.
 
 /// Appends `text` as a JSON string. Text that is not UTF-8, and text that begins with
 /// [`ENCODED`], is written as [`ENCODED`] and its base64 form, so that every text has one form and

@@ -1,7 +1,8 @@
-//! Fan-out: who is subscribed to what, and what each subscriber gets of a publication.
+//! Fan-out: subscriptions, and what each subscriber gets of a publication.
 //!
-//! [`Fanout`] belongs to one lane and is driven by it; lanes share [`Post`], the [`Topics`] of live
-//! sources and the [`LiveKeys`]. No protocol owns it: each has its words in `frames`.
+//! [`Fanout`] belongs to one lane, which drives it. Lanes share [`Post`], the [`Topics`] of live
+//! sources and the [`LiveKeys`]. Fan-out belongs to no protocol: `frames` writes messages for each
+//! of them.
 
 #![forbid(unsafe_code)]
 

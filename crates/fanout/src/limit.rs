@@ -1,4 +1,4 @@
-//! How much a subscriber may leave unread.
+//! Limits on a subscriber's unread output.
 
 /// What one class of clients may leave unread: `client-output-buffer-limit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who on one lane listens to what, and which topics' listeners are known already.
+//! The listeners of one lane, and the cached routes of topics.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Listeners {
     prefixes: PrefixTable<ConnectionId>,
     /// What channels, patterns and distinct prefixes are counted with.
     name_bytes: usize,
-    /// Who gets the news of a topic, by its number, for each source; `None` until somebody asks.
+    /// Routes of topics by number, for each source; `None` until first used.
     routes: [Vec<Option<Vec<Target>>>; 2],
     /// Sum of the lengths of `routes`.
     routed: usize,
@@ -164,7 +164,7 @@ impl Listeners {
         (ended, has_more)
     }
 
-    /// Appends everybody who gets a message to the shard channel `name`.
+    /// Appends all subscribers of the shard channel `name`.
     pub(crate) fn collect_shard(&self, name: &[u8], targets: &mut Vec<Target>) {
         let subscribers = self.shard_channels.get(name).into_iter().flatten();
         targets.extend(subscribers.map(|&connection| Target {
@@ -173,7 +173,7 @@ impl Listeners {
         }));
     }
 
-    /// Appends everybody who gets a message named `name`.
+    /// Appends all subscribers of the channel `name`.
     pub(crate) fn collect(&self, name: &[u8], targets: &mut Vec<Target>) {
         if let Some(subscribers) = self.channels.get(name) {
             let target = |&connection| Target {
@@ -199,7 +199,7 @@ impl Listeners {
         });
     }
 
-    /// Whether anybody gets a message named `name`.
+    /// Returns whether the channel `name` has a subscriber.
     pub(crate) fn hear(&self, name: &[u8]) -> bool {
         self.channels.contains_key(name)
             || self.prefixes.covers(name)
@@ -270,7 +270,7 @@ fn place(id: TopicId) -> (usize, usize) {
     }
 }
 
-/// Takes `connection` out; whether nobody is left.
+/// Removes `connection`; returns whether none is left.
 fn leave(subscribers: &mut Vec<ConnectionId>, connection: ConnectionId) -> bool {
     if let Some(position) = subscribers.iter().position(|&other| other == connection) {
         subscribers.swap_remove(position);

@@ -1,4 +1,4 @@
-//! A subscriber: what it is subscribed to, what it is owed, and what it may be sent.
+//! A subscriber's output: its subscriptions, its owed values, and its limits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Topics whose current value a subscriber is owed: first values, and what it was too slow for.
+//! Topics whose current value a subscriber is owed: first values, and updates it was too slow for.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

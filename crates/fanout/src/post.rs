@@ -1,4 +1,5 @@
-//! News on their way to the lanes: who is sent them, how much of it may wait, and who is behind.
+//! Delivers publications to the lanes: which lanes get them, the limit on waiting mail, and lanes
+//! that are behind.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -84,10 +85,7 @@ impl Post {
         for lane in bits(lanes & lane_bits(self.lanes.len())) {
             if self.is_full(lane) {
                 if self.set_lagging(lane) {
-                    tracing::warn!(
-                        lane,
-                        "the lane is behind its mail: its topics are conflated"
-                    );
+                    tracing::warn!(lane, "mailbox full: the topics of this lane are conflated");
                 }
                 self.keep_gone(lane, publication);
                 let lost = publication

@@ -1,4 +1,4 @@
-//! News on their way to subscribers: encoded once, shared by every lane.
+//! A publication: encoded once, shared by every lane.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Topics that changed many at once, owed to a lane's subscribers some at a time.
+//! Many topics that changed at once, owed to a lane's subscribers in portions.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,7 +90,7 @@ impl Fanout {
     fn cut_off_all(&mut self, context: &mut Context) {
         tracing::warn!(
             lane = self.lane,
-            "too many live keys are gone for a lane that is behind: its subscribers are cut off"
+            "too many removals for a slow lane: its subscribers are disconnected"
         );
         let outlets = self.outlets.iter().flatten();
         let listening = outlets.filter(|outlet| outlet.hears_live_keys());

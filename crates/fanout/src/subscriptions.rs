@@ -1,7 +1,7 @@
-//! Who is subscribed where, seen from all lanes: which lanes a message must reach.
+//! Subscriptions of all lanes: which lanes a message must reach.
 //!
-//! Each lane knows its own subscribers in full ([`crate::fanout`]). What is shared is only the
-//! count a lane and name, so that a publisher can skip the lanes that nobody listens on.
+//! Each lane knows its own subscribers in full ([`crate::fanout`]). Lanes share only a count per
+//! lane and name, so that a publisher can skip lanes without a subscriber.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ struct LaneCounts(Vec<(u16, u64)>);
 /// Where a message must go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// One bit a lane.
+    /// One bit per lane.
     pub lanes: u64,
     /// Redis clients that it reaches, counted once for each of their matching subscriptions.
     pub receivers: u64,

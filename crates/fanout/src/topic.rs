@@ -1,4 +1,4 @@
-//! Last-value topics and live keys: what fan-out asks of those that have them.
+//! Last-value topics and live keys: the traits that fan-out requires of their owners.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -103,11 +103,11 @@ pub trait LiveKeys: Debug + Send + Sync {
     /// What a Redis subscriber to plain messages may leave unread, just now.
     fn pubsub_limit(&self) -> OutputLimit;
 
-    /// Somebody subscribes: to channels that tell of changes of topics, it may be.
+    /// A client subscribes, possibly to channels that report changes of topics.
     fn watch_topics_for(&self, kind: Kind, name: &[u8]);
     /// Whether a lane tells of each change of a topic.
     fn watches_topics(&self, lane: usize) -> bool;
-    /// Tells that a topic has changed. Whether anybody wants to hear of the next change.
+    /// Reports that a topic has changed. Returns whether a client wants the next change.
     fn tell_topic_changed(&self, name: &[u8]) -> bool;
 
     /// Whether a name is a live key's, which has a value.

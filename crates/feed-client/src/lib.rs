@@ -1,8 +1,8 @@
-//! A client of the native feed (`docs/feed-protocol.md`): give it addresses and patterns, and it
-//! stays connected, logs in, resumes where the stream stopped, and asks for what is missing.
+//! A client of the native feed (`docs/feed-protocol.md`): given addresses and patterns, it
+//! connects, logs in, resumes where the stream stopped, and requests missing messages.
 //!
-//! The machines are those of `tidewire-feed`; here they get their sockets and their clock. There
-//! is no thread: whoever owns the client waits and turns it.
+//! The state machines are those of `tidewire-feed`; this crate adds sockets and a clock. It has no
+//! thread: the owner of the client waits and drives it.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -108,13 +108,13 @@ pub enum Ending {
     #[error("{}", io::Error::from(*.0))]
     System(io::ErrorKind),
     /// It took too long.
-    #[error("it does not answer")]
+    #[error("no answer")]
     NoAnswer,
     /// The server has closed it.
-    #[error("it closed the connection")]
+    #[error("the server closed the connection")]
     Closed,
     /// Nothing came for three heartbeat intervals.
-    #[error("it has fallen silent")]
+    #[error("the server is silent")]
     Silent,
     /// What came was not the protocol.
     #[error(transparent)]
@@ -267,5 +267,5 @@ impl FeedClient {
     }
 }
 
-/// Changes kept for somebody who never asks.
+/// Maximum number of changes kept for a caller that does not read them.
 const CHANGES_MAX: usize = 64;

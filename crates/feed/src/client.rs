@@ -357,7 +357,7 @@ impl Client {
         result
     }
 
-    /// Asks for what is due, gives up what was asked for in vain, reports silence.
+    /// Sends due requests, gives up those without an answer, and reports silence.
     pub fn handle_timeout<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.poll_requests(now_ns);
         self.give_up_unanswered(sink);
@@ -693,7 +693,7 @@ impl Client {
         }
     }
 
-    /// Gives up holes that were asked for in vain too often.
+    /// Gives up holes after too many requests without an answer.
     fn give_up_unanswered<S: Sink>(&mut self, sink: &mut S) {
         while let Some(until) = self.holes.given_up() {
             self.give_up(until, LossReason::NoAnswer, 0, sink);

@@ -3,10 +3,10 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`wire`] | the native feed's packets, messages and controls (`docs/feed-protocol.md`) |
-//! | [`journal`] | a stream's recent past, from which everybody is served |
-//! | [`server`] | the sending side: one [`server::Session`] a client |
+//! | [`journal`] | the recent past of a stream, from which all clients are served |
+//! | [`server`] | the sending side: one [`server::Session`] per client |
 //! | [`client`] | the receiving side: [`client::Client`]; and [`client::Publisher`] |
-//! | [`faults`] | what a bad link does to packets, on purpose |
+//! | [`faults`] | faults of a bad link, on purpose |
 //! | [`recording`] | files of a stream, block by block (`docs/recording.md`) |
 //! | [`simulation`] | a seeded market |
 //! | [`fuzzing`] | plain entries for fuzzers |

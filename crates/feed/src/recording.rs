@@ -34,7 +34,7 @@ pub enum BlockKind {
     Begin,
     /// Packets of the stream.
     Stream,
-    /// Definitions and last values, for whoever begins here.
+    /// Definitions and last values, for a reader that starts here.
     Snapshot,
     /// Sequences that are not in the recording: the first, and one past the last.
     Gap,
@@ -152,7 +152,7 @@ impl Messages<'_> {
 
 /// A block whose checksum is right holds something else than packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a block holds what are no packets of the native feed")]
+#[error("a block contains bytes that are not packets of the native feed")]
 pub struct PacketsBroken;
 
 /// Begins a file.

@@ -85,7 +85,7 @@ pub struct Market {
 }
 
 impl Market {
-    /// A market at its opening prices. 64 bytes a symbol, and the names.
+    /// A market at its opening prices. 64 bytes per symbol, and the names.
     pub fn new(config: SimulationConfig) -> Self {
         let SimulationConfig {
             symbols,

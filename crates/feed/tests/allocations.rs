@@ -1,4 +1,4 @@
-//! No allocation a message in steady state: encode, journal, decode, receive, in a stream and in
+//! No allocation per message in steady state: encode, journal, decode, receive, in a stream and in
 //! a selection.
 
 use tidewire_counting_allocator::{CountingAllocator, allocations_of};

@@ -1,10 +1,10 @@
-//! Every file that the program writes goes through here.
+//! Every file that the program writes.
 //!
-//! Two kinds of file are enough. An [`AppendFile`] grows at its end: after a write that failed, its
-//! length is what it was before, or nothing more is written to it. A [`WholeFile`] replaces another
-//! one, whole or not at all. A [`Disk`] is the system's, or a [`SimulatedDisk`] in memory that
-//! fails as its seed says: short writes, no space, I/O errors, an fsync that fails and forgets what
-//! it had to write, and crashes of the process or of the machine.
+//! There are two kinds of file. An [`AppendFile`] grows at its end: after a failed write, it has
+//! its previous length, or is not written any more. A [`WholeFile`] replaces another file
+//! atomically. A [`Disk`] is the system's, or a [`SimulatedDisk`] in memory with faults from a
+//! seed: short writes, no space, I/O errors, an fsync that fails and loses data, and crashes of the
+//! process or the machine.
 
 #![forbid(unsafe_code)]
 

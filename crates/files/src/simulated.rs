@@ -1,8 +1,8 @@
-//! A disk in memory that fails as its seed says.
+//! A disk in memory, with faults from a seed.
 //!
-//! It knows two states of everything: what processes see, and what is on the disk. A page is
-//! written to the disk by fsync, or by chance in a crash. An fsync that fails forgets the pages: as
-//! on Linux, the next one succeeds without them, and a reader may find what was there before.
+//! It has two states: what processes see, and what is on the disk. An fsync writes pages to the
+//! disk, and a crash writes some at random. A failed fsync drops the pages: as on Linux, the next
+//! fsync succeeds without them, and a reader may find the old content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,4 +1,4 @@
-//! The hub on one lane: sessions of every protocol, their ports, and what happens each turn.
+//! The hub on one lane: ports, sessions of every protocol, and the work of each turn.
 
 mod feeds;
 mod plants;

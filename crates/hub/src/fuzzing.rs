@@ -1,4 +1,4 @@
-//! Entries for fuzzers, called by the tests over the corpus as well. None may panic.
+//! Fuzz entries, also run by tests over the corpus. None may panic.
 
 use crate::session::zmq::request;
 

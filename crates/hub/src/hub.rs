@@ -1,4 +1,4 @@
-//! What all lanes share: market data, plant tags and the Redis server, joined by fan-out.
+//! The state shared by all lanes: market data, plant tags and the Redis server, joined by fan-out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

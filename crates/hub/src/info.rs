@@ -1,4 +1,4 @@
-//! Sections of INFO about what is beside the Redis server: topics, feeds, a plant.
+//! INFO sections that do not belong to the Redis server: topics, feeds, plant.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

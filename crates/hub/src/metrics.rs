@@ -1,5 +1,5 @@
-//! What is counted, as Prometheus reads it. Written by a thread that is no lane: it reads
-//! counters, and takes locks only that the lanes hold for moments.
+//! The metrics page for Prometheus. A thread beside the lanes writes it: it reads counters, and
+//! takes only locks that lanes hold briefly.
 
 mod market;
 mod plant;

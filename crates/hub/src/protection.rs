@@ -1,8 +1,7 @@
-//! Protected mode: a port without credentials serves this machine alone.
+//! Protected mode: a port without credentials serves this machine only.
 //!
-//! A connection that does not come from the loopback interface (or a Unix socket) is refused in
-//! the port's own protocol, counted and logged, unless `protected-mode` is off or peers of that
-//! port must prove who they are.
+//! A connection from outside the loopback interface and Unix sockets is refused in the port's own
+//! protocol, counted and logged, unless `protected-mode` is off or the port requires a login.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

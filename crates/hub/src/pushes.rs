@@ -1,4 +1,4 @@
-//! Messages that ZeroMQ peers push: what became of them, and who waits at the gate.
+//! Messages of ZeroMQ PUSH peers: counters of their outcome, and peers that wait at the gate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,6 @@
-//! What a peer is told that is one too many, on each port.
+//! Error replies, per port, for connections above the limit.
 //!
-//! A connection for which there is no room is never left in silence: it gets the error of its
-//! protocol, and ends.
+//! A refused connection never just closes: it gets an error in its protocol first.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What ZeroMQ peers must prove before they are let in.
+//! Authentication of ZeroMQ peers.
 
 use std::collections::HashMap;
 

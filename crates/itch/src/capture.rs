@@ -1,4 +1,4 @@
-//! Recordings of networks: pcap and pcapng files, and the UDP datagrams inside of them.
+//! Network captures: pcap and pcapng files, and the UDP datagrams in them.
 //!
 //! [`Decoder`] takes bytes as they come and gives [`Frame`]s; [`udp`] finds the datagram in one.
 //! Both borrow, allocate nothing a frame, and step over what they do not know.
@@ -49,10 +49,10 @@ pub enum CaptureError {
     #[error("neither a pcap nor a pcapng file")]
     UnknownFormat,
     /// A length that cannot be.
-    #[error("a block or frame of {0} bytes")]
+    #[error("invalid block or frame length: {0} bytes")]
     BadLength(u64),
     /// A frame of an interface that the file does not describe.
-    #[error("a frame of interface {0}, which the file does not describe")]
+    #[error("a frame of interface {0}, which the file does not define")]
     UnknownInterface(u32),
 }
 

@@ -9,7 +9,7 @@ use super::Message;
 #[non_exhaustive]
 pub enum FrameError {
     /// The bytes end inside of a message.
-    #[error("the file ends inside of a message of {expected} bytes, after {at_hand}")]
+    #[error("the file ends after {at_hand} bytes of a message of {expected}")]
     Truncated {
         /// Bytes that the message has.
         expected: usize,

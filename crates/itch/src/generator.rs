@@ -61,10 +61,10 @@ pub enum GeneratorError {
     #[error("a day of these securities has at least {0} messages")]
     TooFewMessages(u64),
     /// No security.
-    #[error("1 to 65535 securities are possible")]
+    #[error("the number of securities must be 1 to 65535")]
     BadSymbols,
     /// No room for an order, or more than [`GeneratorConfig::DEPTH_MAX`].
-    #[error("a depth of 1 to 4096 is possible")]
+    #[error("the depth must be 1 to 4096")]
     BadDepth,
 }
 

@@ -1,4 +1,4 @@
-//! ITCH 5.0: the messages of Nasdaq's full order book, their file, the books they make.
+//! ITCH 5.0: the messages of Nasdaq's full order book, their file format, and the books they make.
 //!
 //! [`Message`] reads and writes each of the 23 types; a message is a value of its own, read from
 //! the receive buffer in place and without allocation. [`Books`] takes messages as they come,

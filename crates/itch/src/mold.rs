@@ -1,4 +1,4 @@
-//! MoldUDP64: numbered messages in datagrams, on two lines, with what is missing asked for.
+//! MoldUDP64: numbered messages in datagrams, on two lines, with requests for missing ones.
 //!
 //! ```text
 //!  line A, line B ─▶ receive(side, datagram, now) ─▶ SequencedSink   in order, exactly once

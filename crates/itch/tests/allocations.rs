@@ -1,4 +1,4 @@
-//! No allocation a message in steady state: books, MoldUDP64, SoupBinTCP, recordings.
+//! No allocation per message in steady state: books, MoldUDP64, SoupBinTCP, recordings.
 
 use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_feed::client::{NullSink, Side};

@@ -1,9 +1,9 @@
-//! What runs on a lane.
+//! The application that runs on a lane.
 
 use crate::connection::{ConnectionId, Peer};
 use crate::context::Context;
 
-/// The work of a lane: sessions of whatever protocol, driven by the lane's events.
+/// The work of a lane: sessions of any protocol, driven by the lane's events.
 ///
 /// Every method runs on the lane's own thread, and none may block. Replies are written into
 /// [`Context::out`]; the lane sends them at the end of the turn.

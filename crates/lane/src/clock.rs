@@ -1,4 +1,4 @@
-//! The two clocks of a lane, and the one that stands for both in a simulation.
+//! A lane's two clocks, and the simulated clock that replaces them in tests.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! One socket of a lane, and its name.
+//! One socket of a lane, and its id.
 
 use std::fmt;
 use std::net::SocketAddr;

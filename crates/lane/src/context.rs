@@ -1,4 +1,4 @@
-//! What an application sees of its lane.
+//! The application's view of its lane.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ pub struct Context {
     pub(crate) accept_again_ns: Option<u64>,
     /// The connection whose work is carried out to its end, even if the connection ends before.
     pub(crate) working: Option<ConnectionId>,
-    /// What is written to it after its end; nobody reads it.
+    /// Output written after its end; it is discarded.
     pub(crate) scrap: Outbox,
     pub(crate) stopping: bool,
     /// Where outgoing connections arrive; `None`: in the system's network.
@@ -77,7 +77,7 @@ pub(crate) struct Slot {
     pub(crate) connection: Option<Connection>,
 }
 
-/// What a lane has done since its start. Written by the lane alone, read by anybody.
+/// Counters of a lane since its start. Only the lane writes them; any thread reads them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct LaneCounters {

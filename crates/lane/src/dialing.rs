@@ -1,4 +1,4 @@
-//! A connection that a lane makes by itself, and makes again whenever it ends.
+//! An outgoing connection that a lane makes, and remakes whenever it ends.
 
 use std::time::Instant;
 
@@ -103,7 +103,7 @@ impl Dialing {
 
     fn connect(&mut self, context: &mut Context) {
         let Some(address) = self.endpoint.tcp() else {
-            warn!(peer = %self.endpoint, "left out: it can be reached over TCP only");
+            warn!(peer = %self.endpoint, "ignored: only TCP addresses are supported");
             self.due_ns = u64::MAX;
             return;
         };

@@ -1,4 +1,4 @@
-//! Where a lane listens.
+//! Addresses on which a lane listens.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -87,13 +87,13 @@ impl fmt::Display for Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Neither `tcp://`, `ipc://` nor bare.
-    #[error("unknown transport (tcp:// and ipc:// are known)")]
+    #[error("unknown transport; use tcp:// or ipc://")]
     UnknownTransport,
     /// `ipc://` and nothing after it.
     #[error("ipc:// needs a path")]
     NoPath,
     /// No `:PORT`.
-    #[error("no port (HOST:PORT is expected)")]
+    #[error("no port; use HOST:PORT")]
     NoPort,
     /// The port is no number from 0 to 65535.
     #[error("the port is not a number from 0 to 65535")]
@@ -176,7 +176,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Nobody can connect any more, whoever else holds the socket.
+    /// Stops new connections, even if another process holds the socket.
     pub(crate) fn stop(&self) {
         stop_listening(&self.socket);
     }
@@ -288,13 +288,13 @@ fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
-/// Nobody can connect any more, whoever else holds the socket.
+/// Stops new connections, even if another process holds the socket.
 fn stop_listening(socket: &OwnedFd) {
     // Refused where it listens no more already.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
-/// A file of any other kind is somebody's, and not to be removed.
+/// A file of any other kind is not removed: it may belong to a user.
 fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
@@ -307,7 +307,7 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// Whether somebody else listens there.
+    /// Returns whether another process listens there.
     pub fn is_in_use(&self) -> bool {
         self.error == Errno::ADDRINUSE
     }

@@ -1,4 +1,4 @@
-//! The loop of one lane.
+//! The event loop of one lane.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;

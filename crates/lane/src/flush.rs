@@ -1,11 +1,10 @@
-//! What a turn sends: every answer, and a part of what goes to others.
+//! Which outboxes a turn sends: every reply, and a part of the deliveries.
 //!
-//! A message to a hundred subscribers is a hundred sends. A lane that made them all before it
-//! looks at its sockets again would let the next publisher wait, and make a hundred more for him.
-//! So answers leave first, and of the outboxes that somebody else has filled (messages to
-//! subscribers, live values, the feed) some leave a turn. What is published meanwhile joins what
-//! still waits, and leaves with it: the more there is to do, the more messages share a send. A
-//! lane that has nothing else to do goes on at once, so nothing is held back.
+//! A message to a hundred subscribers is a hundred sends. A lane that made all of them at once
+//! would delay the next publisher, and then send a hundred more. So replies are sent first, and
+//! each turn sends some of the outboxes that other connections filled (messages to subscribers,
+//! live values, the feed). Messages published in the meantime join those that wait and share their
+//! send. An idle lane continues at once, so nothing is delayed.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;

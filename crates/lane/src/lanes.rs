@@ -57,7 +57,7 @@ impl<M: Send + 'static> Lanes<M> {
         Ok(mailboxes.into())
     }
 
-    /// Starts one thread a lane. The first lane listens and deals the connections out in turn.
+    /// Starts one thread per lane. The first lane listens and assigns connections in turn.
     ///
     /// There are as many lanes as `counters`; `application` makes the application of each, on the
     /// calling thread.

@@ -1,9 +1,9 @@
-//! One event loop a core.
+//! One event loop per core.
 //!
-//! A [`Lane`] owns its connections for their life: it reads, hands the bytes to an [`Application`],
-//! and sends what the application wrote, one read and one vectored write a connection a turn.
-//! Nothing on that path crosses a thread. What must cross (a published message, an accepted
-//! connection, the order to stop) goes through the [`Mailbox`] of the other lane.
+//! A [`Lane`] owns its connections: it reads, passes the bytes to an [`Application`], and sends the
+//! application's output, with one read and one vectored write per connection and turn. This path
+//! crosses no thread. Published messages, accepted connections and the order to stop go through the
+//! [`Mailbox`] of the other lane.
 //!
 //! Start with [`Lanes::start`].
 

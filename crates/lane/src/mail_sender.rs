@@ -1,4 +1,4 @@
-//! Sending mail of one kind to lanes, whatever else their mailboxes carry.
+//! Sends one type of mail to lanes whose mailboxes carry several types.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How threads talk to a lane: many senders, one reader, woken at most once a turn.
+//! A lane's mailbox: many senders, one reader, at most one wake-up per turn.
 
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,8 @@ pub struct Mailbox<M> {
     pending: AtomicUsize,
 }
 
-/// What wakes a lane, and what any lane can be told, whatever the mail of its application is.
+/// Wakes a lane, and carries the signals that every lane understands, independent of its
+/// application's mail.
 #[derive(Debug)]
 pub(crate) struct Bell {
     signals: Mutex<Vec<Signal>>,

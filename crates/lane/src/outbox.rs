@@ -1,4 +1,4 @@
-//! Bytes on their way to a peer.
+//! Bytes queued for a peer.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

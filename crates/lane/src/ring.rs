@@ -1,4 +1,4 @@
-//! Many sends in one call of the system, by io_uring.
+//! Many sends in one system call, with io_uring.
 //!
 //! `unsafe`, because the kernel is handed raw pointers. It has done with them when
 //! [`Ring::send`] returns: every send is told not to wait, so the kernel ends it while it takes

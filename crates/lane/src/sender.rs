@@ -1,8 +1,8 @@
-//! How a turn's sends leave: a call of the system each, or many in one call.
+//! How a turn sends: one system call per send, or one call for many.
 //!
-//! Which of the two is cheaper depends on the kernel, its guards against speculation and the
-//! machine; so both are tried on real work, the cheaper one is taken, and the trial is made again
-//! from time to time.
+//! Which one is cheaper depends on the kernel, its speculation mitigations and the machine. So a
+//! lane measures both on real work, uses the cheaper one, and repeats the measurement from time to
+//! time.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Sender {
         if let Permit::Has(ring) = &mut self.ring
             && let Err(error) = ring.send(sends, &mut self.outcomes)
         {
-            warn!(%error, "io_uring has failed: each send is a call of its own from now on");
+            warn!(%error, "io_uring failed: using one system call per send from now on");
             self.ring = Permit::None;
             self.counters.sends_by_ring.store(false, Ordering::Relaxed);
         }

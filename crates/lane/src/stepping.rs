@@ -84,7 +84,7 @@ impl<A: Application> SteppedLanes<A> {
         self.lanes.len()
     }
 
-    /// One turn of a lane, with whatever has come for it until now.
+    /// Takes one turn of a lane, with everything that has arrived for it.
     pub fn turn(&mut self, lane: usize) {
         self.lanes[lane].take_turn();
     }

@@ -1,4 +1,4 @@
-//! What comes and goes on a lane's sockets: in a turn, and in a turn within a turn.
+//! Socket events of a lane: accept, read and deliver, also in a turn within a turn.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

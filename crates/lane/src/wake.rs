@@ -1,4 +1,4 @@
-//! What wakes a lane that sleeps: an eventfd, or in a model a number that stands for it.
+//! Wakes a sleeping lane: an eventfd, or a counter in a loom model.
 
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Latency, recorded by each lane for itself and merged for whoever asks.
+//! Latency, recorded per lane and merged on request.
 
 use hdrhistogram::Histogram;
 use std::io::{self, Write};

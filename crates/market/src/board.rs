@@ -36,7 +36,7 @@ pub struct Topic {
     pub number: u32,
     /// The name that clients subscribe to: `md:RELIANCE`.
     pub channel: Box<[u8]>,
-    /// One bit a lane: that lane has (or may have) somebody to tell of an update. A lane changes
+    /// One bit per lane: that lane has (or may have) somebody to tell of an update. A lane changes
     /// its own bit only, so that setting and clearing need no order between lanes.
     interest: Interest,
     definition: RwLock<Definition>,

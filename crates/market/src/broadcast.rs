@@ -1,4 +1,4 @@
-//! The hub's own stream in datagrams: lines A and B, for everybody who listens.
+//! The hub's own stream in datagrams, on lines A and B.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -119,5 +119,5 @@ fn socket(to: SocketAddr, interface: Ipv4Addr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Bytes sent at a time, before the lane looks at everybody else again.
+/// Maximum bytes sent at a time, before the lane serves its other connections.
 const BYTES_A_TURN: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! Fixed-point numbers as decimal text, exact: never through a float.
+//! Fixed-point numbers as decimal text, exact: no float is involved.
 
 /// Appends `price` (1 unit = 1e-9) as a decimal number without trailing zeros.
 pub(crate) fn write_price(out: &mut Vec<u8>, price: i64) {

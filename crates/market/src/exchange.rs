@@ -1,4 +1,4 @@
-//! A simulated exchange on a lane: a seeded market, paced by schedule, published as any source is.
+//! A simulated exchange on a lane: a seeded market, paced by schedule, published like any source.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

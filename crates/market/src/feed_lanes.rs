@@ -1,4 +1,4 @@
-//! Lanes that serve feed clients, and how they hear that the journal has grown.
+//! Lanes that serve feed clients, and their wake-up when the journal grows.
 
 use std::sync::atomic::Ordering;
 

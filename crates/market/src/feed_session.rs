@@ -1,4 +1,4 @@
-//! Clients and publishers at the hub's port of the native feed.
+//! Sessions of clients and publishers on the native feed port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! From a feed's messages to last values, the hub's own feed, and news for subscribers: one pass.
+//! Applies a feed's messages in one pass: last values, the hub's own feed, publications.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Ingest {
     source: u32,
     writer: Writer,
     symbols: SymbolMap,
-    /// Topics updated in this batch while nobody seemed to listen.
+    /// Topics updated in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     /// Messages were lost: topics are stale until their own records come, or word that they are
     /// right.
@@ -361,14 +361,14 @@ impl Sink for Batch<'_> {
             return;
         }
         let Ok(topic) = self.market.board.define(definition) else {
-            warn!(symbol = %definition.name.as_str(), "left out: the board has its maximum of topics");
+            warn!(symbol = %definition.name.as_str(), "symbol refused: market-topics-max is reached");
             return;
         };
         match self.writer.claim(topic.number) {
             Ok(()) => {}
             Err(ClaimError::Owned { .. }) => {
                 let source = self.source;
-                warn!(symbol = %definition.name.as_str(), source, "left out: another source has it");
+                warn!(symbol = %definition.name.as_str(), source, "symbol refused: another source owns it");
                 return;
             }
             Err(error) => {

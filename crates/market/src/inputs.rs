@@ -1,5 +1,5 @@
-//! Exchange feeds that the hub reads by itself: ITCH over MoldUDP64 and over SoupBinTCP, and native
-//! feeds in datagrams ([`native`]).
+//! Feeds with a thread of their own: ITCH over MoldUDP64 and SoupBinTCP, and native feeds in
+//! datagrams ([`native`]).
 //!
 //! ```text
 //!  lines A, B ─▶ mold::Receiver ─┐

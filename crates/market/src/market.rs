@@ -1,4 +1,4 @@
-//! What all lanes share of market data.
+//! The market state shared by all lanes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ pub struct MarketConfig {
     pub fault_seed: u64,
     /// What is done for a feed client that is too slow and chooses nothing itself.
     pub feed_slow: SlowPolicy,
-    /// The key that clients of the Databento gateway must know; without one nobody gets in.
+    /// The API key of Databento clients; without one, all of them are refused.
     pub databento_key: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Publishers' sessions: which have a connection, and what is kept of those that have lost theirs.
+//! Publishers' sessions: which are connected, and the state kept for disconnected ones.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,8 +1,8 @@
-//! `--record`: the hub's own stream, written to a file by a thread that follows the journal.
+//! `--record`: a thread that follows the journal writes the hub's own stream to a file.
 //!
-//! The journal is the buffer between the lanes and the disk: a lane never waits for the recorder,
-//! and pays nothing for it. What falls out of the journal's window before it is written is counted,
-//! and stands in the file as a gap with a snapshot behind it.
+//! The journal is the buffer between lanes and disk: a lane never waits for the recorder, and has
+//! no cost for it. Messages that leave the journal's window before they are written are counted; in
+//! the file they are a gap, followed by a snapshot.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -204,7 +204,7 @@ impl Writing {
             + lost;
         warn!(
             lost,
-            total, "the recorder could not keep up: messages are not in the recording"
+            total, "the recorder could not keep up: messages are missing in the recording"
         );
         let range = [self.cursor.sent, oldest];
         write_numbers(BlockKind::Gap, session, unix_ns(), &range, &mut self.block);
@@ -273,7 +273,7 @@ impl Writing {
             return Err(error);
         }
         if self.market.recording.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-            warn!(%error, path = %self.path.display(), "cannot record: trying again every second");
+            warn!(%error, path = %self.path.display(), "cannot record: retrying every second");
         }
         let end = Instant::now() + RETRY_INTERVAL;
         while Instant::now() < end && !self.ended.load(Ordering::Acquire) {
@@ -302,7 +302,7 @@ fn open(path: &Path) -> io::Result<AppendFile> {
     }
     if length > valid {
         let path = path.display();
-        info!(%path, bytes = length - valid, "cut off the torn end of a recording");
+        info!(%path, bytes = length - valid, "removed an incomplete block at the end of a recording");
         file.cut(valid);
         file.mend()?;
     }

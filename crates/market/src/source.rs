@@ -1,4 +1,4 @@
-//! Native feeds that the hub itself reads, over one connection or two.
+//! Native feeds that the hub reads over one connection or two.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -175,7 +175,7 @@ impl Source {
                 (Step::GiveUp, Some(id)) => context.close(id, CloseReason::ConnectFailed),
                 // An overloaded lane may not have read yet what has come.
                 (Step::Silent, Some(id)) if !context.has_unread(id) => {
-                    warn!(source = %self.source, "silent: reconnecting");
+                    warn!(source = %self.source, "no data: reconnecting");
                     context.close(id, CloseReason::Requested);
                 }
                 _ => {}

@@ -1,4 +1,4 @@
-//! A source's own symbol numbers, and the topics they stand for.
+//! Maps a source's symbol numbers to topics.
 
 use std::sync::Arc;
 

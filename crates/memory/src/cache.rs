@@ -1,4 +1,4 @@
-//! Each thread's free blocks: allocating and freeing touch nothing that another thread touches.
+//! Free blocks per thread: allocating and freeing touch no memory of other threads.
 //!
 //! For each class there are two batches: the one blocks come from and go to, and a spare one, which
 //! is whole or not there. Who frees and allocates by turns moves between the two, and goes to the

@@ -1,7 +1,7 @@
 //! The program's allocator: mimalloc, with an exact count of what is held.
 //!
 //! Each thread counts in a cache line of its own, with plain loads and stores, so that counting
-//! costs an allocation a nanosecond; who asks for the sum reads one line a thread. Blocks count as
+//! costs an allocation a nanosecond; reading the sum reads one line per thread. Blocks count as
 //! what the allocator sets aside for them, its rounding included.
 //!
 //! Blocks of 65 to 256 bytes, of which an entry of a short key and value is one, do not come from

@@ -1,10 +1,9 @@
-//! Small pages while memory grows, huge ones once it has settled.
+//! Small pages while memory grows, huge pages afterwards.
 //!
-//! Memory is cleared by the kernel when it is first touched: a huge page takes the toucher 0.2 ms,
-//! and over 4 ms where a virtual machine must first get it from its host. Small pages cost little
-//! more in all, some µs at a time. So nothing grows into huge pages, and what has been filled is
-//! gathered into them when the process grows no more: among many keys they save up to a tenth of a
-//! GET's time.
+//! The kernel clears memory when it is first touched. Touching a huge page takes 0.2 ms, and over 4
+//! ms if a virtual machine must first get it from its host. Small pages cost little more in total,
+//! a few µs at a time. So memory grows in small pages, and when the process stops growing they are
+//! gathered into huge ones, which save up to a tenth of a GET's time among many keys.
 
 use std::fs;
 use std::ops::Range;
@@ -161,7 +160,7 @@ fn faults() -> u64 {
 /// A huge page, and where one begins.
 const BLOCK_BYTES: usize = 2 << 20;
 const PAGE_BYTES: usize = 4 << 10;
-/// Faults between two looks of a process that does not grow: 1 MiB a second.
+/// Faults between two looks of a process that does not grow: 1 MiB per second.
 const FAULTS_CALM_MAX: u64 = 13;
 /// Looks in a row, until what has grown is thought to stay: a second.
 const CALM_MIN: u32 = 20;

@@ -1,4 +1,4 @@
-//! Names that clients have asked for, until the plant has said whether it has them.
+//! Names that clients have requested, until the plant has answered for them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -95,7 +95,7 @@ impl Asked {
     }
 }
 
-/// How soon a name that was refused is asked for again: somebody may have deployed it.
+/// Delay before a refused name is requested again: it may have been deployed since.
 const ASK_AGAIN_NS: u64 = 5_000_000_000;
 /// Refused names that are remembered.
 const REFUSED_MAX: usize = 16_384;

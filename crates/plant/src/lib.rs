@@ -6,9 +6,9 @@
 //!    └─writes──┘  └── names that clients ask for, and what they SET: by mail
 //! ```
 //!
-//! What the plant says of a tag goes into its slot in the lane that reads the link; readers copy it
-//! from there on whatever lane they are. Everything else goes to the link's lane as mail: a name
-//! that nobody asked for before, and a write, whose client waits meanwhile.
+//! A value from the plant is stored in the tag's slot by the lane that reads the link; readers on
+//! any lane copy it from there. Names that are requested for the first time, and writes, go to the
+//! link's lane as mail. The writing client waits for its answer.
 
 #![forbid(unsafe_code)]
 

@@ -175,7 +175,7 @@ impl PlantLink {
         let silence = self.sweep(context);
         self.flush(context, id);
         if self.is_dead(context, id) {
-            warn!(plant = %self.plant.options.endpoint, "silent: reconnecting");
+            warn!(plant = %self.plant.options.endpoint, "no data: reconnecting");
             context.close(id, CloseReason::Requested);
         }
         merged(news, silence)
@@ -445,7 +445,7 @@ impl LinkTags {
         };
         if item.tag.is_none() {
             let Some(tag) = plant.board.define(&item.name) else {
-                warn!(name = %item.name, "left out: there are as many tags as there may be");
+                warn!(name = %item.name, "tag refused: tags-max is reached");
                 plant.asked.refused(&item.name, unix_ns);
                 self.gone.push(id);
                 return;

@@ -1,4 +1,4 @@
-//! From the plant's changes to slots, and news for subscribers: one pass.
+//! Applies the plant's changes in one pass: slots, and publications.
 
 use tidewire_lastvalue::TagStamp;
 use tidewire_mx::encode::Encode;
@@ -15,7 +15,7 @@ use tidewire_fanout::{Origin, Publication};
 /// What a link keeps between its batches.
 #[derive(Debug, Default)]
 pub(crate) struct TagNews {
-    /// Tags that have changed in this batch while nobody seemed to listen.
+    /// Tags changed in this batch that seemed to have no subscriber.
     unheard: Vec<u32>,
     generation: u64,
     scratch: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Text of a client as a value of a tag's type.
+//! Converts a client's text to a value of a tag's type.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A plant as all lanes see it: the `mx:` mount.
+//! The plant state shared by all lanes: the `mx:` mount.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,7 +97,7 @@ pub struct PlantCounters {
     pub writes_ok: AtomicU64,
     /// Writes that it has refused.
     pub writes_refused: AtomicU64,
-    /// Writes of which nobody knows.
+    /// Writes with an unknown result.
     pub writes_unknown: AtomicU64,
     /// Writes that were not sent: no link, no such tag, a value of another type.
     pub writes_not_sent: AtomicU64,

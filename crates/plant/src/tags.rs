@@ -1,4 +1,4 @@
-//! The tags that the plant has: every `mx:` topic, its slot and its type.
+//! The plant's confirmed tags: every `mx:` topic, its slot and its type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Tag {
     pub channel: Box<[u8]>,
     /// Its newest value, quality and times. The bytes are those of [`Value::from_wire`].
     pub slot: TagSlot,
-    /// As of a market topic: one bit a lane that has, or may have, somebody to tell.
+    /// As of a market topic: one bit per lane that has, or may have, somebody to tell.
     interest: Interest,
     /// The code of its type, and [`ARRAY`].
     data_type: AtomicU32,

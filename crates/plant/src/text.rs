@@ -1,4 +1,4 @@
-//! Tags in the words of clients: bare values, hashes, JSON.
+//! Tags as clients see them: bare values, hashes, JSON.
 
 use std::io::Write;
 
@@ -265,7 +265,7 @@ fn write_json_string(out: &mut Vec<u8>, text: &Text<'_>) {
     write_json_text(out, &plain);
 }
 
-/// Appends what nobody understands: its kind and its bytes.
+/// Appends a value of unknown kind: the kind and the bytes.
 fn write_raw(out: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     let _ = write!(out, "raw {kind:#04x}:");
     for byte in bytes {

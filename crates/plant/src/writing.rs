@@ -1,4 +1,4 @@
-//! Writes of clients: what they are told, and who waits for what.
+//! Client writes to the plant: replies, and the clients that wait for them.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,8 @@
-//! What the operating system tells: that something is ready, and that the process was forked.
+//! Notifications of the operating system: readiness of descriptors, and forks of the process.
 //!
-//! Waiting on an epoll works whatever the kernel can.
-//! `epoll_pwait2` waits to the nanosecond, since Linux 5.11. Older kernels do not have it, nor has
-//! valgrind 3.19, and some sandboxes refuse what they do not know. There `epoll_wait` does it, to
-//! the millisecond, rounded up: a wait never ends before its time.
+//! Epoll waits work on every kernel. `epoll_pwait2`, since Linux 5.11, has a resolution of 1 ns.
+//! Older kernels, valgrind 3.19 and some sandboxes do not have it; there `epoll_wait` waits in
+//! milliseconds, rounded up, so a wait never ends early.
 
 mod fork;
 pub use fork::forks;

@@ -1,4 +1,4 @@
-//! Redis clients as CLIENT LIST shows them, over all lanes.
+//! Redis clients of all lanes, as CLIENT LIST shows them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

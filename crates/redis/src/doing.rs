@@ -1,4 +1,5 @@
-//! What a lane does in its turn, noted as it begins: a relaxed store to a line of its own.
+//! The current activity of a lane, for the watchdog and INFO: a relaxed store to a cache line of
+//! its own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

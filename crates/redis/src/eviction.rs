@@ -1,4 +1,4 @@
-//! `maxmemory`: keys give way, or clients hear that memory is full.
+//! `maxmemory`: eviction of keys, or refusal of writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Who a peer of another protocol is, and what it may do: users are those of Redis clients.
+//! Users of other protocols: the same users as those of Redis clients.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

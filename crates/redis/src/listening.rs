@@ -1,4 +1,4 @@
-//! Where Redis clients connect: `bind` and `port`, which CONFIG SET changes while the hub runs.
+//! Addresses of Redis clients: `bind` and `port`, which CONFIG SET can change.
 //!
 //! The first lane accepts; whichever lane executes CONFIG SET makes the new sockets, so that a
 //! mistake is told at once, stops the old ones, and sends the first lane what has become of them.

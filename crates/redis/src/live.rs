@@ -1,4 +1,4 @@
-//! Live keys on their way to subscribers: their values, and word that they are gone.
+//! Live keys: sends their values and removals to subscribers.
 //!
 //! A write publishes the key's new value, and a removal [`GONE`], while the key's shard is locked:
 //! the news are put into the mailboxes there and then, the own lane's too, so that every lane hears

@@ -1,4 +1,4 @@
-//! What fan-out asks of the keys, and what clients may publish beside them.
+//! The live keys' side of fan-out, and the channels to which clients may publish.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

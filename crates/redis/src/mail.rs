@@ -1,4 +1,4 @@
-//! What lanes tell each other of Redis clients.
+//! Mail between lanes about Redis clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How much memory the process holds.
+//! Memory use of the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

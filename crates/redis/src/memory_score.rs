@@ -1,4 +1,4 @@
-//! `oom-score-adj`: which process the system ends first when memory is short.
+//! `oom-score-adj`: the order in which the kernel kills processes when memory is short.
 //!
 //! What the process has at the start is the base: `relative` adds to it, `absolute` replaces it,
 //! and `no` gives it back. A master and a replica have values of their own.

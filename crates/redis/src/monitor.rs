@@ -1,4 +1,4 @@
-//! MONITOR: clients that are shown every command of all lanes.
+//! MONITOR: clients that receive every command of all lanes.
 
 use std::fmt::Write;
 use std::sync::Arc;

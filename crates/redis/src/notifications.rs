@@ -1,4 +1,4 @@
-//! Keyspace notifications: what happens to keys, told on the channels that Redis tells it on.
+//! Keyspace notifications, on Redis's channels.
 
 use std::sync::Arc;
 

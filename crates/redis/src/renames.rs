@@ -1,4 +1,4 @@
-//! Commands by other names: `rename-command` of a redis.conf.
+//! `rename-command` of a redis.conf: commands under other names.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which lanes may lock shards.
+//! The right of a lane to lock shards.
 //!
 //! A script holds every shard for as long as it runs, so that a lane that waited for a shard then
 //! would wait as long: it could not accept, reply -BUSY, or obey a signal. Therefore a lane locks

@@ -1,4 +1,4 @@
-//! The right to run a script, and what lanes do for want of it.
+//! The right to run a script, and what lanes do while they lack it.
 
 use std::sync::atomic::Ordering;
 

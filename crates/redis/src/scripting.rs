@@ -1,4 +1,4 @@
-//! Scripts as all lanes share them: which are known, and which one runs.
+//! Scripts as shared by all lanes: the cached ones, and the running one.
 //!
 //! A script holds every shard, so that only one runs at a time. Before it locks them its lane takes
 //! the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked for

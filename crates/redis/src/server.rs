@@ -1,4 +1,4 @@
-//! What all lanes share of the Redis server.
+//! The Redis server's state shared by all lanes.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

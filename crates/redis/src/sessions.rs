@@ -1,4 +1,4 @@
-//! The Redis clients of one lane, and how they are served while one of them is in a long call.
+//! The Redis clients of one lane, and how they are served during another client's long call.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! DEBUG SLEEP: the whole server does nothing for a while, as a Redis that is busy.
+//! DEBUG SLEEP: the whole server stops for a while, as a busy Redis does.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

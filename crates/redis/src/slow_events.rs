@@ -1,4 +1,4 @@
-//! LATENCY: moments in which something took longer than `latency-monitor-threshold`.
+//! LATENCY: events that took longer than `latency-monitor-threshold`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

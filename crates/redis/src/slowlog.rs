@@ -1,4 +1,4 @@
-//! SLOWLOG: commands that took long, newest first.
+//! SLOWLOG: slow commands, newest first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

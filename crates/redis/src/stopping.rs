@@ -1,4 +1,4 @@
-//! SHUTDOWN: before the end, replicas get what they do not have yet.
+//! SHUTDOWN: waits for replicas, scripts and files before the server stops.
 //!
 //! While it waits for them nothing is changed any more, and SHUTDOWN ABORT takes it back.
 

@@ -1,4 +1,4 @@
-//! What share of a processor each of the process's threads takes, by the system's own account.
+//! CPU share of each thread of the process, from the operating system's counters.
 
 use std::fs;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! CLIENT TRACKING: which clients track, and what each of them has asked for.
+//! CLIENT TRACKING: the clients that track, and their modes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,4 +1,4 @@
-//! Client-side caching: which clients hear of changes of what they have read, and how it is told.
+//! Client-side caching: decides which clients get invalidations, and sends them.
 //!
 //! Who has read a key is kept by the key's shard ([`Keyspace::set_tracking`]). A change is told
 //! while the key's shard is locked: to other clients through the mailbox of their lane, behind

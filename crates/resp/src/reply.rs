@@ -24,19 +24,19 @@ pub enum ReplyError {
     InvalidLine,
     /// A number, truth value, null or verbatim string is none. Only [`decode`](crate::decode) looks
     /// inside them.
-    #[error("a reply is not of the type that it claims")]
+    #[error("a reply does not match its type")]
     InvalidScalar,
     /// A line is longer than [`LINE_BYTES_MAX`].
-    #[error("too long a line in a reply")]
+    #[error("a line of a reply is too long")]
     LineTooLong,
     /// A bulk is not followed by CR LF where its length said that it ends.
     #[error("expected CRLF after a bulk of a reply")]
     MissingTerminator,
     /// More than [`NESTING_MAX`] aggregates within one another.
-    #[error("too deep a reply")]
+    #[error("a reply is nested too deeply")]
     TooDeep,
     /// No type of RESP2 or RESP3 begins with this byte.
-    #[error("unknown type of reply: '{}'", std::ascii::escape_default(*.0))]
+    #[error("unknown reply type: '{}'", std::ascii::escape_default(*.0))]
     UnknownType(u8),
 }
 

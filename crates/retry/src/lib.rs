@@ -1,4 +1,4 @@
-//! How long to wait before something is tried again, and how often to tell that it fails.
+//! Retry with backoff, and limits on how often a repeated failure is logged.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a script needs of whoever runs it.
+//! The interface that a script requires of its caller.
 
 use std::borrow::Cow;
 use std::fmt;

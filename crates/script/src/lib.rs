@@ -1,9 +1,9 @@
-//! Lua scripts and function libraries as Redis runs them.
+//! Lua scripts and function libraries, as in Redis.
 //!
-//! An [`Engine`] is one Lua state with Redis's sandbox in it: its globals cannot be changed, it has
-//! no way to files, processes or precompiled code, and `redis.call` leads to a [`Host`]. An engine
-//! belongs to one thread; what all threads share (scripts by their digest, libraries by name) is
-//! kept in [`Scripts`] and [`Libraries`].
+//! An [`Engine`] is one Lua state with Redis's sandbox: its globals are read-only, it has no access
+//! to files, processes or precompiled code, and `redis.call` calls a [`Host`]. An engine belongs to
+//! one thread. Threads share scripts by digest in [`Scripts`] and libraries by name in
+//! [`Libraries`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Ends scripts that are to end, and lets their lane be served while they run.
+//! Stops scripts on request, and lets their lane be served while they run.
 //!
 //! Lua calls a hook every so many instructions. A single instruction may run for long if it calls a
 //! function of a library, so these functions tell how much they do ([`spend`]), and look as well.

@@ -1,4 +1,4 @@
-//! A whole hub on one thread, and everybody who uses it.
+//! A whole hub on one thread, with all its clients.
 //!
 //! Lanes and background tasks take single turns, sockets are socket pairs, the clock stands still
 //! until it is moved, and the disk is in memory. A seed decides the order of everything, what fails

@@ -1,5 +1,5 @@
-//! Tables of figures in a terminal of any width: a number is shown whole, in a shorter form, or
-//! not at all; never a part of it.
+//! Tables of numbers for terminals of any width: a number is shown in full, in a shorter form, or
+//! not at all; never cut.
 
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Modifier, Style};

@@ -1,4 +1,4 @@
-//! Settings of the hub: file, then environment, then command line, the later one wins.
+//! Configuration of the hub: file, then environment, then command line; the later one wins.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -126,14 +126,10 @@ impl Config {
             .or(file.databento_key.clone())
             .filter(|key| !key.is_empty());
         if databento.is_some() && databento_key.is_none() {
-            return Err(Failure::usage(
-                "--databento: --databento-key is missing: the key that clients must know",
-            ));
+            return Err(Failure::usage("--databento needs --databento-key KEY"));
         }
         if databento.is_none() && databento_key.is_some() {
-            return Err(Failure::usage(
-                "--databento-key needs --databento ADDR: where the clients that know it connect",
-            ));
+            return Err(Failure::usage("--databento-key needs --databento ADDR"));
         }
         let mut source = options.source.clone();
         if source.is_empty() {
@@ -158,7 +154,7 @@ impl Config {
         let lanes = options.lanes.or(file.lanes).map_or_else(cores, usize::from);
         if !(1..=64).contains(&lanes) {
             return Err(Failure::usage(format!(
-                "{place}: lanes = {lanes}: 1 to 64 are possible"
+                "{place}: lanes = {lanes}: must be 1 to 64"
             )));
         }
         let pin = options.pin || file.pin.unwrap_or(false);
@@ -211,8 +207,8 @@ impl Config {
             .any(|prefix| prefix.is_empty())
         {
             return Err(Failure::usage(
-                "--live-prefix '': every key would be a topic; name a prefix, or leave the option \
-                 out for live:",
+                "--live-prefix '': every key would be a topic; give a prefix, or omit the option \
+                 for live:",
             ));
         }
         file.limits.apply(&mut hub);
@@ -325,7 +321,8 @@ fn resp_places(conf: &RedisConf) -> Result<Vec<RespPlace>, Failure> {
     if (conf.port.is_some() || conf.bind.is_some()) && !is_socket_alone {
         let bind = conf.bind.as_deref().unwrap_or("127.0.0.1");
         let addresses = BindAddress::of(bind, conf.port.unwrap_or(6379));
-        let unknown = |host: String| Failure::usage(format!("redis.conf: bind: no host '{host}'"));
+        let unknown =
+            |host: String| Failure::usage(format!("redis.conf: bind: unknown host '{host}'"));
         let addresses = addresses.map_err(unknown)?;
         places.extend(addresses.into_iter().map(RespPlace::Bind));
     }
@@ -365,7 +362,7 @@ fn parameters(
     for text in &options.parameter {
         let (name, value) = text
             .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("--set {text}: NAME=VALUE is expected")))?;
+            .ok_or_else(|| Failure::usage(format!("--set {text}: expected NAME=VALUE")))?;
         pairs.push(("--set", name.to_owned(), value.to_owned()));
     }
     let check = |(place, name, value): (&str, String, String)| {

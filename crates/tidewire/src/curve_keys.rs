@@ -1,4 +1,4 @@
-//! `curve-keys`: a pair of keys for CURVE.
+//! `curve-keys`: generates a key pair for CURVE.
 
 use tidewire_zmtp::curve::Keypair;
 use tidewire_zmtp::z85;

@@ -1,4 +1,4 @@
-//! `decode`: messages as annotated fields.
+//! `decode`: prints messages field by field.
 
 mod input;
 mod mx;

@@ -1,4 +1,4 @@
-//! `demo`: hub and exchange in one process, and a look at them.
+//! `demo`: hub and exchange in one process, with a live table.
 
 mod screen;
 
@@ -152,7 +152,7 @@ impl Feed {
             }
             Feed::Played(Player { thread, stop, .. }) => {
                 stop.ask();
-                let failed = |_| Failure::running("the replay has failed");
+                let failed = |_| Failure::running("the replay failed");
                 let result = thread.join().map_err(failed)?;
                 print!("{}", result?);
                 Ok((None, None))

@@ -1,4 +1,4 @@
-//! How many files and sockets the process may have open, and how many clients fit.
+//! The limit on open files and sockets, and how many clients fit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;

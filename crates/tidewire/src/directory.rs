@@ -1,4 +1,4 @@
-//! Whether what is to be saved can be: looked at before anybody connects.
+//! Checks at the start whether the data directory is writable.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -50,8 +50,8 @@ fn probe(directory: &Path) -> Result<(), Failure> {
             Ok(())
         }
         Err(error) => Err(Failure::usage(format!(
-            "dir '{}': cannot make files there: {error}; make it writable, choose another --dir, \
-             or save nothing (--set save= --set appendonly=no)",
+            "dir '{}': cannot create files: {error}; make it writable, choose another --dir, \
+             or turn saving off (--set save= --set appendonly=no)",
             directory.display()
         ))),
     }

@@ -1,4 +1,4 @@
-//! How the program ends when it cannot do what it was asked to.
+//! How the program exits on an error.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `itch`: days of ITCH made, looked at, and sent as an exchange sends them.
+//! `itch`: generates, inspects and sends ITCH files.
 
 mod date;
 mod lines;
@@ -28,47 +28,47 @@ pub(crate) use reader::{Content, Item, Reader};
 /// Options of `itch`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ItchOptions {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     command: ItchCommand,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 enum ItchCommand {
-    /// Write a valid day of any size.
+    /// Generate a valid day of any size.
     Generate(GenerateOptions),
-    /// Count a file's messages, and follow its books.
+    /// Count a file's messages and build its books.
     Inspect(InspectOptions),
-    /// Send a file as an exchange does: MoldUDP64 on two lines with requests, SoupBinTCP.
+    /// Send a file as an exchange does: MoldUDP64 on two lines with retransmission, or SoupBinTCP.
     Send(Box<SendOptions>),
 }
 
 #[derive(Clone, Debug, Args)]
 struct GenerateOptions {
-    /// Where the day goes: each message behind its length, as Nasdaq publishes days.
+    /// Output file: each message after its length, as Nasdaq publishes files.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Messages in all.
+    /// Total number of messages.
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
     messages: u64,
-    /// Securities.
+    /// Number of securities.
     #[arg(long, value_name = "N", default_value_t = 100,
           value_parser = crate::units::whole::<u16>(1, 65_535))]
     symbols: u16,
-    /// Most resting orders a side of a security.
+    /// Maximum number of resting orders per side of a security.
     #[arg(long, value_name = "N", default_value_t = 64)]
     depth: usize,
-    /// Same seed, same day.
+    /// Seed: the same seed gives the same file.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 #[derive(Clone, Debug, Args)]
 struct InspectOptions {
-    /// A file of ITCH, or a recording (pcap, pcapng) of it; - for the standard input.
+    /// An ITCH file, or a capture of it (pcap, pcapng); - for standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// When the day was [default: what the file's name says, or today].
+    /// Date of the file [default: the date in its name, or today].
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_date)]
     date: Option<u64>,
 }
@@ -76,38 +76,38 @@ struct InspectOptions {
 /// Options of `itch send`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SendOptions {
-    /// A file of ITCH; - for the standard input.
+    /// An ITCH file; - for standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// MoldUDP64: A=GROUP:PORT,B=GROUP:PORT, request=HOST:PORT to listen for requests, and
     /// interface=ADDRESS.
     #[arg(long, value_name = "LINES")]
     mold: Option<MoldInput>,
-    /// SoupBinTCP: HOST:PORT to listen on, user=NAME,password=WORD to let in [default: anybody].
+    /// SoupBinTCP: HOST:PORT to listen on, user=NAME,password=WORD to require [default: none].
     #[arg(long, value_name = "SERVER")]
     soup: Option<SoupInput>,
     /// Name of the session, at most ten characters.
     #[arg(long, default_value = "TIDEWIRE01")]
     session: String,
-    /// Messages a second, evenly spaced.
+    /// Messages per second, evenly spaced.
     #[arg(long, value_name = "N", default_value = "100k", value_parser = parse_count)]
     rate: u64,
-    /// By the messages' own times instead, times this: 1, 10, ... or max.
+    /// Send by the messages' own times, at this multiple: 1, 10, ... or max.
     #[arg(long, value_name = "1|10|max", value_parser = parse_speed, conflicts_with = "rate")]
     speed: Option<Speed>,
-    /// Messages kept to be sent again.
+    /// Number of messages kept for retransmission.
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
     window: u64,
-    /// Faults on each line, each with its own luck, such as loss=5%,duplicate=1%,reorder=1%.
+    /// Independent faults on each line, such as loss=5%,duplicate=1%,reorder=1%.
     #[arg(long, value_name = "FAULTS")]
     fault: Option<FaultPlan>,
-    /// Same seed, same faults.
+    /// Seed: the same seed gives the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Wait for this many SoupBinTCP clients, or for the first request, before the first message.
     #[arg(long)]
     wait: bool,
-    /// End so long after the last message [default: when told to].
+    /// Stop this long after the last message [default: run until stopped].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     linger: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! What a terminal tells: keys, a new size, or that it is gone.
+//! Terminal events: keys, a new size, or the end of the terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;

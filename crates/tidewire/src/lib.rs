@@ -1,6 +1,6 @@
-//! The `tidewire` program: a real-time data hub, and what belongs to it.
+//! The `tidewire` program: a real-time data hub and its tools.
 //!
-//! It is a library only so that `tidewire-bench`, which is no part of the product, can start hubs
+//! It is a library only so that `tidewire-bench`, which is not part of the product, can start hubs
 //! and simulations as the program does.
 
 #[macro_use]

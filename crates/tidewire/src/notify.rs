@@ -1,4 +1,4 @@
-//! `supervised`: systemd is told when the hub is ready, reloads and stops (`sd_notify(3)`).
+//! `supervised`: notifies systemd of readiness, reload and stop (`sd_notify(3)`).
 
 use std::ffi::OsString;
 use std::io;

@@ -1,5 +1,5 @@
-//! The command line. Every option of `serve` can also stand in the environment (`TIDEWIRE_*`) and
-//! in a file; see [`crate::config`].
+//! The command line. Options of `serve` can also be given in the environment (`TIDEWIRE_*`) and in
+//! a file; see [`crate::config`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::plant::PlantArguments;
 use crate::units::{parse_count, parse_duration, whole};
 use crate::watch::SortColumn;
 
-/// A real-time data hub: the latest value of everything that moves, and its stream, over Redis,
+/// A real-time data hub: the latest value of every topic, and its stream of updates, over Redis,
 /// ZeroMQ and a native feed.
 #[derive(Debug, Parser)]
 #[command(
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// What to log, as `LEVEL` or `MODULE=LEVEL,...` [default: info for serve, warn otherwise].
     #[arg(long, global = true, value_name = "FILTER", env = "TIDEWIRE_LOG")]
     pub(crate) log: Option<String>,
-    /// The form of the log's lines.
+    /// Format of log lines.
     #[arg(
         long,
         global = true,
@@ -44,7 +44,7 @@ pub(crate) struct Options {
         env = "TIDEWIRE_LOG_FORMAT"
     )]
     pub(crate) log_format: LogFormat,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -55,8 +55,8 @@ impl Options {
         Self::read(std::env::args_os())
     }
 
-    /// Reads words, the program's name first. A number below zero is a value, and refused as one
-    /// where it is out of range, not an option that there is not.
+    /// Reads arguments, the program's name first. A negative number is a value, never an option: it
+    /// is refused as a value that is out of range.
     pub(crate) fn read<W>(words: impl IntoIterator<Item = W>) -> Result<Self, clap::Error>
     where
         W: Into<std::ffi::OsString> + Clone,
@@ -84,22 +84,22 @@ pub(crate) enum Command {
     Serve(ServeOptions),
     /// Run a simulated exchange as a native feed server, or a scripted plant (mx).
     Simulate(SimulateOptions),
-    /// Show messages as annotated fields.
+    /// Decode messages and print each field.
     Decode(DecodeOptions),
-    /// Make a pair of keys for ZeroMQ's CURVE.
+    /// Generate a key pair for ZeroMQ's CURVE.
     CurveKeys,
-    /// Play a recording, a file of DBN or ITCH, or a capture of a network, into a running hub.
+    /// Send a recording, a DBN or ITCH file, or a network capture to a running hub.
     Replay(ReplayOptions),
-    /// Show the latest values of a running hub in the terminal, or as JSON.
+    /// Show the latest values of a running hub in the terminal or as JSON.
     Watch(WatchOptions),
-    /// Make, look at or send files of ITCH 5.0 (see docs/itch.md).
+    /// Generate, inspect or send ITCH 5.0 files (see docs/itch.md).
     Itch(ItchOptions),
-    /// Run hub and simulated exchange, and watch them: the place to begin.
+    /// Run a hub and a simulated exchange, and watch them: start here.
     Demo(DemoOptions),
 }
 
-/// Options of `serve`. What is not given here is looked for in the environment, then in the file,
-/// then the default holds.
+/// Options of `serve`. The command line has precedence over the environment, and the environment
+/// over the file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServeOptions {
     /// A TOML file with any of these options.
@@ -114,14 +114,14 @@ pub(crate) struct ServeOptions {
     /// ZeroMQ subscribers [default: tcp://127.0.0.1:5556].
     #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_PUB")]
     pub(crate) zmq_pub: Option<Endpoint>,
-    /// ZeroMQ pushers [default: tcp://127.0.0.1:5557].
+    /// ZeroMQ PUSH peers [default: tcp://127.0.0.1:5557].
     #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_PULL")]
     pub(crate) zmq_pull: Option<Endpoint>,
-    /// ZeroMQ peers that ask for values, REQ and DEALER [default: tcp://127.0.0.1:5558].
+    /// ZeroMQ REQ and DEALER peers that request values [default: tcp://127.0.0.1:5558].
     #[arg(long, value_name = "ENDPOINT", env = "TIDEWIRE_ZMQ_ROUTER")]
     pub(crate) zmq_router: Option<Endpoint>,
-    /// What ZeroMQ peers must prove: plain asks for the name and password of a user, curve for
-    /// keys [default: null].
+    /// Authentication of ZeroMQ peers: null for none, plain for name and password, curve for keys
+    /// and encryption [default: null].
     #[arg(long, value_name = "NAME", value_enum, env = "TIDEWIRE_ZMQ_MECHANISM")]
     pub(crate) zmq_mechanism: Option<ZmqMechanism>,
     /// With curve: a file with the secret key of the ZeroMQ ports (see curve-keys).
@@ -134,14 +134,14 @@ pub(crate) struct ServeOptions {
     /// Native feed, for clients and publishers [default: 127.0.0.1:9876].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_FEED")]
     pub(crate) feed: Option<Endpoint>,
-    /// What is done for a feed client that is too slow and does not choose itself: newest values
-    /// in place of what it missed, the gap marked, or the end [default: conflate].
+    /// What happens to a slow feed client that does not choose itself: conflate sends newest values
+    /// only, drop marks the gap, disconnect closes the connection [default: conflate].
     #[arg(long, value_name = "NAME", value_enum, env = "TIDEWIRE_FEED_SLOW")]
     pub(crate) feed_slow: Option<FeedSlow>,
     /// Databento's live clients; needs --databento-key [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_DATABENTO")]
     pub(crate) databento: Option<Endpoint>,
-    /// The API key that Databento's clients must know.
+    /// The API key of Databento's clients.
     #[arg(
         long,
         value_name = "KEY",
@@ -160,13 +160,13 @@ pub(crate) struct ServeOptions {
         env = "TIDEWIRE_PROTECTED_MODE"
     )]
     pub(crate) protected_mode: Option<YesNo>,
-    /// Send the native feed in datagrams as well: GROUP:PORT, a second line behind a +, and
+    /// Also send the native feed in datagrams: GROUP:PORT, +GROUP:PORT for a second line, and
     /// @INTERFACE for multicast [default: none].
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_FEED_UDP")]
     pub(crate) feed_udp: Option<FeedLines>,
-    /// A native feed to read: HOST:PORT; +HOST:PORT behind it is a second input of the same
-    /// session, +udp://GROUP:PORT (one or two) where its stream comes in datagrams, @INTERFACE
-    /// for multicast; may be given several times (separated by commas in the environment).
+    /// A native feed to read: HOST:PORT; append +HOST:PORT for a second input of the same session,
+    /// or +udp://GROUP:PORT (one or two) for a stream in datagrams, with @INTERFACE for multicast;
+    /// repeatable (separated by commas in the environment).
     #[arg(
         long,
         value_name = "ADDR",
@@ -174,18 +174,18 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) source: Vec<FeedSource>,
-    /// A plant.
+    /// Options of the plant.
     #[command(flatten)]
     pub(crate) plant: PlantArguments,
-    /// Record the stream of market data into this file, behind what it holds already.
+    /// Record the stream of market data; append if the file exists.
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_RECORD")]
     pub(crate) record: Option<PathBuf>,
     /// ITCH over MoldUDP64 to read: A=GROUP:PORT,B=GROUP:PORT,request=HOST:PORT,
-    /// interface=ADDRESS,date=YYYY-MM-DD; may be given several times.
+    /// interface=ADDRESS,date=YYYY-MM-DD; repeatable.
     #[arg(long, value_name = "LINES", env = "TIDEWIRE_MOLD")]
     pub(crate) mold: Vec<MoldInput>,
     /// ITCH over SoupBinTCP to read: HOST:PORT,user=NAME,password=WORD,session=NAME,
-    /// date=YYYY-MM-DD; may be given several times.
+    /// date=YYYY-MM-DD; repeatable.
     #[arg(
         long,
         value_name = "SERVER",
@@ -193,18 +193,18 @@ pub(crate) struct ServeOptions {
         hide_env_values = true
     )]
     pub(crate) soup: Vec<SoupInput>,
-    /// Event loops, 1 to 64 [default: one a core].
+    /// Number of event loops, 1 to 64 [default: one per core].
     #[arg(long, value_name = "N", env = "TIDEWIRE_LANES",
           value_parser = whole::<u16>(1, 64))]
     pub(crate) lanes: Option<u16>,
     /// Pin each event loop to a core.
     #[arg(long, env = "TIDEWIRE_PIN")]
     pub(crate) pin: bool,
-    /// Whether the sends of a turn may leave in one call, by io_uring, where that is found to be
+    /// Whether a lane may send to several peers in one io_uring call, if it measures that as
     /// cheaper [default: auto].
     #[arg(long, value_name = "CHOICE", env = "TIDEWIRE_IO_URING")]
     pub(crate) io_uring: Option<IoUring>,
-    /// Keys that begin so are topics: each write is published [default: live:].
+    /// Keys with this prefix are topics: each write is published; repeatable [default: live:].
     #[arg(
         long,
         value_name = "PREFIX",
@@ -212,20 +212,19 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) live_prefix: Vec<String>,
-    /// Keep the keys in this folder: load them at the start, and save them as `save` says, which is
-    /// then "3600 1 300 100 60 10000" unless it is given.
+    /// Directory of the data files: load keys from it at the start, and save them at the points of
+    /// the parameter `save` (default here: "3600 1 300 100 60 10000").
     #[arg(long, value_name = "DIR", env = "TIDEWIRE_DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Tell systemd when the hub is ready, as the parameter `supervised`: systemd, auto or no
+    /// Notify systemd when the hub is ready, like the parameter `supervised`: systemd, auto or no
     /// [default: no].
     #[arg(long, value_name = "MODE", env = "TIDEWIRE_SUPERVISED")]
     pub(crate) supervised: Option<String>,
-    /// A parameter as Redis's CONFIG SET has it, such as maxclients=100 or
-    /// enable-debug-command=yes; may be given several times.
+    /// A parameter of Redis's CONFIG SET, such as maxclients=100 or enable-debug-command=yes;
+    /// repeatable.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) parameter: Vec<String>,
-    /// Directives of a redis.conf as redis-server's command line has them: -- --port 7000
-    /// --save 60 1.
+    /// Directives of a redis.conf, as on redis-server's command line: -- --port 7000 --save 60 1.
     #[arg(last = true, value_name = "DIRECTIVE", allow_hyphen_values = true)]
     pub(crate) directives: Vec<String>,
 }
@@ -239,7 +238,7 @@ pub(crate) enum YesNo {
 }
 
 impl YesNo {
-    /// As parameters have it.
+    /// Returns the value as parameters write it.
     pub(crate) fn text(self) -> &'static str {
         match self {
             YesNo::Yes => "yes",
@@ -252,21 +251,21 @@ impl YesNo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum IoUring {
-    /// Where the kernel permits it, and each lane finds it cheaper.
+    /// If the kernel permits it, and the lane measures it as cheaper.
     Auto,
-    /// Not at all.
+    /// Never.
     Off,
 }
 
-/// What is done for a feed client that is too slow.
+/// What happens to a slow feed client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FeedSlow {
-    /// Newest values stand for what it missed.
+    /// It gets newest values in place of the messages it missed.
     Conflate,
-    /// The gap is marked, and the stream goes on.
+    /// The gap is marked, and the stream continues.
     Drop,
-    /// It is cut off.
+    /// It is disconnected.
     Disconnect,
 }
 
@@ -280,15 +279,15 @@ impl From<FeedSlow> for SlowPolicy {
     }
 }
 
-/// What ZeroMQ peers must prove.
+/// Authentication of ZeroMQ peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ZmqMechanism {
-    /// Nothing.
+    /// None.
     Null,
     /// Name and password of a user, in clear text.
     Plain,
-    /// Keys; traffic is encrypted.
+    /// Public keys; all traffic is encrypted.
     Curve,
 }
 
@@ -296,31 +295,31 @@ pub(crate) enum ZmqMechanism {
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateOptions {
-    /// Something else than an exchange.
+    /// Simulate something other than an exchange.
     #[command(subcommand)]
     pub(crate) other: Option<SimulateCommand>,
-    /// Where the exchange serves its feed.
+    /// Address of the exchange's feed.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9870")]
     pub(crate) feed: Endpoint,
-    /// Send the feed in datagrams as well: GROUP:PORT, a second line behind a +, and @INTERFACE
-    /// for multicast; faults are put into each line.
+    /// Also send the feed in datagrams: GROUP:PORT, +GROUP:PORT for a second line, and @INTERFACE
+    /// for multicast; each line gets its own faults.
     #[arg(long, value_name = "LINES")]
     pub(crate) feed_udp: Option<FeedLines>,
-    /// What is traded, and how.
+    /// The simulated market.
     #[command(flatten)]
     pub(crate) market: MarketOptions,
-    /// Faults in what clients are sent, such as gaps=1%,fragment=5%,duplicate=0.5%,reorder=1%,
-    /// corrupt=0.1%,stall=0.01%,disconnect=0.001%. Without % a share is a number from 0 to 1:
+    /// Faults in the data sent to clients, such as gaps=1%,fragment=5%,duplicate=0.5%,reorder=1%,
+    /// corrupt=0.1%,stall=0.01%,disconnect=0.001%. Without % the value is a fraction from 0 to 1:
     /// gaps=1 is 100 %.
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<FaultPlan>,
-    /// Writes the stream to a file, as the native packets that a client would get.
+    /// Write the stream to a file, as the native packets that a client would receive.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// End after so long.
+    /// Stop after this time.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// End after so many messages: the same seed gives the same ones on any machine.
+    /// Stop after this many messages; the same seed gives the same messages on any machine.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) messages: Option<u64>,
 }
@@ -335,32 +334,32 @@ pub(crate) enum SimulateCommand {
 /// Options of `simulate mx`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateMxOptions {
-    /// Where the plant listens.
+    /// Address on which the plant listens.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9880")]
     pub(crate) listen: String,
-    /// How many tags, 14 a tank; those for tests (Faults, Troubles, Quality) come on top.
+    /// Number of tags, 14 per tank; the test tags (Faults, Troubles, Quality) are extra.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_tags)]
     pub(crate) tags: u64,
-    /// Same seed and same requests, same plant.
+    /// Seed: the same seed and requests give the same plant.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) seed: u64,
-    /// Between Advise and the first change, as on the platform.
+    /// Time between Advise and the first change.
     #[arg(long, value_name = "FROM-TO", default_value = "3s-8s", value_parser = parse_span)]
     pub(crate) first_change: (Duration, Duration),
-    /// Between later changes of a tag.
+    /// Time between later changes of a tag.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub(crate) interval: Duration,
-    /// What goes wrong, such as refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=1%,
+    /// Faults, such as refuse=1%,delay=5%,lose=1%,drop=0.01%,uncertain=1%,bad=1%,
     /// trouble=0.1%,delay-duration=2s.
     #[arg(long, value_name = "FAULTS")]
     pub(crate) fault: Option<Faults>,
     /// Write the names of all tags to a file, for serve --mx-tags.
     #[arg(long, value_name = "FILE")]
     pub(crate) names: Option<PathBuf>,
-    /// Let whole arrays be read without [], which the platform does not.
+    /// Allow reads of whole arrays without [], which the platform does not allow.
     #[arg(long)]
     pub(crate) bulk_arrays: bool,
-    /// End after so long.
+    /// Stop after this time.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
 }
@@ -378,31 +377,29 @@ fn parse_span(text: &str) -> Result<(Duration, Duration), String> {
     if span.0 <= span.1 && span.1 <= Duration::from_secs(86_400) {
         Ok(span)
     } else {
-        Err("a span such as 3s-8s, of a day at most, is expected".to_owned())
+        Err("expected a span of at most one day, such as 3s-8s".to_owned())
     }
 }
 
 /// Options of `decode`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DecodeOptions {
-    /// Of which protocol.
+    /// Protocol of the messages.
     #[arg(value_enum)]
     pub(crate) subject: DecodeSubject,
-    /// Hexadecimal digits; or a file of them, of a hex dump, or of bytes; or - for the standard
-    /// input.
+    /// Hexadecimal digits, or a file with digits, a hex dump or bytes, or - for standard input.
     #[arg(value_name = "HEX|FILE|-", required_unless_present = "profile")]
     pub(crate) input: Vec<String>,
-    /// What the bytes are.
+    /// What the bytes contain.
     #[arg(long = "as", value_enum, default_value_t = DecodeForm::Auto)]
     pub(crate) form: DecodeForm,
-    /// A name of an object or attribute, to be recognised by its signature; may be given several
-    /// times.
+    /// Name of an object or attribute, to be recognised by its signature; repeatable.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
-    /// As JSON: a list of fields for each message.
+    /// Print JSON: a list of fields per message.
     #[arg(long)]
     pub(crate) json: bool,
-    /// List the constants that a capture may have to correct, and what each rests on.
+    /// List the protocol constants that may need correction, with the evidence for each.
     #[arg(long)]
     pub(crate) profile: bool,
 }
@@ -417,7 +414,7 @@ pub(crate) enum DecodeSubject {
 /// What bytes are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum DecodeForm {
-    /// An envelope with a body where its length fits, otherwise a body.
+    /// An envelope with a body if its length fits, otherwise a body.
     Auto,
     /// An envelope with a body, with or without a length in front.
     Message,
@@ -432,27 +429,27 @@ pub(crate) enum DecodeForm {
 /// The simulated market.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MarketOptions {
-    /// Messages a second, evenly spaced.
+    /// Messages per second, evenly spaced.
     #[arg(long, value_name = "N", default_value = "100k", value_parser = parse_count)]
     pub(crate) rate: u64,
-    /// How many symbols (the first hundred have real names), or a CSV file of
+    /// Number of symbols (the first hundred have real names), or a CSV file with lines
     /// name,price,volatility.
     #[arg(long, value_name = "N|FILE", default_value = "100")]
     pub(crate) symbols: String,
-    /// Same seed, same ticks.
+    /// Seed: the same seed gives the same ticks.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub(crate) seed: u64,
-    /// Where prices tend to.
+    /// Price trend.
     #[arg(long, value_enum, default_value_t = MarketChoice::Neutral)]
     pub(crate) market: MarketChoice,
 }
 
-/// Where prices tend to.
+/// Price trend.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MarketChoice {
     /// Up.
     Bull,
-    /// Nowhere.
+    /// No trend.
     Neutral,
     /// Down.
     Bear,
@@ -471,17 +468,17 @@ impl From<MarketChoice> for MarketKind {
 /// Options of `replay`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// A recording of `serve --record`; a DBN file, plain or compressed with zstd; a file of
-    /// ITCH 5.0 (- for the standard input); or a capture (pcap, pcapng) of ITCH over MoldUDP64.
+    /// A recording of `serve --record`; a DBN file, plain or zstd; an ITCH 5.0 file (- for standard
+    /// input); or a capture (pcap, pcapng) of ITCH over MoldUDP64.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The feed port of the hub.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
     pub(crate) to: Endpoint,
-    /// Times the original speed: 1, 10, ... or max.
+    /// Multiple of the original speed: 1, 10, ... or max.
     #[arg(long, value_name = "1|10|max", default_value = "1", value_parser = parse_speed)]
     pub(crate) speed: Speed,
-    /// Begin again at the end, until stopped.
+    /// Repeat from the start until stopped.
     #[arg(long = "loop")]
     pub(crate) repeat: bool,
 }
@@ -489,9 +486,9 @@ pub(crate) struct ReplayOptions {
 /// How fast a file is played.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Speed {
-    /// So many times as fast as it was recorded.
+    /// This multiple of the recorded speed.
     Times(f64),
-    /// As fast as the hub takes it.
+    /// As fast as the hub accepts it.
     Max,
 }
 
@@ -501,7 +498,7 @@ pub(crate) fn parse_speed(text: &str) -> Result<Speed, String> {
     }
     match text.parse::<f64>() {
         Ok(times) if times > 0.0 && times.is_finite() => Ok(Speed::Times(times)),
-        _ => Err("a number above 0, or max, is expected".to_owned()),
+        _ => Err("expected a number above 0, or max".to_owned()),
     }
 }
 
@@ -514,39 +511,39 @@ pub(crate) struct WatchOptions {
     /// The feed port of the hub, or of an exchange.
     #[arg(long, value_name = "FEED_ADDR", default_value = "127.0.0.1:9876")]
     pub(crate) from: Endpoint,
-    /// The Redis port of the hub, to ask for its own figures; or none. A password is taken from
+    /// The Redis port of the hub, for its own figures, or none. The password is read from
     /// REDISCLI_AUTH.
     #[arg(long, value_name = "RESP_ADDR|none", default_value = "127.0.0.1:6379")]
     pub(crate) info: InfoSource,
-    /// The name that goes with the password [default: default].
+    /// User of the password [default: default].
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Look once, print, and end.
+    /// Print once and exit.
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print JSON: one document with --once, otherwise a line for each look.
+    /// Print JSON: one document with --once, otherwise one line per period.
     #[arg(long)]
     pub(crate) json: bool,
-    /// How long a look of --once or --json lasts: figures a second are of this time.
+    /// Period of --once and --json, over which rates and latencies are measured.
     #[arg(long = "for", value_name = "DURATION", default_value = "1s",
           value_parser = parse_duration)]
     pub(crate) duration: Duration,
     /// How long --once and --json wait for the hub.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub(crate) patience: Duration,
-    /// Rows that --once and --json print at most.
+    /// Maximum number of rows that --once and --json print.
     #[arg(long, value_name = "N", default_value_t = 1 << 20,
           value_parser = whole::<usize>(0, u64::MAX))]
     pub(crate) rows: usize,
-    /// What to sort by.
+    /// Sort column.
     #[arg(long, value_name = "COLUMN", value_enum, default_value = "updates")]
     pub(crate) sort: SortColumn,
-    /// The least first.
+    /// Sort in ascending order.
     #[arg(long)]
     pub(crate) ascending: bool,
 }
 
-/// Where a hub's own figures are asked for.
+/// Where `watch` requests a hub's own figures.
 #[derive(Clone, Debug)]
 pub(crate) enum InfoSource {
     /// Nowhere.
@@ -569,22 +566,22 @@ impl std::str::FromStr for InfoSource {
 /// Options of `demo`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DemoOptions {
-    /// The hub's own options.
+    /// Options of the hub.
     #[command(flatten)]
     pub(crate) serve: ServeOptions,
-    /// What is traded, and how.
+    /// The simulated market.
     #[command(flatten)]
     pub(crate) market: MarketOptions,
-    /// End after so long, with a summary.
+    /// Stop after this time, with a summary.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Plain lines in place of the live table.
+    /// Print plain lines instead of the live table.
     #[arg(long)]
     pub(crate) no_tui: bool,
-    /// Play this DBN file in place of the simulated exchange.
+    /// Play this DBN file instead of the simulated exchange.
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
-    /// Times the original speed of the file.
+    /// Multiple of the original speed of the file.
     #[arg(long, value_name = "1|10|max", default_value = "max", value_parser = parse_speed,
           requires = "replay")]
     pub(crate) speed: Speed,

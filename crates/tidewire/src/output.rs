@@ -1,5 +1,5 @@
-//! What the program says on its standard output and its standard error. A reader that leaves ends
-//! the program quietly; a closed standard error is no reason to end.
+//! Output of the program to standard output and standard error. A closed standard output ends the
+//! program quietly; a closed standard error does not.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! What `serve` is told of a plant: options, environment, file.
+//! Configuration of the plant: options, environment, file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub(crate) struct PlantArguments {
     /// A plant that speaks NMX over TCP: its tags are the keys mx:OBJECT.ATTRIBUTE [default: none].
     #[arg(long, value_name = "ADDR", env = "TIDEWIRE_MX")]
     pub(crate) mx: Option<Endpoint>,
-    /// A tag to follow from the start; may be given several times. All others are followed from
-    /// when a client first asks for them.
+    /// A tag to follow from the start; repeatable. Other tags are followed once a client names
+    /// them.
     #[arg(
         long,
         value_name = "NAME",
@@ -26,18 +26,18 @@ pub(crate) struct PlantArguments {
         value_delimiter = ','
     )]
     pub(crate) mx_tag: Vec<String>,
-    /// A file of such names, one a line; # begins a remark.
+    /// A file of such names, one per line; # starts a comment.
     #[arg(long, value_name = "FILE", env = "TIDEWIRE_MX_TAGS")]
     pub(crate) mx_tags: Option<PathBuf>,
-    /// A tag that the plant has not told of for so long is uncertain; 0 for never [default: 60s].
+    /// Silence of the plant after which a tag is uncertain; 0 for never [default: 60s].
     #[arg(long, value_name = "DURATION", env = "TIDEWIRE_MX_UNCERTAIN_AFTER",
           value_parser = parse_duration)]
     pub(crate) mx_uncertain_after: Option<Duration>,
-    /// A tag that the plant has not told of for so long is bad; 0 for never [default: 180s].
+    /// Silence of the plant after which a tag is bad; 0 for never [default: 180s].
     #[arg(long, value_name = "DURATION", env = "TIDEWIRE_MX_BAD_AFTER",
           value_parser = parse_duration)]
     pub(crate) mx_bad_after: Option<Duration>,
-    /// How long SET waits for the plant's word [default: 10s].
+    /// How long SET waits for the plant's answer [default: 10s].
     #[arg(long, value_name = "DURATION", env = "TIDEWIRE_MX_WRITE_TIMEOUT",
           value_parser = parse_duration)]
     pub(crate) mx_write_timeout: Option<Duration>,
@@ -103,7 +103,7 @@ pub(crate) fn options(
         }
     }
     if options.write_timeout_ns == 0 {
-        return Err(Failure::usage("--mx-write-timeout: above 0 is possible"));
+        return Err(Failure::usage("--mx-write-timeout: must be above 0"));
     }
     let both = [options.uncertain_after_ns, options.bad_after_ns];
     if both[1] != 0 && both[0] > both[1] {
@@ -127,11 +127,11 @@ fn needs_plant(given: &PlantArguments, file: &PlantTable, place: &str) -> Result
         ("--mx-write-timeout", given.mx_write_timeout.is_some()),
     ];
     if let Some((name, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(Failure::usage(format!("{name} needs --mx ADDR, the plant")));
+        return Err(Failure::usage(format!("{name} needs --mx ADDR")));
     }
     match !file.tag.is_empty() || file.tags.is_some() {
         true => Err(Failure::usage(format!(
-            "{place}: mx.tag and mx.tags need mx.address, the plant"
+            "{place}: mx.tag and mx.tags need mx.address"
         ))),
         false => Ok(()),
     }

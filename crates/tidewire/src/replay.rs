@@ -1,4 +1,4 @@
-//! `replay`: a recording or a DBN file played into a running hub.
+//! `replay`: sends a recording, or a DBN or ITCH file, to a running hub.
 
 mod exchange;
 mod link;
@@ -166,13 +166,15 @@ impl Pace {
 fn open(file: &Path) -> Result<Reader<File>, Failure> {
     let place = file.display();
     if file.is_dir() {
-        return Err(Failure::usage(format!("{place}: is a folder; name a file")));
+        return Err(Failure::usage(format!(
+            "{place} is a directory; give a file"
+        )));
     }
     let input = File::open(file)
         .map_err(|error| Failure::usage(format!("cannot read {place}: {error}")))?;
     Reader::open(input).map_err(|error| match error {
         ReadError::UnknownContainer => Failure::usage(format!(
-            "{place}: no recording, and no file of DBN or ITCH, nor a capture of a network"
+            "{place}: not a recording, a DBN or ITCH file, or a network capture"
         )),
         error => Failure::usage(format!("{place}: {error}")),
     })

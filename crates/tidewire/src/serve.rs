@@ -1,4 +1,4 @@
-//! `serve`: a hub from its start to its end.
+//! `serve`: runs a hub from start to stop.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -79,7 +79,7 @@ fn serve(
         if reload.take() {
             supervisor.reloading();
             log::reopen();
-            info!("SIGHUP: files that are written to are opened anew");
+            info!("SIGHUP: reopening the log file");
             supervisor.reloaded();
         }
         if stop.is_asked() {
@@ -103,14 +103,14 @@ fn serve(
 fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
     let now = Instant::now();
     if ending.answer(now) == Answer::End {
-        warn!("the second signal: ending, saved or not");
+        warn!("second signal: stopping, saved or not");
         server.hub.server.stop_asked.store(true, Ordering::Release);
         return;
     }
     let is_ending = server.hub.server.stop_by_signal(stop.is_interrupt());
     ending.asked(is_ending, now);
     if !is_ending {
-        warn!("the signal did not end the server; another one ends it, saved or not");
+        warn!("the signal did not stop the server; a second one stops it, saved or not");
         stop.forget();
     }
 }

@@ -201,7 +201,7 @@ impl Server {
     /// Whether all lanes still run.
     pub fn check(&self) -> Result<(), Failure> {
         if self.lanes.has_ended() {
-            return Err(Failure::running("an event loop has failed; see the log"));
+            return Err(Failure::running("an event loop failed; see the log"));
         }
         match self.hub.server.durability.load_failure() {
             Some(text) => Err(Failure::running(format!(
@@ -242,7 +242,7 @@ impl Server {
         self.lanes.stop();
         // What can still be recorded is.
         if let Some(Err(error)) = self.recorder.map(Recorder::finish) {
-            tracing::warn!(%error, "the end of the recording is missing");
+            tracing::warn!(%error, "the recording has no end mark");
         }
     }
 }

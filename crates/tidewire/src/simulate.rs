@@ -167,7 +167,7 @@ impl Simulation {
 
     pub fn check(&self) -> Result<(), Failure> {
         if self.lanes.has_ended() {
-            return Err(Failure::running("the exchange has failed; see the log"));
+            return Err(Failure::running("the exchange failed; see the log"));
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ fn read_symbols(text: &str) -> Result<Symbols, Failure> {
         if !(1..=Symbols::COUNT_MAX).contains(&count) {
             let max = Symbols::COUNT_MAX;
             return Err(Failure::usage(format!(
-                "--symbols {text}: 1 to {max} are possible"
+                "--symbols {text}: must be 1 to {max}"
             )));
         }
         return Ok(Symbols::first(count));

@@ -1,4 +1,4 @@
-//! What a hub says of itself once it serves: one block, in the log and on the console.
+//! The block that a hub prints when it is ready, in the log and on the console.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What `demo` shows: the busiest topics and the hub's figures, as rows of text.
+//! The table of `demo`: the busiest topics and the hub's figures, as rows of text.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Durations, rates and counts as people write and read them.
+//! Parses and formats durations, rates and counts.
 
 use std::time::Duration;
 

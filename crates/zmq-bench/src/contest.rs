@@ -51,7 +51,7 @@ pub struct Row {
     pub transport: String,
     /// Bytes a message.
     pub bytes: usize,
-    /// Microseconds one way or messages a second, the median of the rounds.
+    /// Microseconds one way or messages per second, the median of the rounds.
     pub ours: f64,
     /// The same of the rival.
     pub rival: f64,

@@ -11,7 +11,7 @@ use crate::library::{AnyContext, AnySocket};
 /// What a process found, told on its standard output.
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Found {
-    /// Microseconds one way, or messages a second.
+    /// Microseconds one way, or messages per second.
     pub(crate) value: f64,
     /// Microseconds of processor time a message, of the whole process.
     pub(crate) processor_us: f64,

@@ -38,7 +38,7 @@ impl Socket {
         self.poll_io(task, |socket| socket.receive_parts(true))
     }
 
-    /// One attempt to send; where nobody can take it the task will be woken.
+    /// Makes one attempt to send; if no peer can take it, the task is woken later.
     pub fn poll_send(
         &self,
         task: &mut TaskContext<'_>,

@@ -10,7 +10,7 @@ pub(crate) fn now_ns() -> u64 {
     START.elapsed().as_nanos() as u64
 }
 
-/// A number that nobody can foresee easily: for jitter and routing ids, not for keys.
+/// Returns a number that is hard to predict: for jitter and routing ids, not for keys.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(now_ns())
 }

@@ -271,7 +271,8 @@ impl ContextInner {
         }
     }
 
-    /// Gives an in-process name to a socket; whoever connected to it before comes at once.
+    /// Gives an in-process name to a socket; peers that connected to it before are connected at
+    /// once.
     pub(crate) fn bind_inproc(
         &self,
         name: &str,

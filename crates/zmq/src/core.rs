@@ -44,7 +44,7 @@ pub(crate) struct Core {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Not,
-    /// Until this time, or for ever.
+    /// Until this time, or indefinitely.
     Until(Option<u64>),
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Purpose {
 }
 
 impl Wait {
-    /// From an option in milliseconds, where -1 is for ever.
+    /// Converts an option in milliseconds, where -1 waits indefinitely.
     pub(crate) fn for_ms(timeout_ms: i32) -> Wait {
         match u64::try_from(timeout_ms) {
             Ok(0) => Wait::Not,
@@ -148,12 +148,12 @@ impl Core {
         Ok(state)
     }
 
-    /// The state, whatever the socket's condition.
+    /// Returns the state, in any condition of the socket.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Ends a call: sees to it that somebody looks after what is left to do.
+    /// Ends a call, and makes sure that a thread does the remaining work.
     #[inline]
     pub(crate) fn leave(self: &Arc<Self>, state: &mut State) {
         if !state.broken.is_empty() {
@@ -383,7 +383,7 @@ impl Core {
             || (!state.is_told_writable && state.can_send())
     }
 
-    /// Whoever waits must look again: what it waits for may have been done for it.
+    /// Wakes all waiting calls: the event they wait for may have happened.
     fn wake_waiters(&self, state: &State) {
         if state.waiters > 0 {
             self.signal.raise();
@@ -520,7 +520,7 @@ impl State {
         }
     }
 
-    /// Somebody has rung: takes in what other threads have left.
+    /// Handles a ring: takes the mail of other threads.
     pub(crate) fn answer_bell(&mut self) {
         // Of several threads that wait for the socket each must hear it: the last one silences it.
         if self.waiters == 0 {

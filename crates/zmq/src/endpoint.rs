@@ -553,7 +553,7 @@ pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
     descriptor.as_fd().as_raw_fd()
 }
 
-/// After a failure to accept so long nobody is accepted.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// `ZMQ_RECONNECT_STOP_CONN_REFUSED`.
 const STOP_REFUSED: i32 = 1;

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// It would have to wait, and was told not to, or the time was up.
-    #[error("nothing can be done without waiting")]
+    #[error("the call would block")]
     Again,
     /// A signal came while it waited.
     #[error("interrupted by a signal")]
@@ -14,7 +14,7 @@ pub enum Error {
     #[error("the context is terminated")]
     Terminated,
     /// Not at this point of the socket's state machine (a REQ that has sent must receive).
-    #[error("not in this state of the socket")]
+    #[error("not allowed in this state of the socket")]
     WrongState,
     /// This socket type cannot do it.
     #[error("not supported by this socket type")]
@@ -26,12 +26,12 @@ pub enum Error {
     #[error("unknown transport")]
     UnknownTransport,
     /// The transport does not fit the socket type.
-    #[error("the transport does not fit the socket type")]
+    #[error("the socket type does not support this transport")]
     IncompatibleTransport,
     /// Nothing is bound or connected under this endpoint.
     #[error("no such endpoint")]
     NoSuchEndpoint,
-    /// Somebody has this address already.
+    /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,
     /// The machine does not have this address.
@@ -40,7 +40,7 @@ pub enum Error {
     /// There is no such network device.
     #[error("no such device")]
     NoSuchDevice,
-    /// An in-process endpoint that nobody has bound, or a peer that is gone.
+    /// An in-process endpoint that is not bound, or a peer that is gone.
     #[error("connection refused")]
     ConnectionRefused,
     /// No peer has this routing id.
@@ -62,7 +62,7 @@ pub enum Error {
     #[error("bad address")]
     Fault,
     /// No I/O thread is there for the task.
-    #[error("no thread for the I/O")]
+    #[error("cannot start the I/O thread")]
     NoThread,
     /// The operating system says so.
     #[error("system error {0}")]

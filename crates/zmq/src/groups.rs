@@ -66,7 +66,7 @@ impl State {
         Ok(())
     }
 
-    /// DISH: the message of two frames, if its group was joined. Whoever sends anything else is
+    /// DISH: the message of two frames, if its group was joined. A peer that sends anything else is
     /// let go.
     pub(crate) fn receive_of_group(&mut self, key: Key, frames: Frames) -> Option<Frames> {
         let mut frames = frames.into_vec();

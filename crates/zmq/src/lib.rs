@@ -1,12 +1,12 @@
-//! ZeroMQ sockets in which the caller drives the I/O.
+//! ZeroMQ sockets in which the calling thread does the I/O.
 //!
-//! A send goes straight to the kernel, a receive reads from it: no message is handed to another
-//! thread on its way. A background thread takes over only while no call is in progress: it
-//! accepts, shakes hands, answers PINGs, comes back after losses, and sends what lingers.
+//! A send goes straight to the kernel, and a receive reads from it: no message passes through
+//! another thread. A background thread works only while no call is in progress: it accepts, does
+//! handshakes, answers PINGs, reconnects, and sends what lingers.
 //!
-//! Begin with the typed sockets ([`Push`], [`Req`], [`Pub`] and the others, each with an
-//! example). [`Socket`] is what they are made of: frame by frame, every option of libzmq (by name
-//! in [`socket_options`]), usable from any thread, and for tasks a `Stream` and a `Sink`.
+//! Start with the typed sockets ([`Push`], [`Req`], [`Pub`] and others, each with an example).
+//! [`Socket`] is the layer below: frame by frame, every option of libzmq (by name in
+//! [`socket_options`]), usable from any thread, and for tasks as a `Stream` and a `Sink`.
 
 #![forbid(unsafe_code)]
 

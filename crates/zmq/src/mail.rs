@@ -7,7 +7,7 @@ use crate::slab::Key;
 
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// Somebody has connected within the process.
+    /// A peer in this process has connected.
     Attach { end: PipeEnd, endpoint: String },
     /// The one to whom an early in-process connection was made is there now.
     Introduced { peer: Key },

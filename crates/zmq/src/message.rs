@@ -113,7 +113,7 @@ impl Message {
         Message::of(Body::Owned(bytes))
     }
 
-    /// Refers to bytes that live for ever, without a copy.
+    /// Creates a message of static bytes, without a copy.
     pub fn from_static(bytes: &'static [u8]) -> Message {
         Message::of(Body::Shared(Bytes::from_static(bytes)))
     }
@@ -243,7 +243,7 @@ impl Message {
         Arc::make_mut(known).group = CString::new(group).ok();
     }
 
-    /// A clone that shares its body with this one, whatever the size.
+    /// Returns a clone that shares its body with this one, for any size.
     #[inline]
     pub fn share(&mut self) -> Message {
         if let Body::Owned(bytes) = &mut self.body {

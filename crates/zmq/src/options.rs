@@ -1,6 +1,6 @@
 //! What a program has set on a socket. Defaults are libzmq's.
 
-/// The settings of one socket. Times are in milliseconds; -1 stands for "for ever" or "not set".
+/// The settings of one socket. Times are in milliseconds; -1 means "no timeout" or "not set".
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     pub(crate) affinity: u64,

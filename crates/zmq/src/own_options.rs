@@ -8,9 +8,9 @@
 //!
 //! let context = Context::new();
 //! let publisher = context.socket(SocketType::Xpub)?;
-//! // At most 16 MiB wait for each subscriber, whatever SNDHWM says of messages.
+//! // At most 16 MiB wait for each subscriber, in addition to the limit of SNDHWM in messages.
 //! publisher.set(option::SNDHWM_BYTES, 16 << 20)?;
-//! // Whoever subscribes gets the last message of each of up to 10,000 topics.
+//! // A new subscriber gets the last message of each of up to 10,000 topics.
 //! publisher.set(option::LAST_VALUES, 10_000)?;
 //! // Of incoming connections 100 at most may be in the middle of their handshake.
 //! publisher.set(option::HANDSHAKES_MAX, 100)?;

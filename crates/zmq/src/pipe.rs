@@ -122,7 +122,7 @@ impl PipeEnd {
         }
     }
 
-    /// Who is at the other end, if somebody is there yet.
+    /// The peer at the other end, if connected.
     pub(crate) fn peer(&self) -> Option<&Hello> {
         self.shared.ends[1 - self.side].get().map(|end| &end.hello)
     }
@@ -360,7 +360,7 @@ impl PipeEnd {
             .load(Ordering::Acquire)
     }
 
-    /// Whether somebody is at the other end.
+    /// Returns whether a peer is at the other end.
     pub(crate) fn is_attached(&self) -> bool {
         self.shared.ends[1 - self.side].get().is_some()
     }

@@ -364,7 +364,7 @@ impl State {
         }
     }
 
-    /// Whatever comes next from a pipe.
+    /// Returns the next item of a pipe.
     fn read_pipe(&mut self, key: Key) -> Inbound {
         let Some(peer) = self.peers.get_mut(key) else {
             return Inbound::Nothing;

@@ -36,7 +36,7 @@ enum Target {
     #[default]
     Nobody,
     Peer(Key),
-    /// PUB: everybody in [`State::matched`].
+    /// PUB: all peers in [`State::matched`].
     Matched,
     /// XSUB: a message to all publishers.
     Everybody,
@@ -47,7 +47,7 @@ enum Target {
 /// Why a frame was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotSent {
-    /// Nobody can take it now.
+    /// No peer can take it now.
     Full,
     Failed(Error),
 }
@@ -290,7 +290,7 @@ impl State {
         }
     }
 
-    /// Sends one message to everybody in `matched`.
+    /// Sends one message to all peers in `matched`.
     fn publish(&mut self, head: &mut Vec<Message>, mut last: Last<'_>) {
         if let Some(values) = &mut self.last_values {
             values.remember(head, &mut last);

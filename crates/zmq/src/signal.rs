@@ -32,7 +32,7 @@ impl Signal {
         })
     }
 
-    /// Rings, whoever listens.
+    /// Rings for every listener.
     pub(crate) fn raise(&self) {
         if !self.raised.swap(true, Ordering::AcqRel) {
             // Only a full counter refuses, and that is readable too.
@@ -40,7 +40,7 @@ impl Signal {
         }
     }
 
-    /// Rings if somebody listens. What the listener will find must have been stored before.
+    /// Rings if there is a listener. The data for the listener must have been stored before.
     #[inline]
     pub(crate) fn raise_for_listeners(&self) {
         // Against the fence in `listen`: one of the two sees the other's store.

@@ -221,7 +221,7 @@ impl Socket {
         }
     }
 
-    /// Nobody could take it at once.
+    /// No peer could take it at once.
     #[cold]
     fn send_waiting(
         &self,

@@ -147,7 +147,7 @@ kind! {
     |bytes| Some(Duration::from_millis(int(bytes)?.max(0) as u64))
 }
 kind! {
-    /// A time in milliseconds, rounded up; `None` is for ever, or never.
+    /// A time in milliseconds, rounded up; `None` means no timeout, or off.
     Limit(Option<Duration>) -> Option<Duration>, 4,
     |given, put| put(&given.map_or(-1, milliseconds).to_ne_bytes()),
     |bytes| Some(u64::try_from(int(bytes)?).ok().map(Duration::from_millis))
@@ -323,7 +323,7 @@ options! {
 
     /// What ZAP is asked about.
     ZAP_DOMAIN: Text = 55;
-    /// Without a domain nobody is let in.
+    /// Whether peers are refused if no ZAP domain is set.
     ZAP_ENFORCE_DOMAIN: Switch = 93;
     /// This side judges names and passwords.
     PLAIN_SERVER: Switch = 44;

@@ -68,7 +68,7 @@ macro_rules! typed {
 macro_rules! sends {
     ($name:ident) => {
         impl $name {
-            /// Sends a message, and waits while nobody can take it.
+            /// Sends a message, and waits while no peer can take it.
             ///
             /// # Errors
             /// [`Error::Again`] after the send time-out, if one is set; [`Error::Terminated`].
@@ -580,7 +580,7 @@ impl Socket {
         self.set(option::LINGER, linger)
     }
 
-    /// How long a receive waits; `None`: for ever.
+    /// Timeout of a receive; `None` waits indefinitely.
     ///
     /// # Errors
     /// The socket is closed, or its context terminated.
@@ -588,7 +588,7 @@ impl Socket {
         self.set(option::RCVTIMEO, timeout)
     }
 
-    /// How long a send waits; `None`: for ever.
+    /// Timeout of a send; `None` waits indefinitely.
     ///
     /// # Errors
     /// The socket is closed, or its context terminated.

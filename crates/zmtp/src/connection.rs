@@ -147,7 +147,7 @@ pub struct Peer {
 
 /// There was nothing to accept or refuse: a mistake of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the peer had not asked to be let in")]
+#[error("the peer has not requested admission")]
 pub struct NotAsked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -78,7 +78,7 @@ pub enum Error {
         theirs: SocketType,
     },
     /// A box of the security mechanism does not open: a wrong key, or somebody in between.
-    #[error("a box of the security mechanism does not open")]
+    #[error("an encrypted box of the security mechanism cannot be opened")]
     Cryptographic,
     /// The peer's short-term key is vouched for by nobody.
     #[error("the short-term key of the peer is not the one vouched for")]
@@ -95,7 +95,7 @@ pub enum Error {
     #[error("malformed WebSocket frame")]
     MalformedWebSocketFrame,
     /// The operating system gave no random numbers.
-    #[error("the operating system gives no random numbers")]
+    #[error("the operating system provides no random numbers")]
     NoRandomness,
     /// The handshake took too long.
     #[error("the handshake took too long")]

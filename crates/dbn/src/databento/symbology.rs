@@ -43,13 +43,13 @@ pub enum NamesError {
     #[error("more than {NAMES_MAX} symbols")]
     TooMany,
     /// No root and class.
-    #[error("a parent symbol is ROOT.FUT, ROOT.OPT or ROOT.SPOT")]
+    #[error("a parent symbol must be ROOT.FUT, ROOT.OPT or ROOT.SPOT")]
     NoParent,
     /// No number.
-    #[error("an instrument id is a number")]
+    #[error("an instrument id must be a number")]
     NoId,
     /// Longer than symbols can be.
-    #[error("a symbol has more than {NAME_LENGTH_MAX} bytes")]
+    #[error("a symbol is longer than {NAME_LENGTH_MAX} bytes")]
     TooLong,
 }
 

@@ -215,7 +215,7 @@ impl Holes {
         recovered
     }
 
-    /// End of the first hole, if it was asked for in vain too often.
+    /// Returns the end of the first hole, after too many requests without an answer.
     pub fn given_up(&self) -> Option<u64> {
         self.given_up_after(REQUEST_ATTEMPTS_MAX)
     }

@@ -147,7 +147,7 @@ pub trait Sink {
         let _ = (side, refused);
     }
 
-    /// The sender began another session; its sequences begin anew.
+    /// The sender began another session; its sequences start again.
     fn session_changed(&mut self, old: u32, new: u32) {
         let _ = (old, new);
     }

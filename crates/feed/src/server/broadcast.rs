@@ -1,4 +1,4 @@
-//! The stream in datagrams, for everybody who listens.
+//! The stream in datagrams, for any receiver.
 
 use crate::journal::{Everything, Journal};
 use crate::wire::{Header, UDP_PACKET_LENGTH_MAX};

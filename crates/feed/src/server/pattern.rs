@@ -78,7 +78,7 @@ impl Pattern {
 pub struct Selection {
     patterns: Vec<Pattern>,
     all: bool,
-    /// One bit a symbol id.
+    /// One bit per symbol id.
     symbols: Vec<u64>,
     /// Entries of the board that have been matched.
     board_length: usize,

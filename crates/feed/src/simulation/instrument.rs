@@ -4,7 +4,7 @@ use super::random::{Random, Sizes, exponential, normal};
 use super::{AGGRESSOR_BUY, AGGRESSOR_SELL, MarketKind, SymbolSpec};
 use crate::wire::{PRICE_SCALE, Quote};
 
-/// One cache line a symbol: a tick touches exactly one.
+/// One cache line per symbol: a tick touches exactly one.
 ///
 /// Invariants: `TICKS_MIN <= middle_ticks`, `0 < bid_ticks < bid_ticks + spread_ticks`.
 #[derive(Debug, Clone)]

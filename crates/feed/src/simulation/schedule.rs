@@ -25,10 +25,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Highest rate, messages a second.
+    /// Highest rate, messages per second.
     pub const RATE_MAX: u64 = 1_000_000_000;
 
-    /// From `start_ns` on any clock, `rate` messages a second, at most
+    /// From `start_ns` on any clock, `rate` messages per second, at most
     /// [`RATE_MAX`](Self::RATE_MAX).
     pub const fn new(start_ns: u64, rate: NonZeroU64) -> Self {
         let rate = if rate.get() > Self::RATE_MAX {

@@ -212,7 +212,7 @@ fn parse_price(text: &str) -> Option<i64> {
     Some(units)
 }
 
-/// Generated symbols are the same in every market, whatever its seed and size.
+/// Generated symbols are the same in every market, for any seed and size.
 const GENERATED_SEED: u64 = 101;
 
 const BUILT_IN_CSV: &str = include_str!("../../data/symbols.csv");

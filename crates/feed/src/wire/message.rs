@@ -405,7 +405,7 @@ impl Definition {
 pub struct TradingState(pub u8);
 
 impl TradingState {
-    /// Nobody said.
+    /// Unknown.
     pub const UNKNOWN: TradingState = TradingState(0);
     /// Orders are taken, nothing trades yet.
     pub const PRE_OPEN: TradingState = TradingState(1);

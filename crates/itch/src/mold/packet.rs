@@ -79,7 +79,7 @@ pub enum PacketError {
     #[error("a datagram of {0} bytes is shorter than a header")]
     NoHeader(usize),
     /// A message reaches behind the end.
-    #[error("a message reaches behind the end of its packet")]
+    #[error("a message extends past the end of its packet")]
     Truncated,
 }
 

@@ -9,7 +9,7 @@ pub const MESSAGE_LENGTH_MAX: usize = 1_400;
 
 /// The message is longer than [`MESSAGE_LENGTH_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a message of {0} bytes; {MESSAGE_LENGTH_MAX} are possible")]
+#[error("a message of {0} bytes exceeds the limit of {MESSAGE_LENGTH_MAX}")]
 pub struct MessageTooLong(pub usize);
 
 /// A ring of messages, each behind its length of two bytes, as both protocols' packets have them.

@@ -1,4 +1,4 @@
-//! What a recording has of a replay that begins before the journal: read by a thread of its own,
+//! The part of a replay that is older than the journal: a thread reads it from the recording,
 //! because a lane does not wait for a disk.
 //!
 //! ```text
@@ -138,7 +138,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Until the journal has what comes next; nothing if nobody waits for it.
+    /// Until the journal has the next message; nothing if no client waits.
     fn run(mut self, mut file: File) -> Option<()> {
         let (mut decoder, mut input) = (Decoder::new(), Vec::new());
         let mut grown = Instant::now();

@@ -599,7 +599,7 @@ impl Stream {
         records
     }
 
-    /// The prices of a topic, if anybody wants them.
+    /// The prices of a topic, if a subscription needs them.
     fn prices_of(&mut self, number: u32) -> Option<&mut BidAsk> {
         if !self.selection.wants(PRICED) {
             return None;

@@ -72,10 +72,10 @@ pub enum InputError {
     #[error("no address")]
     NoAddress,
     /// An address that is none.
-    #[error("'{0}' is no address: {1}")]
+    #[error("invalid address '{0}': {1}")]
     BadAddress(String, String),
     /// A name that is not known.
-    #[error("'{0}' is not known; {1} are")]
+    #[error("unknown name '{0}'; use {1}")]
     UnknownName(String, &'static str),
     /// More characters than the protocol has room for.
     #[error("'{0}' is longer than {1} characters")]
@@ -84,7 +84,7 @@ pub enum InputError {
     #[error("more than two servers, or two lines")]
     TooMany,
     /// No day.
-    #[error("'{0}' is no date (YYYY-MM-DD)")]
+    #[error("invalid date '{0}'; use YYYY-MM-DD")]
     BadDate(String),
 }
 
@@ -221,12 +221,12 @@ mod tests {
         assert_eq!(mold("B=1.2.3.4:5"), "no address");
         assert_eq!(
             mold("A=1.2.3.4"),
-            "'1.2.3.4' is no address: no port (HOST:PORT is expected)"
+            "invalid address '1.2.3.4': no port; use HOST:PORT"
         );
-        assert!(mold("1.2.3.4:5,C=1.2.3.4:5").starts_with("'C' is not known; A, B,"));
+        assert!(mold("1.2.3.4:5,C=1.2.3.4:5").starts_with("unknown name 'C'; use A, B,"));
         assert_eq!(
             mold("1.2.3.4:5,date=2023-02-29"),
-            "'2023-02-29' is no date (YYYY-MM-DD)"
+            "invalid date '2023-02-29'; use YYYY-MM-DD"
         );
         let soup = |text: &str| text.parse::<SoupInput>().unwrap_err().to_string();
         assert_eq!(

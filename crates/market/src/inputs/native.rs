@@ -64,7 +64,7 @@ fn note(thread: &mut Thread, source: &FeedSource, client: &FeedClient, change: &
         Change::Ended(side, ending) => {
             let is_alone = !client.is_connected(side.other());
             if !thread.is_stale && is_alone && client.client().session() != 0 {
-                warn!(%source, ?side, %ending, "nobody is there to recover from");
+                warn!(%source, ?side, %ending, "cannot reach the server for recovery");
                 // What is lost now cannot be made good: nobody may take the values for current.
                 thread.lose();
             }

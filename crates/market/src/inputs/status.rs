@@ -22,7 +22,7 @@ pub struct Figures {
     pub messages: u64,
     /// Messages that break the format.
     pub malformed: u64,
-    /// Messages about orders that nobody has added.
+    /// Messages about unknown orders.
     pub unknown_orders: u64,
     /// Orders that the book did not take.
     pub refused_orders: u64,

@@ -1,4 +1,4 @@
-//! What a client hears that lacks a right.
+//! Errors for users without permission.
 
 use tidewire_keyspace::Command;
 

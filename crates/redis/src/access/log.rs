@@ -1,4 +1,4 @@
-//! What was refused of late, for ACL LOG.
+//! Recent refusals, for ACL LOG.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A selector: commands, keys and channels that go together.
+//! A selector: commands, keys and channels that are allowed together.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! SHA-256, by which passwords are kept.
+//! SHA-256, for stored passwords.
 
 use sha2::{Digest, Sha256};
 

@@ -227,7 +227,7 @@ pub(super) fn check_name(name: &[u8]) -> Result<String, &'static str> {
     printable(name).ok_or("ERR Client names cannot contain spaces, newlines or special characters.")
 }
 
-/// A label is of visible ASCII, so that CLIENT LIST stays one line a client.
+/// A label is of visible ASCII, so that CLIENT LIST stays one line per client.
 fn printable(text: &[u8]) -> Option<String> {
     let visible = text.iter().all(|byte| (b'!'..=b'~').contains(byte));
     visible.then(|| String::from_utf8_lossy(text).into_owned())

@@ -1,4 +1,4 @@
-//! Requests of Redis clients at the write gate.
+//! Redis clients' requests at the write gate.
 
 use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::{ArgumentList, Arguments};

@@ -1,4 +1,4 @@
-//! SET of a key that belongs to a live source: the client waits for the source's own answer.
+//! SET of a mounted key: the client waits for the answer of the live source.
 
 use tidewire_keyspace::{Command, MountWriter};
 use tidewire_lane::Context;

@@ -1,4 +1,4 @@
-//! What is noted of each command beside its execution: how long it took, and who is shown it.
+//! What is recorded beside a command's execution: its duration, and MONITOR.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Replies to a Redis client, and how much of them it may leave unread.
+//! Replies to a Redis client, and the limit on unread output.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! Commands about what outlives the process.
+//! Commands about persistence.
 
 use super::scripting::forget_functions;
 use super::{Call, State};

@@ -1,4 +1,4 @@
-//! A pipeline's requests, found ahead of their execution so that their cache misses overlap.
+//! Parses a pipeline's requests ahead of their execution, so that their cache misses overlap.
 
 use std::sync::Arc;
 

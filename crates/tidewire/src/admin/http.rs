@@ -1,4 +1,4 @@
-//! As much of HTTP/1 as watchers need: a request's first line, and an answer that ends with the
+//! The part of HTTP/1 that the admin port needs: a request line, and an answer that ends with the
 //! connection.
 
 /// What has come of a request.

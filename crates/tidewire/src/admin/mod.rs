@@ -1,5 +1,5 @@
-//! `--admin`: metrics, health and readiness over HTTP. One thread beside the lanes, and one loop
-//! that waits for all watchers at once: none of them delays another.
+//! `--admin`: metrics, health and readiness over HTTP. One thread beside the lanes serves all
+//! connections in one loop, so none of them delays another.
 
 mod http;
 
@@ -29,7 +29,7 @@ impl Admin {
     pub(crate) fn bind(endpoint: &Endpoint) -> Result<Self, Failure> {
         let address = endpoint
             .tcp()
-            .ok_or_else(|| Failure::usage(format!("--admin: {endpoint} is no TCP address")))?;
+            .ok_or_else(|| Failure::usage(format!("--admin: {endpoint} is not a TCP address")))?;
         let failed = |error| Failure::usage(format!("--admin: {endpoint}: {error}"));
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;

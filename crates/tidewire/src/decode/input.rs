@@ -14,7 +14,7 @@ pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
     let bytes = match words {
         [] => {
             return Err(Failure::usage(
-                "hexadecimal digits, a file, or - is expected",
+                "no input: give hexadecimal digits, a file, or -",
             ));
         }
         [dash] if dash == "-" => from(&mut std::io::stdin().lock(), "the standard input")?,
@@ -27,7 +27,7 @@ pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
             return match digits(&text) {
                 Some(bytes) if !bytes.is_empty() => Ok(vec![bytes]),
                 _ => Err(Failure::usage(format!(
-                    "'{text}' is no file, and no hexadecimal digits"
+                    "'{text}' is neither a file nor hexadecimal digits"
                 ))),
             };
         }
@@ -41,7 +41,7 @@ pub(super) fn read(words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
     let text = std::str::from_utf8(&bytes).ok();
     let messages = text.and_then(from_text).unwrap_or_else(|| split(&bytes));
     if messages.is_empty() {
-        return Err(Failure::usage("there is no message in it"));
+        return Err(Failure::usage("no message in the input"));
     }
     Ok(messages)
 }

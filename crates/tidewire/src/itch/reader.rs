@@ -263,7 +263,7 @@ impl Reader {
         }
         let at = self.bytes.position;
         Err(Failure::running(format!(
-            "{}: it is cut at byte {at}",
+            "{}: truncated at byte {at}",
             self.place
         )))
     }

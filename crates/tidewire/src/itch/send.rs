@@ -23,12 +23,10 @@ use crate::units::grouped;
 pub(super) fn run(options: &SendOptions) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     if options.mold.is_none() && options.soup.is_none() {
-        return Err(Failure::usage("--mold or --soup says where to send to"));
+        return Err(Failure::usage("no destination: give --mold or --soup"));
     }
     if options.session.is_empty() || options.session.len() > SessionName::LENGTH {
-        return Err(Failure::usage(
-            "--session: one to ten characters are possible",
-        ));
+        return Err(Failure::usage("--session: must have 1 to 10 characters"));
     }
     let plan = options.fault.unwrap_or_default();
     let usage =
@@ -249,7 +247,7 @@ impl Feed {
                 Ok(batch) => self.batch = batch.into_iter(),
                 Err(_) => {
                     let ended = self.thread.take().map(JoinHandle::join);
-                    let failed = || Err(Failure::running("the reader has failed"));
+                    let failed = || Err(Failure::running("the reader failed"));
                     return match ended {
                         None => Ok(None),
                         Some(ended) => ended.unwrap_or_else(|_| failed()).map(|()| None),

@@ -1,7 +1,7 @@
-//! The program's log: what is logged, in which form, and where it goes.
+//! The program's log: filter, format and destination.
 //!
-//! It is set up once. Then its level can be changed (`CONFIG SET loglevel`), and its file opened
-//! anew (SIGHUP), while the program runs.
+//! It is set up once. Its level can change (`CONFIG SET loglevel`) and its file can be reopened
+//! (SIGHUP) while the program runs.
 
 mod filter;
 mod json;
@@ -75,8 +75,9 @@ pub(crate) fn start(plan: LogPlan) -> Result<(), Failure> {
     let text = plan.filter.as_deref().unwrap_or_default();
     let directives = filter::checked(text, plan.level)
         .map_err(|error| Failure::usage(format!("{error} (--log, TIDEWIRE_LOG)")))?;
-    let filter = EnvFilter::try_new(&directives)
-        .map_err(|_| Failure::usage(format!("'{text}' is no log filter (--log, TIDEWIRE_LOG)")))?;
+    let filter = EnvFilter::try_new(&directives).map_err(|_| {
+        Failure::usage(format!("invalid log filter '{text}' (--log, TIDEWIRE_LOG)"))
+    })?;
     let is_file = plan.file.is_some();
     if let Some(path) = plan.file {
         SINK.open(path.clone()).map_err(|error| {
@@ -120,7 +121,7 @@ pub(crate) fn set_level(level: &str) {
 /// Opens the log's file anew, as after a rotation; the old one stays if that fails.
 pub(crate) fn reopen() {
     if let Err(error) = SINK.reopen() {
-        warn!(%error, "cannot open the log file anew: logging goes on into the old one");
+        warn!(%error, "cannot reopen the log file: logging continues in the old one");
     }
 }
 

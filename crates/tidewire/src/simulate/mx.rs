@@ -35,7 +35,7 @@ pub(crate) fn run(options: &SimulateMxOptions) -> Result<(), Failure> {
     );
     server
         .serve(&stop, options.duration)
-        .map_err(|error| Failure::running(format!("the plant has failed: {error}")))?;
+        .map_err(|error| Failure::running(format!("the plant failed: {error}")))?;
     let counters = server.plant.counters();
     println!(
         "updates: {}; writes: {} taken, {} refused, {} completions lost; links dropped: {}",
@@ -218,7 +218,7 @@ impl Server {
                         true
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a client is cut off");
+                        tracing::warn!(%error, "a client was disconnected");
                         false
                     }
                 }

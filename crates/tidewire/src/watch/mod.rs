@@ -35,7 +35,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<(), Failure> {
     if !options.once && !options.json {
         if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
             return Err(Failure::usage(
-                "watch needs a terminal; --once and --json do without one",
+                "watch needs a terminal; without one, use --once or --json",
             ));
         }
         let watch = Watch::start(options, &patterns, Stop::default())?;

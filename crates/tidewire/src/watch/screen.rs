@@ -27,7 +27,7 @@ pub(super) fn show(watch: &Watch, mut view: View) -> Result<(), Failure> {
     let mut next = Instant::now() + REFRESH_INTERVAL;
     while !watch.stop.is_asked() {
         if watch.link.has_failed() {
-            return Err(Failure::running("the feed's reader has failed"));
+            return Err(Failure::running("the reader of the feed failed"));
         }
         let terminal = &mut screen.terminal;
         let drawn = terminal.draw(|frame| draw(frame, &sight, &mut view));

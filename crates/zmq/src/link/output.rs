@@ -127,7 +127,7 @@ impl Output {
         self.append(|out| out.append(outgoing));
     }
 
-    /// Hands all of it to somebody who will write it in another form.
+    /// Passes all output to a caller that writes it in another form.
     pub(crate) fn pour(&mut self, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         take(&self.bytes[self.head..])?;
         self.bytes.clear();

@@ -1,4 +1,4 @@
-//! Which ZeroMQ peers are let in, and as which user.
+//! Admission of ZeroMQ peers: which are accepted, and as which user.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tidewire_zmtp::{Config, Credentials, Security};
 use crate::hub::Hub;
 use crate::zmq_security::ZmqSecurity;
 
-/// Which user shows these credentials; None lets nobody in.
+/// Returns the user with these credentials; `None` refuses the peer.
 pub(super) fn admit(
     identity: &Identity,
     hub: &Hub,

@@ -1,5 +1,5 @@
-//! ZeroMQ faces: the publisher port (for SUB peers), the ingest port (for PUSH peers) and the
-//! ROUTER port (for REQ and DEALER peers that ask for current values).
+//! ZeroMQ sessions: the publisher port (SUB peers), the ingest port (PUSH peers) and the ROUTER
+//! port (REQ and DEALER peers that request current values).
 
 mod admission;
 mod answers;
@@ -218,7 +218,7 @@ impl ZmqSession {
                     let kind = Kind::Prefix;
                     let subscribed = fanout.subscribe(id, Dialect::Zmtp, kind, prefix);
                     if subscribed.is_err() {
-                        warn!("a ZeroMQ peer is sent away: too many subscriptions");
+                        warn!("a ZeroMQ peer was disconnected: too many subscriptions");
                         context.close(id, CloseReason::Requested);
                         return input.len();
                     }

@@ -1,4 +1,4 @@
-//! What PUSH peers send: each message becomes a key's value, by way of the write gate.
+//! Messages of PUSH peers: each becomes a key's value, through the write gate.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
 //! Requests on the ROUTER port: `GET key`, `MGET key...`, `LIST prefix` and `SNAPSHOT prefix`,
-//! behind whatever envelope REQ, DEALER and devices on the way put before them.
+//! after the envelope that REQ, DEALER or devices put before them.
 
 use std::fmt;
 use std::ops::Range;

@@ -10,9 +10,9 @@ pub(super) const CLUSTER: &[Command] = &[
     part("readwrite", 1, "loading stale fast", "3.0.0", "Reads from masters again.")
         .categories("connection"),
     command("cluster", -2, "", Group::Cluster, "3.0.0", Run::Container)
-        .docs("Looks after a cluster.", "Depends on subcommand."),
-    part("cluster|addslots", -3, CHANGE, "3.0.0", "Takes slots.").syntax("slot:i+"),
-    part("cluster|addslotsrange", -4, CHANGE, "7.0.0", "Takes ranges of slots.")
+        .docs("Cluster commands.", "Depends on subcommand."),
+    part("cluster|addslots", -3, CHANGE, "3.0.0", "Assigns slots.").syntax("slot:i+"),
+    part("cluster|addslotsrange", -4, CHANGE, "7.0.0", "Assigns ranges of slots.")
         .syntax("range(start-slot:i end-slot:i)+"),
     part("cluster|bumpepoch", 2, CHANGE, "3.0.0", "Advances the epoch.")
         .tips("nondeterministic_output"),
@@ -20,36 +20,36 @@ pub(super) const CLUSTER: &[Command] = &[
         .tips("nondeterministic_output").syntax("node-id"),
     part("cluster|countkeysinslot", 3, "stale", "3.0.0", "Counts the keys of a slot.")
         .syntax("slot:i"),
-    part("cluster|delslots", -3, CHANGE, "3.0.0", "Gives slots up.").syntax("slot:i+"),
-    part("cluster|delslotsrange", -4, CHANGE, "7.0.0", "Gives ranges of slots up.")
+    part("cluster|delslots", -3, CHANGE, "3.0.0", "Removes slots.").syntax("slot:i+"),
+    part("cluster|delslotsrange", -4, CHANGE, "7.0.0", "Removes ranges of slots.")
         .syntax("range(start-slot:i end-slot:i)+"),
-    part("cluster|failover", -2, CHANGE, "3.0.0", "Makes a replica the master.")
+    part("cluster|failover", -2, CHANGE, "3.0.0", "Promotes a replica.")
         .syntax("[options(FORCE | TAKEOVER)]"),
-    part("cluster|flushslots", 2, CHANGE, "3.0.0", "Gives all slots up."),
-    part("cluster|forget", 3, CHANGE, "3.0.0", "Forgets a node.").syntax("node-id"),
+    part("cluster|flushslots", 2, CHANGE, "3.0.0", "Removes all slots."),
+    part("cluster|forget", 3, CHANGE, "3.0.0", "Removes a node.").syntax("node-id"),
     part("cluster|getkeysinslot", 4, "stale", "3.0.0", "Lists keys of a slot.")
         .tips("nondeterministic_output").syntax("slot:i count:i"),
     part("cluster|help", 2, "loading stale", "5.0.0", "Lists the subcommands."),
-    part("cluster|info", 2, "stale", "3.0.0", "Tells about the cluster.")
+    part("cluster|info", 2, "stale", "3.0.0", "Returns the state of the cluster.")
         .tips("nondeterministic_output"),
-    part("cluster|keyslot", 3, "stale", "3.0.0", "Tells the slot of a key.").syntax("key"),
+    part("cluster|keyslot", 3, "stale", "3.0.0", "Returns the slot of a key.").syntax("key"),
     part("cluster|links", 2, "stale", "7.0.0", "Lists the links between nodes.")
         .tips("nondeterministic_output"),
     part("cluster|meet", -4, CHANGE, "3.0.0", "Meets another node.")
         .syntax("ip port:i [cluster-bus-port:i]"),
-    part("cluster|myid", 2, "stale", "3.0.0", "Names this node."),
-    part("cluster|myshardid", 2, "stale", "7.2.0", "Names this node's shard.")
+    part("cluster|myid", 2, "stale", "3.0.0", "Returns the id of this node."),
+    part("cluster|myshardid", 2, "stale", "7.2.0", "Returns the shard id of this node.")
         .tips("nondeterministic_output"),
     part("cluster|nodes", 2, "stale", "3.0.0", "Lists the nodes.").tips("nondeterministic_output"),
     part("cluster|replicas", 3, LOOK, "5.0.0", "Lists a node's replicas.")
         .tips("nondeterministic_output").syntax("node-id"),
     part("cluster|replicate", 3, CHANGE, "3.0.0", "Makes this node a replica.").syntax("node-id"),
-    part("cluster|reset", -2, "admin noscript stale", "3.0.0", "Makes the node as new.")
+    part("cluster|reset", -2, "admin noscript stale", "3.0.0", "Resets the node.")
         .syntax("[reset-type(HARD | SOFT)]"),
     part("cluster|saveconfig", 2, CHANGE, "3.0.0", "Writes what is known of nodes."),
     part("cluster|set-config-epoch", 3, CHANGE, "3.0.0", "Sets the epoch of a new node.")
         .syntax("config-epoch:i"),
-    part("cluster|setslot", -4, CHANGE, "3.0.0", "Gives a slot to a node.")
+    part("cluster|setslot", -4, CHANGE, "3.0.0", "Assigns a slot to a node.")
         .syntax("slot:i subcommand(IMPORTING=importing<node-id> | MIGRATING=migrating<node-id> | \
             NODE=node<node-id> | STABLE)"),
     part("cluster|shards", 2, "loading stale", "7.0.0", "Lists the shards.")

@@ -19,7 +19,7 @@ pub(super) const GENERIC: &[Command] = &[
         .docs("Counts the keys that exist.", "O(N) in the number of keys."),
     command("type", 2, "readonly fast", Group::Generic, "1.0.0", Run::Data(keys::type_of))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("keyspace").syntax("key:k")
-        .docs("Tells the data type of a key.", "O(1)"),
+        .docs("Returns the data type of a key.", "O(1)"),
     command("keys", 2, "readonly", Group::Generic, "1.0.0", Run::Data(scan::keys))
         .locks(Locks::All).categories("keyspace dangerous")
         .tips("request_policy:all_shards nondeterministic_output_order").syntax("pattern:p")
@@ -30,21 +30,21 @@ pub(super) const GENERIC: &[Command] = &[
         .locks(Locks::Sweep).categories("keyspace")
         .tips("nondeterministic_output request_policy:special response_policy:special")
         .syntax("cursor:i [MATCH=pattern:p] [COUNT=count:i] [TYPE=type]")
-        .docs("Walks the names of the database, a few a call.",
-            "O(1) a call, O(N) for a whole scan."),
+        .docs("Iterates over the keys of the database, a few per call.",
+            "O(1) per call, O(N) for a whole scan."),
     command("randomkey", 1, "readonly", Group::Generic, "1.0.0", Run::Data(keys::randomkey))
         .marks("touches_any_key")
         .locks(Locks::All).categories("keyspace")
         .tips("request_policy:all_shards response_policy:special nondeterministic_output")
-        .docs("Names a random key.", "O(1)"),
+        .docs("Returns a random key.", "O(1)"),
     command("rename", 3, "write", Group::Generic, "1.0.0", Run::Data(keys::rename))
         .keys(&[key_spec(1, 0, 1, "RW access delete"), key_spec(2, 0, 1, "OW update")])
         .categories("keyspace").syntax("key:k newkey:k1")
-        .docs("Renames a key and replaces what has the new name.", "O(1)"),
+        .docs("Renames a key and replaces the target.", "O(1)"),
     command("renamenx", 3, "write fast", Group::Generic, "1.0.0", Run::Data(keys::renamenx))
         .keys(&[key_spec(1, 0, 1, "RW access delete"), key_spec(2, 0, 1, "OW insert")])
         .categories("keyspace").syntax("key:k newkey:k1")
-        .docs("Renames a key if the new name is free.", "O(1)"),
+        .docs("Renames a key if the target does not exist.", "O(1)"),
     command("touch", -2, "readonly fast", Group::Generic, "3.2.1", Run::Data(keys::touch))
         .keys(&[key_spec(1, -1, 1, "RO")]).categories("keyspace")
         .tips("request_policy:multi_shard response_policy:agg_sum").syntax("key:k+")
@@ -71,57 +71,57 @@ pub(super) const GENERIC: &[Command] = &[
     command("expire", -3, "write fast", Group::Generic, "1.0.0", Run::Data(expiry::expire))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k seconds:i [condition(NX | XX | GT | LT)]")
-        .docs("Sets a deadline in seconds from now.", "O(1)"),
+        .docs("Sets a TTL in seconds.", "O(1)"),
     command("pexpire", -3, "write fast", Group::Generic, "2.6.0", Run::Data(expiry::pexpire))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k milliseconds:i [condition(NX | XX | GT | LT)]")
-        .docs("Sets a deadline in milliseconds from now.", "O(1)"),
+        .docs("Sets a TTL in milliseconds.", "O(1)"),
     command("expireat", -3, "write fast", Group::Generic, "1.2.0", Run::Data(expiry::expireat))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k unix-time-seconds:t [condition(NX | XX | GT | LT)]")
-        .docs("Sets a deadline as a UNIX time in seconds.", "O(1)"),
+        .docs("Sets the expiry time as a UNIX time in seconds.", "O(1)"),
     command("pexpireat", -3, "write fast", Group::Generic, "2.6.0", Run::Data(expiry::pexpireat))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace")
         .syntax("key:k unix-time-milliseconds:t [condition(NX | XX | GT | LT)]")
-        .docs("Sets a deadline as a UNIX time in milliseconds.", "O(1)"),
+        .docs("Sets the expiry time as a UNIX time in milliseconds.", "O(1)"),
     command("ttl", 2, "readonly fast", Group::Generic, "1.0.0", Run::Data(expiry::ttl))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
-        .docs("Tells the seconds until the deadline.", "O(1)"),
+        .docs("Returns the TTL in seconds.", "O(1)"),
     command("pttl", 2, "readonly fast", Group::Generic, "2.6.0", Run::Data(expiry::pttl))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
-        .docs("Tells the milliseconds until the deadline.", "O(1)"),
+        .docs("Returns the TTL in milliseconds.", "O(1)"),
     command("expiretime", 2, "readonly fast", Group::Generic, "7.0.0",
         Run::Data(expiry::expiretime)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("keyspace").syntax("key:k")
-        .docs("Tells the deadline as a UNIX time in seconds.", "O(1)"),
+        .docs("Returns the expiry time as a UNIX time in seconds.", "O(1)"),
     command("pexpiretime", 2, "readonly fast", Group::Generic, "7.0.0",
         Run::Data(expiry::pexpiretime)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("keyspace").syntax("key:k")
-        .docs("Tells the deadline as a UNIX time in milliseconds.", "O(1)"),
+        .docs("Returns the expiry time as a UNIX time in milliseconds.", "O(1)"),
     command("persist", 2, "write fast", Group::Generic, "2.2.0", Run::Data(expiry::persist))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("keyspace").syntax("key:k")
-        .docs("Takes the deadline away.", "O(1)"),
+        .docs("Removes the TTL.", "O(1)"),
     command("object", -2, "", Group::Generic, "2.2.3", Run::Container)
-        .docs("Tells how values are kept.", "Depends on subcommand."),
+        .docs("Commands on the internals of values.", "Depends on subcommand."),
     command("object|encoding", 3, "readonly", Group::Generic, "2.2.3",
         Run::Data(keys::object_encoding)).keys(&[key_spec(2, 0, 1, "RO")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
-        .docs("Tells how a value is encoded.", "O(1)"),
+        .docs("Returns the encoding of a value.", "O(1)"),
     command("object|freq", 3, "readonly", Group::Generic, "4.0.0", Run::Data(keys::object_freq))
         .keys(&[key_spec(2, 0, 1, "RO")]).categories("keyspace").tips("nondeterministic_output")
         .syntax("key:k")
-        .docs("Tells how often a key is used, under an LFU policy.", "O(1)"),
+        .docs("Returns the use frequency of a key, with an LFU policy.", "O(1)"),
     command("object|help", 2, "loading stale", Group::Generic, "6.2.0",
         Run::Data(keys::object_help)).categories("keyspace")
         .docs("Lists the subcommands.", "O(1)"),
     command("object|idletime", 3, "readonly", Group::Generic, "2.2.3",
         Run::Data(keys::object_idletime)).keys(&[key_spec(2, 0, 1, "RO")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
-        .docs("Tells the seconds since the last use.", "O(1)"),
+        .docs("Returns the idle time of a key in seconds.", "O(1)"),
     command("object|refcount", 3, "readonly", Group::Generic, "2.2.3",
         Run::Data(keys::object_refcount)).keys(&[key_spec(2, 0, 1, "RO")]).categories("keyspace")
         .tips("nondeterministic_output").syntax("key:k")
-        .docs("Tells the number of references to a value.", "O(1)"),
+        .docs("Returns the reference count of a value.", "O(1)"),
 ];

@@ -8,17 +8,17 @@ pub(super) const GEO: &[Command] = &[
     command("geoadd", -5, "write denyoom", Group::Geo, "3.2.0", Run::Data(geo::geoadd))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("geo")
         .syntax("key:k [condition(NX | XX)] [CH!change] data(longitude:d latitude:d member)+")
-        .docs("Adds places or moves them.", "O(log(N)) for each place."),
+        .docs("Adds members with positions, or changes positions.", "O(log(N)) for each place."),
     command("geodist", -4, "readonly", Group::Geo, "3.2.0", Run::Data(geo::geodist))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("geo")
         .syntax("key:k member1 member2 [unit(M | KM | FT | MI)]")
-        .docs("Tells how far two places are apart.", "O(1)"),
+        .docs("Returns the distance of two members.", "O(1)"),
     command("geohash", -2, "readonly", Group::Geo, "3.2.0", Run::Data(geo::geohash))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("geo").syntax("key:k [member+]")
-        .docs("Returns the geohashes of places.", "O(1) for each place."),
+        .docs("Returns the geohashes of members.", "O(1) for each place."),
     command("geopos", -2, "readonly", Group::Geo, "3.2.0", Run::Data(geo::geopos))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("geo").syntax("key:k [member+]")
-        .docs("Returns longitudes and latitudes of places.", "O(1) for each place."),
+        .docs("Returns the longitudes and latitudes of members.", "O(1) for each place."),
     command("georadius", -6, "write denyoom movablekeys", Group::Geo, "3.2.0",
         Run::Data(geo::georadius))
         .keys(&[key_spec(1, 0, 1, "RO access"),
@@ -28,12 +28,12 @@ pub(super) const GEO: &[Command] = &[
         .syntax("key:k longitude:d latitude:d radius:d unit(M | KM | FT | MI) [WITHCOORD] \
             [WITHDIST] [WITHHASH] [count-block(COUNT=count:i [ANY])] [order(ASC | DESC)] \
             [store(STORE=storekey<key>:k1 | STOREDIST=storedistkey<key>:k2)]")
-        .docs("Finds the places around a position.", NEAR),
+        .docs("Finds members around a position.", NEAR),
     command("georadius_ro", -6, "readonly", Group::Geo, "3.2.10", Run::Data(geo::georadius_ro))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("geo")
         .syntax("key:k longitude:d latitude:d radius:d unit(M | KM | FT | MI) [WITHCOORD] \
             [WITHDIST] [WITHHASH] [count-block(COUNT=count:i [ANY])] [order(ASC | DESC)]")
-        .docs("Finds the places around a position, and stores nothing.", NEAR),
+        .docs("Finds members around a position, without storing.", NEAR),
     command("georadiusbymember", -5, "write denyoom movablekeys", Group::Geo, "3.2.0",
         Run::Data(geo::georadiusbymember))
         .keys(&[key_spec(1, 0, 1, "RO access"),
@@ -43,20 +43,20 @@ pub(super) const GEO: &[Command] = &[
         .syntax("key:k member radius:d unit(M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
             [count-block(COUNT=count:i [ANY])] [order(ASC | DESC)] [store(STORE=storekey<key>:k1 | \
             STOREDIST=storedistkey<key>:k2)]")
-        .docs("Finds the places around a place.", NEAR),
+        .docs("Finds members around a member.", NEAR),
     command("georadiusbymember_ro", -5, "readonly", Group::Geo, "3.2.10",
         Run::Data(geo::georadiusbymember_ro)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("geo")
         .syntax("key:k member radius:d unit(M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
             [count-block(COUNT=count:i [ANY])] [order(ASC | DESC)]")
-        .docs("Finds the places around a place, and stores nothing.", NEAR),
+        .docs("Finds members around a member, without storing.", NEAR),
     command("geosearch", -7, "readonly", Group::Geo, "6.2.0", Run::Data(geo::geosearch))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("geo")
         .syntax("key:k from(FROMMEMBER=member | FROMLONLAT=fromlonlat(longitude:d latitude:d)) \
             by(circle(BYRADIUS=radius:d unit(M | KM | FT | MI)) | box(BYBOX=width:d height:d \
             unit(M | KM | FT | MI))) [order(ASC | DESC)] [count-block(COUNT=count:i [ANY])] \
             [WITHCOORD] [WITHDIST] [WITHHASH]")
-        .docs("Finds the places in a circle or a box.", NEAR),
+        .docs("Finds members in a circle or a box.", NEAR),
     command("geosearchstore", -8, "write denyoom", Group::Geo, "6.2.0",
         Run::Data(geo::geosearchstore))
         .keys(&[key_spec(1, 0, 1, "OW update"), key_spec(2, 0, 1, "RO access")]).categories("geo")
@@ -64,7 +64,7 @@ pub(super) const GEO: &[Command] = &[
             FROMLONLAT=fromlonlat(longitude:d latitude:d)) by(circle(BYRADIUS=radius:d unit(M | KM \
             | FT | MI)) | box(BYBOX=width:d height:d unit(M | KM | FT | MI))) [order(ASC | DESC)] \
             [count-block(COUNT=count:i [ANY])] [STOREDIST]")
-        .docs("Stores the places in a circle or a box.", NEAR),
+        .docs("Stores members in a circle or a box.", NEAR),
 ];
 
 const NEAR: &str = "O(N+log(M)) for N places of M that are in the boxes around the shape.";

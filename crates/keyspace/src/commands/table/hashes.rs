@@ -38,7 +38,7 @@ pub(super) const HASHES: &[Command] = &[
         .docs("Counts the fields.", "O(1)"),
     command("hexists", 3, "readonly fast", Group::Hash, "2.0.0", Run::Data(hashes::hexists))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("hash").element(2).syntax("key:k field")
-        .docs("Tells whether a field exists.", "O(1)"),
+        .docs("Returns whether a field exists.", "O(1)"),
     command("hkeys", 2, "readonly", Group::Hash, "2.0.0", Run::Data(hashes::hkeys))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("hash")
         .tips("nondeterministic_output_order").syntax("key:k")
@@ -49,7 +49,7 @@ pub(super) const HASHES: &[Command] = &[
         .docs("Returns all values.", "O(N) in the size of the hash."),
     command("hstrlen", 3, "readonly fast", Group::Hash, "3.2.0", Run::Data(hashes::hstrlen))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("hash").element(2).syntax("key:k field")
-        .docs("Tells the length of a value.", "O(1)"),
+        .docs("Returns the length of a value.", "O(1)"),
     command("hincrby", 4, "write denyoom fast", Group::Hash, "2.0.0", Run::Data(hashes::hincrby))
         .keys(&[key_spec(1, 0, 1, "RW access update")]).categories("hash").element(2)
         .syntax("key:k field increment:i")
@@ -65,5 +65,5 @@ pub(super) const HASHES: &[Command] = &[
     command("hscan", -3, "readonly", Group::Hash, "2.8.0", Run::Data(scan::hscan))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("hash").tips("nondeterministic_output")
         .syntax("key:k cursor:i [MATCH=pattern:p] [COUNT=count:i] [NOVALUES]")
-        .docs("Walks the fields of a hash, a few a call.", "O(1) a call, O(N) for a whole scan."),
+        .docs("Iterates over the fields of a hash, a few per call.", "O(1) per call, O(N) for a whole scan."),
 ];

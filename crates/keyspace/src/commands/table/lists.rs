@@ -8,27 +8,27 @@ pub(super) const LISTS: &[Command] = &[
     command("lpush", -3, "write denyoom fast", Group::List, "1.0.0", Run::Data(lists::lpush))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).writes_directly(lists::lpush_directly)
         .categories("list").syntax("key:k element+")
-        .docs("Puts elements before the first.", "O(N) in the number of elements given."),
+        .docs("Adds elements to the front of a list.", "O(N) in the number of elements given."),
     command("rpush", -3, "write denyoom fast", Group::List, "1.0.0", Run::Data(lists::rpush))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).writes_directly(lists::rpush_directly)
         .categories("list").syntax("key:k element+")
-        .docs("Puts elements behind the last.", "O(N) in the number of elements given."),
+        .docs("Adds elements to the end of a list.", "O(N) in the number of elements given."),
     command("lpushx", -3, "write denyoom fast", Group::List, "2.2.0", Run::Data(lists::lpushx))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).categories("list").syntax("key:k element+")
-        .docs("Puts elements before the first of a list that exists.",
+        .docs("Adds elements to the front of an existing list.",
             "O(N) in the number of elements given."),
     command("rpushx", -3, "write denyoom fast", Group::List, "2.2.0", Run::Data(lists::rpushx))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).categories("list").syntax("key:k element+")
-        .docs("Puts elements behind the last of a list that exists.",
+        .docs("Adds elements to the end of an existing list.",
             "O(N) in the number of elements given."),
     command("lpop", -2, "write fast", Group::List, "1.0.0", Run::Data(lists::lpop))
         .keys(&[key_spec(1, 0, 1, "RW access delete")]).categories("list")
         .syntax("key:k [count:i]")
-        .docs("Takes the first elements out.", "O(N) in the number of elements taken."),
+        .docs("Pops elements from the front of a list.", "O(N) in the number of elements taken."),
     command("rpop", -2, "write fast", Group::List, "1.0.0", Run::Data(lists::rpop))
         .keys(&[key_spec(1, 0, 1, "RW access delete")]).categories("list")
         .syntax("key:k [count:i]")
-        .docs("Takes the last elements out.", "O(N) in the number of elements taken."),
+        .docs("Pops elements from the end of a list.", "O(N) in the number of elements taken."),
     command("llen", 2, "readonly fast", Group::List, "1.0.0", Run::Data(lists::llen))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("list").syntax("key:k")
         .docs("Counts the elements.", "O(1)"),
@@ -45,14 +45,14 @@ pub(super) const LISTS: &[Command] = &[
     command("linsert", 5, "write denyoom", Group::List, "2.2.0", Run::Data(lists::linsert))
         .keys(&[key_spec(1, 0, 1, "RW insert")]).categories("list")
         .syntax("key:k where(BEFORE | AFTER) pivot element")
-        .docs("Puts an element before or behind another one.",
+        .docs("Inserts an element before or after another one.",
             "O(N) in the distance of the other one from the head."),
     command("lrem", 4, "write", Group::List, "1.0.0", Run::Data(lists::lrem))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("list").syntax("key:k count:i element")
-        .docs("Removes elements that are equal to one.", "O(N) in the length of the list."),
+        .docs("Removes elements equal to a value.", "O(N) in the length of the list."),
     command("ltrim", 4, "write", Group::List, "1.0.0", Run::Data(lists::ltrim))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("list").syntax("key:k start:i stop:i")
-        .docs("Keeps a range of elements.", "O(N) in the number of elements removed."),
+        .docs("Trims a list to a range.", "O(N) in the number of elements removed."),
     command("lpos", -3, "readonly", Group::List, "6.0.6", Run::Data(lists::lpos))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("list")
         .syntax("key:k element [RANK=rank:i] [COUNT=num-matches:i] [MAXLEN=len:i]")
@@ -61,14 +61,14 @@ pub(super) const LISTS: &[Command] = &[
         .keys(&[key_spec(1, 0, 1, "RW access delete"), key_spec(2, 0, 1, "RW insert")])
         .categories("list")
         .syntax("source:k destination:k1 wherefrom(LEFT | RIGHT) whereto(LEFT | RIGHT)")
-        .docs("Moves an element from one end of a list to one of another.", "O(1)"),
+        .docs("Moves an element from one end of a list to an end of another.", "O(1)"),
     command("rpoplpush", 3, "write denyoom", Group::List, "1.2.0", Run::Data(lists::rpoplpush))
         .keys(&[key_spec(1, 0, 1, "RW access delete"), key_spec(2, 0, 1, "RW insert")])
         .categories("list").syntax("source:k destination:k1")
-        .docs("Moves the last element before the first of another list.", "O(1)"),
+        .docs("Moves the last element to the front of another list.", "O(1)"),
     command("lmpop", -4, "write movablekeys", Group::List, "7.0.0", Run::Data(lists::lmpop))
         .keys(&[counted_keys(1, 2, "RW access delete")]).categories("list")
         .syntax("numkeys:i key:k+ where(LEFT | RIGHT) [COUNT=count:i]")
-        .docs("Takes elements out of the first list that has any.",
+        .docs("Pops elements from the first non-empty list.",
             "O(N+M) for N keys and M elements taken."),
 ];

@@ -9,18 +9,18 @@ pub(super) const PUBSUB: &[Command] = &[
         .docs("Subscribes to channels.", "O(N) in the number of channels."),
     command("unsubscribe", -1, "pubsub noscript loading stale", Group::PubSub, "2.0.0",
         Run::Session).marks("for_subscribers locks_nothing").syntax("[channel+]")
-        .docs("Ends subscriptions to channels.", "O(N) in the number of channels."),
+        .docs("Unsubscribes from channels.", "O(N) in the number of channels."),
     command("psubscribe", -2, "pubsub noscript loading stale", Group::PubSub, "2.0.0",
         Run::Session).marks("patterns for_subscribers").syntax("pattern:p+")
         .docs("Subscribes to patterns.", "O(N) in the number of patterns."),
     command("punsubscribe", -1, "pubsub noscript loading stale", Group::PubSub, "2.0.0",
         Run::Session).marks("for_subscribers locks_nothing").syntax("[pattern:p+]")
-        .docs("Ends subscriptions to patterns.", "O(N) in the number of patterns."),
+        .docs("Unsubscribes from patterns.", "O(N) in the number of patterns."),
     command("publish", 3, "pubsub loading stale fast may_replicate", Group::PubSub, "2.0.0",
         Run::Session).marks("publishes locks_nothing").syntax("channel message")
-        .docs("Sends a message to a channel.", "O(N+M) in subscribers and patterns."),
+        .docs("Publishes a message to a channel.", "O(N+M) in subscribers and patterns."),
     command("pubsub", -2, "", Group::PubSub, "2.8.0", Run::Container)
-        .docs("Tells about subscriptions.", "Depends on subcommand."),
+        .docs("Commands on subscriptions.", "Depends on subcommand."),
     command("pubsub|channels", -2, "pubsub loading stale", Group::PubSub, "2.8.0", Run::Session)
         .syntax("[pattern:p]")
         .docs("Lists channels with subscribers.", "O(N)"),
@@ -44,9 +44,9 @@ pub(super) const PUBSUB: &[Command] = &[
     command("sunsubscribe", -1, "pubsub noscript loading stale", Group::PubSub, "7.0.0",
         Run::Session).marks("for_subscribers locks_nothing").keys(&[key_spec(1, -1, 1, "not_key")])
         .syntax("[shardchannel+]")
-        .docs("Ends subscriptions to shard channels.", "O(N) in the number of channels."),
+        .docs("Unsubscribes from shard channels.", "O(N) in the number of channels."),
     command("spublish", 3, "pubsub loading stale fast may_replicate", Group::PubSub, "7.0.0",
         Run::Session).marks("locks_nothing").keys(&[key_spec(1, 0, 1, "not_key")])
         .syntax("shardchannel message")
-        .docs("Sends a message to a shard channel.", "O(N) in the number of subscribers."),
+        .docs("Publishes a message to a shard channel.", "O(N) in the number of subscribers."),
 ];

@@ -13,7 +13,7 @@ pub(super) const SORT: &[Command] = &[
         .syntax("key:k [BY=by-pattern<pattern>:p1] [LIMIT=limit(offset:i count:i)] \
             [GET=get-pattern<pattern>:p1++] [order(ASC | DESC)] [ALPHA!sorting] \
             [STORE=destination:k2]")
-        .docs("Sorts the elements of a list, a set or a sorted set, and may store them.",
+        .docs("Sorts the elements of a list, a set or a sorted set, and optionally stores them.",
             "O(N+M*log(M)) for N elements of which M are shown; O(N) unsorted."),
     command("sort_ro", -2, "readonly movablekeys", Group::Generic, "7.0.0",
         Run::Data(sort::sort_ro))

@@ -33,11 +33,11 @@ pub(super) const SORTED_SETS: &[Command] = &[
     command("zrank", -3, "readonly fast", Group::SortedSet, "2.0.0", Run::Data(sorted_sets::zrank))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("sortedset").element(2)
         .syntax("key:k member [WITHSCORE]")
-        .docs("Tells a member's place, counted from the lowest score.", "O(log N)"),
+        .docs("Returns the rank of a member, from the lowest score.", "O(log N)"),
     command("zrevrank", -3, "readonly fast", Group::SortedSet, "2.0.0",
         Run::Data(sorted_sets::zrevrank)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("sortedset").element(2).syntax("key:k member [WITHSCORE]")
-        .docs("Tells a member's place, counted from the highest score.", "O(log N)"),
+        .docs("Returns the rank of a member, from the highest score.", "O(log N)"),
     command("zcount", 4, "readonly fast", Group::SortedSet, "2.0.0",
         Run::Data(sorted_sets::zcount)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("sortedset").syntax("key:k min:d max:d")
@@ -45,12 +45,12 @@ pub(super) const SORTED_SETS: &[Command] = &[
     command("zlexcount", 4, "readonly fast", Group::SortedSet, "2.8.9",
         Run::Data(sorted_sets::zlexcount)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("sortedset").syntax("key:k min max")
-        .docs("Counts the members within a range of texts.", "O(log N)"),
+        .docs("Counts the members within a lexicographical range.", "O(log N)"),
     command("zrange", -4, "readonly", Group::SortedSet, "1.2.0", Run::Data(sorted_sets::zrange))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("sortedset")
         .syntax("key:k start stop [sortby(BYSCORE | BYLEX)] [REV] [LIMIT=limit(offset:i count:i)] \
             [WITHSCORES]")
-        .docs("Returns members within a range of ranks, scores or texts.",
+        .docs("Returns members within a range of ranks or scores, or a lexicographical range.",
             "O(log N+M) for M members returned."),
     command("zrangebyscore", -4, "readonly", Group::SortedSet, "1.0.5",
         Run::Data(sorted_sets::zrangebyscore)).keys(&[key_spec(1, 0, 1, "RO access")])
@@ -66,11 +66,11 @@ pub(super) const SORTED_SETS: &[Command] = &[
     command("zrangebylex", -4, "readonly", Group::SortedSet, "2.8.9",
         Run::Data(sorted_sets::zrangebylex)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("sortedset").syntax("key:k min max [LIMIT=limit(offset:i count:i)]")
-        .docs("Returns members within a range of texts.", "O(log N+M) for M members returned."),
+        .docs("Returns members within a lexicographical range.", "O(log N+M) for M members returned."),
     command("zrevrangebylex", -4, "readonly", Group::SortedSet, "2.8.9",
         Run::Data(sorted_sets::zrevrangebylex)).keys(&[key_spec(1, 0, 1, "RO access")])
         .categories("sortedset").syntax("key:k max min [LIMIT=limit(offset:i count:i)]")
-        .docs("Returns members within a range of texts, the last first.",
+        .docs("Returns members within a lexicographical range, in reverse order.",
             "O(log N+M) for M members returned."),
     command("zrevrange", -4, "readonly", Group::SortedSet, "1.2.0",
         Run::Data(sorted_sets::zrevrange)).keys(&[key_spec(1, 0, 1, "RO access")])
@@ -83,7 +83,7 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .categories("sortedset")
         .syntax("dst:k src:k1 min max [sortby(BYSCORE | BYLEX)] [REV] [LIMIT=limit(offset:i \
             count:i)]")
-        .docs("Stores members within a range of ranks, scores or texts.",
+        .docs("Stores members within a range of ranks or scores, or a lexicographical range.",
             "O(log N+M) for M members stored."),
     command("zremrangebyrank", 4, "write", Group::SortedSet, "2.0.0",
         Run::Data(sorted_sets::zremrangebyrank)).keys(&[key_spec(1, 0, 1, "RW delete")])
@@ -96,35 +96,35 @@ pub(super) const SORTED_SETS: &[Command] = &[
     command("zremrangebylex", 4, "write", Group::SortedSet, "2.8.9",
         Run::Data(sorted_sets::zremrangebylex)).keys(&[key_spec(1, 0, 1, "RW delete")])
         .categories("sortedset").syntax("key:k min max")
-        .docs("Removes members within a range of texts.", "O(M log N) for M members removed."),
+        .docs("Removes members within a lexicographical range.", "O(M log N) for M members removed."),
     command("zpopmin", -2, "write fast", Group::SortedSet, "5.0.0",
         Run::Data(sorted_sets::zpopmin)).keys(&[key_spec(1, 0, 1, "RW access delete")])
         .categories("sortedset").syntax("key:k [count:i]")
-        .docs("Takes the members with the lowest scores out.", "O(M log N) for M members taken."),
+        .docs("Pops the members with the lowest scores.", "O(M log N) for M members taken."),
     command("zpopmax", -2, "write fast", Group::SortedSet, "5.0.0",
         Run::Data(sorted_sets::zpopmax)).keys(&[key_spec(1, 0, 1, "RW access delete")])
         .categories("sortedset").syntax("key:k [count:i]")
-        .docs("Takes the members with the highest scores out.", "O(M log N) for M members taken."),
+        .docs("Pops the members with the highest scores.", "O(M log N) for M members taken."),
     command("zmpop", -4, "write movablekeys", Group::SortedSet, "7.0.0",
         Run::Data(sorted_sets::zmpop)).keys(&[counted_keys(1, 2, "RW access delete")])
         .categories("sortedset").syntax("numkeys:i key:k+ where(MIN | MAX) [COUNT=count:i]")
-        .docs("Takes members out of the first sorted set there is.",
+        .docs("Pops members from the first non-empty sorted set.",
             "O(K+M log N) for K keys and M members taken."),
     command("bzpopmin", -3, "write blocking fast", Group::SortedSet, "5.0.0",
         Run::Data(sorted_sets::bzpopmin)).keys(&[key_spec(1, -2, 1, "RW access delete")])
         .categories("sortedset").syntax("key:k+ timeout:d")
-        .docs("Takes the lowest member out of the first sorted set there is; waits for one.",
+        .docs("Pops the lowest member of the first non-empty sorted set; waits for one.",
             "O(K+log N) for K keys."),
     command("bzpopmax", -3, "write blocking fast", Group::SortedSet, "5.0.0",
         Run::Data(sorted_sets::bzpopmax)).keys(&[key_spec(1, -2, 1, "RW access delete")])
         .categories("sortedset").syntax("key:k+ timeout:d")
-        .docs("Takes the highest member out of the first sorted set there is; waits for one.",
+        .docs("Pops the highest member of the first non-empty sorted set; waits for one.",
             "O(K+log N) for K keys."),
     command("bzmpop", -5, "write blocking movablekeys", Group::SortedSet, "7.0.0",
         Run::Data(sorted_sets::bzmpop)).keys(&[counted_keys(2, 3, "RW access delete")])
         .categories("sortedset")
         .syntax("timeout:d numkeys:i key:k+ where(MIN | MAX) [COUNT=count:i]")
-        .docs("Takes members out of the first sorted set there is; waits for one.",
+        .docs("Pops members from the first non-empty sorted set; waits for one.",
             "O(K+M log N) for K keys and M members taken."),
     command("zrandmember", -2, "readonly", Group::SortedSet, "6.2.0",
         Run::Data(sorted_sets::zrandmember)).keys(&[key_spec(1, 0, 1, "RO access")])
@@ -136,7 +136,7 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .categories("sortedset")
         .syntax("numkeys:i key:k+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | MIN | MAX)] \
             [WITHSCORES]")
-        .docs("Returns what is in any of the sets, with its scores added.",
+        .docs("Returns the union of sorted sets, with combined scores.",
             "O(N log N) for N members of all sets."),
     command("zunionstore", -4, "write denyoom movablekeys", Group::SortedSet, "2.0.0",
         Run::Data(sorted_sets::zunionstore))
@@ -144,14 +144,14 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .categories("sortedset")
         .syntax("destination:k numkeys:i key:k1+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | \
             MIN | MAX)]")
-        .docs("Stores what is in any of the sets, with its scores added.",
+        .docs("Stores the union of sorted sets, with combined scores.",
             "O(N log N) for N members of all sets."),
     command("zinter", -3, "readonly movablekeys", Group::SortedSet, "6.2.0",
         Run::Data(sorted_sets::zinter)).keys(&[counted_keys(1, 2, "RO access")])
         .categories("sortedset")
         .syntax("numkeys:i key:k+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | MIN | MAX)] \
             [WITHSCORES]")
-        .docs("Returns what is in all sets, with its scores added.",
+        .docs("Returns the intersection of sorted sets, with combined scores.",
             "O(N*K+M log M) for the smallest set's N members, K sets and M results."),
     command("zinterstore", -4, "write denyoom movablekeys", Group::SortedSet, "2.0.0",
         Run::Data(sorted_sets::zinterstore))
@@ -159,26 +159,26 @@ pub(super) const SORTED_SETS: &[Command] = &[
         .categories("sortedset")
         .syntax("destination:k numkeys:i key:k1+ [WEIGHTS=weight:i+] [AGGREGATE=aggregate(SUM | \
             MIN | MAX)]")
-        .docs("Stores what is in all sets, with its scores added.",
+        .docs("Stores the intersection of sorted sets, with combined scores.",
             "O(N*K+M log M) for the smallest set's N members, K sets and M results."),
     command("zintercard", -3, "readonly movablekeys", Group::SortedSet, "7.0.0",
         Run::Data(sorted_sets::zintercard)).keys(&[counted_keys(1, 2, "RO access")])
         .categories("sortedset").syntax("numkeys:i key:k+ [LIMIT=limit:i]")
-        .docs("Counts what is in all sets.", "O(N*K) for the smallest set's N members and K sets."),
+        .docs("Counts the intersection of sets.", "O(N*K) for the smallest set's N members and K sets."),
     command("zdiff", -3, "readonly movablekeys", Group::SortedSet, "6.2.0",
         Run::Data(sorted_sets::zdiff)).keys(&[counted_keys(1, 2, "RO access")])
         .categories("sortedset").syntax("numkeys:i key:k+ [WITHSCORES]")
-        .docs("Returns what is in the first set alone.",
+        .docs("Returns the difference of sets.",
             "O(N*K+M log M) for the first set's N members, K sets and M results."),
     command("zdiffstore", -4, "write denyoom movablekeys", Group::SortedSet, "6.2.0",
         Run::Data(sorted_sets::zdiffstore))
         .keys(&[key_spec(1, 0, 1, "OW update"), counted_keys(2, 3, "RO access")])
         .categories("sortedset").syntax("destination:k numkeys:i key:k1+")
-        .docs("Stores what is in the first set alone.",
+        .docs("Stores the difference of sets.",
             "O(N*K+M log M) for the first set's N members, K sets and M results."),
     command("zscan", -3, "readonly", Group::SortedSet, "2.8.0", Run::Data(scan::zscan))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("sortedset")
         .tips("nondeterministic_output").syntax("key:k cursor:i [MATCH=pattern:p] [COUNT=count:i]")
-        .docs("Walks the members and their scores, a few a call.",
-            "O(1) a call, O(N) for a whole scan."),
+        .docs("Iterates over members and scores, a few per call.",
+            "O(1) per call, O(N) for a whole scan."),
 ];

@@ -29,13 +29,13 @@ pub(super) const STREAMS: &[Command] = &[
     command("xread", -4, "readonly blocking movablekeys", Group::Stream, "5.0.0",
         Run::Data(streams::xread)).keys(&[stream_keys(1)]).categories("stream")
         .syntax("[COUNT=count:i] [BLOCK=milliseconds:i] STREAMS=streams(key:k+ id+)")
-        .docs("Returns entries behind an id from several streams, and waits for them.",
+        .docs("Returns entries after an id from several streams, and can wait for them.",
             "O(N) in the number of entries returned."),
     command("xreadgroup", -7, "write blocking movablekeys", Group::Stream, "5.0.0",
         Run::Data(streams::xreadgroup)).keys(&[stream_keys(4)]).categories("stream")
         .syntax("GROUP=group-block(group consumer) [COUNT=count:i] [BLOCK=milliseconds:i] [NOACK] \
             STREAMS=streams(key:k+ id+)")
-        .docs("Delivers entries to a consumer of a group, and waits for them.",
+        .docs("Delivers entries to a consumer of a group, and can wait for them.",
             "O(N) in the number of entries returned."),
     command("xtrim", -4, "write", Group::Stream, "5.0.0", Run::Data(streams::xtrim))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
@@ -50,55 +50,55 @@ pub(super) const STREAMS: &[Command] = &[
     command("xdelex", -5, "write fast", Group::Stream, "8.2.0", Run::Data(streams::xdelex))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
         .syntax("key:k [condition(KEEPREF | DELREF | ACKED)] IDS=ids(numids:i id+)")
-        .docs("Deletes entries by their ids, minding the groups that read them.",
+        .docs("Deletes entries by their ids, and their references in groups.",
             "O(1) an entry and group."),
     command("xsetid", -3, "write denyoom fast", Group::Stream, "5.0.0", Run::Data(streams::xsetid))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream")
         .syntax("key:k last-id [ENTRIESADDED=entries-added:i] [MAXDELETEDID=max-deleted-id]")
-        .docs("Sets the last id of a stream and what is remembered of its entries.", "O(1)"),
+        .docs("Sets the last id and the counters of a stream.", "O(1)"),
     command("xack", -4, "write fast", Group::Stream, "5.0.0", Run::Data(streams::xack))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream").syntax("key:k group id+")
-        .docs("Acknowledges entries that were delivered.", "O(1) an entry."),
+        .docs("Acknowledges delivered entries.", "O(1) an entry."),
     command("xackdel", -6, "write fast", Group::Stream, "8.2.0", Run::Data(streams::xackdel))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
         .syntax("key:k group [condition(KEEPREF | DELREF | ACKED)] IDS=ids(numids:i id+)")
-        .docs("Acknowledges entries that were delivered, and deletes them.",
+        .docs("Acknowledges delivered entries and deletes them.",
             "O(1) an entry and group."),
     command("xpending", -3, "readonly", Group::Stream, "5.0.0", Run::Data(streams::xpending))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("stream")
         .tips("nondeterministic_output")
         .syntax("key:k group [filters([IDLE=min-idle-time:i] start end count:i [consumer])]")
-        .docs("Tells what was delivered and is not acknowledged.",
+        .docs("Lists pending entries.",
             "O(N) in the number of entries returned, and of those that a filter passes over."),
     command("xclaim", -6, "write fast", Group::Stream, "5.0.0", Run::Data(streams::xclaim))
         .keys(&[key_spec(1, 0, 1, "RW update")]).categories("stream")
         .tips("nondeterministic_output")
         .syntax("key:k group consumer min-idle-time id+ [IDLE=ms:i] \
             [TIME=unix-time-milliseconds:t] [RETRYCOUNT=count:i] [FORCE] [JUSTID] [LASTID=lastid]")
-        .docs("Takes over entries that were delivered to other consumers.",
+        .docs("Claims pending entries of other consumers.",
             "O(log N) an entry for N that are pending."),
     command("xautoclaim", -6, "write fast", Group::Stream, "6.2.0", Run::Data(streams::xautoclaim))
         .keys(&[key_spec(1, 0, 1, "RW delete")]).categories("stream")
         .tips("nondeterministic_output")
         .syntax("key:k group consumer min-idle-time start [COUNT=count:i] [JUSTID]")
-        .docs("Takes over entries that were delivered to other consumers long ago.",
+        .docs("Claims entries that have been pending for a time.",
             "O(1) for a small count."),
     command("xgroup", -2, "", Group::Stream, "5.0.0", Run::Container)
-        .docs("Has commands on groups of consumers.", "Depends on subcommand."),
+        .docs("Commands on consumer groups.", "Depends on subcommand."),
     command("xgroup|create", -5, "write denyoom", Group::Stream, "5.0.0",
         Run::Data(streams::xgroup_create)).keys(&[key_spec(2, 0, 1, "RW insert")])
         .categories("stream")
         .syntax("key:k group id-selector(id | '$'!new-id) [MKSTREAM] \
             [ENTRIESREAD=entriesread<entries-read>:i]")
-        .docs("Makes a group.", "O(1)"),
+        .docs("Creates a group.", "O(1)"),
     command("xgroup|createconsumer", 5, "write denyoom", Group::Stream, "6.2.0",
         Run::Data(streams::xgroup_createconsumer)).keys(&[key_spec(2, 0, 1, "RW insert")])
         .categories("stream").syntax("key:k group consumer")
-        .docs("Makes a consumer of a group.", "O(1)"),
+        .docs("Creates a consumer of a group.", "O(1)"),
     command("xgroup|delconsumer", 5, "write", Group::Stream, "5.0.0",
         Run::Data(streams::xgroup_delconsumer)).keys(&[key_spec(2, 0, 1, "RW delete")])
         .categories("stream").syntax("key:k group consumer")
-        .docs("Removes a consumer and what it had to acknowledge.",
+        .docs("Removes a consumer and its pending entries.",
             "O(N) in the number of entries that it had to acknowledge."),
     command("xgroup|destroy", 4, "write", Group::Stream, "5.0.0",
         Run::Data(streams::xgroup_destroy)).keys(&[key_spec(2, 0, 1, "RW delete")])
@@ -111,24 +111,24 @@ pub(super) const STREAMS: &[Command] = &[
         .keys(&[key_spec(2, 0, 1, "RW update")]).categories("stream")
         .syntax("key:k group id-selector(id | '$'!new-id) \
             [ENTRIESREAD=entriesread<entries-read>:i]")
-        .docs("Sets the id that a group goes on from.", "O(1)"),
+        .docs("Sets the last delivered id of a group.", "O(1)"),
     command("xinfo", -2, "", Group::Stream, "5.0.0", Run::Container)
-        .docs("Has commands that tell of streams.", "Depends on subcommand."),
+        .docs("Commands that describe streams.", "Depends on subcommand."),
     command("xinfo|consumers", 4, "readonly", Group::Stream, "5.0.0",
         Run::Data(streams::xinfo_consumers)).keys(&[key_spec(2, 0, 1, "RO access")])
         .categories("stream").tips("nondeterministic_output").syntax("key:k group")
-        .docs("Tells of the consumers of a group.", "O(N) in the number of consumers."),
+        .docs("Lists the consumers of a group.", "O(N) in the number of consumers."),
     command("xinfo|groups", 3, "readonly", Group::Stream, "5.0.0",
         Run::Data(streams::xinfo_groups)).keys(&[key_spec(2, 0, 1, "RO access")])
         .categories("stream").syntax("key:k")
-        .docs("Tells of the groups of a stream.", "O(N) in the number of groups."),
+        .docs("Lists the groups of a stream.", "O(N) in the number of groups."),
     command("xinfo|help", 2, "loading stale", Group::Stream, "5.0.0",
         Run::Data(streams::xinfo_help)).categories("stream")
         .docs("Lists the subcommands.", "O(1)"),
     command("xinfo|stream", -3, "readonly", Group::Stream, "5.0.0",
         Run::Data(streams::xinfo_stream)).keys(&[key_spec(2, 0, 1, "RO access")])
         .categories("stream").syntax("key:k [full-block(FULL [COUNT=count:i])]")
-        .docs("Tells of a stream.", "O(1), and O(N) in what FULL shows."),
+        .docs("Returns information on a stream.", "O(1), and O(N) in what FULL shows."),
 ];
 
 /// The keys behind STREAMS, half of what is left.

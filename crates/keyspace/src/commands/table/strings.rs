@@ -15,18 +15,18 @@ pub(super) const STRINGS: &[Command] = &[
         .syntax("key:k value [condition(NX | XX)] [GET] [expiration(EX=seconds:i | \
             PX=milliseconds:i | EXAT=unix-time-seconds:t | PXAT=unix-time-milliseconds:t | \
             KEEPTTL)]")
-        .docs("Sets the value of a key, whatever it held.", "O(1)"),
+        .docs("Sets the value of a key.", "O(1)"),
     command("setnx", 3, "write denyoom fast", Group::String, "1.0.0", Run::Data(strings::setnx))
         .keys(&[key_spec(1, 0, 1, "OW insert")]).categories("string").syntax("key:k value")
         .docs("Sets the value of a key that does not exist.", "O(1)"),
     command("setex", 4, "write denyoom", Group::String, "2.0.0", Run::Data(strings::setex))
         .keys(&[key_spec(1, 0, 1, "OW update")]).categories("string")
         .syntax("key:k seconds:i value")
-        .docs("Sets value and deadline in seconds.", "O(1)"),
+        .docs("Sets a value and its TTL in seconds.", "O(1)"),
     command("psetex", 4, "write denyoom", Group::String, "2.6.0", Run::Data(strings::psetex))
         .keys(&[key_spec(1, 0, 1, "OW update")]).categories("string")
         .syntax("key:k milliseconds:i value")
-        .docs("Sets value and deadline in milliseconds.", "O(1)"),
+        .docs("Sets a value and its TTL in milliseconds.", "O(1)"),
     command("getset", 3, "write denyoom fast", Group::String, "1.0.0", Run::Data(strings::getset))
         .keys(&[key_spec(1, 0, 1, "RW access update")]).categories("string").syntax("key:k value")
         .docs("Sets a value and returns the old one.", "O(1)"),
@@ -37,7 +37,7 @@ pub(super) const STRINGS: &[Command] = &[
         .keys(&[key_spec(1, 0, 1, "RW access update")]).categories("string")
         .syntax("key:k [expiration(EX=seconds:i | PX=milliseconds:i | EXAT=unix-time-seconds:t | \
             PXAT=unix-time-milliseconds:t | PERSIST)]")
-        .docs("Returns a value and changes the deadline.", "O(1)"),
+        .docs("Returns a value and changes its TTL.", "O(1)"),
     command("mget", -2, "readonly fast", Group::String, "1.0.0", Run::Data(strings::mget))
         .keys(&[key_spec(1, -1, 1, "RO access")]).categories("string")
         .tips("request_policy:multi_shard").syntax("key:k+")
@@ -55,7 +55,7 @@ pub(super) const STRINGS: &[Command] = &[
         .docs("Appends to a value.", "O(1) amortized"),
     command("strlen", 2, "readonly fast", Group::String, "2.2.0", Run::Data(strings::strlen))
         .keys(&[key_spec(1, 0, 1, "RO")]).categories("string").syntax("key:k")
-        .docs("Tells the length of a value.", "O(1)"),
+        .docs("Returns the length of a value.", "O(1)"),
     command("getrange", 4, "readonly", Group::String, "2.4.0", Run::Data(strings::getrange))
         .keys(&[key_spec(1, 0, 1, "RO access")]).categories("string").syntax("key:k start:i end:i")
         .docs("Returns a part of a value.", "O(N) in the length returned."),
