@@ -316,7 +316,7 @@ impl HubLane {
                 session.users_changed(hub, context);
             }
         }
-        hub.server.access.set_looked(self.lane, generation);
+        hub.server.set_users_looked(self.lane, generation);
     }
 
     fn turn_parts(&mut self, context: &mut Context) -> Option<u64> {

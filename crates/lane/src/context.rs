@@ -14,7 +14,7 @@ use crate::clock::{monotonic_ns, unix_ns};
 use crate::connection::{Closing, Connection, ConnectionId};
 use crate::endpoint::{Listener, begin_connection};
 use crate::mailbox::Bell;
-use crate::outbox::Outbox;
+use crate::outbox::{Gate, Outbox};
 use crate::sender::Sender;
 use crate::stepping::SimulatedNetwork;
 use crate::traffic::TOKEN_LISTENERS;
@@ -274,10 +274,10 @@ impl Context {
         }
     }
 
-    /// Holds back what is written to a peer until now, until [`let_leave`](Self::let_leave) with
-    /// this number or a greater one. What is written later does not overtake it.
-    pub fn hold_back(&mut self, id: ConnectionId, until: u64) {
-        self.hold_with(id, |outbox| outbox.hold(until));
+    /// Holds back what is written to a peer until now, until [`let_leave`](Self::let_leave) of that
+    /// gate with this number or a greater one. What is written later does not overtake it.
+    pub fn hold_back(&mut self, id: ConnectionId, gate: Gate, until: u64) {
+        self.hold_with(id, |outbox| outbox.hold(gate, until));
     }
 
     /// The same as a part of [`hold_turn`](Self::hold_turn).
@@ -298,7 +298,7 @@ impl Context {
         }
     }
 
-    /// Holds back all that would leave at the end of this turn, until
+    /// Holds back all that would leave at the end of this turn at the log's gate, until
     /// [`let_leave`](Self::let_leave) with this number, or
     /// [`let_turns_leave`](Self::let_turns_leave).
     pub fn hold_turn(&mut self, until: u64) {
@@ -316,9 +316,9 @@ impl Context {
             .is_some_and(|connection| connection.outbox.is_holding())
     }
 
-    /// Lets leave what was held back until a number, or less.
-    pub fn let_leave(&mut self, until: u64) {
-        self.release_held(|outbox| outbox.release(until));
+    /// Lets leave what was held back at a gate until a number, or less.
+    pub fn let_leave(&mut self, gate: Gate, until: u64) {
+        self.release_held(|outbox| outbox.release(gate, until));
     }
 
     /// Lets leave what is held back only because its whole turn is: of a connection that

@@ -37,7 +37,7 @@ pub use event_loop::Lane;
 pub use lanes::{LaneConfig, Lanes};
 pub use mail_sender::MailSender;
 pub use mailbox::{Mailbox, Mailboxes};
-pub use outbox::Outbox;
+pub use outbox::{Gate, Outbox};
 pub use stepping::SteppedLanes;
 
 /// Whether the kernel permits io_uring to this process.

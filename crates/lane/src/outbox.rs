@@ -28,11 +28,20 @@ pub struct Outbox {
     free: usize,
 }
 
+/// What bytes may wait for, outside of the lane. Each has numbers of its own, which grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// What is written to a log, up to an offset.
+    Log,
+    /// What other lanes have seen, up to a generation.
+    Lanes,
+}
+
 /// Bytes that wait for something outside of the lane.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// What they wait for: a number that grows.
-    until: u64,
+    /// The number that they wait for at each gate; 0 where it is open.
+    until: [u64; 2],
     /// Bytes of the queue until the end of them.
     bytes: usize,
     /// Nothing of the peer's own waits: all of a turn was held back.
@@ -107,32 +116,47 @@ impl Outbox {
 
     /// Holds back all that is not held yet, until [`release`](Self::release) with this number or a
     /// greater one. Numbers must not fall.
-    pub(crate) fn hold(&mut self, until: u64) {
-        self.hold_as(until, false);
+    pub(crate) fn hold(&mut self, gate: Gate, until: u64) {
+        self.hold_as(gate, until, false);
     }
 
     /// The same, because all of a turn is held back: it ends with
     /// [`release_turns`](Self::release_turns) too.
     pub(crate) fn hold_of_turn(&mut self, until: u64) {
-        self.hold_as(until, true);
+        self.hold_as(Gate::Log, until, true);
     }
 
-    fn hold_as(&mut self, until: u64, of_turn: bool) {
+    fn hold_as(&mut self, gate: Gate, until: u64, of_turn: bool) {
+        debug_assert!(until > 0, "0 stands for an open gate");
         let before = self.held.back().map_or(self.free, |held| held.bytes);
         let bytes = self.len();
         debug_assert!(before <= bytes, "more is held than there is");
         if before < bytes {
-            self.held.push_back(Held {
-                until,
+            let mut held = Held {
+                until: [0; 2],
                 bytes,
                 of_turn,
-            });
+            };
+            held.until[gate as usize] = until;
+            self.held.push_back(held);
+        } else if let Some(last) = self.held.back_mut()
+            && last.until[gate as usize] == 0
+        {
+            // They wait at the other gate, and at this one from now on.
+            last.until[gate as usize] = until;
+            last.of_turn &= of_turn;
         }
     }
 
-    /// Lets leave what was held back until a number, or less.
-    pub(crate) fn release(&mut self, until: u64) {
-        while let Some(held) = self.held.pop_front_if(|held| held.until <= until) {
+    /// Lets leave what was held back at a gate until a number, or less.
+    pub(crate) fn release(&mut self, gate: Gate, until: u64) {
+        for held in &mut self.held {
+            let wanted = &mut held.until[gate as usize];
+            if *wanted <= until {
+                *wanted = 0;
+            }
+        }
+        while let Some(held) = self.held.pop_front_if(|held| held.until == [0; 2]) {
             self.free = held.bytes;
         }
     }
@@ -388,24 +412,24 @@ mod tests {
             (flush, received)
         };
         outbox.buffer().extend_from_slice(b"one ");
-        outbox.hold(10);
+        outbox.hold(Gate::Log, 10);
         assert_eq!(left(&mut outbox), (Flush::Held, vec![]));
         let body: Arc<[u8]> = vec![b'x'; SHARE_BYTES_MIN].into();
         outbox.push_shared(&body);
-        outbox.hold(20);
-        outbox.hold(30);
+        outbox.hold(Gate::Log, 20);
+        outbox.hold(Gate::Log, 30);
         outbox.buffer().extend_from_slice(b"three");
         assert!(outbox.piece().is_none());
-        outbox.release(9);
+        outbox.release(Gate::Log, 9);
         assert_eq!(left(&mut outbox), (Flush::Held, vec![]));
-        outbox.release(10);
+        outbox.release(Gate::Log, 10);
         assert_eq!(left(&mut outbox), (Flush::Held, b"one ".to_vec()));
         // Released and held again in one turn: what was released leaves.
-        outbox.release(25);
-        outbox.hold(40);
+        outbox.release(Gate::Log, 25);
+        outbox.hold(Gate::Log, 40);
         assert_eq!(left(&mut outbox), (Flush::Held, body.to_vec()));
         assert!(outbox.is_holding() && outbox.len() == 5);
-        outbox.release(40);
+        outbox.release(Gate::Log, 40);
         assert_eq!(outbox.piece(), Some(&b"three"[..]));
         assert_eq!(left(&mut outbox), (Flush::Empty, b"three".to_vec()));
         assert!(!outbox.is_holding() && outbox.is_empty());
@@ -417,17 +441,37 @@ mod tests {
         outbox.buffer().extend_from_slice(b"read ");
         outbox.hold_of_turn(10);
         outbox.buffer().extend_from_slice(b"changed ");
-        outbox.hold(20);
+        outbox.hold(Gate::Log, 20);
         outbox.buffer().extend_from_slice(b"read");
         outbox.hold_of_turn(30);
         assert_eq!(outbox.sendable(), 0);
         outbox.release_turns();
         assert_eq!(outbox.piece(), Some(&b"read "[..]));
-        outbox.release(19);
+        outbox.release(Gate::Log, 19);
         assert_eq!(outbox.piece(), Some(&b"read "[..]));
-        outbox.release(20);
+        outbox.release(Gate::Log, 20);
         assert_eq!(outbox.piece(), Some(&b"read changed read"[..]));
         assert!(!outbox.is_holding());
+    }
+
+    #[test]
+    fn what_waits_at_two_gates_leaves_when_both_are_open() {
+        let mut outbox = Outbox::default();
+        outbox.buffer().extend_from_slice(b"one ");
+        outbox.hold(Gate::Lanes, 3);
+        outbox.hold_of_turn(10);
+        outbox.buffer().extend_from_slice(b"two ");
+        outbox.hold(Gate::Log, 20);
+        outbox.buffer().extend_from_slice(b"three");
+        outbox.release(Gate::Log, 20);
+        assert!(outbox.piece().is_none());
+        // All of a turn, but for what waits for other lanes.
+        outbox.release_turns();
+        assert!(outbox.piece().is_none() && outbox.is_holding());
+        outbox.release(Gate::Lanes, 2);
+        assert!(outbox.piece().is_none());
+        outbox.release(Gate::Lanes, 3);
+        assert_eq!(outbox.piece(), Some(&b"one two three"[..]));
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl RedisLane {
     }
 
     /// Takes mail of another lane. What users may do has changed: the house tells its own peers
-    /// too, and calls [`crate::AccessControl::set_looked`] then.
+    /// too, and calls [`Server::set_users_looked`] then.
     pub fn mail(&mut self, context: &mut Context, mail: RedisMail) {
         let server = &self.server.clone();
         match mail {
@@ -333,6 +333,7 @@ impl RedisLane {
         let server = &self.server;
         server.durability.before_replies(server, self.lane);
         self.settle_log(context);
+        let deadline_ns = earlier(deadline_ns, self.settle_users(context));
         let commands = std::mem::take(&mut self.sessions.turn_commands);
         let turns = &self.server.turns[self.lane];
         turns.note_commands(commands);

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use tidewire_fanout::{Post, Topics};
+use tidewire_fanout::{Post, Topics, bits};
 use tidewire_keyspace::{Audience, Command, Flags, Keyspace, Mount, Options};
 use tidewire_lane::{ConnectionId, Context, LaneCounters, MailSender, Peer, unix_ns};
 use tidewire_retry::Seldom;
@@ -299,7 +299,7 @@ impl Server {
 
     /// Users have changed. Clients that wait with a command that they may run no more get their
     /// refusal now, before anybody can serve them; all others are looked at by their lanes.
-    pub(crate) fn tell_users_changed(&self, own_lane: usize) {
+    pub(crate) fn tell_users_changed(&self) {
         for client in self.clients.list() {
             let Some(waiter) = self.waiting.waiter(client.id) else {
                 continue;
@@ -321,7 +321,13 @@ impl Server {
         for lane in 0..self.config.lanes {
             self.mail.send(lane, RedisMail::UsersChanged);
         }
-        self.access.wait_for_lanes(own_lane);
+    }
+
+    /// A lane has looked at all of its sessions, as users were in a generation. Replies to those
+    /// who have changed users wait for that.
+    pub fn set_users_looked(&self, lane: usize, generation: u64) {
+        let waiting = self.access.set_looked(lane, generation);
+        bits(waiting).for_each(|lane| self.mail.wake(lane));
     }
 
     /// A pause is over: what it has held goes on.

@@ -27,6 +27,8 @@ pub(crate) struct Sessions {
     pub(crate) times_turn: bool,
     /// Connections of other protocols that were accepted during a long call.
     late: Vec<(ConnectionId, u16, Peer)>,
+    /// Clients that have changed users in this turn.
+    pub(crate) users_changers: Vec<ConnectionId>,
 }
 
 impl Sessions {
@@ -38,6 +40,7 @@ impl Sessions {
             turn_commands: 0,
             times_turn: false,
             late: Vec::new(),
+            users_changers: Vec::new(),
         }
     }
 

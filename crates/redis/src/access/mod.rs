@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tidewire_keyspace::Command;
@@ -38,6 +37,8 @@ pub struct AccessControl {
     attention: Arc<Attention>,
     /// The generation for which each lane has looked at its sessions.
     looked: Vec<AtomicU64>,
+    /// Lanes whose clients wait for a reply until all have looked, a bit each.
+    waiting: AtomicU64,
     users: RwLock<BTreeMap<Box<[u8]>, Arc<User>>>,
     default: Arc<User>,
     pub(crate) log: Mutex<Log>,
@@ -183,6 +184,7 @@ impl AccessControl {
         let users = [(default.name.clone(), default.clone())];
         AccessControl {
             attention,
+            waiting: AtomicU64::new(0),
             looked: (0..lanes).map(|_| AtomicU64::new(1)).collect(),
             users: RwLock::new(users.into()),
             default,
@@ -197,26 +199,25 @@ impl AccessControl {
         self.attention.generation()
     }
 
-    /// A lane has looked at all of its sessions.
-    pub fn set_looked(&self, lane: usize, generation: u64) {
-        self.looked[lane].store(generation, Ordering::Release);
+    /// A lane has looked at all of its sessions. Returns the lanes that wait for that, a bit each.
+    pub(crate) fn set_looked(&self, lane: usize, generation: u64) -> u64 {
+        self.looked[lane].store(generation, Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Waits until the other lanes have looked at their sessions, but only for a moment: whoever
-    /// has changed a user finds nobody there any more who may not be.
-    pub(crate) fn wait_for_lanes(&self, own_lane: usize) {
-        let generation = self.generation();
-        let has_looked = |looked: &AtomicU64| looked.load(Ordering::Acquire) >= generation;
-        let began = Instant::now();
-        let others = || {
-            self.looked
-                .iter()
-                .enumerate()
-                .filter(|&(lane, _)| lane != own_lane)
+    /// The generation that every lane has looked at.
+    pub(crate) fn looked_by_all(&self) -> u64 {
+        let looked = self.looked.iter();
+        let looked = looked.map(|looked| looked.load(Ordering::SeqCst));
+        looked.min().unwrap_or(u64::MAX)
+    }
+
+    /// A lane is to be woken when others have looked, or no more. It says so before it compares.
+    pub(crate) fn set_waiting(&self, lane: usize, on: bool) {
+        match on {
+            true => self.waiting.fetch_or(1 << lane, Ordering::SeqCst),
+            false => self.waiting.fetch_and(!(1 << lane), Ordering::SeqCst),
         };
-        while !others().all(|(_, looked)| has_looked(looked)) && began.elapsed() < PATIENCE_MAX {
-            std::thread::sleep(PATIENCE);
-        }
     }
 
     fn raise_generation(&self) {
@@ -397,9 +398,6 @@ fn join_selectors<'a>(modifiers: &[&'a [u8]]) -> Result<Vec<Vec<u8>>, &'a [u8]> 
     open.map_or(Ok(joined), Err)
 }
 
-/// How long a lane waits for others that must look at their sessions.
-const PATIENCE_MAX: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_micros(100);
 const SORT_BY: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
 const SORT_GET: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
 

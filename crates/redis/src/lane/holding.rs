@@ -1,6 +1,7 @@
-//! Replies that wait until what they tell of is written to the append-only file.
+//! Replies that wait: until what they tell of is written to the append-only file, or until every
+//! lane knows of it.
 
-use tidewire_lane::{ConnectionId, Context};
+use tidewire_lane::{ConnectionId, Context, Gate};
 
 use super::RedisLane;
 use crate::durability::Hold;
@@ -14,6 +15,16 @@ pub(super) struct Holding {
     is_choked: bool,
     /// Connections that nothing is taken from for that.
     put_off: Vec<ConnectionId>,
+    /// Replies to clients that have changed users.
+    of_users: Vec<UsersChange>,
+}
+
+/// A change of users that not every lane may have looked at.
+#[derive(Clone, Copy, Debug)]
+struct UsersChange {
+    generation: u64,
+    /// Then the reply leaves all the same, monotonic ns: a lane may be in a long script.
+    until_ns: u64,
 }
 
 impl RedisLane {
@@ -24,18 +35,18 @@ impl RedisLane {
             self.holding.writers.clear();
             self.holding.is_choked = false;
             if context.is_holding() {
-                context.let_leave(u64::MAX);
+                context.let_leave(Gate::Log, u64::MAX);
             }
             return self.take_again(context);
         }
         let waits = context.is_holding() || !self.holding.put_off.is_empty();
         let (durable, hold) = log.settle(&self.server, self.lane, waits);
         if context.is_holding() {
-            context.let_leave(durable);
+            context.let_leave(Gate::Log, durable);
         }
         if let Hold::Writers(until) | Hold::Everything(until) = hold {
             for &id in &self.holding.writers {
-                context.hold_back(id, until);
+                context.hold_back(id, Gate::Log, until);
             }
         }
         self.holding.writers.clear();
@@ -71,6 +82,51 @@ impl RedisLane {
         writes
     }
 
+    /// Holds back the replies of clients that have changed users until every lane has looked at its
+    /// sessions: who has the reply finds nobody there any more who may not be. Returns when to look
+    /// again.
+    pub(super) fn settle_users(&mut self, context: &mut Context) -> Option<u64> {
+        let access = &self.server.access;
+        let changers = std::mem::take(&mut self.sessions.users_changers);
+        if changers.is_empty() && self.holding.of_users.is_empty() {
+            return None;
+        }
+        let generation = access.generation();
+        if !changers.is_empty() {
+            let until_ns = context.now_ns() + USERS_WAIT_NS;
+            self.holding.of_users.push(UsersChange {
+                generation,
+                until_ns,
+            });
+        }
+        for id in changers {
+            context.hold_back(id, Gate::Lanes, generation);
+        }
+        access.set_waiting(self.lane, true);
+        let looked = access.looked_by_all();
+        let is_over = |change: &UsersChange| {
+            change.generation <= looked || change.until_ns <= context.now_ns()
+        };
+        let over = self
+            .holding
+            .of_users
+            .iter()
+            .filter(|change| is_over(change));
+        let passed = over.map(|change| change.generation).max();
+        if let Some(passed) = passed {
+            context.let_leave(Gate::Lanes, passed);
+            self.holding
+                .of_users
+                .retain(|change| change.generation > passed);
+        }
+        access.set_waiting(self.lane, !self.holding.of_users.is_empty());
+        self.holding
+            .of_users
+            .iter()
+            .map(|change| change.until_ns)
+            .min()
+    }
+
     fn take_again(&mut self, context: &mut Context) {
         if !self.holding.is_choked {
             for id in std::mem::take(&mut self.holding.put_off) {
@@ -79,3 +135,6 @@ impl RedisLane {
         }
     }
 }
+
+/// How long the reply to a change of users waits for lanes that do not look.
+const USERS_WAIT_NS: u64 = 1_000_000_000;

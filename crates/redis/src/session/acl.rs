@@ -45,7 +45,7 @@ impl State {
             .set_user(&call.arguments[2], &modifiers, all_channels)
         {
             Ok(()) => {
-                server.tell_users_changed(call.context.lane());
+                self.tell_users_changed(call);
                 self.reply(call.context, |reply| reply.ok());
             }
             Err(text) => self.refuse_in_one_line(call, &text),
@@ -58,7 +58,7 @@ impl State {
             return self.refuse(call, "ERR The 'default' user cannot be removed");
         }
         let deleted = call.server.access.delete(names.iter());
-        call.server.tell_users_changed(call.context.lane());
+        self.tell_users_changed(call);
         self.reply(call.context, |reply| reply.integer(deleted as i64));
     }
 
@@ -126,7 +126,7 @@ impl State {
         }
         match server.access.load(&path, server.begins_with_all_channels()) {
             Ok(()) => {
-                server.tell_users_changed(call.context.lane());
+                self.tell_users_changed(call);
                 self.reply(call.context, |reply| reply.ok());
             }
             Err(text) => self.refuse_in_one_line(call, &text),
@@ -232,6 +232,12 @@ impl State {
     }
 
     /// Refuses with a text that tells of what the client has sent.
+    /// Users have changed: every lane is told, and the reply waits until all have looked.
+    pub(super) fn tell_users_changed(&self, call: &mut Call<'_>) {
+        call.server.tell_users_changed();
+        call.sessions.users_changers.push(self.id);
+    }
+
     fn refuse_in_one_line(&self, call: &mut Call<'_>, text: &str) {
         let text = text.replace(['\r', '\n'], " ");
         self.refuse(call, &format!("ERR {text}"));

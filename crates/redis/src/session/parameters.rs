@@ -68,7 +68,7 @@ impl State {
                     |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"requirepass");
                 if let Some((_, password)) = pairs.iter().rfind(is_password) {
                     server.access.set_default_password(password);
-                    server.tell_users_changed(call.context.lane());
+                    self.tell_users_changed(call);
                 }
                 if names(&["notify-keyspace-events"]) {
                     server.watch_topics();
