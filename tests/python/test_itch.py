@@ -171,7 +171,7 @@ def test_a_recording_that_is_cut_or_none_is_named(hub, start, day, tmp_path):
     path.write_bytes(itch_file.pcap(recording(day[1][:100]))[:-3])
     to = f"127.0.0.1:{hub.feed_port}"
     program = start("replay", path, "--to", to, "--speed", "max")
-    assert program.wait(60) == 1 and "recording.pcap: it is cut" in program.stderr
+    assert program.wait(60) == 1 and "recording.pcap: truncated" in program.stderr
     path.write_bytes(gzip.compress(day[0].read_bytes())[:-2000])
     program = start("itch", "inspect", path)
     assert program.wait(60) == 1 and "recording.pcap: " in program.stderr
