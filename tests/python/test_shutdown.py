@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_written_ends_the_start(start, saving):
     program = start("serve", *saving, folder)
     assert program.wait() == 2
     lines = program.stderr.splitlines()
-    assert len(lines) == 1 and "dir '/proc': cannot make files there" in lines[0]
+    assert len(lines) == 1 and "dir '/proc': cannot create files" in lines[0]
 
 
 def test_a_folder_in_which_nothing_is_saved_is_not_looked_at(start_hub):
