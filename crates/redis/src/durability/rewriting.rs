@@ -161,10 +161,16 @@ impl Durability {
         let rewrites = &self.log.rewrites;
         let since_s = unix_ms() / 1_000 - rewrites.last_try_s.load(Ordering::Relaxed);
         let failures = rewrites.failures.load(Ordering::Relaxed);
-        if since_s < RETRY_S << failures.min(8) && failures > 0 {
+        let in_doubt = self.log.in_doubt.load(Ordering::Acquire);
+        let retry_s = match in_doubt {
+            // Writes are refused until there is a new base: a disk that works again is found soon.
+            true => RETRY_S,
+            false => RETRY_S << failures.min(8),
+        };
+        if since_s < retry_s && failures > 0 {
             return false;
         }
-        if !self.log.files.lock().is_complete || self.log.in_doubt.load(Ordering::Acquire) {
+        if !self.log.files.lock().is_complete || in_doubt {
             return true;
         }
         let percentage = server.parameters.number("auto-aof-rewrite-percentage");

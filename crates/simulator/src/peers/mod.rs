@@ -38,6 +38,8 @@ pub(crate) struct Around<'a> {
 pub(crate) struct Ledger {
     /// The value that a live key must have in the end.
     pub(crate) live: BTreeMap<Vec<u8>, u64>,
+    /// The values of live keys that a client has read last.
+    pub(crate) read: BTreeMap<Vec<u8>, u64>,
     /// The bid that a market topic must have in the end, in units of 1e-9.
     pub(crate) bids: BTreeMap<String, i64>,
     /// The value of the plant's tag that is written, as the plant has it.

@@ -13,10 +13,9 @@ pub(crate) struct Pusher {
     link: Option<ZmqLink>,
     /// The last value that was pushed.
     value: u64,
-    /// When nobody began anything any more, and whether it has pushed once more since: what the
-    /// disk's failure kept out is not sent again.
-    quiet_ns: Option<u64>,
-    has_pushed_last: bool,
+    pushed_ns: u64,
+    /// A client has read the last value.
+    is_last_read: bool,
 }
 
 impl Pusher {
@@ -25,8 +24,8 @@ impl Pusher {
             number,
             link: None,
             value: 0,
-            quiet_ns: None,
-            has_pushed_last: false,
+            pushed_ns: 0,
+            is_last_read: false,
         }
     }
 
@@ -49,13 +48,15 @@ impl PeerOfHub for Pusher {
             && match around.is_quiet {
                 false => around.random.chance(150),
                 true => {
-                    let quiet_ns = *self.quiet_ns.get_or_insert(around.now_ns);
-                    let is_last = around.now_ns > quiet_ns + DISK_PATIENCE_NS;
-                    is_last && !std::mem::replace(&mut self.has_pushed_last, is_last)
+                    // What the disk's failure kept out is not sent again: a new value is.
+                    let is_read = around.ledger.read.get(&topic) == Some(&self.value);
+                    self.is_last_read = is_read;
+                    !is_read && around.now_ns > self.pushed_ns + PATIENCE_NS
                 }
             };
         if wishes {
             self.value += 1;
+            self.pushed_ns = around.now_ns;
             link.send(&topic, self.value.to_string().as_bytes());
             around.ledger.live.insert(topic, self.value);
         }
@@ -70,8 +71,7 @@ impl PeerOfHub for Pusher {
     }
 
     fn is_settled(&self) -> bool {
-        let is_sent = |link: &ZmqLink| link.unsent_bytes() == 0;
-        self.has_pushed_last && self.link.as_ref().is_some_and(is_sent)
+        self.is_last_read
     }
 
     fn check(&mut self, _around: &mut Around<'_>) -> Verdict {
@@ -79,5 +79,5 @@ impl PeerOfHub for Pusher {
     }
 }
 
-/// After so long a disk that works again is written to, ns.
-const DISK_PATIENCE_NS: u64 = 5_000_000_000;
+/// After so long what was pushed must have been stored, if it was not left out, ns.
+const PATIENCE_NS: u64 = 5_000_000_000;

@@ -62,6 +62,9 @@ impl PeerOfHub for ValueReader {
         if let Some(reply) = self.link.reply() {
             let key = self.asked.take().ok_or("a reply to nothing")?;
             self.take(key, &reply)?;
+            let read = self.values.iter();
+            let read = read.map(|(key, value)| (key.clone().into_bytes(), *value as u64));
+            around.ledger.read = read.collect();
         }
         let expected = expected(around.ledger);
         let is_due = around.is_quiet || around.random.chance(200);

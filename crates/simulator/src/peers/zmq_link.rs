@@ -26,10 +26,6 @@ impl ZmqLink {
         self.machine.is_ready()
     }
 
-    pub(crate) fn unsent_bytes(&self) -> usize {
-        self.link.outgoing.len()
-    }
-
     pub(crate) fn subscribe(&mut self, prefix: &[u8]) {
         self.machine
             .encode_subscribe(&mut self.link.outgoing, prefix);
