@@ -8,9 +8,10 @@ use tidewire_keyspace::Mount;
 use tidewire_lane::{ConnectionId, Context, MailSender, Mailboxes, Peer};
 use tidewire_market::{Market, MarketConfig, MarketMail};
 use tidewire_plant::{Plant, PlantMail, PlantOptions};
+use tidewire_redis::registry::Shown;
 use tidewire_redis::{House, RedisConfig, RedisMail, Server};
 
-use crate::info;
+use crate::counters;
 use crate::protection::Protection;
 use crate::pushes::Pushes;
 use crate::zmq_security::ZmqSecurity;
@@ -186,12 +187,8 @@ impl House for Hub {
         crate::refusals::refuse(self, port)
     }
 
-    fn sections(&self) -> &'static [&'static str] {
-        info::SECTIONS
-    }
-
-    fn write_section(&self, name: &str, out: &mut String) {
-        info::write_section(self, name, out);
+    fn write_info(&self, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {
+        counters::write_info(self, is_shown, out);
     }
 
     fn reset_statistics(&self) {

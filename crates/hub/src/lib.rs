@@ -14,13 +14,11 @@
 mod application;
 pub use application::{HubLane, port};
 
+mod counters;
+pub use counters::{metrics, watched_counters};
+
 mod hub;
 pub use hub::{Hub, HubConfig, Mail};
-
-mod info;
-
-mod metrics;
-pub use metrics::metrics;
 
 mod protection;
 pub use protection::HTTP_DENIED;

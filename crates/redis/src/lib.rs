@@ -27,6 +27,8 @@ pub use clients::{Client, Clients, Labels};
 mod config;
 pub use config::RedisConfig;
 
+pub mod counters;
+
 mod doing;
 
 mod durability;
@@ -59,9 +61,6 @@ pub use mail::RedisMail;
 mod memory;
 mod memory_score;
 
-mod metrics;
-pub use metrics::{Page, write_metrics};
-
 mod monitor;
 
 mod notifications;
@@ -78,6 +77,8 @@ mod rates;
 
 mod redis_conf;
 pub use redis_conf::RedisConf;
+
+pub mod registry;
 
 mod renames;
 

@@ -21,7 +21,7 @@ mod waits;
 
 pub(crate) use lane::LaneReplicas;
 pub(crate) use migrating::Migration;
-pub(crate) use replica::{Phase, Replica, WantedOfFile};
+pub(crate) use replica::{Phase, Replica, ReplicaStatus, WantedOfFile};
 pub(crate) use state::{
     FailoverOrder, LinkState, Master, Replication, Wanted, parse_offset, parse_port,
 };
@@ -36,7 +36,6 @@ use tidewire_lane::MailSender;
 
 use crate::mail::RedisMail;
 use crate::parameters::{ClientClass, Parameters};
-use crate::replication::replica::ReplicaStatus;
 use crate::replication::state::Failover;
 use crate::replication::state::Lanes;
 use crate::replication::state::MigrationSockets;

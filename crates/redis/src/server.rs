@@ -27,6 +27,7 @@ use crate::parts::Sleeping;
 use crate::parts::Stopping;
 use crate::parts::TopicWatch;
 use crate::rates::{Rates, Turns};
+use crate::registry::Shown;
 use crate::renames::Renames;
 use crate::replication::state::Replication;
 use crate::scripting::Scripting;
@@ -44,12 +45,10 @@ pub trait House: Debug + Send + Sync {
     fn turn_away(&self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) -> bool;
     /// Counts a connection for which there is no room, and returns what its peer is told.
     fn refuse(&self, port: u16) -> Vec<u8>;
-    /// Appends the lines of a section of INFO, one of [`House::sections`].
-    fn write_section(&self, name: &str, out: &mut String);
+    /// Appends the sections of INFO behind the server's own that are shown.
+    fn write_info(&self, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String);
     /// CONFIG RESETSTAT.
     fn reset_statistics(&self);
-    /// Sections of INFO behind the server's own.
-    fn sections(&self) -> &'static [&'static str];
 }
 
 /// The state that all lanes share.

@@ -34,6 +34,7 @@ mod transaction;
 
 pub(crate) use observing::{Stopwatch, note_slow};
 pub(crate) use pipeline::Pipeline;
+pub(crate) use replication::StreamStatus;
 pub(crate) use scripting::forget_functions;
 
 use std::cell::Cell;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub(crate) use loading::load_slowly;
 pub(crate) use saving::dawdle;
 pub use state::Durability;
-pub(crate) use state::{Hold, Job, LOADING_TEXT, Requested};
+pub(crate) use state::{Hold, Job, LOADING_TEXT, LogNumbers, Requested};
 use tidewire_durability::SavePoints;
 
 use crate::server::Server;

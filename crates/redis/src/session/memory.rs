@@ -3,8 +3,8 @@
 use tidewire_keyspace::DATABASES;
 use tidewire_resp::Writer;
 
-use super::info::Held;
 use super::{Call, State};
+use crate::counters::Held;
 
 impl State {
     pub(super) fn memory_purge(&self, call: &mut Call<'_>) {

@@ -1,10 +1,12 @@
 //! What the hub says of itself: INFO, asked for over the Redis protocol on a thread of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tidewire_hub::watched_counters;
 
 use crate::options::InfoSource;
 use crate::stop::Stop;
@@ -24,23 +26,25 @@ struct Latest {
     rate: f64,
 }
 
-/// A hub's own figures. See docs/OPERATIONS.md for what each means.
+/// A hub's own figures: the counters that the table of counters has marked for `watch`. See
+/// docs/OPERATIONS.md for what each means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     pub(super) version: String,
-    pub(super) uptime_s: u64,
-    pub(super) redis_clients: u64,
-    pub(super) sources: u64,
-    pub(super) topics: u64,
-    pub(super) applied: u64,
-    pub(super) gaps: u64,
-    pub(super) recovered: u64,
-    pub(super) lost: u64,
-    pub(super) delivered: u64,
-    pub(super) conflated: u64,
-    pub(super) dropped: u64,
-    pub(super) cut_off: u64,
-    pub(super) latency_ns: [u64; 3],
+    numbers: BTreeMap<&'static str, u64>,
+}
+
+impl Figures {
+    /// A figure by its name in the document; 0 if the hub does not have it.
+    pub(super) fn of(&self, name: &str) -> u64 {
+        debug_assert!(watched_counters().any(|counter| counter.shown_as == name));
+        self.numbers.get(name).copied().unwrap_or(0)
+    }
+
+    /// All but the version, by their names in the document.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.numbers.iter().map(|(name, number)| (*name, *number))
+    }
 }
 
 impl InfoReader {
@@ -109,7 +113,7 @@ impl InfoReader {
             stream.write_all(&request).map_err(text)?;
             read_reply(&mut replies)?;
         }
-        let request = command(&[b"INFO", b"server", b"clients", b"topics", b"feed"]);
+        let request = request();
         while !stop.is_asked() {
             stream.write_all(&request).map_err(text)?;
             let figures = parse(&read_reply(&mut replies)?);
@@ -124,9 +128,9 @@ impl InfoReader {
         let mut latest = self.latest();
         if let Some((applied, then)) = latest.applied {
             let seconds = now.duration_since(then).as_secs_f64();
-            latest.rate = figures.applied.saturating_sub(applied) as f64 / seconds.max(1e-9);
+            latest.rate = figures.of("applied").saturating_sub(applied) as f64 / seconds.max(1e-9);
         }
-        latest.applied = Some((figures.applied, now));
+        latest.applied = Some((figures.of("applied"), now));
         latest.figures = Some(figures);
     }
 
@@ -180,29 +184,27 @@ fn parse(info: &str) -> Figures {
         .filter_map(|line| line.split_once(':'))
         .collect();
     let number = |name: &str| pairs.get(name).and_then(|text| text.parse().ok());
-    let of = |name: &str| number(name).unwrap_or(0);
+    let counters = watched_counters().filter(|counter| counter.shown_as != "version");
     let version = pairs.get("tidewire_version").or(pairs.get("redis_version"));
     let shown = version.unwrap_or(&"").chars();
     Figures {
         version: shown.filter(|letter| !letter.is_control()).collect(),
-        uptime_s: of("uptime_in_seconds"),
-        redis_clients: of("connected_clients"),
-        sources: of("feed_sources"),
-        topics: of("market_topics"),
-        applied: of("feed_applied_messages"),
-        gaps: of("feed_gaps"),
-        recovered: of("feed_recovered_messages"),
-        lost: of("feed_lost_messages"),
-        delivered: of("delivered_messages"),
-        conflated: of("conflated_messages"),
-        dropped: of("dropped_messages"),
-        cut_off: of("cut_off_subscribers"),
-        latency_ns: [
-            of("feed_latency_p50_ns"),
-            of("feed_latency_p99_ns"),
-            of("feed_latency_p999_ns"),
-        ],
+        numbers: counters
+            .map(|counter| (counter.shown_as, number(counter.name).unwrap_or(0)))
+            .collect(),
     }
+}
+
+/// The request for the sections that have what is shown.
+fn request() -> Vec<u8> {
+    let sections: BTreeSet<&str> = watched_counters().map(|counter| counter.section).collect();
+    let words = sections.iter().map(|section| section.as_bytes());
+    command(
+        &[b"INFO".as_slice()]
+            .into_iter()
+            .chain(words)
+            .collect::<Vec<_>>(),
+    )
 }
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -217,7 +219,8 @@ mod tests {
     #[test]
     fn figures_are_found_among_the_lines_and_absent_ones_are_zero() {
         let figures = parse("# Feed\r\nfeed_gaps:3\r\nuptime_in_seconds:90\r\nfeed_lost:x\r\n");
-        assert_eq!((figures.gaps, figures.uptime_s, figures.lost), (3, 90, 0));
+        let found = ["gaps", "uptime_s", "lost"].map(|name| figures.of(name));
+        assert_eq!(found, [3, 90, 0]);
     }
 
     #[test]

@@ -86,24 +86,14 @@ fn hub(sight: &Sight) -> Value {
     let Ok((figures, rate)) = &sight.hub else {
         return Value::Null;
     };
-    let [p50, p99, p999] = figures.latency_ns;
-    json!({
-        "version": figures.version,
-        "uptime_s": figures.uptime_s,
-        "sources": figures.sources,
-        "redis_clients": figures.redis_clients,
-        "market_topics": figures.topics,
-        "applied": figures.applied,
-        "applied_per_second": rate,
-        "gaps": figures.gaps,
-        "recovered": figures.recovered,
-        "lost": figures.lost,
-        "delivered": figures.delivered,
-        "conflated": figures.conflated,
-        "dropped": figures.dropped,
-        "cut_off": figures.cut_off,
-        "latency_ns": { "p50": p50, "p99": p99, "p999": p999 },
-    })
+    let mut document = json!({ "version": figures.version, "applied_per_second": rate });
+    for (name, number) in figures.numbers() {
+        match name.split_once('.') {
+            Some((object, part)) => document[object][part] = json!(number),
+            None => document[name] = json!(number),
+        }
+    }
+    document
 }
 
 /// A number; nothing for no price.

@@ -250,7 +250,7 @@ fn connection(sight: &Sight) -> String {
         sight.patterns, sight.session, connection.reconnects
     ));
     if let Ok((figures, _)) = &sight.hub {
-        text.push_str(&format!(" · hub up {}", clock(figures.uptime_s)));
+        text.push_str(&format!(" · hub up {}", clock(figures.of("uptime_s"))));
     }
     text
 }
@@ -303,18 +303,18 @@ fn hub(sight: &Sight) -> String {
         Ok(pair) => pair,
         Err(reason) => return format!("hub figures unavailable: {reason}"),
     };
-    let [p50, p99, _] = figures.latency_ns.map(latency);
+    let [p50, p99] = ["latency_ns.p50", "latency_ns.p99"].map(|name| latency(figures.of(name)));
     format!(
         "hub {}/s · {} · {} · {} lost · {} delivered, {} conflated, {} \
          dropped, {} cut off · p50 {p50} p99 {p99}",
         grouped(*rate as u64),
-        counted(figures.sources, "source"),
-        counted(figures.redis_clients, "Redis client"),
-        grouped(figures.lost),
-        grouped(figures.delivered),
-        grouped(figures.conflated),
-        grouped(figures.dropped),
-        grouped(figures.cut_off),
+        counted(figures.of("sources"), "source"),
+        counted(figures.of("redis_clients"), "Redis client"),
+        grouped(figures.of("lost")),
+        grouped(figures.of("delivered")),
+        grouped(figures.of("conflated")),
+        grouped(figures.of("dropped")),
+        grouped(figures.of("cut_off")),
     )
 }
 

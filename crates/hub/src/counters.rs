@@ -1,0 +1,88 @@
+//! The counters beside the Redis server's: topics, feeds, a plant. From one table INFO and the page
+//! of metrics are made; see [`tidewire_redis::registry`].
+
+mod feed;
+mod look;
+mod plant;
+mod topics;
+
+use std::sync::Arc;
+
+use tidewire_lane::LaneCounters;
+use tidewire_redis::counters::{TABLE as REDIS, write_metrics};
+use tidewire_redis::registry::{Counter, Page, Section, Shown, Source, Watched};
+use tidewire_redis::registry::{write_heading, write_page};
+
+use crate::hub::Hub;
+use look::{Look, PlantSource};
+
+/// The table, in the order of INFO. A plant has one of its own: it may be absent.
+const TABLE: &[Section<HubSource>] = &[
+    Section {
+        name: "Topics",
+        shown: Shown::Default,
+        counters: topics::TOPICS,
+    },
+    Section {
+        name: "Feed",
+        shown: Shown::Default,
+        counters: feed::FEED,
+    },
+];
+
+const PLANT: &[Section<PlantSource>] = &[Section {
+    name: "Plant",
+    shown: Shown::Default,
+    counters: plant::PLANT,
+}];
+
+/// A hub as a source of counters.
+#[derive(Debug)]
+pub(crate) enum HubSource {}
+
+impl Source for HubSource {
+    type Look<'a> = Look<'a>;
+
+    fn lanes<'a>(look: &'a Look<'_>) -> &'a [Arc<LaneCounters>] {
+        &look.server.lanes
+    }
+}
+
+type Row = Counter<HubSource>;
+
+/// Appends the sections of INFO that are shown.
+pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {
+    let look = Look::new(hub);
+    for section in TABLE {
+        if is_shown(section.name, section.shown) {
+            write_heading(out, section.name);
+            section.write_info(&look, out);
+        }
+    }
+    for section in PLANT {
+        if is_shown(section.name, section.shown) {
+            write_heading(out, section.name);
+            if let Some(plant) = &hub.plant {
+                section.write_info(plant, out);
+            }
+        }
+    }
+}
+
+/// All metrics of a hub in the Prometheus text format, version 0.0.4. It is called by a thread that
+/// is no lane: it takes locks only that the lanes hold for moments.
+pub fn metrics(hub: &Hub) -> String {
+    let mut page = Page::default();
+    write_metrics(&hub.server, &mut page);
+    write_page(TABLE, &Look::new(hub), &mut page);
+    if let Some(plant) = &hub.plant {
+        write_page(PLANT, plant, &mut page);
+    }
+    page.into_text()
+}
+
+/// The counters that `tidewire watch` shows.
+pub fn watched_counters() -> impl Iterator<Item = Watched> {
+    let redis = REDIS.iter().flat_map(Section::watched);
+    redis.chain(TABLE.iter().flat_map(Section::watched))
+}
