@@ -133,6 +133,7 @@ impl Source {
             return nothing;
         };
         let input = &mut self.inputs[index];
+        debug_assert_eq!(input.connection, Some(id), "it was found by its connection");
         input.connection = None;
         let stood = input.connector.ended(&mut self.client, context.now_ns());
         if stood && reason != CloseReason::Stopping {
@@ -153,6 +154,7 @@ impl Source {
 
     /// Notes whether the server answers, for those who ask whether the hub is ready.
     fn set_standing(&mut self, on: bool) {
+        debug_assert!(!self.inputs.is_empty(), "a source has a side at least");
         self.is_standing = on;
         let mut standing = self.market.ingest.standing.lock();
         match on {
@@ -215,7 +217,10 @@ impl Source {
         };
         connector.connecting(context.now_ns());
         match context.connect(address, self.port) {
-            Ok(id) => *connection = Some(id),
+            Ok(id) => {
+                debug_assert!(connection.is_none(), "a side has one connection");
+                *connection = Some(id);
+            }
             Err(error) => {
                 debug!(source = %self.source, %error, "cannot connect");
                 connector.ended(&mut self.client, context.now_ns());

@@ -53,6 +53,14 @@ impl Asked {
         state.pending += 1;
         state.by_name.insert(name.into(), Answer::Pending);
         state.queue.push(name.into());
+        debug_assert!(
+            state.queue.len() <= state.pending,
+            "what is queued waits for an answer"
+        );
+        debug_assert!(
+            state.pending <= state.by_name.len(),
+            "each name has its answer"
+        );
         state.queue.len() == 1
     }
 
@@ -73,6 +81,7 @@ impl Asked {
     pub(crate) fn granted(&self, name: &str) {
         let mut state = self.state.lock();
         if state.by_name.remove(name) == Some(Answer::Pending) {
+            debug_assert!(state.pending > 0, "a pending name was counted");
             state.pending -= 1;
         }
     }
@@ -82,6 +91,7 @@ impl Asked {
         let mut state = self.state.lock();
         let refused = Answer::Refused(unix_ns);
         if state.by_name.insert(name.into(), refused) == Some(Answer::Pending) {
+            debug_assert!(state.pending > 0, "a pending name was counted");
             state.pending -= 1;
         }
         state.refused.push_back(name.into());
@@ -92,6 +102,10 @@ impl Asked {
                 state.by_name.remove(&oldest);
             }
         }
+        debug_assert!(
+            state.refused.len() <= REFUSED_MAX,
+            "refused names have their bound"
+        );
     }
 }
 

@@ -108,6 +108,7 @@ pub struct PlantCounters {
 impl Plant {
     /// A plant whose news go through `post`.
     pub fn new(options: PlantOptions, post: Arc<Post>, mail: MailSender<PlantMail>) -> Self {
+        assert!(mail.lanes() > 0, "the link is on the last lane");
         Self {
             board: TagBoard::new(options.tags_max, lane_bits(mail.lanes())),
             counters: PlantCounters::default(),

@@ -74,6 +74,7 @@ pub mod socket_options;
 
 mod socks;
 mod state;
+mod sync;
 mod transport;
 
 mod typed;

@@ -123,6 +123,7 @@ impl Stream {
 
     /// The session starts. Returns from when on there will be records.
     pub(super) fn begin(&mut self, market: &Arc<Market>, unix_ns: u64) -> u64 {
+        debug_assert!(!self.has_begun, "a session starts once");
         let journal = market.journal.lock();
         self.has_begun = true;
         self.live_from = journal.next_sequence();
@@ -133,6 +134,10 @@ impl Stream {
             return unix_ns;
         };
         self.cursor = journal.oldest_sequence();
+        debug_assert!(
+            self.cursor <= self.live_from,
+            "a replay leads up to what is live"
+        );
         let kept = journal.len();
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
@@ -298,6 +303,10 @@ impl Stream {
             }
             number += 1;
         }
+        debug_assert!(
+            first <= number,
+            "topics are introduced in the order of their numbers"
+        );
         self.opening = (number < known).then_some(number);
         self.is_refresh &= self.opening.is_some();
     }
@@ -413,6 +422,10 @@ impl Stream {
             records += self.tell(market, sequence, &message, is_live, unix_ns, out);
             self.cursor += 1;
         }
+        debug_assert!(
+            self.cursor <= journal.next_sequence(),
+            "nothing is told before it is there"
+        );
         let more = self.cursor < journal.next_sequence();
         drop(journal);
         market
@@ -431,6 +444,10 @@ impl Stream {
 
     /// A replay has come to this sequence.
     fn advance(&mut self, next: u64, unix_ns: u64, out: &mut Vec<u8>) {
+        debug_assert!(
+            self.has_begun,
+            "a session that has not begun stands nowhere"
+        );
         self.cursor = next;
         self.complete(unix_ns, out);
     }
@@ -641,6 +658,7 @@ impl Stream {
     #[cold]
     fn skip(&mut self, market: &Market, journal: &Journal) {
         let (from, next) = (self.cursor, journal.next_sequence());
+        debug_assert!(from <= next, "the journal only grows");
         let skipped = next - from;
         market
             .databento
