@@ -24,14 +24,14 @@ pub struct Source {
     client: Client,
     ingest: Ingest,
     /// One a side.
-    inputs: Vec<Input>,
+    inputs: Vec<SourceInput>,
     /// The server answers on one side at least.
     is_standing: bool,
     market: Arc<Market>,
 }
 
 #[derive(Debug)]
-struct Input {
+struct SourceInput {
     connector: Connector,
     /// It cannot be connected to.
     unreachable: Repeated,
@@ -50,7 +50,7 @@ impl Source {
         let _ = client.subscribe("*");
         let writer = market.next_source_number();
         let seed = tidewire_lane::unix_ns() ^ writer << 1;
-        let input = |side| Input {
+        let input = |side| SourceInput {
             connector: Connector::new(side, BackOff::default(), seed ^ side as u64),
             unreachable: Repeated::default(),
             connection: None,
@@ -167,7 +167,7 @@ impl Source {
     pub fn turn(&mut self, context: &mut Context) -> Dispatch {
         let now_ns = context.now_ns();
         for index in 0..self.inputs.len() {
-            let Input {
+            let SourceInput {
                 connector,
                 connection,
                 ..
@@ -206,7 +206,7 @@ impl Source {
     }
 
     fn connect(&mut self, context: &mut Context, index: usize) {
-        let Input {
+        let SourceInput {
             connector,
             connection,
             ..

@@ -27,7 +27,7 @@ pub use clients::{Client, Clients, Labels};
 mod config;
 pub use config::RedisConfig;
 
-mod doing;
+mod activity;
 
 mod durability;
 pub use durability::Durability;

@@ -31,7 +31,7 @@ pub use kind::SocketType;
 
 mod last_value;
 
-mod life;
+mod lifecycle;
 mod link;
 mod mail;
 

@@ -153,7 +153,7 @@ mod model {
     fn model(work: impl Fn() + Sync + Send + 'static) {
         // All orders of so many steps are too many for a test that always runs.
         let mut orders = loom::model::Builder::new();
-        orders.preemption_bound = Some(3);
+        orders.preemption_bound = Some(4);
         orders.check(work);
     }
 
