@@ -37,14 +37,17 @@ pub(crate) fn run(root: &Path, counts: &mut Counts) -> Result<(), Failure> {
     step("model", || model::short(&shell))
 }
 
-/// The slot's protocol, the shards' lock and the lanes' rights in every order of events. A target
-/// folder of its own, because the flag changes every crate's build.
+/// What threads do together, in every order of events: `docs/checks-of-threads.md` lists the
+/// models. A target folder of its own, because the flag changes every crate's build.
 fn loom(shell: &Shell, counts: &mut Counts) -> Result<(), Failure> {
     let models = [
         ["tidewire-lastvalue", "--test", "loom"],
         ["tidewire-keyspace", "--lib", "lock::"],
         ["tidewire-lane", "--lib", "model::"],
         ["tidewire-fanout", "--lib", "model::"],
+        ["tidewire-plant", "--lib", "model::"],
+        ["tidewire-market", "--lib", "model::"],
+        ["tidewire-zmq", "--lib", "model::"],
         ["tidewire-redis", "--lib", "model::"],
     ];
     for [package, kind, name] in models {

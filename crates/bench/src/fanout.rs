@@ -14,10 +14,10 @@ use serde::Serialize;
 use tidewire_feed::client::{Client, ClientConfig, Side};
 use tidewire_feed::wire::{Flags, HEADER_LENGTH, Header, PacketWriter};
 
+use super::end_to_end::Info;
 use super::processor_time::Cores;
 use super::report::{Setting, Table, write_run};
 use super::servers::{HubAddresses, ServerProcess, free_addresses};
-use super::way::Info;
 use super::{Place, failed};
 use crate::options::BenchOptions;
 use tidewire::failure::Failure;

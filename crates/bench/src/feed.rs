@@ -17,10 +17,10 @@ use tidewire_feed::wire::Tick;
 use tidewire_feed::wire::{Flags, Message, PACKET_LENGTH_MAX, PacketWriter};
 use tidewire_lastvalue::{LatencyRecorder, LatencyTracker, Quote, SlotTable, Stamp, Trade, Writer};
 
+use super::end_to_end::{self, EndToEndFigures};
 use super::processor_time::Cores;
 use super::report::{Setting, Spread, Table, write_run};
 use super::timing::{millions_a_second, ns_an_operation};
-use super::way::{self, WayFigures};
 use super::{Place, failed, itch, reconnect};
 use crate::options::BenchOptions;
 use tidewire::failure::Failure;
@@ -44,8 +44,8 @@ pub(crate) fn run(
     }
     println!("\nThe feed's work, 100 symbols\n");
     print!("{}", table.text());
-    let way = way::measure(options, cores).map_err(failed("from source to subscriber"))?;
-    let way_table = way::table(&way);
+    let way = end_to_end::measure(options, cores).map_err(failed("from source to subscriber"))?;
+    let way_table = end_to_end::table(&way);
     print!("\n{}", way_table.text());
     let reconnects = reconnect::measure()?;
     println!("\nReconnecting\n\n{}", reconnects.text());
@@ -64,7 +64,7 @@ struct Run {
     setting: Setting,
     cores: Cores,
     figures: Vec<Figure>,
-    way: WayFigures,
+    way: EndToEndFigures,
     reconnects: reconnect::Reconnects,
 }
 

@@ -21,6 +21,7 @@ macro_rules! eprintln {
 mod cache;
 mod contest;
 mod echo;
+mod end_to_end;
 mod eviction;
 mod expiry;
 mod fanout;
@@ -51,7 +52,6 @@ mod servers;
 mod subscriber;
 mod timing;
 mod types;
-mod way;
 mod zmq;
 
 use std::path::Path;

@@ -52,6 +52,10 @@ impl Fanout {
     /// A connection has ended: few subscriptions are taken out at once, the rest turn by turn.
     pub fn depart(&mut self, connection: ConnectionId) {
         if let Some(outlet) = self.take_outlet(connection) {
+            debug_assert_eq!(
+                outlet.connection, connection,
+                "an outlet is its connection's"
+            );
             self.departing.push_back(departing(outlet));
             self.take_departing_out();
         }
@@ -64,6 +68,7 @@ impl Fanout {
             && let Some(mut departing) = self.departing.pop_front()
         {
             let connection = departing.connection;
+            debug_assert!(self.existing(connection).is_none(), "its outlet goes first");
             while left > 0
                 && let Some((kind, name)) = departing.next()
             {

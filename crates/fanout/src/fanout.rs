@@ -115,6 +115,10 @@ impl Fanout {
             return Ok(());
         }
         let topics = self.matching_topics(kind, name);
+        debug_assert!(
+            kind != Kind::Channel || topics.len() <= 1,
+            "names are of one topic"
+        );
         let ids: Vec<_> = topics.iter().map(|topic| topic.id()).collect();
         match self.listeners.add(connection, kind, name, &ids) {
             Change::None => return Ok(()),
@@ -316,6 +320,7 @@ impl Fanout {
             let Some((topic, how)) = outlet.pending.pop() else {
                 return;
             };
+            debug_assert_ne!(how, How::Shard, "a shard channel is no topic");
             if !outlet.is_subscribed(&how, &topic, &self.topics) {
                 continue;
             }
@@ -591,6 +596,10 @@ impl Fanout {
             Kind::Channel => self.topics.find(name).map(|topic| topic.id()),
             Kind::Pattern | Kind::Prefix | Kind::Shard => None,
         };
+        debug_assert!(
+            topic.is_none() || kind == Kind::Channel,
+            "only a channel names a topic"
+        );
         let change = self.listeners.remove(connection, kind, name, topic);
         if change == Change::Lane {
             self.post.subscriptions.remove(self.lane, kind, name);
@@ -603,7 +612,12 @@ impl Fanout {
         if index >= self.outlets.len() {
             self.outlets.resize_with(index + 1, || None);
         }
-        self.outlets[index].get_or_insert_with(|| Outlet::new(connection, dialect))
+        let outlet = self.outlets[index].get_or_insert_with(|| Outlet::new(connection, dialect));
+        debug_assert_eq!(
+            outlet.connection, connection,
+            "the last one of this index departed"
+        );
+        outlet
     }
 
     fn outlet_of(&mut self, connection: ConnectionId) -> Option<&mut Outlet> {
@@ -611,7 +625,7 @@ impl Fanout {
         (outlet.connection == connection).then_some(outlet)
     }
 
-    fn existing(&self, connection: ConnectionId) -> Option<&Outlet> {
+    pub(crate) fn existing(&self, connection: ConnectionId) -> Option<&Outlet> {
         let outlet = self.outlets.get(connection.index())?.as_ref()?;
         (outlet.connection == connection).then_some(outlet)
     }

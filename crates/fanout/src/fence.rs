@@ -30,11 +30,19 @@ impl Interest {
 
     /// `lane` has a subscriber now.
     pub fn add(&self, lane: usize) {
+        debug_assert!(
+            lane < u64::BITS as usize,
+            "a word has a bit for each of 64 lanes"
+        );
         self.0.fetch_or(1 << lane, Ordering::SeqCst);
     }
 
     /// `lane` has found that it has no subscriber.
     pub fn clear(&self, lane: usize) {
+        debug_assert!(
+            lane < u64::BITS as usize,
+            "a word has a bit for each of 64 lanes"
+        );
         self.0.fetch_and(!(1 << lane), Ordering::SeqCst);
     }
 }
@@ -62,6 +70,10 @@ impl Generation {
     pub fn has_changed(&self, seen: &mut u64) -> bool {
         fence(Ordering::SeqCst);
         let now = self.0.load(Ordering::SeqCst);
+        debug_assert!(
+            *seen <= now,
+            "a publisher asks the generation that it began with"
+        );
         std::mem::replace(seen, now) != now
     }
 }

@@ -62,6 +62,7 @@ impl OverLimit {
             return false;
         }
         let since_ns = *self.since_ns.get_or_insert(now_ns);
+        debug_assert!(since_ns <= now_ns, "the clock is monotonic");
         now_ns - since_ns > limit.soft_seconds * 1_000_000_000
     }
 }

@@ -80,6 +80,7 @@ impl Listeners {
                     // Most channels have one subscriber.
                     subscribers.reserve_exact(1);
                 }
+                debug_assert!(!subscribers.contains(&connection), "new to the connection");
                 subscribers.push(connection);
                 Change::Lane
             }
@@ -140,6 +141,10 @@ impl Listeners {
             },
         };
         if change == Change::Lane {
+            debug_assert!(
+                self.name_bytes >= cost_bytes(name),
+                "what was counted is taken out"
+            );
             self.name_bytes -= cost_bytes(name);
         }
         self.forget_routes(kind, topic.as_slice());
@@ -217,6 +222,7 @@ impl Listeners {
         let (source, index) = place(id);
         let route = self.routes[source].get_mut(index);
         if let Some(route) = route.and_then(Option::take) {
+            debug_assert!(self.routed >= route.len(), "the sum has every route in it");
             self.routed -= route.len();
             return route;
         }
@@ -236,6 +242,10 @@ impl Listeners {
         if index >= routes.len() {
             routes.resize(index + 1, None);
         }
+        debug_assert!(
+            routes[index].is_none(),
+            "a route is taken out before it is put back"
+        );
         self.routed += route.len();
         routes[index] = Some(route);
         None

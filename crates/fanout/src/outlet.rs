@@ -125,6 +125,7 @@ impl Outlet {
 
     /// A topic's current value was written.
     pub(crate) fn note_current(&mut self, owed: (PendingTopic, How), version: u64, now_ns: u64) {
+        debug_assert!(!self.pending.contains(&owed), "it is owed no longer");
         self.current.insert(owed, (version, now_ns));
     }
 

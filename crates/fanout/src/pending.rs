@@ -29,11 +29,13 @@ impl Pending {
         if self.members.insert(owed.clone()) {
             self.queue.push_back(owed);
         }
+        debug_assert_eq!(self.queue.len(), self.members.len(), "each is owed once");
     }
 
     pub(crate) fn pop(&mut self) -> Option<(PendingTopic, How)> {
         let next = self.queue.pop_front()?;
-        self.members.remove(&next);
+        let was_member = self.members.remove(&next);
+        debug_assert!(was_member, "the queue and the set have the same topics");
         Some(next)
     }
 

@@ -71,6 +71,10 @@ pub(crate) enum Renewal {
 impl Post {
     /// To the lanes that `sender` reaches.
     pub fn new(sender: MailSender<Arc<Publication>>, config: FanoutConfig) -> Self {
+        assert!(
+            sender.lanes() <= u64::BITS as usize,
+            "a word has a bit for each lane"
+        );
         Self {
             subscriptions: Subscriptions::default(),
             counters: FanoutCounters::default(),
@@ -157,6 +161,10 @@ impl Post {
         let direct = direct && self.is_idle(own_lane);
         let own = direct && (route.lanes >> own_lane) & 1 == 1;
         let by_mail = route.lanes & !(u64::from(own) << own_lane);
+        debug_assert!(
+            !own || by_mail >> own_lane & 1 == 0,
+            "no lane gets a message twice"
+        );
         self.send(by_mail, &publication);
         (own.then_some(publication), route.receivers)
     }
@@ -206,6 +214,7 @@ impl Post {
         }
         let next = names.batches.pop_front();
         if next.is_none() {
+            debug_assert!(names.gone.is_empty() && !names.is_lost, "those come first");
             renewed.is_any.store(false, Ordering::Relaxed);
         }
         next.map(Renewal::Names)
@@ -252,6 +261,10 @@ impl Post {
 
 /// One bit for each of so many lanes.
 pub fn lane_bits(lanes: usize) -> u64 {
+    debug_assert!(
+        (1..=64).contains(&lanes),
+        "a word has a bit for each of 64 lanes"
+    );
     u64::MAX >> (64 - lanes.clamp(1, 64))
 }
 

@@ -94,6 +94,11 @@ impl Publication {
         self.bytes.extend_from_slice(name);
         let middle = self.bytes.len();
         write(&mut self.bytes);
+        debug_assert!(middle <= self.bytes.len(), "a payload is only appended");
+        debug_assert!(
+            matches!(origin, Origin::Topic(_) | Origin::Live) || version == 0,
+            "only a state has a version"
+        );
         let payload = Payload::Inline(middle..self.bytes.len());
         self.entries.push(Entry {
             name: start..middle,
@@ -110,6 +115,11 @@ impl Publication {
             return;
         }
         let shift = self.bytes.len();
+        let is_within = |entry: &Entry| entry.name.end <= shift;
+        debug_assert!(
+            self.entries.iter().all(is_within),
+            "names lie in the buffer"
+        );
         let moved = |range: Range<usize>| range.start + shift..range.end + shift;
         self.bytes.extend_from_slice(&other.bytes);
         self.entries

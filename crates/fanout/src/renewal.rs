@@ -37,6 +37,11 @@ impl Fanout {
             let Some(names) = self.next_names(context) else {
                 break;
             };
+            debug_assert!(self.renewing.names.is_none(), "one list of names at a time");
+            debug_assert!(
+                self.renewing.position <= names.len(),
+                "the list is not another one"
+            );
             let first = self.renewing.position;
             let mut done = first;
             while done < names.len() && budget > 0 {
@@ -52,6 +57,10 @@ impl Fanout {
                 done += 1;
             }
             self.renewing.position = done;
+            debug_assert!(
+                done > first || names.is_empty(),
+                "each round looks at a name"
+            );
             self.renewing.names = (done < names.len()).then_some(names);
         }
         owed.sort_unstable();

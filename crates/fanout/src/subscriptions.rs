@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tidewire_keyspace::glob;
-use tidewire_zmtp::prefixes::PrefixTable;
+use tidewire_zmtp::prefixes::{PrefixTable, Removal};
 
 use crate::fence::Generation;
 
@@ -60,6 +60,10 @@ pub enum Kind {
 impl Subscriptions {
     /// Counts one more subscriber of `name` on `lane`.
     pub fn add(&self, lane: usize, kind: Kind, name: &[u8]) {
+        debug_assert!(
+            lane < u64::BITS as usize,
+            "a route has a bit for each of 64 lanes"
+        );
         let mut tables = self.tables.write();
         let lane = lane as u16;
         if tables
@@ -87,7 +91,12 @@ impl Subscriptions {
             tables.counts(kind).remove(name);
         }
         if last_of_lane && kind == Kind::Prefix {
-            tables.prefixes.remove(name, lane);
+            let removal = tables.prefixes.remove(name, lane);
+            debug_assert_ne!(
+                removal,
+                Removal::NotFound,
+                "what is counted is in the table"
+            );
         }
     }
 
@@ -188,6 +197,7 @@ impl Tables {
 impl Route {
     fn add(&mut self, counts: &LaneCounts) {
         for &(lane, count) in &counts.0 {
+            debug_assert!(count > 0, "a lane without subscribers is not listed");
             self.lanes |= 1 << lane;
             self.receivers += count;
         }
@@ -206,6 +216,7 @@ impl LaneCounts {
             self.0.reserve_exact(1);
         }
         self.0.push((lane, 1));
+        debug_assert!(self.0.len() <= u64::BITS as usize, "a lane is listed once");
         true
     }
 
@@ -214,6 +225,10 @@ impl LaneCounts {
         let Some(position) = self.0.iter().position(|(other, _)| *other == lane) else {
             return false;
         };
+        debug_assert!(
+            self.0[position].1 > 0,
+            "a lane without subscribers is not listed"
+        );
         self.0[position].1 -= 1;
         let last = self.0[position].1 == 0;
         if last {

@@ -77,6 +77,7 @@ pub struct HubLane {
 impl HubLane {
     /// The part of lane `lane`.
     pub fn new(hub: Arc<Hub>, lane: usize, resp: Option<&Endpoint>) -> Self {
+        assert!(lane < hub.config.redis.lanes, "a lane of the configuration");
         let mine = hub.config.market.sources.iter().enumerate();
         let lanes = hub.config.redis.lanes;
         let sources = mine
@@ -111,6 +112,7 @@ impl HubLane {
     /// Lets this lane send the hub's own stream in datagrams.
     #[must_use]
     pub fn with_lines(mut self, lines: LinesOut) -> Self {
+        debug_assert!(self.lines_out.is_none(), "datagrams leave once");
         self.lines_out = Some(lines);
         self.hub.market.set_feed_lane(self.lane, true);
         self
@@ -119,6 +121,7 @@ impl HubLane {
     /// Lets a simulated exchange trade on this lane.
     #[must_use]
     pub fn with_exchange(mut self, exchange: Exchange) -> Self {
+        debug_assert!(self.exchange.is_none(), "a lane has one simulated exchange");
         self.exchange = Some(exchange);
         self
     }
@@ -145,6 +148,7 @@ impl HubLane {
         if publication.is_empty() {
             return;
         }
+        debug_assert_ne!(lanes, 0, "news have a lane to go to");
         let own = 1 << self.lane;
         if lanes & !own != 0 {
             let publication = Arc::new(publication);
@@ -215,6 +219,7 @@ impl HubLane {
 
     fn announce_journal(&mut self) {
         let next = self.hub.market.journal_next.load(Ordering::Acquire);
+        debug_assert!(next >= self.feed_announced, "the journal only grows");
         if next != self.feed_announced {
             self.feed_announced = next;
             self.hub.market.tell_feed_lanes(self.lane);
@@ -236,6 +241,10 @@ impl HubLane {
 
     /// A client that follows the journal has connected.
     fn accept_follower(&mut self, id: ConnectionId, session: Session) -> Session {
+        debug_assert!(
+            !self.feed_clients.contains(&id),
+            "a client follows the journal once"
+        );
         self.feed_clients.push(id);
         self.hub.market.set_feed_lane(self.lane, true);
         session
@@ -257,13 +266,19 @@ impl HubLane {
         let Some(session) = session.and_then(Option::take) else {
             return;
         };
+        debug_assert!(
+            self.timed_sessions >= usize::from(session.is_timed()),
+            "a session that ends was counted"
+        );
         self.timed_sessions -= usize::from(session.is_timed());
         match session {
             Session::Zmq(mut session) => {
                 debug!(port = "ZeroMQ", address = %session.address(), ?reason, "disconnected");
                 session.closed(&self.hub, context);
                 self.parked.forget(&self.hub, id);
-                self.hub.zmq_peers[session.port() as usize].fetch_sub(1, Ordering::Relaxed);
+                let peers = &self.hub.zmq_peers[session.port() as usize];
+                let before = peers.fetch_sub(1, Ordering::Relaxed);
+                debug_assert!(before > 0, "a peer that ends was counted");
                 if reason != CloseReason::Stopping {
                     self.redis.fanout.depart(id);
                 }

@@ -153,6 +153,12 @@ impl Hub {
             mailboxes,
             config,
         });
+        debug_assert!(
+            hub.plant
+                .as_ref()
+                .is_none_or(|plant| plant.lane() < hub.mailboxes.len()),
+            "the link is on a lane that there is"
+        );
         let house: Weak<Self> = Arc::downgrade(&hub);
         hub.server.join(house);
         hub

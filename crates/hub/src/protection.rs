@@ -41,6 +41,7 @@ impl Hub {
             return false;
         }
         self.server.rejected_clients.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(usize::from(port) < PORTS, "each port has its counter");
         let at = usize::from(port) % PORTS;
         let own = &self.protection;
         let refused = own.refused[at].fetch_add(1, Ordering::Relaxed) + 1;

@@ -40,6 +40,11 @@ impl Pushes {
     pub(crate) fn note_refused(&self, refusal: Refusal, peer: &str, topic: &[u8]) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
         let at = refusal as usize;
+        debug_assert_eq!(
+            Refusal::ALL[at],
+            refusal,
+            "reasons are counted in their order"
+        );
         let left_out = self.counts[at].fetch_add(1, Ordering::Relaxed) + 1;
         if self.logged[at].note_now().is_some() {
             tracing::warn!(
@@ -82,7 +87,9 @@ impl Parked {
         let before = self.connections.len();
         self.connections.retain(|other| *other != id);
         let gone = (before - self.connections.len()) as u64;
-        hub.pushes.parked.fetch_sub(gone, Ordering::Relaxed);
+        debug_assert!(gone <= 1, "a connection is parked once");
+        let parked = hub.pushes.parked.fetch_sub(gone, Ordering::Relaxed);
+        debug_assert!(parked >= gone, "each parked connection was counted");
     }
 
     /// Takes all of them if the gate is open for writes.
@@ -92,7 +99,8 @@ impl Parked {
         }
         let taken = std::mem::take(&mut self.connections);
         let count = taken.len() as u64;
-        hub.pushes.parked.fetch_sub(count, Ordering::Relaxed);
+        let parked = hub.pushes.parked.fetch_sub(count, Ordering::Relaxed);
+        debug_assert!(parked >= count, "each parked connection was counted");
         taken
     }
 

@@ -51,6 +51,7 @@ pub struct BoardFull;
 impl Board {
     /// An empty board of at most `topics_max` topics, for the lanes of `lanes` (one bit each).
     pub fn new(topics_max: usize, lanes: u64) -> Self {
+        debug_assert_ne!(lanes, 0, "there is a lane that may have a subscriber");
         Self {
             lanes,
             slots: Arc::new(SlotTable::new(topics_max)),
@@ -115,7 +116,15 @@ impl Board {
             }),
             defined_sequence: AtomicU64::new(0),
         });
-        self.topics.write().push(topic.clone());
+        let mut topics = self.topics.write();
+        // The slot was made first, and the lock on the names orders who defines.
+        debug_assert_eq!(
+            topics.len(),
+            number as usize,
+            "a topic has the number of its slot"
+        );
+        topics.push(topic.clone());
+        drop(topics);
         numbers.insert(definition.name.as_str().into(), number);
         Ok(topic)
     }
@@ -124,6 +133,10 @@ impl Board {
 impl Topic {
     /// The bare name of the symbol.
     pub fn symbol(&self) -> &[u8] {
+        debug_assert!(
+            self.channel.starts_with(MARKET_PREFIX),
+            "a channel is made with it"
+        );
         &self.channel[MARKET_PREFIX.len()..]
     }
 
@@ -140,6 +153,7 @@ impl Topic {
 
     /// Its definition has this sequence in the hub's own feed.
     pub fn defined_at(&self, sequence: u64) {
+        debug_assert!(sequence > 0, "sequences of the journal begin at 1");
         self.defined_sequence.store(sequence, Ordering::Relaxed);
     }
 
@@ -169,6 +183,7 @@ impl TopicSource for Board {
 
     fn write(&self, number: u32, snapshot: bool, out: &mut Vec<u8>) -> Option<u64> {
         let topic = self.topic(number)?;
+        debug_assert_eq!(topic.number, number, "a topic is found by its number");
         let value = self.value(number)?;
         if value.updates == 0 {
             return None;

@@ -61,6 +61,10 @@ impl LinesOut {
             let faults = config.faults.map(faults);
             Ok(Line { socket, to, faults })
         };
+        debug_assert!(
+            matches!(lines.lines.len(), 1 | 2),
+            "line A, and line B perhaps"
+        );
         let lines = lines.lines.iter().enumerate().map(open);
         Ok(Self {
             broadcast: Broadcast::new(next, 0),
@@ -77,6 +81,11 @@ impl LinesOut {
         if next == self.served && now_ns < self.broadcast.deadline_ns() {
             return self.broadcast.deadline_ns();
         }
+        debug_assert!(
+            self.packets.is_empty(),
+            "the last turn's datagrams were sent"
+        );
+        debug_assert!(self.served <= next, "the journal only grows");
         let journal = market.journal.lock();
         let packets = &mut self.packets;
         let more = self
@@ -99,6 +108,10 @@ impl LinesOut {
             }
         }
         self.packets.clear();
+        debug_assert!(
+            refused <= sent * self.lines.len() as u64,
+            "each is sent once a line"
+        );
         market.broadcast.packets.fetch_add(sent, Ordering::Relaxed);
         market
             .broadcast

@@ -32,6 +32,7 @@ fn write_fixed<const DECIMALS: usize>(out: &mut Vec<u8>, value: i64) {
         *digit = b'0' + (fraction % 10) as u8;
         fraction /= 10;
     }
+    debug_assert_eq!(fraction, 0, "a fraction has no more digits than the scale");
     let used = digits
         .iter()
         .rposition(|&digit| digit != b'0')

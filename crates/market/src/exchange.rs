@@ -113,9 +113,12 @@ impl Exchange {
     }
 
     fn trade(&mut self, now_ns: u64, unix_ns: u64) -> ((Publication, u64), Option<u64>) {
+        debug_assert!(self.is_open, "symbols are defined before they trade");
+        debug_assert!(now_ns <= unix_ns, "the monotonic clock began after 1970");
         let rate = self.rate;
         let running = self.running.get_or_insert_with(|| Running {
             schedule: Schedule::new(now_ns, rate),
+            // The monotonic clock began after 1970.
             unix_offset_ns: unix_ns - now_ns,
         });
         let schedule = &mut running.schedule;
@@ -130,6 +133,7 @@ impl Exchange {
             };
             batch.message(number + 1, &message);
         }
+        debug_assert!(count <= left, "no more messages than were asked for");
         schedule.sent(count);
         let news = batch.finish();
         let next_ns = schedule.next_ns();
@@ -150,6 +154,10 @@ impl Exchange {
 
     /// Defines the symbols.
     fn open(&mut self, unix_ns: u64) -> (Publication, u64) {
+        debug_assert!(
+            self.running.is_none(),
+            "the schedule begins with the first trade"
+        );
         let mut batch = self.ingest.begin(unix_ns);
         for (symbol, spec) in (0u32..).zip(self.market.symbols().iter()) {
             let definition = Definition {

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_fanout::bits;
+use tidewire_fanout::{bits, lane_bits};
 
 use crate::market::Market;
 
 impl Market {
     /// `lane` has (or no longer has) feed clients to tell of news in the journal.
     pub fn set_feed_lane(&self, lane: usize, serves: bool) {
+        debug_assert!(lane < self.feed_told.len(), "a lane that there is");
         if serves {
             self.feed_lanes.fetch_or(1 << lane, Ordering::AcqRel);
         } else {
@@ -18,6 +19,7 @@ impl Market {
 
     /// Tells the other lanes that serve feed clients that the journal has grown.
     pub fn tell_feed_lanes(&self, own_lane: usize) {
+        debug_assert!(own_lane < self.feed_told.len(), "a lane that there is");
         self.tell_feed_lanes_but(1 << own_lane);
     }
 
@@ -28,6 +30,11 @@ impl Market {
 
     fn tell_feed_lanes_but(&self, without: u64) {
         let lanes = self.feed_lanes.load(Ordering::Acquire) & !without;
+        debug_assert_eq!(
+            lanes & !lane_bits(self.feed_told.len()),
+            0,
+            "only lanes that there are serve feed clients"
+        );
         for lane in bits(lanes) {
             if !self.feed_told[lane].swap(true, Ordering::AcqRel) {
                 self.mail.wake(lane);

@@ -98,7 +98,10 @@ impl FeedSession {
         }
         self.produce(market, context);
         match result {
-            Ok(consumed) => (consumed, news),
+            Ok(consumed) => {
+                debug_assert!(consumed <= input.len(), "a session takes from what came");
+                (consumed, news)
+            }
             Err(error) => {
                 debug!(%error, "a feed client broke the protocol");
                 context.close_after_flush(self.id, CloseReason::Requested);
@@ -179,6 +182,7 @@ impl FeedSession {
             let slow = &market.slow_feeds;
             let counters = [&slow.conflated, &slow.dropped, &slow.cut_off];
             for (counter, (new, old)) in counters.into_iter().zip(now.iter().zip(self.counted)) {
+                debug_assert!(*new >= old, "a session's counters only grow");
                 counter.fetch_add(new - old, Ordering::Relaxed);
             }
             self.counted = now;
@@ -258,6 +262,7 @@ impl Faults {
 
     /// Moves what may leave now behind `out`; true if the connection is to be closed after it.
     fn release(&mut self, out: &mut Vec<u8>, now_ns: u64) -> bool {
+        debug_assert!(self.released <= self.staged.len(), "what left was staged");
         if !self.is_holding() {
             self.staged.clear();
             self.pauses.clear();
@@ -278,6 +283,10 @@ impl Faults {
             return false;
         };
         let (offset, pause) = self.pauses[position];
+        debug_assert!(
+            (self.released..=self.staged.len()).contains(&offset),
+            "a pause is at a place that has not left"
+        );
         self.pauses.drain(..=position);
         out.extend_from_slice(&self.staged[self.released..offset]);
         self.released = offset;

@@ -164,14 +164,22 @@ impl Batch<'_> {
                 self.publish_current(number);
             }
         }
-        self.market
-            .journal_next
-            .store(self.journal.next_sequence(), Ordering::Release);
+        let next = self.journal.next_sequence();
+        debug_assert!(
+            self.market.journal_next.load(Ordering::Relaxed) <= next,
+            "the journal only grows, and its copy is written under its lock"
+        );
+        self.market.journal_next.store(next, Ordering::Release);
         self.hear_late_subscribers();
         self.market
             .ingest
             .applied
             .fetch_add(self.applied, Ordering::Relaxed);
+        debug_assert_eq!(
+            self.publication.is_empty(),
+            self.lanes == 0,
+            "news have a lane to go to"
+        );
         (self.publication, self.lanes)
     }
 
@@ -197,6 +205,7 @@ impl Batch<'_> {
         } else {
             (0, FLAG_STALE)
         };
+        debug_assert_eq!(set & clear, 0, "a flag is set or cleared");
         for number in self.writer.claimed().to_vec() {
             if let Some(mut slot) = self.writer.slot(number) {
                 slot.update_flags(set, clear);
@@ -250,6 +259,13 @@ impl Batch<'_> {
         let Some(mut slot) = self.writer.slot(number) else {
             return;
         };
+        debug_assert!(
+            self.market
+                .board
+                .topic(number)
+                .is_some_and(|own| Arc::ptr_eq(&own, topic)),
+            "a symbol stands for a topic of the board"
+        );
         let mut stamp = Stamp {
             source_time_ns: 0,
             receive_time_ns: self.receive_time_ns,
@@ -398,6 +414,11 @@ impl Sink for Batch<'_> {
         let sequence = self
             .journal
             .append(&Message::Definition(topic.definition()));
+        debug_assert_eq!(
+            topic.definition().symbol,
+            topic.number,
+            "the hub's own number"
+        );
         topic.defined_at(sequence);
         let _ = self.symbols.set(symbol, Some(topic));
     }
@@ -647,5 +668,86 @@ mod tests {
             "all of it came at once"
         );
         assert_eq!(stale(), [0; 3]);
+    }
+}
+
+/// Every order in which a source's batch and a new subscriber can meet: `cargo xtask test` runs it.
+#[cfg(all(loom, test))]
+mod model {
+    use tidewire_fanout::{Kind, Topic as _};
+    use tidewire_feed::wire::{Name, Trade as TradeMessage};
+
+    use super::*;
+    use crate::market::MarketConfig;
+
+    fn market() -> Arc<Market> {
+        Market::of_one_lane(MarketConfig {
+            topics_max: 1,
+            journal_messages: 8,
+            ..MarketConfig::default()
+        })
+    }
+
+    /// A source whose symbol 0 is the topic `md:A`.
+    fn source(market: &Arc<Market>) -> Ingest {
+        let mut ingest = Ingest::new(market.clone(), 1);
+        let mut batch = ingest.begin(1);
+        let definition = Definition {
+            symbol: 0,
+            source: 0,
+            source_time_ns: 0,
+            open: PRICE_UNDEFINED,
+            price_tick: PRICE_UNDEFINED,
+            lot_size: 0,
+            currency: [0; 4],
+            name: Name::new("A").unwrap(),
+        };
+        batch.definition(1, &definition);
+        batch.finish();
+        ingest
+    }
+
+    /// A batch of one trade; the newest state that it has told.
+    fn publish(ingest: &mut Ingest) -> u64 {
+        let mut batch = ingest.begin(2);
+        let trade = TradeMessage {
+            symbol: 0,
+            price: 1_000_000_000,
+            size: 1,
+            ..TradeMessage::default()
+        };
+        batch.message(2, &Message::Trade(trade));
+        let (publication, lanes) = batch.finish();
+        let versions = publication.news().map(|news| news.version);
+        let newest = versions.max().unwrap_or(0);
+        assert_eq!(
+            newest > 0,
+            lanes == 1,
+            "news go to the lane that wants them"
+        );
+        newest
+    }
+
+    #[test]
+    fn no_trade_falls_between_the_first_value_and_the_news() {
+        let mut orders = loom::model::Builder::new();
+        orders.preemption_bound = Some(2);
+        orders.check(|| {
+            let market = market();
+            let mut ingest = source(&market);
+            let topic = market.board.find(b"A").unwrap();
+            topic.clear_interest(0);
+            let before = market.board.value(topic.number).unwrap().updates;
+            let source = loom::thread::spawn(move || publish(&mut ingest));
+            topic.add_interest(0);
+            market.post.subscriptions.add(0, Kind::Channel, b"md:A");
+            let found = market.board.value(topic.number).unwrap().updates;
+            let told = source.join().unwrap();
+            let newest = before + 1;
+            assert!(
+                found == newest || told == newest,
+                "found {found}, told {told}"
+            );
+        });
     }
 }

@@ -54,6 +54,11 @@ impl Inputs {
             market: market.clone(),
             threads: Vec::new(),
         };
+        assert_eq!(
+            market.inputs.len(),
+            market.config.inputs.len(),
+            "a status for each input"
+        );
         for (number, input) in market.config.inputs.iter().enumerate() {
             market.inputs[number].lock().kind = input.kind();
             let thread = Thread::new(market.clone(), number, cores.get(number).copied());
@@ -182,6 +187,7 @@ impl Thread {
 
     fn publish(&self, (publication, lanes): (Publication, u64)) {
         if !publication.is_empty() {
+            debug_assert_ne!(lanes, 0, "news have a lane to go to");
             self.market.post.send(lanes, &Arc::new(publication));
         }
         self.market.tell_all_feed_lanes();
@@ -189,6 +195,10 @@ impl Thread {
 
     /// Shows what was done so far.
     fn show(&mut self, fill: impl FnOnce(&mut Figures)) {
+        debug_assert!(
+            self.number < self.market.inputs.len(),
+            "an input of the configuration"
+        );
         self.ingest.publish_latency();
         let counters = self.books.counters();
         let mut figures = self.market.inputs[self.number].lock();

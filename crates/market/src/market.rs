@@ -108,6 +108,14 @@ pub struct Market {
 impl Market {
     /// Market data whose news go through `post`.
     pub fn new(config: MarketConfig, post: Arc<Post>, mail: MailSender<MarketMail>) -> Self {
+        assert!(
+            config.journal_messages.is_power_of_two(),
+            "the journal is a ring"
+        );
+        assert!(
+            mail.lanes() <= u64::BITS as usize,
+            "a word has a bit for each lane"
+        );
         let journal = Journal::new(session_id(unix_ns()), config.journal_messages);
         let board = Board::new(config.topics_max, lane_bits(mail.lanes()));
         Self {
@@ -140,6 +148,11 @@ impl Market {
     /// What this hub is to read from and is not connected to, one line each.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
+        debug_assert_eq!(
+            self.inputs.len(),
+            self.config.inputs.len(),
+            "a status for each input"
+        );
         let standing = self.ingest.standing.lock();
         for (number, source) in self.config.sources.iter().enumerate() {
             if !standing.contains(&number) {

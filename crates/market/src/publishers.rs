@@ -61,7 +61,8 @@ impl Publishers {
         if let Some(&(lane, connection)) = state.connected.get(&session) {
             return Err(Busy::Connected(lane, connection));
         }
-        state.connected.insert(session, (lane, connection));
+        let other = state.connected.insert(session, (lane, connection));
+        debug_assert!(other.is_none(), "a session has one connection");
         Ok(())
     }
 
@@ -69,12 +70,22 @@ impl Publishers {
     /// next one unless the session is over.
     pub(crate) fn disconnect(&self, session: u32, publisher: Option<ParkedPublisher>) {
         let mut state = self.state.lock();
-        state.connected.remove(&session);
+        let connected = state.connected.remove(&session);
+        debug_assert!(connected.is_some(), "only who connected disconnects");
         let Some(publisher) = publisher else { return };
         if state.parked.len() >= PARKED_MAX {
             state.parked.pop_front();
         }
+        let is_other = |(other, _): &(u32, ParkedPublisher)| *other != session;
+        debug_assert!(
+            state.parked.iter().all(is_other),
+            "a session is parked once"
+        );
         state.parked.push_back((session, publisher));
+        debug_assert!(
+            state.parked.len() <= PARKED_MAX,
+            "parked sessions have their bound"
+        );
     }
 }
 

@@ -175,6 +175,7 @@ impl Writing {
         let (cursor, block) = (&mut self.cursor, &mut self.block);
         journal.write_packets(cursor, u64::MAX, &options, &Everything, block);
         drop(journal);
+        debug_assert!(self.cursor.sent >= from, "the journal is followed forwards");
         let messages = self.cursor.sent - from;
         if messages == 0 {
             self.block.truncate(start);
@@ -195,6 +196,7 @@ impl Writing {
     /// The journal keeps nothing before `oldest` any more.
     #[cold]
     fn miss(&mut self, session: u32, oldest: u64) -> io::Result<()> {
+        debug_assert!(oldest > self.cursor.sent, "a gap has a length");
         let lost = oldest - self.cursor.sent;
         let total = self
             .market
@@ -224,6 +226,7 @@ impl Writing {
             let mut writer =
                 PacketWriter::new(block, session, flags, 2 * index as u64, PACKET_LENGTH_MAX);
             let until = (index + SNAPSHOT_ENTRIES).min(board.slots().len());
+            debug_assert!(until > index, "slots are only added");
             for entry in index..until {
                 if let Some(definition) = Board::definition(&*board, entry) {
                     writer.push(&Message::Definition(definition));
@@ -257,6 +260,7 @@ impl Writing {
                         .recording
                         .bytes
                         .fetch_add(bytes, Ordering::Relaxed);
+                    debug_assert!(bytes > 0, "nothing is no block");
                     self.is_dirty = true;
                     self.block.clear();
                     self.block.shrink_to(2 * BLOCK_BYTES);
@@ -296,6 +300,7 @@ fn open(path: &Path) -> io::Result<AppendFile> {
     let disk = Disk::default();
     let mut file = disk.append(path)?;
     let (valid, length) = (valid_length(disk.read(path)?)?, file.length());
+    assert!(valid <= length, "whole blocks are a part of the file");
     if length - valid > TORN_BYTES_MAX {
         let text = format!("damaged at byte {valid}, and much more follows: move it away");
         return Err(io::Error::other(text));
@@ -341,6 +346,7 @@ fn valid_length(mut file: impl Read) -> io::Result<u64> {
             }
             None => {}
         }
+        debug_assert!(rest.len() <= input.len(), "a decoder takes from the front");
         let used = input.len() - rest.len();
         input.drain(..used);
         is_over = Read::by_ref(&mut file)

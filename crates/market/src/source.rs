@@ -24,14 +24,14 @@ pub struct Source {
     client: Client,
     ingest: Ingest,
     /// One a side.
-    inputs: Vec<Input>,
+    inputs: Vec<SourceInput>,
     /// The server answers on one side at least.
     is_standing: bool,
     market: Arc<Market>,
 }
 
 #[derive(Debug)]
-struct Input {
+struct SourceInput {
     connector: Connector,
     /// It cannot be connected to.
     unreachable: Repeated,
@@ -50,7 +50,7 @@ impl Source {
         let _ = client.subscribe("*");
         let writer = market.next_source_number();
         let seed = tidewire_lane::unix_ns() ^ writer << 1;
-        let input = |side| Input {
+        let input = |side| SourceInput {
             connector: Connector::new(side, BackOff::default(), seed ^ side as u64),
             unreachable: Repeated::default(),
             connection: None,
@@ -133,6 +133,7 @@ impl Source {
             return nothing;
         };
         let input = &mut self.inputs[index];
+        debug_assert_eq!(input.connection, Some(id), "it was found by its connection");
         input.connection = None;
         let stood = input.connector.ended(&mut self.client, context.now_ns());
         if stood && reason != CloseReason::Stopping {
@@ -153,6 +154,7 @@ impl Source {
 
     /// Notes whether the server answers, for those who ask whether the hub is ready.
     fn set_standing(&mut self, on: bool) {
+        debug_assert!(!self.inputs.is_empty(), "a source has a side at least");
         self.is_standing = on;
         let mut standing = self.market.ingest.standing.lock();
         match on {
@@ -165,7 +167,7 @@ impl Source {
     pub fn turn(&mut self, context: &mut Context) -> Dispatch {
         let now_ns = context.now_ns();
         for index in 0..self.inputs.len() {
-            let Input {
+            let SourceInput {
                 connector,
                 connection,
                 ..
@@ -204,7 +206,7 @@ impl Source {
     }
 
     fn connect(&mut self, context: &mut Context, index: usize) {
-        let Input {
+        let SourceInput {
             connector,
             connection,
             ..
@@ -215,7 +217,10 @@ impl Source {
         };
         connector.connecting(context.now_ns());
         match context.connect(address, self.port) {
-            Ok(id) => *connection = Some(id),
+            Ok(id) => {
+                debug_assert!(connection.is_none(), "a side has one connection");
+                *connection = Some(id);
+            }
             Err(error) => {
                 debug!(source = %self.source, %error, "cannot connect");
                 connector.ended(&mut self.client, context.now_ns());

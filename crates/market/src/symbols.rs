@@ -38,6 +38,10 @@ impl SymbolMap {
         if index >= self.pages.len() {
             self.pages.resize_with(index + 1, || None);
         }
+        debug_assert!(
+            self.pages.len() <= SYMBOL_NUMBERS_MAX as usize / PAGE_SYMBOLS,
+            "the pages have their bound"
+        );
         let page =
             self.pages[index].get_or_insert_with(|| Box::new([const { None }; PAGE_SYMBOLS]));
         page[symbol as usize % PAGE_SYMBOLS] = topic;

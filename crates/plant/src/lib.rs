@@ -12,7 +12,7 @@
 
 #![forbid(unsafe_code)]
 
-mod asked;
+mod name_requests;
 
 mod link;
 pub use link::PlantLink;

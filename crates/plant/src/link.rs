@@ -252,6 +252,8 @@ impl PlantLink {
         for id in std::mem::take(&mut self.tags.gone) {
             self.session.remove_item(id);
             if let Some(place) = self.tags.items.get_mut(id.index()) {
+                let is_own = place.as_ref().is_none_or(|item| item.id == id);
+                debug_assert!(is_own, "an index is given out again after it was settled");
                 *place = None;
             }
         }
@@ -275,6 +277,8 @@ impl PlantLink {
         if index >= self.tags.items.len() {
             self.tags.items.resize_with(index + 1, || None);
         }
+        let place = &self.tags.items[index];
+        debug_assert!(place.is_none(), "the last item of this index was settled");
         self.tags.items[index] = Some(Item {
             id,
             name: name.into(),
@@ -454,6 +458,7 @@ impl LinkTags {
             if index >= self.by_tag.len() {
                 self.by_tag.resize(index + 1, id);
             }
+            debug_assert_eq!(item.id, id, "an item of this index is this one");
             self.by_tag[index] = id;
             item.tag = Some(tag);
         }
@@ -551,6 +556,10 @@ impl Ladder {
         let never_if_0 = |ns: u64| if ns == 0 { u64::MAX } else { ns };
         let uncertain_after_ns = never_if_0(plant.options.uncertain_after_ns);
         let bad_after_ns = never_if_0(plant.options.bad_after_ns);
+        debug_assert!(
+            bad_after_ns > 0 && uncertain_after_ns > 0,
+            "0 stands for never, and never is the longest time"
+        );
         Self {
             // In time for the answer: a tag that does not change is as good as one that does.
             refresh_after_ns: match uncertain_after_ns.min(bad_after_ns) {
@@ -563,6 +572,10 @@ impl Ladder {
     }
 
     fn rung(&self, silent_ns: u64) -> Rung {
+        debug_assert!(
+            self.refresh_after_ns <= self.uncertain_after_ns.min(self.bad_after_ns),
+            "a tag is asked for again before it is called worse"
+        );
         if silent_ns >= self.bad_after_ns {
             Rung::Bad
         } else if silent_ns >= self.uncertain_after_ns {

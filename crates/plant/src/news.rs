@@ -116,6 +116,11 @@ impl Batch<'_> {
     /// Ends the batch: the news, and the lanes they are for (one bit each).
     pub(crate) fn finish(mut self) -> (Publication, u64) {
         self.hear_late_subscribers();
+        debug_assert_eq!(
+            self.publication.is_empty(),
+            self.lanes == 0,
+            "news have a lane to go to"
+        );
         (self.publication, self.lanes)
     }
 
@@ -138,6 +143,13 @@ impl Batch<'_> {
 
     #[inline]
     fn publish(&mut self, tag: &Tag) {
+        debug_assert!(
+            self.plant
+                .board
+                .tag(tag.number)
+                .is_some_and(|own| std::ptr::eq(&*own, tag)),
+            "a tag is the board's, by its number"
+        );
         let interest = tag.interest();
         if interest == 0 {
             self.kept.unheard.push(tag.number);
@@ -145,6 +157,7 @@ impl Batch<'_> {
         }
         self.lanes |= interest;
         let state = tag.state();
+        debug_assert!(state.updates > 0, "a tag is published once it was stored");
         let origin = Origin::Topic(TopicId::Tag(tag.number));
         self.publication
             .push_with(&tag.channel, origin, state.updates, |out| {
@@ -159,5 +172,62 @@ fn rank(quality: Quality) -> u8 {
         "good" => 0,
         "uncertain" => 1,
         _ => 2,
+    }
+}
+
+/// Every order in which a link's batch and a new subscriber can meet: `cargo xtask test` runs it.
+#[cfg(all(loom, test))]
+mod model {
+    use std::sync::Arc;
+
+    use tidewire_fanout::{FanoutConfig, Kind, Post, Topic as _};
+    use tidewire_lane::{Endpoint, Lanes, MailSender};
+
+    use super::*;
+    use crate::plant::{PlantMail, PlantOptions};
+
+    fn plant() -> Plant {
+        let news = MailSender::new(Lanes::<Arc<Publication>>::mailboxes(1).unwrap());
+        let mail = MailSender::new(Lanes::<PlantMail>::mailboxes(1).unwrap());
+        let endpoint = Endpoint::Ipc("plant".into());
+        let post = Post::new(news, FanoutConfig::default());
+        Plant::new(PlantOptions::new(endpoint), Arc::new(post), mail)
+    }
+
+    /// What the link does of a batch of one value; the newest state that it has told.
+    fn publish(plant: &Plant, tag: &Tag) -> u64 {
+        let mut kept = TagNews::default();
+        let mut batch = kept.begin(plant, 1);
+        let value = Value::Int32(1);
+        batch.value(tag, &value, Quality::GOOD, FileTime(1), None);
+        let (publication, lanes) = batch.finish();
+        let versions = publication.news().map(|news| news.version);
+        let newest = versions.max().unwrap_or(0);
+        assert_eq!(
+            newest > 0,
+            lanes == 1,
+            "news go to the lane that wants them"
+        );
+        newest
+    }
+
+    #[test]
+    fn no_value_falls_between_the_first_one_and_the_news() {
+        let mut orders = loom::model::Builder::new();
+        orders.preemption_bound = Some(2);
+        orders.check(|| {
+            let plant = Arc::new(plant());
+            let tag = plant.board.define("A.B").unwrap();
+            tag.clear_interest(0);
+            let link = {
+                let (plant, tag) = (plant.clone(), tag.clone());
+                loom::thread::spawn(move || publish(&plant, &tag))
+            };
+            tag.add_interest(0);
+            plant.post.subscriptions.add(0, Kind::Channel, &tag.channel);
+            let found = tag.state().updates;
+            let told = link.join().unwrap();
+            assert!(found == 1 || told == 1, "found {found}, told {told}");
+        });
     }
 }

@@ -75,7 +75,7 @@ fn scalar(data_type: DataType, text: &str) -> Option<OwnedValue> {
     })
 }
 
-fn array(data_type: DataType, all: &[Item<'_>]) -> Option<OwnedValue> {
+fn array(data_type: DataType, all: &[ArrayItem<'_>]) -> Option<OwnedValue> {
     Some(match data_type {
         DataType::Boolean => OwnedValue::Booleans(each(all, |item| boolean(item.bare()?))?),
         DataType::Integer => OwnedValue::Int32s(each(all, |item| item.bare()?.parse().ok())?),
@@ -89,7 +89,7 @@ fn array(data_type: DataType, all: &[Item<'_>]) -> Option<OwnedValue> {
     })
 }
 
-fn each<T>(all: &[Item<'_>], read: impl Fn(&Item<'_>) -> Option<T>) -> Option<Vec<T>> {
+fn each<T>(all: &[ArrayItem<'_>], read: impl Fn(&ArrayItem<'_>) -> Option<T>) -> Option<Vec<T>> {
     all.iter().map(read).collect()
 }
 
@@ -114,12 +114,12 @@ fn single(text: &str) -> Option<f32> {
 
 /// An element of a JSON array.
 #[derive(Debug, PartialEq)]
-enum Item<'a> {
+enum ArrayItem<'a> {
     Bare(&'a str),
     Quoted(String),
 }
 
-impl<'a> Item<'a> {
+impl<'a> ArrayItem<'a> {
     fn bare(&self) -> Option<&'a str> {
         match self {
             Self::Bare(text) => Some(text),
@@ -136,7 +136,7 @@ impl<'a> Item<'a> {
 }
 
 /// The elements of a JSON array of texts, numbers and truth values.
-fn elements(text: &str) -> Option<Vec<Item<'_>>> {
+fn elements(text: &str) -> Option<Vec<ArrayItem<'_>>> {
     let mut rest = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
     let mut all = Vec::new();
     if rest.is_empty() {
@@ -149,11 +149,11 @@ fn elements(text: &str) -> Option<Vec<Item<'_>>> {
         let (item, after) = match rest.strip_prefix('"') {
             Some(body) => {
                 let (text, after) = quoted(body)?;
-                (Item::Quoted(text), after.trim_start())
+                (ArrayItem::Quoted(text), after.trim_start())
             }
             None => {
                 let end = rest.find(',').unwrap_or(rest.len());
-                (Item::Bare(rest[..end].trim()), &rest[end..])
+                (ArrayItem::Bare(rest[..end].trim()), &rest[end..])
             }
         };
         all.push(item);

@@ -8,7 +8,7 @@ use tidewire_keyspace::{Bare, Mount, MountWriter};
 use tidewire_lane::{Endpoint, MailSender, unix_ns};
 use tidewire_resp::Writer;
 
-use crate::asked::Asked;
+use crate::name_requests::NameRequests;
 use crate::tags::{TagBoard, value_of};
 use crate::text;
 use crate::writing::{UNBLOCKED, WriteRequest};
@@ -56,7 +56,7 @@ pub struct Plant {
     pub board: TagBoard,
     /// What the link has done.
     pub counters: PlantCounters,
-    pub(crate) asked: Asked,
+    pub(crate) asked: NameRequests,
     /// The lane that has the link.
     lane: usize,
     pub(crate) post: Arc<Post>,
@@ -108,10 +108,11 @@ pub struct PlantCounters {
 impl Plant {
     /// A plant whose news go through `post`.
     pub fn new(options: PlantOptions, post: Arc<Post>, mail: MailSender<PlantMail>) -> Self {
+        assert!(mail.lanes() > 0, "the link is on the last lane");
         Self {
             board: TagBoard::new(options.tags_max, lane_bits(mail.lanes())),
             counters: PlantCounters::default(),
-            asked: Asked::new(options.tags_max.min(ASKED_MAX)),
+            asked: NameRequests::new(options.tags_max.min(ASKED_MAX)),
             // Away from the first lane, which has more to do than the others.
             lane: mail.lanes() - 1,
             post,

@@ -42,6 +42,7 @@ pub struct Tag {
 impl TagBoard {
     /// An empty board of at most `tags_max` tags, for the lanes of `lanes` (one bit each).
     pub(crate) fn new(tags_max: usize, lanes: u64) -> Self {
+        debug_assert_ne!(lanes, 0, "there is a lane that may have a subscriber");
         Self {
             numbers: RwLock::default(),
             tags: RwLock::default(),
@@ -116,9 +117,14 @@ impl TagBoard {
             interest: Interest::of(self.lanes),
             data_type: AtomicU32::new(0),
         });
+        debug_assert!(
+            crate::plant::is_name(name),
+            "a plant has no tag of another form"
+        );
         tags.push(tag.clone());
         drop(tags);
-        self.numbers.write().insert(name.into(), tag.number);
+        let other = self.numbers.write().insert(name.into(), tag.number);
+        debug_assert!(other.is_none(), "only the link defines tags, each once");
         Some(tag)
     }
 
@@ -142,6 +148,10 @@ impl Tag {
     /// A copy of its state. Before the first change it waits for one.
     pub fn state(&self) -> TagValue {
         let mut state = self.slot.snapshot();
+        debug_assert!(
+            state.updates > 0 || state.sequence == 0,
+            "a number comes with an update"
+        );
         if state.updates == 0 {
             (state.quality, state.stale) = (QUALITY_WAITING, true);
         }
@@ -157,6 +167,7 @@ impl Tag {
     pub(crate) fn set_data_type(&self, data_type: DataType, is_array: bool) {
         let array = if is_array { ARRAY } else { 0 };
         let word = u32::from(data_type.code()) | array;
+        debug_assert_eq!(word as u16, data_type.code(), "the mark is above the code");
         self.data_type.store(word, Ordering::Relaxed);
     }
 

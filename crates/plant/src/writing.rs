@@ -30,7 +30,8 @@ impl Writes {
     /// The plant has got it.
     pub(crate) fn sent(&mut self, plant: &Plant, write: WriteId, writer: MountWriter) {
         PlantCounters::add(&plant.counters.writes_waiting, 1);
-        self.sent.insert(write, writer);
+        let other = self.sent.insert(write, writer);
+        debug_assert!(other.is_none(), "the session gives a number out once");
     }
 
     /// How it ended.
@@ -45,7 +46,8 @@ impl Writes {
         };
         let counters = &plant.counters;
         let waiting = &counters.writes_waiting;
-        waiting.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        let before = waiting.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        debug_assert!(before > 0, "a write that ends was counted");
         let (counter, answer) = match result {
             Ok(_) => (&counters.writes_ok, Ok(())),
             Err(failure @ WriteFailure::Refused(_)) => {
@@ -129,6 +131,10 @@ fn failure_text(plant: &Plant, failure: &WriteFailure) -> String {
 }
 
 fn tell(plant: &Plant, writer: MountWriter, result: Result<(), String>) {
+    debug_assert!(
+        writer.lane < plant.mail.lanes(),
+        "a writer waits on a lane that there is"
+    );
     let mail = PlantMail::Written(writer, result);
     plant.mail.send(writer.lane, mail);
 }

@@ -144,7 +144,8 @@ impl Clients {
             is_replica: AtomicBool::new(false),
         });
         self.account(&client);
-        self.by_id.lock().insert(client.id, client.clone());
+        let other = self.by_id.lock().insert(client.id, client.clone());
+        debug_assert!(other.is_none(), "a client's number is given out once");
         client
     }
 
@@ -152,6 +153,7 @@ impl Clients {
     pub fn disconnect(&self, id: u64) {
         let removed = self.by_id.lock().remove(&id);
         if let Some(client) = removed {
+            debug_assert_eq!(client.id, id, "a client is found by its number");
             client.evicted.store(true, Ordering::Relaxed);
             let bytes = client.memory_bytes.swap(0, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
@@ -164,6 +166,10 @@ impl Clients {
             return;
         }
         let now = client.held_bytes();
+        debug_assert!(
+            now >= CLIENT_BYTES,
+            "a client holds its own memory at least"
+        );
         let before = client.memory_bytes.load(Ordering::Relaxed);
         if now != before {
             client.memory_bytes.store(now, Ordering::Relaxed);

@@ -76,6 +76,10 @@ impl Server {
         let time_max_ns = self.parameters.eviction_ns_max.load(Ordering::Relaxed);
         let started = Instant::now();
         let is_late = || started.elapsed() > Duration::from_nanos(time_max_ns);
+        debug_assert!(
+            self.scripting.rights.has(lane),
+            "only who may lock shards evicts"
+        );
         let mut evictor = self.evictions.lanes[lane].lock();
         let mut observer = Evicting::new(self);
         for count in 1u64.. {
@@ -123,6 +127,7 @@ impl Server {
             true => reserve_for(resident_bytes(), used_bytes(), bytes_max),
         };
         if wanted != parameters.memory_reserve.load(Ordering::Relaxed) {
+            debug_assert!(wanted <= bytes_max / 8, "most of the limit stays for keys");
             parameters.reserve_memory(bytes_max, wanted);
         }
     }
@@ -159,6 +164,7 @@ impl Server {
 /// there.
 fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {
     let unused = resident.saturating_sub(used);
+    debug_assert!(bytes_max >= 1_000, "a step is a thousandth of the limit");
     let step = bytes_max / 1_000;
     let excess = unused.saturating_sub(bytes_max / 50).min(bytes_max / 8);
     excess - excess % step
@@ -189,6 +195,10 @@ impl<'h> Evicting<'h> {
         let readers = trackers.map_or(0, |trackers| size_of_val(trackers.clients()));
         self.untold_bytes += (key.len() + readers + size_of::<Untold>()) as u64;
         self.untold.push((Box::from(key), trackers.cloned()));
+        debug_assert!(
+            self.untold_bytes >= (self.untold.len() * size_of::<Untold>()) as u64,
+            "what is kept is counted"
+        );
     }
 }
 

@@ -76,6 +76,7 @@ impl HotNames {
         let age_s = now_ns.saturating_sub(self.started_ns.load(Ordering::Relaxed)) as f64 / 1e9;
         // In the long run a name that is seen once a second counts as this many.
         let seconds = (HALF_LIFE_S / std::f64::consts::LN_2) * (1.0 - fade(age_s.max(0.1)));
+        debug_assert!(seconds > 0.0, "a rate is over a time");
         let scale = SAMPLED_EVERY as f64 / seconds;
         let mut names: Vec<HotName> = Vec::new();
         for lane in &self.lanes {
@@ -121,6 +122,11 @@ impl Sketch {
             self.fade(now_ns);
         }
         let name = &name[..name.len().min(NAME_BYTES_MAX)];
+        debug_assert_eq!(
+            self.prints.len(),
+            self.entries.len(),
+            "a print for each entry"
+        );
         let print = print(kind, name);
         if let Some(at) = self.find(print, kind, name) {
             self.entries[at].count += 1.0;
@@ -134,6 +140,7 @@ impl Sketch {
             });
         } else {
             let at = self.least_seen();
+            debug_assert!(at < self.entries.len(), "the list is full");
             self.prints[at] = print;
             let entry = &mut self.entries[at];
             entry.kind = kind;
@@ -185,6 +192,7 @@ impl Sketch {
         self.entries.retain(|entry| entry.count > FORGOTTEN);
         let prints = self.entries.iter();
         self.prints = prints.map(|e| print(e.kind, &e.name)).collect();
+        debug_assert!((0.0..=1.0).contains(&part), "time only takes away");
         (self.next, self.least) = (0, 0.0);
     }
 }

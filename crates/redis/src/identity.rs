@@ -61,6 +61,7 @@ impl Identity {
         };
         let is_free = rules.as_ref().is_some_and(|rules| rules.is_unlimited());
         self.rules = rules;
+        debug_assert_ne!(generation, 0, "0 is the generation of nobody");
         self.free_at = if is_free { generation } else { 0 };
         !is_same
     }
@@ -93,6 +94,10 @@ impl Identity {
         let Err(denial) = rules.check(command, request.as_arguments()) else {
             return Ok(());
         };
+        debug_assert!(
+            !rules.is_unlimited(),
+            "who may do everything is denied nothing"
+        );
         let object = words.get(denial.at).copied().unwrap_or_default();
         let text = match denial.reason {
             Reason::Command => no_command_text(user, command),

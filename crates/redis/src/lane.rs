@@ -12,8 +12,8 @@ use tidewire_keyspace::{MountWriter, SHARDS, changes_told_here};
 use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tracing::debug;
 
+use crate::activity::Part;
 use crate::attention::Obstacles;
-use crate::doing::Part;
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
 use crate::parts::Room;
@@ -55,6 +55,7 @@ pub struct RedisLane {
 impl RedisLane {
     /// The part of lane `lane`. `address` is where Redis clients connect to, for CLIENT LIST.
     pub fn new(server: Arc<Server>, lane: usize, address: String) -> Self {
+        assert!(lane < server.turns.len(), "a lane of the configuration");
         let (post, topics) = (server.post.clone(), server.topics.clone());
         Self {
             fanout: Fanout::new(post, topics, server.clone(), lane),
@@ -123,6 +124,7 @@ impl RedisLane {
         let server = &self.server;
         let consumed =
             session.received(server, fanout, waiting, sessions, pipeline, context, input);
+        debug_assert!(consumed <= input.len(), "a session takes from what came");
         self.sessions.put_back(id, session);
         Some(consumed)
     }
@@ -228,6 +230,7 @@ impl RedisLane {
                 }
             }
             RedisMail::Shown(line) => {
+                debug_assert!(line.ends_with(b"\r\n"), "a shown command is a whole reply");
                 server.post.taken(self.lane, line.len());
                 for connection in server.monitors.on(self.lane) {
                     if let Some(session) = self.sessions.get_mut(connection) {

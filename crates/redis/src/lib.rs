@@ -18,6 +18,7 @@ pub const RESP_PORT: u16 = 1;
 mod access;
 pub use access::{AccessControl, User};
 
+mod activity;
 mod attention;
 pub mod background;
 
@@ -28,8 +29,6 @@ mod config;
 pub use config::RedisConfig;
 
 pub mod counters;
-
-mod doing;
 
 mod durability;
 pub use durability::Durability;

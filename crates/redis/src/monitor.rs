@@ -37,6 +37,7 @@ impl Server {
         )
         .into_bytes()
         .into();
+        debug_assert!(line.ends_with(b"\r\n"), "a shown command is a whole reply");
         for lane in 0..self.config.lanes {
             if lanes >> lane & 1 == 1 && self.post.reserve(lane, line.len()) {
                 self.mail.send(lane, RedisMail::Shown(line.clone()));

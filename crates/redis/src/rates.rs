@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::doing::Doing;
+use crate::activity::Activity;
 
 /// Totals at a few moments.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub(crate) struct Turns {
     upkeep_ns: AtomicU64,
     commands_max: AtomicU64,
     /// What the lane does now.
-    pub(crate) doing: Doing,
+    pub(crate) doing: Activity,
 }
 
 impl Turns {
@@ -88,6 +88,7 @@ impl Rates {
             moments.pop_front();
         }
         moments.push_back(moment);
+        debug_assert!(moments.len() <= MOMENTS_MAX, "moments have their bound");
     }
 
     /// What happened since the oldest moment.
@@ -97,6 +98,7 @@ impl Rates {
             return Rate::default();
         };
         let seconds = (now.now_ns - then.now_ns) as f64 / 1e9;
+        debug_assert!(seconds > 0.0, "a rate is over a time");
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         let turns = rate(now.turns, then.turns);
         Rate {

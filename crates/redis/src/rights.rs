@@ -39,6 +39,10 @@ struct Right(AtomicU8);
 
 impl Rights {
     pub(crate) fn new(lanes: usize) -> Self {
+        assert!(
+            lanes <= u64::BITS as usize,
+            "a word has a bit for each lane"
+        );
         Rights {
             lanes: (0..lanes).map(|_| Right::default()).collect(),
             ..Rights::default()
@@ -97,7 +101,10 @@ impl Rights {
     /// or others that have waited go first, or a lane does not let go within [`PATIENCE`]: then
     /// `lane` has to do something else first.
     pub(crate) fn take_all(&self, lane: usize) -> bool {
-        debug_assert!(self.lanes[lane].0.load(Ordering::Relaxed) & HELD != 0);
+        debug_assert!(
+            self.lanes[lane].0.load(Ordering::Relaxed) & HELD != 0,
+            "who takes all rights has its own"
+        );
         order::assert_no_shard("a script begins");
         let own = 1 << lane;
         let owed = self.owed.load(Ordering::SeqCst);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_fanout::bits;
 use tidewire_lane::monotonic_ns;
 
-use crate::doing::Part;
+use crate::activity::Part;
 use crate::mail::RedisMail;
 use crate::scripting::{IDLE, Later, RUNNING, Scripting};
 use crate::server::Server;
@@ -34,6 +34,10 @@ impl Scripting {
             self.rights.give_back(lane);
             return None;
         }
+        debug_assert!(
+            self.rights.has(lane),
+            "who runs a script has the right of its lane"
+        );
         self.begin_one(server, is_function);
         Some(Turn { server, lane })
     }
@@ -115,6 +119,11 @@ impl Drop for Turn<'_> {
         scripting.state.store(IDLE, Ordering::SeqCst);
         self.server.replication.unbar_stream();
         let waiting = scripting.rights.owe(self.lane);
+        debug_assert_eq!(
+            waiting >> self.lane & 1,
+            0,
+            "a lane does not wait for itself"
+        );
         scripting.rights.give_back(self.lane);
         self.server.tell_script_over(waiting);
     }

@@ -136,6 +136,7 @@ impl Scripting {
 
     /// The script has run for too long.
     pub(crate) fn set_busy(&self, form: Form, running: Running) {
+        debug_assert!(self.is_running(), "only a script that runs is busy");
         *self.running.lock() = Some(running);
         let state = match form {
             Form::Function => BUSY_FUNCTION,
@@ -202,6 +203,10 @@ impl Scripting {
 
     /// Leaves something for when a lane has its right again.
     pub(crate) fn put_off(&self, lane: usize, later: Later) {
+        debug_assert!(
+            !self.rights.has(lane),
+            "who may lock shards does it at once"
+        );
         let put_off = &self.put_off[lane];
         put_off.list.lock().push(later);
         put_off.is_some.store(true, Ordering::Release);

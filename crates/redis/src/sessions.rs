@@ -49,6 +49,10 @@ impl Sessions {
         if index >= self.by_index.len() {
             self.by_index.resize_with(index + 1, || None);
         }
+        debug_assert!(
+            self.by_index[index].is_none(),
+            "two clients have one connection"
+        );
         self.by_index[index] = Some(session);
     }
 

@@ -35,6 +35,17 @@ impl SlowEvents {
                 series.samples.push((unix_s, ms));
             }
         }
+        debug_assert!(
+            series.samples.len() <= SAMPLES_MAX,
+            "samples have their bound"
+        );
+        debug_assert!(
+            series
+                .samples
+                .iter()
+                .all(|(_, ms)| *ms <= series.longest_ms),
+            "no sample is longer than the longest"
+        );
     }
 
     /// One event's moments; nothing if there were none.

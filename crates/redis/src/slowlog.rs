@@ -48,6 +48,12 @@ impl Slowlog {
             name,
         });
         entries.truncate(length_max);
+        debug_assert!(
+            entries
+                .iter()
+                .is_sorted_by(|newer, older| newer.id > older.id),
+            "newest first"
+        );
     }
 
     /// The newest, at most `count`.
@@ -81,6 +87,11 @@ pub(crate) fn trimmed(arguments: Arguments<'_>, is_hidden: impl Fn(usize) -> boo
     };
     let mut kept: Vec<Vec<u8>> = arguments.iter().take(shown).enumerate().map(trim).collect();
     if shown < count {
+        debug_assert_eq!(
+            shown,
+            ARGUMENTS_MAX - 1,
+            "the last place says how many more there are"
+        );
         let more = count - shown;
         kept.push(format!("... ({more} more arguments)").into_bytes());
     }

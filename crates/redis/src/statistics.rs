@@ -100,6 +100,11 @@ impl Statistics {
         }
         let counts = std::mem::take(&mut errors.counts);
         errors.counts.insert(ERRORS_OFF.to_owned(), 1);
+        debug_assert_eq!(
+            counts.len(),
+            ERRORS_MAX,
+            "words are forgotten when the list is full"
+        );
         errors.forgotten = counts.len() as u64;
         Some(counts.into_keys().collect())
     }
@@ -338,11 +343,16 @@ fn bucket_of(ns: u64) -> usize {
     let ns = ns.clamp(4, u64::from(u32::MAX) * 64);
     let power = ns.ilog2();
     let quarter = (ns >> (power - 2)) & 3;
+    debug_assert!(
+        power >= 2 && quarter < 4,
+        "four buckets to each power of two, from 4 ns on"
+    );
     ((power - 2) as usize * 4 + quarter as usize).min(BUCKETS - 1)
 }
 
 /// The longest time of a bucket.
 fn bucket_end_ns(bucket: usize) -> u64 {
+    debug_assert!(bucket < BUCKETS, "a bucket that there is");
     let (power, quarter) = (bucket / 4 + 2, bucket as u64 % 4);
     ((quarter + 5) << (power - 2)) - 1
 }

@@ -127,6 +127,7 @@ impl Tracking {
             registry.readers += u64::from(options & BCAST == 0);
         }
         own.redirect.store(redirect, Ordering::Release);
+        debug_assert!(registry.readers <= registry.clients, "a reader is a client");
         own.clear(BROKEN | BCAST | OPTIN | OPTOUT | NOLOOP);
         own.set(ON | options);
         if options & BCAST != 0 {
@@ -155,8 +156,10 @@ impl Tracking {
             return;
         }
         let mut registry = self.registry.lock();
+        debug_assert!(registry.clients > 0, "who ends tracking was counted");
         registry.clients -= 1;
         if !own.has(BCAST) {
+            debug_assert!(registry.readers > 0, "who ends tracking was counted");
             registry.readers -= 1;
             self.has_left.store(1, Ordering::Release);
         }
@@ -202,6 +205,14 @@ impl Tracking {
 
 impl Registry {
     pub(crate) fn tell(&self, keyspace: &Keyspace, attention: &Attention) {
+        debug_assert!(
+            self.prefixes.values().all(|clients| !clients.is_empty()),
+            "a prefix has a client"
+        );
+        debug_assert!(
+            self.clients > 0 || self.prefixes.is_empty(),
+            "and the last takes it along"
+        );
         keyspace.set_tracking(self.readers > 0, !self.prefixes.is_empty());
         attention.set(Obstacles::TRACKED, self.clients > 0);
     }

@@ -35,7 +35,7 @@ struct Gathered {
     /// What that client is told after its reply.
     own: Vec<Option<Box<[u8]>>>,
     /// The same two of whoever goes on when the client that waited has been served.
-    suspended: Vec<Doing>,
+    suspended: Vec<Suspended>,
     /// Keys that were changed in this turn, and by whom at last.
     changed: BTreeMap<Box<[u8]>, u64>,
     /// There were too many to name.
@@ -43,7 +43,7 @@ struct Gathered {
 }
 
 /// Who does something, and what he is told after his reply.
-type Doing = (Option<Arc<Client>>, Vec<Option<Box<[u8]>>>);
+type Suspended = (Option<Arc<Client>>, Vec<Option<Box<[u8]>>>);
 
 thread_local! {
     /// Of this thread, which is one lane.
@@ -124,6 +124,10 @@ impl Server {
     /// A key has changed, and there are clients that hear of prefixes.
     pub(crate) fn note_changed(&self, key: &[u8], by: Changer) {
         GATHERED.with_borrow_mut(|gathered| {
+            debug_assert!(
+                gathered.changed.len() <= CHANGED_MAX,
+                "changes have their bound"
+            );
             if gathered.changed.len() >= CHANGED_MAX {
                 gathered.changed.clear();
                 gathered.all_changed = true;
@@ -188,6 +192,10 @@ impl Server {
             bytes,
         };
         // A lane that is behind its mail tells its clients that nothing holds any more.
+        debug_assert!(
+            target.lane < self.turns.len(),
+            "a client is on a lane that there is"
+        );
         if self.post.reserve(target.lane, bytes) {
             self.mail.send(target.lane, mail);
         }
@@ -230,6 +238,7 @@ impl Server {
                 None
             }
             None => {
+                debug_assert!(!gathered.suspended.is_empty(), "what ends has begun");
                 let (current, own) = gathered.suspended.pop()?;
                 let client = std::mem::replace(&mut gathered.current, current);
                 Some((client?, std::mem::replace(&mut gathered.own, own)))

@@ -31,14 +31,16 @@ pub(crate) enum Block {
 
 impl WaitingClients {
     pub(crate) fn insert(&self, client: u64, lane: usize, block: Block) {
-        self.by_client.lock().insert(client, (lane, block));
+        let other = self.by_client.lock().insert(client, (lane, block));
+        debug_assert!(other.is_none(), "a client waits for one thing");
         self.blocked.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A client's wait has ended with a reply from elsewhere.
     pub(crate) fn remove(&self, client: u64) {
         if self.by_client.lock().remove(&client).is_some() {
-            self.blocked.fetch_sub(1, Ordering::Relaxed);
+            let before = self.blocked.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "who waits is counted");
         }
     }
 
@@ -53,7 +55,8 @@ impl WaitingClients {
         };
         let removed = mine && self.by_client.lock().remove(&client).is_some();
         if removed {
-            self.blocked.fetch_sub(1, Ordering::Relaxed);
+            let before = self.blocked.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "who waits is counted");
         }
         removed.then_some(lane)
     }
@@ -119,6 +122,7 @@ impl Pause {
     /// shortened or weakened.
     pub(crate) fn begin(&self, until_ms: i64, everything: bool) {
         let until_ms = until_ms.max(1) as u64;
+        debug_assert!(until_ms < 1 << 63, "the lowest bit says what is paused");
         let longer = |state: u64| {
             let until_ms = until_ms.max(state >> 1);
             Some(until_ms << 1 | state & 1 | u64::from(everything))
@@ -197,7 +201,8 @@ impl LaneWaiting {
         connection: ConnectionId,
         deadline_ms: Option<i64>,
     ) {
-        self.by_client.insert(client, (connection, deadline_ms));
+        let other = self.by_client.insert(client, (connection, deadline_ms));
+        debug_assert!(other.is_none(), "a client waits for one thing");
         self.deadlines
             .extend(deadline_ms.map(|deadline_ms| (deadline_ms, client)));
     }
@@ -205,7 +210,11 @@ impl LaneWaiting {
     pub(crate) fn remove(&mut self, client: u64) -> Option<ConnectionId> {
         let (connection, deadline_ms) = self.by_client.remove(&client)?;
         if let Some(deadline_ms) = deadline_ms {
-            self.deadlines.remove(&(deadline_ms, client));
+            let was_listed = self.deadlines.remove(&(deadline_ms, client));
+            debug_assert!(
+                was_listed,
+                "the clients and the list have the same deadlines"
+            );
         }
         Some(connection)
     }
@@ -241,6 +250,10 @@ impl LaneWaiting {
     }
 
     pub(crate) fn postpone(&mut self, client: u64, connection: ConnectionId, all: &WaitingClients) {
+        debug_assert!(
+            self.postponed.iter().all(|(other, _)| *other != client),
+            "a client is postponed once"
+        );
         self.postponed.push((client, connection));
         all.blocked.fetch_add(1, Ordering::Relaxed);
     }
@@ -248,6 +261,10 @@ impl LaneWaiting {
     /// A connection's input waits until the lane may lock shards. One that is not `patient` goes
     /// on to be told when a script has run for too long.
     pub fn park(&mut self, connection: ConnectionId, is_patient: bool) {
+        debug_assert!(
+            self.parked.iter().all(|(other, _)| *other != connection),
+            "a connection that is parked is not read"
+        );
         self.parked.push((connection, is_patient));
     }
 
@@ -279,7 +296,8 @@ impl LaneWaiting {
     /// Takes those that were postponed, in the order in which they came.
     pub(crate) fn take_postponed(&mut self, all: &WaitingClients) -> Vec<(u64, ConnectionId)> {
         let count = self.postponed.len() as u64;
-        all.blocked.fetch_sub(count, Ordering::Relaxed);
+        let before = all.blocked.fetch_sub(count, Ordering::Relaxed);
+        debug_assert!(before >= count, "who waits is counted");
         std::mem::take(&mut self.postponed)
     }
 
@@ -288,6 +306,7 @@ impl LaneWaiting {
         let before = self.postponed.len();
         self.postponed.retain(|&(other, _)| other != client);
         let gone = (before - self.postponed.len()) as u64;
+        debug_assert!(gone <= 1, "a client is postponed once");
         all.blocked.fetch_sub(gone, Ordering::Relaxed);
     }
 }

@@ -113,7 +113,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doing::{Doing, Part};
+    use crate::activity::{Activity, Part};
     use tidewire_keyspace::lookup;
 
     fn stuck(lane: usize, ns: u64) -> Stuck {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_a_lane_does_has_a_name() {
-        let doing = Doing::default();
+        let doing = Activity::default();
         assert_eq!(doing.name(), "nothing");
         doing.part(Part::Mail);
         assert_eq!(doing.name(), "mail");

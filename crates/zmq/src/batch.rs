@@ -55,6 +55,11 @@ impl Mark {
 impl Batch {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
+        debug_assert!(self.at <= self.bytes.len(), "what is taken out was put in");
+        debug_assert!(
+            self.at < self.bytes.len() || self.others.is_empty(),
+            "a mark for each"
+        );
         self.at == self.bytes.len()
     }
 
@@ -106,7 +111,16 @@ impl Batch {
 
     #[inline]
     fn push_short(&mut self, bytes: &[u8], more: bool) {
+        debug_assert!(
+            bytes.len() <= SHORT_SLICE_BYTES_MAX,
+            "a long frame is an item"
+        );
         let mark = Mark::of_frame(bytes.len(), more);
+        debug_assert_eq!(
+            (mark.length(), mark.more()),
+            (bytes.len(), more),
+            "a mark has both"
+        );
         self.bytes.reserve(Mark::BYTES + bytes.len());
         self.bytes.extend_from_slice(&mark.0.to_ne_bytes());
         self.bytes.extend_from_slice(bytes);
@@ -124,6 +138,7 @@ impl Batch {
         let (mark, body) = self.next()?;
         if mark.is_other() {
             self.at += Mark::BYTES;
+            debug_assert!(!self.others.is_empty(), "an empty mark stands for an item");
             return self.others.pop_front();
         }
         let mut message = Message::from_slice(body);

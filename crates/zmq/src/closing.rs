@@ -9,6 +9,7 @@ use crate::state::{State, Timer};
 impl State {
     /// The program has closed the socket: what is not owed goes now, the rest lingers.
     pub(crate) fn begin_closing(&mut self) {
+        debug_assert!(!self.is_closing, "a socket closes once");
         self.is_closing = true;
         self.flush_dirty();
         let linger_ms = self.options.linger_ms;
@@ -52,6 +53,7 @@ impl State {
             self.report_peer(oldest, Event::HandshakeFailedNoDetail, ETIMEDOUT);
             self.lose(oldest, Loss::ByUs);
         }
+        debug_assert!(self.handshakes.len() <= most, "handshakes have their bound");
     }
 
     /// Whether nothing is left to be sent.
@@ -74,6 +76,11 @@ impl State {
                 self.unwatch_descriptor(&*link);
             }
         }
+        debug_assert!(self.peers.values().next().is_none(), "every peer is gone");
+        debug_assert!(
+            self.endpoints.values().next().is_none(),
+            "and every endpoint"
+        );
         self.writes_watched = 0;
         self.timers.clear();
         self.pipes.clear();

@@ -190,6 +190,7 @@ impl Core {
 
     /// Lets the background thread be told of events, once.
     pub(crate) fn arm(self: &Arc<Self>, state: &mut State) {
+        debug_assert!(!state.is_armed, "the background thread is told once");
         state.is_armed = true;
         state.has_visited = false;
         self.reactor.arm(self, self.epoll.as_fd());
@@ -213,6 +214,10 @@ impl Core {
             polled.lower();
         }
         let mut space = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
+        debug_assert!(
+            !ahead || wait == Wait::Not,
+            "the background thread waits for no socket"
+        );
         let found = if wait == Wait::Not {
             if state.descriptors == 0 && !self.signal.is_raised() {
                 state.scan_pipes();
@@ -243,6 +248,10 @@ impl Core {
         state.now_ns = now_ns();
         state.reads_left = READS_MAX;
         let count = events.len();
+        debug_assert!(
+            count <= EVENTS_MAX,
+            "the kernel fills the room that it is given"
+        );
         let mut is_bell_alone = true;
         for event in events.iter() {
             let token = Token::from_bits(event.data.u64());
@@ -322,6 +331,7 @@ impl Core {
 
     pub(crate) fn end_wait(&self, state: &mut State) {
         self.signal.unlisten();
+        debug_assert!(state.waiters > 0, "who ends a wait began it");
         state.waiters -= 1;
         state.visit();
     }
@@ -400,6 +410,7 @@ impl Core {
             self.signal.listen();
         }
         state.wakers.push(waker.clone());
+        debug_assert!(self.signal.has_listeners(), "a task that waits is rung for");
     }
 
     /// Leaves the socket to the background thread at once.
@@ -499,6 +510,7 @@ impl Core {
         if std::mem::replace(&mut state.is_finished, true) {
             return;
         }
+        debug_assert!(state.is_closing, "only a socket that closes ends");
         state.drop_everything();
         drop(state);
         self.reactor.forget(self.id, self.epoll.as_fd());

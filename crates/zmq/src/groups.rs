@@ -59,6 +59,7 @@ impl State {
             Last::Message(message) => message.group(),
             Last::Slice(_) => b"",
         };
+        debug_assert!(self.sending.is_empty(), "a message begins with its group");
         self.match_subscribers(GroupTopic::of(group).bytes())?;
         let mut name = Message::from_slice(group);
         name.set_more(true);
@@ -81,6 +82,7 @@ impl State {
         if !self.subscriptions.covers(GroupTopic::of(group).bytes()) {
             return None;
         }
+        debug_assert!(!group.contains(&0), "a group ends before its first zero");
         body.put_group(group);
         Some(Frames::One(body))
     }
@@ -108,6 +110,10 @@ impl GroupTopic {
     pub(crate) fn of(group: &[u8]) -> GroupTopic {
         let group = until_zero(&group[..group.len().min(Message::GROUP_BYTES_MAX)]);
         let mut octets = [0; 1 + Message::GROUP_BYTES_MAX];
+        debug_assert!(
+            group.len() <= Message::GROUP_BYTES_MAX,
+            "a length is one octet"
+        );
         octets[0] = group.len() as u8;
         octets[1..1 + group.len()].copy_from_slice(group);
         GroupTopic {

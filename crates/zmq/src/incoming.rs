@@ -59,6 +59,10 @@ impl Incoming {
         self.messages += 1;
         self.bytes += frames.bytes();
         self.entries.push_back(Entry::Frames(frames));
+        debug_assert!(
+            self.entries.len() <= self.messages,
+            "an entry has a message at least"
+        );
     }
 
     /// A message of one frame of at most 255 bytes.
@@ -74,6 +78,7 @@ impl Incoming {
         let run = self.run(1 + body.len(), properties);
         run.push(length);
         run.extend_from_slice(body);
+        debug_assert!(run.len() <= RUN_BYTES_MAX, "a run has its bound");
     }
 
     /// The run that takes so many bytes more.
@@ -132,6 +137,7 @@ impl Incoming {
     fn pass(&mut self) {
         if let Some(Entry::Run(run)) = self.entries.front_mut() {
             run.at += 1 + run.next().len();
+            debug_assert!(run.at <= run.bytes.len(), "a run is of whole messages");
             if run.at == run.bytes.len() {
                 self.spare = std::mem::take(&mut run.bytes);
                 self.spare.clear();
@@ -143,7 +149,13 @@ impl Incoming {
 
     #[inline]
     fn count_out(&mut self) {
+        debug_assert!(self.messages > 0, "what is taken out was counted");
         self.messages -= 1;
+        debug_assert_eq!(
+            self.messages == 0,
+            self.entries.is_empty(),
+            "no entry is empty"
+        );
         if self.messages == 0 {
             self.bytes = 0;
         }
@@ -154,6 +166,7 @@ impl Run {
     /// The body that is next; a run that is used up is not kept.
     #[inline]
     fn next(&self) -> &[u8] {
+        debug_assert!(self.at < self.bytes.len(), "a run that is read out is gone");
         let begin = self.at + 1;
         &self.bytes[begin..begin + usize::from(self.bytes[self.at])]
     }

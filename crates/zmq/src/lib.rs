@@ -31,7 +31,7 @@ pub use kind::SocketType;
 
 mod last_value;
 
-mod life;
+mod lifecycle;
 mod link;
 mod mail;
 
@@ -74,6 +74,7 @@ pub mod socket_options;
 
 mod socks;
 mod state;
+mod sync;
 mod transport;
 
 mod typed;

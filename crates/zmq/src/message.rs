@@ -86,6 +86,10 @@ impl Message {
     /// [`as_mut_slice`](Self::as_mut_slice).
     pub fn with_size(size: usize) -> Message {
         if size <= SHORT_BYTES_MAX {
+            debug_assert!(
+                size <= usize::from(u8::MAX),
+                "a short body's length is one octet"
+            );
             return Message::of(Body::Short {
                 length: size as u8,
                 bytes: [0; SHORT_BYTES_MAX],
@@ -141,6 +145,7 @@ impl Message {
                 Err(shared) => Body::Owned(shared.to_vec()),
             };
         }
+        debug_assert!(!self.is_shared(), "a body that is shared was copied");
         match &mut self.body {
             Body::Short { length, bytes } => &mut bytes[..usize::from(*length)],
             Body::Owned(bytes) => bytes,
@@ -194,6 +199,7 @@ impl Message {
                 .map(|value| text(value).unwrap_or_default())
                 .collect()
         });
+        debug_assert_eq!(texts.len(), known.list.len(), "a text for each property");
         texts.get(position).map(CString::as_c_str)
     }
 
@@ -239,6 +245,10 @@ impl Message {
 
     /// The same for bytes without a zero.
     pub(crate) fn put_group(&mut self, group: &[u8]) {
+        debug_assert!(
+            group.len() <= Self::GROUP_BYTES_MAX && !group.contains(&0),
+            "a group's name"
+        );
         let known = self.properties.get_or_insert_default();
         Arc::make_mut(known).group = CString::new(group).ok();
     }

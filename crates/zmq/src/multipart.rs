@@ -129,6 +129,7 @@ impl Socket {
     /// As [`send`](Self::send); [`Error::InvalidArgument`] for a message without a frame.
     pub fn send_parts(&self, message: &mut Multipart, dont_wait: bool) -> Result<(), Error> {
         let last = message.len().checked_sub(1).ok_or(Error::InvalidArgument)?;
+        debug_assert!(last < message.len(), "the last frame is one of them");
         // Whether it can be sent is decided with the first frame: the others follow it.
         for (index, frame) in message.frames.iter_mut().enumerate() {
             let flags = SendFlags {
@@ -154,6 +155,7 @@ impl Socket {
             more = frame.more();
             message.frames.push(frame);
         }
+        debug_assert!(!message.is_empty(), "a message has a frame");
         Ok(message)
     }
 }

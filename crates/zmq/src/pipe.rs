@@ -1,14 +1,12 @@
 //! The connection of two sockets in one process: a queue each way.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-use parking_lot::Mutex;
 
 use crate::batch::Batch;
 use crate::message::Message;
 use crate::signal::Signal;
 use crate::state::Last;
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
 
 /// One socket's end of a pipe.
 #[derive(Debug)]
@@ -90,6 +88,7 @@ impl PipeEnd {
     }
 
     fn of(shared: Arc<Shared>, side: usize) -> PipeEnd {
+        debug_assert!(side < shared.ways.len(), "a pipe has two ends");
         PipeEnd {
             shared,
             side,
@@ -105,6 +104,10 @@ impl PipeEnd {
         if hello.conflates {
             self.shared.conflates.store(true, Ordering::Release);
         }
+        debug_assert!(
+            self.shared.ends[self.side].get().is_none(),
+            "an end is one socket's"
+        );
         let _ = self.shared.ends[self.side].set(End {
             signal,
             send_high_water: AtomicUsize::new(hello.send_high_water),
@@ -165,9 +168,13 @@ impl PipeEnd {
             let written = way.written.load(Ordering::Relaxed);
             capacity.saturating_sub(written.wrapping_sub(way.read.load(Ordering::Acquire)))
         };
+        debug_assert!(capacity > 0, "a mark of 0 stands for no bound");
         self.room = left().min(ROOM_MAX);
         if self.room == 0 {
-            way.writer_waits.store(true, Ordering::SeqCst);
+            // Release: who sees it sees how much was written.
+            way.writer_waits.store(true, Ordering::Release);
+            // Against the fence in `tell_read`: the reader sees that we wait, or we its progress.
+            fence(Ordering::SeqCst);
             self.room = left().min(ROOM_MAX);
         }
         self.room > 0
@@ -277,6 +284,7 @@ impl PipeEnd {
         if !way.has_items.load(Ordering::Acquire) {
             return false;
         }
+        debug_assert!(self.inbox.is_empty(), "what was fetched before is read");
         self.inbox.clear();
         let mut queue = way.queue.lock();
         std::mem::swap(&mut *queue, &mut self.inbox);
@@ -302,11 +310,16 @@ impl PipeEnd {
                 return;
             }
         }
+        debug_assert!(
+            self.untold >= self.told_after,
+            "the writer is told in steps"
+        );
         let untold = std::mem::take(&mut self.untold);
         let way = &self.shared.ways[1 - self.side];
         let read = way.read.fetch_add(untold, Ordering::AcqRel);
         let read = read.wrapping_add(untold);
-        if way.writer_waits.load(Ordering::SeqCst) {
+        fence(Ordering::SeqCst);
+        if way.writer_waits.load(Ordering::Acquire) {
             self.wake_writer(way, read);
         }
     }

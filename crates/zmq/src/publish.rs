@@ -30,6 +30,7 @@ impl Manual {
     }
 
     fn push(&mut self, peer: Option<Key>, octet: u8, topic: &[u8]) {
+        debug_assert!(octet <= 1, "1 subscribes, 0 cancels");
         let mut bytes = Vec::with_capacity(1 + topic.len());
         bytes.push(octet);
         bytes.extend_from_slice(topic);
@@ -77,6 +78,7 @@ impl State {
             self.manual.asked.insert(topic, key);
             return self.manual.push(Some(key), 1, topic);
         }
+        debug_assert!(self.peers.get(key).is_some(), "who subscribes is there");
         let insertion = self.subscribers.insert(topic, key);
         if self.kind == SocketType::Xpub
             && (insertion.is_first() || self.options.xpub_verbose || self.options.xpub_verboser)
@@ -148,6 +150,10 @@ impl State {
     }
 
     fn tell_publishers(&mut self, topic: &[u8], subscribes: bool) {
+        debug_assert!(
+            !self.kind.is_publisher(),
+            "a publisher subscribes to nothing"
+        );
         for index in 0..self.writable.len() {
             let key = self.writable[index];
             self.tell_publisher(key, topic, subscribes);
@@ -160,6 +166,11 @@ impl State {
         let mut topics = Vec::with_capacity(self.subscriptions.prefix_count());
         self.subscriptions
             .for_each_prefix(&mut |topic, _| topics.push(topic.to_vec()));
+        debug_assert_eq!(
+            topics.len(),
+            self.subscriptions.prefix_count(),
+            "each is told once"
+        );
         for topic in topics {
             self.tell_publisher(key, &topic, true);
         }

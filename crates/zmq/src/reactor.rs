@@ -70,6 +70,7 @@ impl Reactor {
 
     /// Tells the thread of the next event of this socket.
     pub(crate) fn arm(&self, core: &Core, descriptor: BorrowedFd<'_>) {
+        debug_assert_ne!(core.id, BELL, "the bell's number is no socket's");
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         let data = epoll::EventData::new_u64(core.id);
         let is_new = self.shared.lock().known.insert(core.id);
@@ -118,6 +119,10 @@ impl Reactor {
             return;
         }
         let list = which(&mut shared);
+        debug_assert!(
+            list.iter().all(|other| other.id != core.id),
+            "a socket is listed once"
+        );
         list.push(Arc::clone(core));
         let wakes_ns = now_ns() + interval_ns;
         if wakes_ns < shared.wakes_ns {
@@ -215,6 +220,10 @@ impl Reactor {
         if !shared.bursting.is_empty() {
             wakes_ns = wakes_ns.min(now + BURST_NS);
         }
+        debug_assert!(
+            wakes_ns < u64::MAX || (shared.watched.is_empty() && shared.bursting.is_empty()),
+            "a socket that is looked after is looked at again"
+        );
         shared.wakes_ns = wakes_ns;
         if wakes_ns == u64::MAX {
             return Some(None);

@@ -29,7 +29,10 @@ impl State {
                     self.handed_out(message.more());
                     return Ok(Some(message));
                 }
-                Some(Frames::Many(frames)) => self.receiving.extend(frames),
+                Some(Frames::Many(frames)) => {
+                    debug_assert!(!frames.is_empty(), "a message has a frame");
+                    self.receiving.extend(frames);
+                }
             }
         }
         let message = self.receiving.pop_front();
@@ -99,6 +102,7 @@ impl State {
             Link::Stream(link) => link.take_short(|body, _| take(body))?,
             Link::Pipe(_) | Link::None => return None,
         }
+        debug_assert!(peer.is_readable, "it was in the list of those to read from");
         peer.counters.received += 1;
         if was_decoded && peer.incoming.is_empty() {
             self.resume_reading(key);
@@ -119,6 +123,7 @@ impl State {
             return None;
         }
         let message = read(pipe)?;
+        debug_assert!(peer.is_readable, "it was in the list of those to read from");
         peer.counters.received += 1;
         if self.readable.len() > 1 {
             self.readable.rotate_left(1);
@@ -170,10 +175,14 @@ impl State {
         }
         match self.kind {
             SocketType::Req => {
+                debug_assert!(self.exchange.is_open, "a reply is to a request");
                 self.exchange.is_open = false;
                 self.exchange.peer = None;
             }
-            SocketType::Rep => self.exchange.is_open = true,
+            SocketType::Rep => {
+                debug_assert!(!self.exchange.is_open, "one request at a time");
+                self.exchange.is_open = true;
+            }
             _ => {}
         }
     }
@@ -226,6 +235,7 @@ impl State {
     /// There is nothing more of a peer; one that is gone was kept for what it had brought.
     fn read_out(&mut self, key: Key) {
         if let Some(peer) = self.peers.get_mut(key) {
+            debug_assert!(peer.is_readable, "it was in the list of those to read from");
             peer.is_readable = false;
             if peer.is_gone && peer.incoming.is_empty() {
                 self.peers.remove(key);
@@ -325,6 +335,7 @@ impl State {
                         peer.incoming.clear();
                     }
                     peer.incoming.push(frames);
+                    debug_assert!(!conflates || peer.incoming.len() == 1, "the last one alone");
                     self.mark_readable(key);
                 }
                 Inbound::Nothing => {
@@ -398,6 +409,7 @@ impl State {
         if let Some(peer) = self.peers.get_mut(key)
             && !peer.is_readable
         {
+            debug_assert!(!self.readable.contains(&key), "the mark and the list agree");
             peer.is_readable = true;
             self.readable.push_back(key);
         }
@@ -476,6 +488,7 @@ impl State {
             return None;
         }
         let body = frames.split_off(delimiter + 1);
+        debug_assert!(!body.is_empty(), "a body follows the delimiter");
         for frame in &mut frames {
             frame.set_properties(None);
         }
@@ -486,6 +499,7 @@ impl State {
 }
 
 fn one_or_many(mut frames: Vec<Message>) -> Frames {
+    debug_assert!(!frames.is_empty(), "a message has a frame");
     match frames.len() {
         1 => Frames::One(frames.remove(0)),
         _ => Frames::Many(frames),

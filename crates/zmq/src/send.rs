@@ -28,6 +28,11 @@ impl Sending {
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
+
+    /// Whether no frame waits for the last one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,6 +88,7 @@ impl State {
             self.sending.is_open = true;
             return Ok(());
         }
+        debug_assert!(!more, "the last frame ends the message");
         self.sending.is_open = false;
         let frame = match frame {
             Last::Message(message) => {
@@ -114,6 +120,7 @@ impl State {
         if !pipe.can_write() {
             return None;
         }
+        debug_assert!(peer.backlog.is_empty(), "a pipe has no backlog beside it");
         peer.counters.sent += 1;
         Some(pipe)
     }
@@ -169,6 +176,10 @@ impl State {
     #[inline]
     fn finish_message(&mut self, last: Last<'_>) {
         let mut head = std::mem::take(&mut self.sending.frames);
+        debug_assert!(
+            head.iter().all(Message::more),
+            "each frame says that another follows"
+        );
         match self.sending.target {
             Target::Nobody => {}
             Target::Peer(key) if self.is_raw() && last.bytes().is_empty() => {
@@ -200,6 +211,7 @@ impl State {
             if self.turn >= self.writable.len() {
                 self.turn = 0;
             }
+            debug_assert!(self.turn < self.writable.len(), "the turn is somebody's");
             let key = self.writable[self.turn];
             self.turn += 1;
             if self.can_write(key) {
@@ -218,6 +230,7 @@ impl State {
             self.exchange.is_open = false;
             self.forget_received();
         }
+        debug_assert!(!self.exchange.is_open, "one request at a time");
         let key = self.next_writable()?;
         self.exchange.peer = Some(key);
         self.sending.frames.clear();
@@ -238,6 +251,10 @@ impl State {
         if !self.exchange.is_open {
             return Err(NotSent::Failed(Error::WrongState));
         }
+        debug_assert!(
+            self.sending.frames.is_empty(),
+            "a reply begins with its envelope"
+        );
         self.sending.frames = std::mem::take(&mut self.exchange.envelope);
         // A reply never waits: where its requester is gone or takes no more, it is dropped.
         let key = self.exchange.peer.take();

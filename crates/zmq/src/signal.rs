@@ -1,18 +1,15 @@
 //! How another thread tells a socket that something has come for it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-
-use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::error::Error;
 use crate::mail::Mail;
+use crate::sync::{AtomicBool, AtomicU32, EventDescriptor, Mutex, Ordering, fence};
 
 /// The bell of one socket: an eventfd, and what other threads have left for it.
 #[derive(Debug)]
 pub(crate) struct Signal {
-    descriptor: OwnedFd,
+    descriptor: EventDescriptor,
     /// The eventfd is readable.
     raised: AtomicBool,
     /// So many wait for the bell: threads asleep, and programs that poll the descriptor.
@@ -24,7 +21,7 @@ pub(crate) struct Signal {
 impl Signal {
     pub(crate) fn new() -> Result<Signal, Error> {
         Ok(Signal {
-            descriptor: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            descriptor: EventDescriptor::new()?,
             raised: AtomicBool::new(false),
             listeners: AtomicU32::new(0),
             has_mail: AtomicBool::new(false),
@@ -35,8 +32,7 @@ impl Signal {
     /// Rings for every listener.
     pub(crate) fn raise(&self) {
         if !self.raised.swap(true, Ordering::AcqRel) {
-            // Only a full counter refuses, and that is readable too.
-            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+            self.descriptor.write();
         }
     }
 
@@ -52,12 +48,19 @@ impl Signal {
 
     /// From here on `raise_for_listeners` rings. What came before must be looked for afterwards.
     pub(crate) fn listen(&self) {
-        self.listeners.fetch_add(1, Ordering::Relaxed);
+        let before = self.listeners.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before < u32::MAX, "listeners are counted");
         fence(Ordering::SeqCst);
     }
 
     pub(crate) fn unlisten(&self) {
-        self.listeners.fetch_sub(1, Ordering::Relaxed);
+        let before = self.listeners.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "each unlisten follows a listen");
+    }
+
+    /// Whether a thread or a program waits for the bell.
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.listeners.load(Ordering::Relaxed) > 0
     }
 
     #[inline]
@@ -67,8 +70,7 @@ impl Signal {
 
     /// Silences the bell. What rang before is to be looked at next.
     pub(crate) fn lower(&self) {
-        let mut count = [0_u8; 8];
-        let _ = rustix::io::read(&self.descriptor, &mut count);
+        self.descriptor.read();
         // After the read: whoever rings from now on writes again, and what the ones before have
         // stored is seen. The other way round a bell could be noted that nobody hears.
         self.raised.swap(false, Ordering::SeqCst);
@@ -96,5 +98,122 @@ impl Signal {
 impl AsFd for Signal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+/// Every order in which sockets and a sleeper can meet: `cargo xtask test` runs it.
+#[cfg(all(loom, test))]
+mod model {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::message::Message;
+    use crate::pipe::{Hello, PipeEnd};
+    use crate::slab::Slab;
+    use crate::state::Last;
+
+    /// The order of `Core::drive`: listen, look once more, sleep, answer the bell.
+    fn wait(signal: &Signal, has_some: impl FnOnce() -> bool) {
+        signal.listen();
+        if !has_some() && !signal.is_raised() {
+            sleep(signal);
+        }
+        signal.unlisten();
+        signal.lower();
+    }
+
+    fn sleep(signal: &Signal) {
+        while !signal.descriptor.is_readable() {
+            loom::thread::yield_now();
+        }
+    }
+
+    fn hello(high_water: usize) -> Hello {
+        Hello {
+            routing_id: Vec::new(),
+            receive_high_water: high_water,
+            send_high_water: high_water,
+            conflates: false,
+        }
+    }
+
+    /// A pipe with its two sockets' bells: the writer's first.
+    fn pipe(high_water: usize) -> [(PipeEnd, Arc<Signal>); 2] {
+        let bells = [0, 1].map(|_| Arc::new(Signal::new().unwrap()));
+        let (writer, reader) = PipeEnd::pair(bells[0].clone(), hello(high_water));
+        reader.introduce(bells[1].clone(), hello(high_water));
+        let [first, second] = bells;
+        [(writer, first), (reader, second)]
+    }
+
+    fn write(end: &mut PipeEnd, byte: u8) {
+        end.write(std::iter::empty::<Message>(), Last::Slice(&[byte]));
+    }
+
+    fn model(work: impl Fn() + Sync + Send + 'static) {
+        // All orders of so many steps are too many for a test that always runs.
+        let mut orders = loom::model::Builder::new();
+        orders.preemption_bound = Some(4);
+        orders.check(work);
+    }
+
+    #[test]
+    fn a_reader_that_falls_asleep_is_woken_by_a_message() {
+        model(|| {
+            let [(mut writer, writers_bell), (mut reader, bell)] = pipe(0);
+            let thread = loom::thread::spawn(move || {
+                write(&mut writer, 1);
+                write(&mut writer, 2);
+                (writer, writers_bell)
+            });
+            let mut read = 0;
+            while read < 2 {
+                match reader.read_single() {
+                    Some(_) => read += 1,
+                    None => wait(&bell, || reader.has_items()),
+                }
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_room_is_woken_by_the_reader() {
+        model(|| {
+            let [(mut writer, bell), (mut reader, readers_bell)] = pipe(1);
+            // As many as the two marks together.
+            (0..2).for_each(|number| write(&mut writer, number));
+            let thread = loom::thread::spawn(move || {
+                while reader.read_single().is_some() {}
+                (reader, readers_bell)
+            });
+            while !writer.can_write() {
+                wait(&bell, || false);
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn mail_of_two_senders_is_found_after_the_bell() {
+        model(|| {
+            let bell = Arc::new(Signal::new().unwrap());
+            let mut slab = Slab::new();
+            let peer = slab.insert(());
+            let senders = [0, 1].map(|_| {
+                let bell = bell.clone();
+                loom::thread::spawn(move || bell.send(Mail::Introduced { peer }))
+            });
+            let mut taken = 0;
+            while taken < 2 {
+                wait(&bell, || false);
+                if bell.has_mail() {
+                    taken += bell.take_mail().len();
+                }
+            }
+            for sender in senders {
+                sender.join().unwrap();
+            }
+        });
     }
 }

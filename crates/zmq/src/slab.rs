@@ -17,6 +17,7 @@ impl Key {
     const TURN_BITS: u32 = 24;
 
     pub(crate) fn to_bits(self) -> u64 {
+        debug_assert!(self.turn <= Key::TURN_MASK, "a turn has 24 bits");
         u64::from(self.index) << Key::TURN_BITS | u64::from(self.turn)
     }
 
@@ -54,6 +55,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, value: T) -> Key {
         let key = self.next_key();
+        debug_assert!(self.get(key).is_none(), "a free place is empty");
         match self.free.pop() {
             Some(index) => self.places[index as usize].1 = Some(value),
             None => self.places.push((0, Some(value))),
@@ -69,6 +71,7 @@ impl<T> Slab<T> {
         let value = place.1.take()?;
         place.0 = (place.0 + 1) & Key::TURN_MASK;
         self.free.push(key.index);
+        debug_assert!(self.free.len() <= self.places.len(), "a place is free once");
         Some(value)
     }
 

@@ -286,6 +286,7 @@ impl State {
         peer.counters.sent += 1;
         match &mut peer.link {
             Link::Pipe(pipe) => {
+                debug_assert!(peer.backlog.is_empty(), "a pipe has no backlog beside it");
                 return pipe.write(head, last);
             }
             Link::Stream(link)
@@ -321,6 +322,10 @@ impl State {
                 self.is_pressed = last.len() >= PRESSING_BYTES_MIN;
                 peer.backlog.push_back(last);
                 peer.backlog_messages += 1;
+                debug_assert!(
+                    peer.backlog_messages <= peer.backlog.len(),
+                    "whole messages"
+                );
                 return;
             }
         }
@@ -345,6 +350,7 @@ impl State {
             if link.pending_bytes() < BURST_BYTES {
                 self.burst.is_fresh = true;
                 if !peer.is_dirty {
+                    debug_assert!(!self.dirty.contains(&key), "the mark and the list agree");
                     peer.is_dirty = true;
                     self.dirty.push(key);
                 }
@@ -386,6 +392,7 @@ impl State {
                 self.flush(key);
             }
         }
+        debug_assert!(dirty.is_empty(), "all of them were written");
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
@@ -416,6 +423,7 @@ impl State {
             while link.pending_bytes() < OUTPUT_BYTES_MAX
                 && let Some(frame) = peer.backlog.pop_front()
             {
+                debug_assert!(peer.backlog_bytes >= frame.len(), "what waited was counted");
                 peer.backlog_messages -= usize::from(!frame.more());
                 peer.backlog_bytes -= frame.len();
                 link.push(frame);
@@ -446,7 +454,10 @@ impl State {
         if interest.write != link.interest.write {
             match interest.write {
                 true => self.writes_watched += 1,
-                false => self.writes_watched -= 1,
+                false => {
+                    debug_assert!(self.writes_watched > 0, "a watched write was counted");
+                    self.writes_watched -= 1;
+                }
             }
         }
         link.interest = interest;
@@ -472,6 +483,7 @@ impl State {
     /// Takes a descriptor out of the epoll.
     pub(crate) fn unwatch_descriptor(&mut self, descriptor: impl AsFd) {
         if epoll::delete(&*self.epoll, descriptor).is_ok() {
+            debug_assert!(self.descriptors > 0, "a watched descriptor was counted");
             self.descriptors -= 1;
         }
     }
@@ -534,7 +546,13 @@ impl Token {
     pub(crate) fn to_bits(self) -> u64 {
         match self {
             Token::Signal => 0,
-            Token::Peer(key) => Token::PEER | key.to_bits(),
+            Token::Peer(key) => {
+                debug_assert!(
+                    key.to_bits() < Token::PEER,
+                    "a key leaves two bits for its kind"
+                );
+                Token::PEER | key.to_bits()
+            }
             Token::Endpoint(key) => Token::ENDPOINT | key.to_bits(),
         }
     }

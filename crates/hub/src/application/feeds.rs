@@ -18,6 +18,7 @@ impl HubLane {
         let clients = self.feed_clients.len();
         let parts = self.hub.market.databento.parts.load(Ordering::Acquire);
         if next != self.feed_served || parts != self.parts_served {
+            debug_assert!(self.feed_served <= next, "the journal only grows");
             (self.feed_served, self.parts_served) = (next, parts);
             self.feed_left = clients;
         }
@@ -28,6 +29,7 @@ impl HubLane {
         let mut bytes = 0;
         while self.feed_left > 0 && bytes < FEED_BYTES_A_TURN {
             self.feed_left -= 1;
+            debug_assert!(clients > 0, "a turn is a client's");
             self.feed_turn = (self.feed_turn + 1) % clients;
             let id = self.feed_clients[self.feed_turn];
             let before = context.out_bytes(id);

@@ -49,6 +49,14 @@ impl Intervals {
         if ended_ns == 0 || self.changed.is_empty() {
             return false;
         }
+        debug_assert!(
+            self.telling_ns.is_none(),
+            "a second is told before the next one ends"
+        );
+        debug_assert!(
+            ended_ns <= now_ns && ended_ns.is_multiple_of(SECOND_NS),
+            "a whole second"
+        );
         self.telling_ns = Some(ended_ns);
         true
     }
@@ -60,7 +68,8 @@ impl Intervals {
             self.telling_ns = None;
             return None;
         };
-        self.marked[number as usize] = false;
+        let was_marked = std::mem::take(&mut self.marked[number as usize]);
+        debug_assert!(was_marked, "the list and the marks have the same topics");
         Some((number, self.trades.get(&number).copied()))
     }
 }

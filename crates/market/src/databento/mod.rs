@@ -122,6 +122,7 @@ impl DatabentoSession {
                 Ok(None) => break,
                 Ok(Some(line)) => {
                     used += line.length;
+                    debug_assert!(used <= input.len(), "a line lies in what came");
                     Request::parse(line.text).and_then(|request| match request {
                         Request::Authenticate(auth) => {
                             Ok(self.authenticate(market, context, &auth))
@@ -220,6 +221,11 @@ impl DatabentoSession {
         let Some(packer) = &mut self.packer else {
             return Some(say(&mut self.stream, out.buffer()));
         };
+        debug_assert_ne!(
+            self.phase,
+            Phase::Challenged,
+            "the handshake is never compressed"
+        );
         packer.plain.clear();
         let result = say(&mut self.stream, &mut packer.plain);
         if !packer.plain.is_empty()
@@ -233,7 +239,8 @@ impl DatabentoSession {
 
     /// The connection has ended.
     pub fn closed(self, market: &Market) {
-        market.databento.clients.fetch_sub(1, Ordering::Relaxed);
+        let before = market.databento.clients.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a client that ends was counted");
     }
 
     /// Whether the client may go on.
@@ -270,6 +277,7 @@ impl DatabentoSession {
             .heartbeat_interval_s
             .map_or(HEARTBEAT_S, u64::from);
         self.heartbeat_ns = interval_s.clamp(1, HEARTBEAT_S_MAX) * 1_000_000_000;
+        debug_assert!(self.heartbeat_ns > 0, "a heartbeat has an interval");
         self.stream
             .set_up(authentication.ts_out, authentication.skips);
         let number = market.next_source_number();
@@ -360,6 +368,7 @@ fn answers(challenge: &str, key: &str, authentication: &Authentication<'_>) -> b
         .response
         .split_once('-')
         .unwrap_or((authentication.response, ""));
+    debug_assert_eq!(expected.len(), 64, "SHA-256 as hexadecimal digits");
     // Every byte is looked at, so that the time tells nothing of where they differ.
     let differences = given.bytes().zip(expected.bytes());
     let differ = differences.fold(0, |sum, (one, other)| sum | (one ^ other));

@@ -155,6 +155,7 @@ impl Reader {
                     }
                 }
             };
+            debug_assert!(rest.len() <= input.len(), "a decoder takes from the front");
             let used = input.len() - rest.len();
             input.drain(..used);
             let before = input.len();
@@ -180,6 +181,10 @@ impl Reader {
         }
         self.begin_if_due(u64::MAX);
         self.flush()?;
+        debug_assert!(
+            self.batch.is_empty(),
+            "the journal follows the last message"
+        );
         if self.next < oldest {
             self.send(Part::Gap(self.next, oldest))?;
         }
@@ -262,6 +267,10 @@ impl Reader {
             return;
         }
         self.has_started = true;
+        debug_assert!(
+            self.batch.is_empty(),
+            "quotes from before come before all else"
+        );
         let quotes = self.quotes.drain().map(|(_, quote)| Told {
             sequence: 0,
             is_of_this_run: false,
@@ -296,6 +305,7 @@ impl Reader {
         if self.batch.is_empty() {
             return Some(());
         }
+        debug_assert!(self.has_started, "messages are told from the start on");
         let batch = std::mem::take(&mut self.batch);
         self.send(Part::Messages(batch))
     }

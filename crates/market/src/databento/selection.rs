@@ -37,6 +37,11 @@ impl Selection {
     /// Adds a subscription.
     pub(super) fn add(&mut self, board: &Board, wanted: &Subscription<'_>, names: Names) {
         let bit = wanted.schema.bit();
+        debug_assert!(bit.is_power_of_two(), "a schema has a bit of its own");
+        debug_assert!(
+            (wanted.schema as usize) < self.starts_ns.len(),
+            "and a start"
+        );
         if let Some(start_ns) = wanted.start_ns {
             let earliest = &mut self.starts_ns[wanted.schema as usize];
             *earliest = Some(earliest.map_or(start_ns, |other| other.min(start_ns)));
@@ -103,6 +108,11 @@ impl Selection {
                     chosen.add(wanted.chosen);
                 }
             }
+            debug_assert_eq!(
+                topic.number as usize,
+                self.topics.len(),
+                "topics by their numbers"
+            );
             self.topics.push(chosen);
         }
         self.topics.len()

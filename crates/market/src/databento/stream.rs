@@ -123,6 +123,7 @@ impl Stream {
 
     /// The session starts. Returns from when on there will be records.
     pub(super) fn begin(&mut self, market: &Arc<Market>, unix_ns: u64) -> u64 {
+        debug_assert!(!self.has_begun, "a session starts once");
         let journal = market.journal.lock();
         self.has_begun = true;
         self.live_from = journal.next_sequence();
@@ -133,6 +134,10 @@ impl Stream {
             return unix_ns;
         };
         self.cursor = journal.oldest_sequence();
+        debug_assert!(
+            self.cursor <= self.live_from,
+            "a replay leads up to what is live"
+        );
         let kept = journal.len();
         let oldest_ns = journal.source_times_ns().map_or(u64::MAX, |times| times.0);
         drop(journal);
@@ -413,6 +418,10 @@ impl Stream {
             records += self.tell(market, sequence, &message, is_live, unix_ns, out);
             self.cursor += 1;
         }
+        debug_assert!(
+            self.cursor <= journal.next_sequence(),
+            "nothing is told before it is there"
+        );
         let more = self.cursor < journal.next_sequence();
         drop(journal);
         market
@@ -641,6 +650,7 @@ impl Stream {
     #[cold]
     fn skip(&mut self, market: &Market, journal: &Journal) {
         let (from, next) = (self.cursor, journal.next_sequence());
+        debug_assert!(from <= next, "the journal only grows");
         let skipped = next - from;
         market
             .databento

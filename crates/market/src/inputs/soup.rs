@@ -74,6 +74,11 @@ impl Work {
         }
         // Heartbeats are small and must not wait.
         let _ = stream.set_nodelay(true);
+        debug_assert_eq!(
+            self.chunk.len(),
+            CHUNK_BYTES,
+            "one read takes a chunk at most"
+        );
         self.connections += 1;
         self.input.clear();
         self.out.clear();
@@ -108,6 +113,7 @@ impl Work {
         }
         let due_ns = self.client.deadline_ns().saturating_sub(self.now_ns());
         let wait = Duration::from_nanos(due_ns).min(WAIT_MAX);
+        debug_assert!(wait.as_secs() == 0, "a wait is shorter than a second");
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: wait.subsec_nanos().into(),
@@ -120,7 +126,10 @@ impl Work {
     fn write(&mut self, mut stream: &TcpStream) -> std::io::Result<()> {
         while !self.out.is_empty() {
             match stream.write(&self.out) {
-                Ok(count) => drop(self.out.drain(..count)),
+                Ok(count) => {
+                    debug_assert!(count <= self.out.len(), "the kernel takes what it is given");
+                    drop(self.out.drain(..count));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -148,6 +157,7 @@ impl Work {
         });
         match result {
             Ok(used) => {
+                debug_assert!(used <= input.len(), "a client takes from what came");
                 input.drain(..used);
                 if client.is_ended() {
                     thread.lose();

@@ -34,6 +34,10 @@ impl FeedSource {
 
     /// Whether the stream comes in datagrams.
     pub fn has_lines(&self) -> bool {
+        debug_assert!(
+            self.lines[0].is_some() || self.lines[1].is_none(),
+            "line A comes first"
+        );
         self.lines[0].is_some()
     }
 }

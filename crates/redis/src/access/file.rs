@@ -164,6 +164,7 @@ fn read_line(
             errors.push((String::from_utf8_lossy(modifier).into_owned(), error));
         }
     }
+    debug_assert!(!users.contains_key(*name), "a duplicate was refused");
     // A second line of the name is a duplicate even where the first is wrong.
     users.insert((*name).into(), rules);
     modifiers?;

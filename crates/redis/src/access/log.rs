@@ -43,6 +43,7 @@ impl Log {
         if entries_max == 0 {
             self.entries.clear();
         } else if let Some(mut known) = like.and_then(|at| self.entries.remove(at)) {
+            debug_assert!(known.count > 0, "an entry stands for an event at least");
             known.count += 1;
             known.entry.client = entry.client;
             known.entry.unix_ms = entry.unix_ms;
@@ -56,6 +57,12 @@ impl Log {
             });
             self.next_number += 1;
             self.entries.truncate(entries_max);
+            debug_assert!(
+                self.entries
+                    .front()
+                    .is_some_and(|newest| newest.number + 1 == self.next_number),
+                "the newest entry is the first"
+            );
         }
     }
 

@@ -73,6 +73,14 @@ impl Selector {
 
     /// Whether it allows everything.
     pub(super) fn is_unlimited(&self) -> bool {
+        debug_assert!(
+            !self.all_keys || self.key_patterns.is_empty(),
+            "all keys need no pattern"
+        );
+        debug_assert!(
+            !self.all_channels || self.channels.is_empty(),
+            "nor do all channels"
+        );
         self.all_commands && self.all_keys && self.all_channels
     }
 
@@ -162,6 +170,11 @@ impl Selector {
         let category = known
             .find(|known| known.as_bytes().eq_ignore_ascii_case(category))
             .ok_or(ModifierError::Unknown)?;
+        debug_assert_eq!(
+            category.to_lowercase(),
+            *category,
+            "a rule is noted in lower case"
+        );
         self.note_rule(&format!("@{category}"), allow);
         table::with_parts()
             .iter()
@@ -224,6 +237,7 @@ impl Selector {
                 .is_some_and(|rest| rest.starts_with('|'));
             old != rule && !is_part
         });
+        debug_assert!(!rule.is_empty(), "a rule names a command or a category");
         let sign = if allow { '+' } else { '-' };
         self.command_rules.push(format!("{sign}{rule}"));
     }

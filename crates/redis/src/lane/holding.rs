@@ -56,6 +56,10 @@ impl RedisLane {
             Hold::Writers(_) if log.is_stuck() => context.let_turns_leave(),
             Hold::Writers(_) | Hold::Nothing => {}
         }
+        debug_assert!(
+            self.holding.writers.is_empty(),
+            "each turn has its own writers"
+        );
         self.holding.is_choked = hold != Hold::Nothing && log.is_choked(&self.server);
         self.take_again(context);
     }
@@ -77,6 +81,10 @@ impl RedisLane {
         };
         if writes {
             context.hold(id);
+            debug_assert!(
+                !self.holding.put_off.contains(&id),
+                "who is held back sends nothing"
+            );
             self.holding.put_off.push(id);
         }
         writes

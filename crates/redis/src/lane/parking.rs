@@ -7,6 +7,10 @@ use super::RedisLane;
 impl RedisLane {
     /// Lets connections go on that were parked.
     fn resume_parked(&mut self, context: &mut Context) {
+        debug_assert!(
+            self.server.scripting.rights.has(self.lane),
+            "who goes on may lock shards"
+        );
         self.server.scripting.rights.go_on(self.lane);
         let parked = self.waiting.take_parked();
         self.let_go_on(context, parked);

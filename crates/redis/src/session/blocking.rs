@@ -257,6 +257,11 @@ impl State {
         if call.server.replication.master().is_some() {
             return self.refuse(call, WAIT_ON_REPLICA);
         }
+        debug_assert_eq!(
+            call.arguments.len(),
+            3,
+            "the table has the number of arguments"
+        );
         let Some(replicas) = parse_integer(&call.arguments[1]) else {
             return self.refuse(call, NOT_INTEGER);
         };
@@ -314,6 +319,10 @@ impl State {
         deadline_ms: Option<i64>,
         reply_at_timeout: TimeoutReply,
     ) {
+        debug_assert!(
+            matches!(self.stop, Stop::No),
+            "a client waits for one thing"
+        );
         self.set_stop(Stop::Waiting(reply_at_timeout));
         self.client.set_blocked(true);
         let client = self.client.id;
@@ -353,6 +362,10 @@ impl State {
 
     /// Leaves the command for after the pause.
     pub(super) fn postpone(&mut self, call: &mut Call<'_>) {
+        debug_assert!(
+            matches!(self.stop, Stop::No),
+            "a client waits for one thing"
+        );
         self.set_stop(Stop::Postponed);
         self.client.set_blocked(true);
         call.waiting
@@ -363,6 +376,10 @@ impl State {
     /// Leaves the command for when the lane may lock shards. It is executed although the client
     /// leaves meanwhile, as it would be had it come a moment before.
     pub(super) fn park(&mut self, call: &mut Call<'_>) {
+        debug_assert!(
+            matches!(self.stop, Stop::No),
+            "a client waits for one thing"
+        );
         self.set_stop(Stop::Parked);
         call.waiting.park(self.id, false);
         call.server.scripting.rights.wait(call.context.lane());

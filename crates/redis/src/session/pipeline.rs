@@ -84,6 +84,7 @@ impl Pipeline {
         let mut start = 0;
         let mut last = None;
         while self.count < DEPTH {
+            debug_assert!(start <= input.len(), "requests lie in what came");
             let rest = &input[start..];
             if rest.is_empty() {
                 return self.finish(keyspace, database, input, Gathered::Partial(0));
@@ -105,6 +106,7 @@ impl Pipeline {
             };
             match parsed {
                 Ok(Progress::Complete { consumed }) => {
+                    debug_assert!(consumed > 0, "a request has a byte at least");
                     (request.start, request.length) = (start, consumed);
                     let alone = self.count == 0 && rest.len() == consumed;
                     let (renames, keys) = (&self.renames, &mut self.keys);
@@ -157,6 +159,10 @@ impl Pipeline {
         input: &[u8],
         gathered: Gathered,
     ) -> Gathered {
+        debug_assert!(
+            self.keys.len() <= DEPTH * KEYS_AHEAD,
+            "keys ahead have their bound"
+        );
         if !self.keys.is_empty() {
             let element_of = |number: u8| self.requests.get(usize::from(number))?.element(input);
             keyspace.prefetch_all(database, &self.keys, &element_of);

@@ -69,6 +69,10 @@ impl Input {
 
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(
+            self.start + count <= self.end,
+            "no more is taken than has come"
+        );
         self.start += count;
     }
 
@@ -96,11 +100,13 @@ impl Input {
         while self.buffer.len() - self.end < bytes.len() {
             self.make_room();
         }
+        debug_assert!(self.start <= self.end, "what is taken has come");
         self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
         self.end += bytes.len();
     }
 
     pub(crate) fn begin_long_body(&mut self, length: u64, more: bool) {
+        debug_assert!(self.long.is_none(), "one body at a time");
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.expects_long = true;
         self.long = Some(LongBody {
@@ -115,6 +121,10 @@ impl Input {
     /// `Some(None)`: it is not complete.
     pub(crate) fn feed_long_body(&mut self, machine: &mut Connection) -> Option<Option<LongBody>> {
         let long = self.long.as_mut()?;
+        debug_assert!(
+            long.bytes.len() <= long.length,
+            "what is beyond was put back"
+        );
         let wanted = long.length - long.bytes.len();
         let here = wanted.min(self.end - self.start);
         if here > 0 {
@@ -153,6 +163,10 @@ impl Input {
         if self.end == self.buffer.len() {
             self.make_room();
         }
+        debug_assert!(
+            self.end < self.buffer.len(),
+            "a read of no bytes looks like an end"
+        );
         let room = &mut self.buffer[self.end..];
         let limit = if self.expects_long {
             room.len().min(HEADER_READ_BYTES)
@@ -203,6 +217,7 @@ impl Input {
                 self.buffer.resize(beyond.len().next_power_of_two(), 0);
             }
             self.buffer[..beyond.len()].copy_from_slice(&beyond);
+            debug_assert_eq!(self.start, 0, "nothing else had come");
             self.end = beyond.len();
         }
         fill

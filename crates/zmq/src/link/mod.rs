@@ -216,6 +216,10 @@ impl StreamLink {
                 Err(error) => return Inbound::Broken(error),
             };
             let consumed = step.consumed;
+            debug_assert!(
+                consumed <= bytes.len(),
+                "a machine takes from what has come"
+            );
             let inbound = match step.event {
                 Some(Event::Frame { body, more }) => {
                     let mut message = Message::from_slice(body);
@@ -265,6 +269,10 @@ impl StreamLink {
         }
         let body = machine.receive_short(self.input.bytes())?;
         let consumed = SHORT_HEADER_BYTES + body.len();
+        debug_assert!(
+            self.input.bytes().len() >= consumed,
+            "a short frame is here as a whole"
+        );
         let taken = take(body, self.properties.as_ref());
         self.input.consume(consumed);
         Some(taken)

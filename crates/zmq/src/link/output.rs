@@ -44,6 +44,11 @@ impl Output {
 
     #[inline]
     pub(crate) fn pending_bytes(&self) -> usize {
+        debug_assert!(self.head <= self.bytes.len(), "what is written was there");
+        debug_assert!(
+            !self.rest.is_empty() || self.rest_bytes == 0,
+            "no segment, no bytes"
+        );
         self.bytes.len() - self.head + self.rest_bytes
     }
 
@@ -95,6 +100,7 @@ impl Output {
         let first = written.min(self.bytes.len() - self.head);
         self.head += first;
         written -= first;
+        debug_assert!(written <= body.len(), "the kernel takes what it is given");
         if self.head == self.bytes.len() {
             self.bytes.clear();
             self.head = 0;
@@ -157,6 +163,7 @@ impl Output {
                 Err(error) => return Err(error.into()),
             }
         }
+        debug_assert!(self.rest.is_empty(), "no segment is empty");
         self.messages = 0;
         Ok(true)
     }
@@ -172,6 +179,7 @@ impl Output {
             });
             count += 1;
         }
+        debug_assert!(count > 1 && count <= SLICES_MAX, "a segment at least");
         send_slices(descriptor, &slices[..count])
     }
 
@@ -200,6 +208,7 @@ impl Output {
                     }
                 }
                 Segment::Body(message, offset) => {
+                    debug_assert!(*offset <= message.len(), "no more than it has was written");
                     let here = written.min(message.len() - *offset);
                     *offset += here;
                     written -= here;
@@ -226,6 +235,7 @@ impl Output {
         if let Some(Segment::Bytes(bytes)) = self.rest.back_mut() {
             let before = bytes.len();
             encode(bytes);
+            debug_assert!(bytes.len() >= before, "output is only appended to");
             self.rest_bytes += bytes.len() - before;
         }
     }

@@ -18,6 +18,10 @@ pub(super) struct Answer {
 impl Answer {
     fn push(&mut self, frame: &[u8]) {
         self.bytes.extend_from_slice(frame);
+        debug_assert!(
+            self.ends.last() <= Some(&self.bytes.len()),
+            "frames follow each other"
+        );
         self.ends.push(self.bytes.len());
     }
 
@@ -25,6 +29,7 @@ impl Answer {
     fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let start = self.bytes.len();
         let is_there = write(&mut self.bytes);
+        debug_assert!(self.bytes.len() >= start, "a frame is only appended");
         match is_there {
             true => self.ends.push(self.bytes.len()),
             false => self.bytes.truncate(start),
@@ -241,6 +246,7 @@ impl Page {
             for name in &page.names[first..] {
                 bytes += name.len() + show(name);
             }
+            debug_assert!(names_a_step > 0, "each step gets on");
             looked_at += names_a_step;
             let is_full = page.names.len() >= PAGE_NAMES || bytes >= PAGE_BYTES;
             if page.next == Cursor::Start || is_full || looked_at >= PAGE_LOOKED_AT {

@@ -193,6 +193,7 @@ impl ZmqSession {
             };
             let step_consumed = step.consumed;
             consumed += step_consumed;
+            debug_assert!(consumed <= input.len(), "a connection takes from what came");
             match step.event {
                 Some(Event::Authenticate(credentials)) => {
                     let user = admission::admit(&self.identity, hub, credentials);
@@ -333,6 +334,7 @@ impl Conversation {
                 connection.encode_message_frame(out, frame, true);
             }
             let frames = self.answer.frames();
+            debug_assert!(frames.len() > 0, "every request has an answer");
             let last = frames.len().saturating_sub(1);
             for (at, frame) in frames.enumerate() {
                 connection.encode_message_frame(out, frame, at != last);

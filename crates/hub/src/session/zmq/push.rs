@@ -72,6 +72,7 @@ impl Pushed {
         let Some(message) = self.waiting.take() else {
             return Taken::Done;
         };
+        debug_assert_eq!(self.frames, 0, "only a whole message waits");
         let taken = ingest(identity, hub, context, &message.0, &message.1);
         if taken == Taken::Waits {
             self.waiting = Some(message);

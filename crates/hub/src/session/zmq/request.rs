@@ -24,6 +24,11 @@ impl Gathered {
         }
         self.bytes.extend_from_slice(body);
         self.ends.push(self.bytes.len());
+        debug_assert!(self.ends.len() <= FRAMES_MAX, "frames have their bound");
+        debug_assert!(
+            self.bytes.len() <= REQUEST_BYTES_MAX,
+            "and so have their bytes"
+        );
     }
 
     /// What is asked, and how many frames at the front go back before the answer.
@@ -156,6 +161,7 @@ fn parse<'a>(frames: &[&'a [u8]]) -> (usize, Result<Question<'a>, Flaw>) {
             .position(|frame| frame.is_empty())
             .map_or(0, |delimiter| delimiter + 1),
     };
+    debug_assert!(envelope <= frames.len(), "an envelope is the first frames");
     let words = match &frames[envelope..] {
         [line] => {
             let words = line.split(|&byte| byte == b' ');

@@ -8,7 +8,7 @@ use tidewire_keyspace::{Command, commands};
 /// What a lane does in its turn.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Doing(AtomicUsize);
+pub(crate) struct Activity(AtomicUsize);
 
 /// A part of a lane's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum Part {
     ScriptBegins,
 }
 
-impl Doing {
+impl Activity {
     #[inline]
     pub(crate) fn command(&self, command: &'static Command) {
         let address = std::ptr::from_ref(command).addr();

@@ -19,7 +19,7 @@ use tidewire::units::{grouped, latency};
 
 /// All that was found.
 #[derive(Debug, Serialize)]
-pub(crate) struct WayFigures {
+pub(crate) struct EndToEndFigures {
     /// 48 bytes there and back, both sides blocked in a read while they wait.
     ping_pong: Quantiles,
     rates: Vec<RateFigures>,
@@ -79,18 +79,18 @@ impl Quantiles {
 ///
 /// # Errors
 /// A server does not start, or a connection is lost.
-pub(crate) fn measure(options: &BenchOptions, cores: Cores) -> io::Result<WayFigures> {
+pub(crate) fn measure(options: &BenchOptions, cores: Cores) -> io::Result<EndToEndFigures> {
     let duration = Duration::from_secs_f64(options.seconds * options.pairs as f64);
     let ping_pong = ping_pong(Duration::from_secs_f64(options.seconds), cores)?;
     let mut rates = Vec::new();
     for rate in RATES {
         rates.push(at_rate(rate, duration, cores)?);
     }
-    Ok(WayFigures { ping_pong, rates })
+    Ok(EndToEndFigures { ping_pong, rates })
 }
 
 /// A row for each rate.
-pub(crate) fn table(figures: &WayFigures) -> Table {
+pub(crate) fn table(figures: &EndToEndFigures) -> Table {
     let mut table = Table::new(&[
         "messages/s",
         "symbols",

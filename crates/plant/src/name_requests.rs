@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 /// Names that are on their way to the plant, and those that it does not have.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct NameRequests {
     state: Mutex<State>,
     pending_max: usize,
 }
@@ -29,7 +29,7 @@ enum Answer {
     Refused(u64),
 }
 
-impl Asked {
+impl NameRequests {
     pub(crate) fn new(pending_max: usize) -> Self {
         Self {
             state: Mutex::default(),
@@ -53,6 +53,14 @@ impl Asked {
         state.pending += 1;
         state.by_name.insert(name.into(), Answer::Pending);
         state.queue.push(name.into());
+        debug_assert!(
+            state.queue.len() <= state.pending,
+            "what is queued waits for an answer"
+        );
+        debug_assert!(
+            state.pending <= state.by_name.len(),
+            "each name has its answer"
+        );
         state.queue.len() == 1
     }
 
@@ -73,6 +81,7 @@ impl Asked {
     pub(crate) fn granted(&self, name: &str) {
         let mut state = self.state.lock();
         if state.by_name.remove(name) == Some(Answer::Pending) {
+            debug_assert!(state.pending > 0, "a pending name was counted");
             state.pending -= 1;
         }
     }
@@ -82,6 +91,7 @@ impl Asked {
         let mut state = self.state.lock();
         let refused = Answer::Refused(unix_ns);
         if state.by_name.insert(name.into(), refused) == Some(Answer::Pending) {
+            debug_assert!(state.pending > 0, "a pending name was counted");
             state.pending -= 1;
         }
         state.refused.push_back(name.into());
@@ -92,6 +102,10 @@ impl Asked {
                 state.by_name.remove(&oldest);
             }
         }
+        debug_assert!(
+            state.refused.len() <= REFUSED_MAX,
+            "refused names have their bound"
+        );
     }
 }
 
@@ -106,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_name_is_asked_for_once_and_again_some_time_after_it_was_refused() {
-        let asked = Asked::new(2);
+        let asked = NameRequests::new(2);
         assert!(asked.add("A.a", 0), "the link is told");
         assert!(!asked.add("A.a", 0) && !asked.add("A.b", 0), "it knows");
         assert!(!asked.add("A.c", 0), "too many");
@@ -120,7 +134,7 @@ mod tests {
 
     #[test]
     fn refused_names_take_only_so_much_memory() {
-        let asked = Asked::new(10);
+        let asked = NameRequests::new(10);
         for number in 0..2 * REFUSED_MAX {
             let name = format!("A.{number}");
             asked.add(&name, 0);
