@@ -35,6 +35,7 @@ const UNSAFE_FILES: &[&str] = &[
 /// Crates that read what a peer sent: nothing there may panic on it.
 const PROTOCOL_CRATES: &[&str] = &[
     "crates/resp/src/",
+    "crates/web/src/",
     "crates/zmtp/src/",
     "crates/feed/src/",
     "crates/book/src/",

@@ -1,0 +1,4 @@
+//! HTTP/1.1, as much of it as our ports need.
+
+mod head;
+pub use head::{BAD_REQUEST, HEAD_BYTES_MAX, Headers, gather_head, is_whole, split_head};
