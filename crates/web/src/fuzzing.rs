@@ -1,6 +1,6 @@
 //! Entries for fuzzers, called by the tests over the corpus as well. None may panic.
 
-use crate::http::{HEAD_BYTES_MAX, gather_head, is_whole, split_head};
+use crate::http::{HEAD_BYTES_MAX, Parsed, gather_head, is_whole, parse_request, split_head};
 use crate::websocket::{
     FrameHead, accept_of, is_response, may_become_request, may_become_response, response_to,
 };
@@ -32,6 +32,19 @@ pub fn fuzz_web_upgrade(data: &[u8]) {
     }
     if is_response(&whole, "accept", "chat") {
         assert!(may_become_response(&whole));
+    }
+}
+
+/// The bytes are a request: what a part of it says, the whole says too.
+pub fn fuzz_web_request(data: &[u8]) {
+    let whole = parse_request(data);
+    // A longer head is refused as soon as that shows, even if its end comes later.
+    if data.len() > HEAD_BYTES_MAX {
+        return;
+    }
+    for end in (0..data.len()).step_by(data.len() / 16 + 1) {
+        let part = parse_request(&data[..end]);
+        assert!(part == Parsed::Incomplete || part == whole);
     }
 }
 

@@ -3,7 +3,7 @@
 #[path = "../../../fuzz/run_corpus.rs"]
 mod run_corpus;
 
-use tidewire_web::fuzzing::{fuzz_web_frames, fuzz_web_upgrade};
+use tidewire_web::fuzzing::{fuzz_web_frames, fuzz_web_request, fuzz_web_upgrade};
 
 #[test]
 fn no_upgrade_panics() {
@@ -13,4 +13,9 @@ fn no_upgrade_panics() {
 #[test]
 fn no_frame_panics() {
     assert!(run_corpus::run("web_frames", fuzz_web_frames) >= 8);
+}
+
+#[test]
+fn no_request_panics() {
+    assert!(run_corpus::run("web_request", fuzz_web_request) >= 8);
 }
