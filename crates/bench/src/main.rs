@@ -58,7 +58,7 @@ use std::path::Path;
 
 use clap::Parser;
 use tidewire::failure::Failure;
-use tidewire_counting_allocator::OnDemand;
+use tidewire_memory::counting::OnDemand;
 
 use options::{BenchOptions, BenchSubject};
 use processor_time::Cores;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use tidewire_counting_allocator::{Tally, tally_of};
+use tidewire_memory::counting::{Tally, tally_of};
 use tidewire_mx::scenarios::{self, ITERATIONS, Scenario, WARM_UP};
 
 use super::Place;

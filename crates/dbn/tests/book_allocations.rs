@@ -1,9 +1,9 @@
 //! No allocation per record or tick in steady state: decoder, books and simulated market.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_dbn::book::Books;
 use tidewire_dbn::{Decoder, Event, Reader, flag};
 use tidewire_feed::simulation::{Market, SimulationConfig};
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

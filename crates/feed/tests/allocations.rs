@@ -1,13 +1,13 @@
 //! No allocation per message in steady state: encode, journal, decode, receive, in a stream and in
 //! a selection.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_feed::client::{Client, ClientConfig, NullSink, Side};
 use tidewire_feed::journal::Journal;
 use tidewire_feed::server::{Board, Session, SessionConfig};
 use tidewire_feed::wire::{
     Definition, Flags, LastValue, Message, Name, PacketWriter, Quote, Trade, decode_packet,
 };
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -1,12 +1,12 @@
 //! No allocation per message in steady state: books, MoldUDP64, SoupBinTCP, recordings.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
 use tidewire_feed::client::{NullSink, Side};
 use tidewire_itch::capture::{Decoder, Step};
 use tidewire_itch::mold::{Receiver, ReceiverConfig, Sender, SenderConfig};
 use tidewire_itch::sequenced::{SessionName, Store};
 use tidewire_itch::soup::{Client, ClientConfig, Server, ServerConfig};
 use tidewire_itch::{Books, Frames, Generator, GeneratorConfig};
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

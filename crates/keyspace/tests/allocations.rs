@@ -3,8 +3,8 @@
 mod common;
 
 use common::{NOW_MS, Random, Server};
-use tidewire_counting_allocator::{CountingAllocator, allocations_of, live_bytes};
 use tidewire_keyspace::{Keyspace, NullObserver, Options, resolve};
+use tidewire_memory::counting::{CountingAllocator, allocations_of, live_bytes};
 use tidewire_resp::{ArgumentList, Protocol, Writer};
 
 #[global_allocator]

@@ -8,6 +8,9 @@
 //! mimalloc, which would round them up by 8 bytes on average, but from [`spans`] of its memory,
 //! by way of a [`cache`] of each thread's.
 //!
+//! [`counting`] is for tests and benches: it counts calls and bytes of a thread, around the system's
+//! allocator or around this one.
+//!
 //! ```
 //! #[global_allocator]
 //! static ALLOCATOR: tidewire_memory::Allocator = tidewire_memory::Allocator;
@@ -20,6 +23,8 @@
 //! ```
 
 #![allow(unsafe_code, reason = "an allocator has no other form")]
+
+pub mod counting;
 
 mod pages;
 pub use pages::HugePages;

@@ -1,7 +1,7 @@
 //! The gate: no allocation by an encode into a caller's buffer or by a decode, one at most by an
 //! encode into a buffer of its own.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_mx::scenarios::{self, ITERATIONS, WARM_UP};
 
 #[global_allocator]

@@ -1,7 +1,7 @@
 //! A session and a plant with many tags: nothing is lost up to the last value, and receiving
 //! updates allocates nothing.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_mx::plant::{LinkId, Plant, PlantConfig};
 use tidewire_mx::session::{AdviseMode, Event, ItemId, Session, SessionConfig};
 

@@ -1,6 +1,6 @@
 //! Nothing is allocated a request or a reply once the buffers have grown to the traffic.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_resp::{
     Limits, Progress, Protocol, ReplyParser, RequestParser, Writer, write_request,
 };

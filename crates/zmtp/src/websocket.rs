@@ -13,10 +13,14 @@
 //!
 //! [`Connection::receive`]: crate::Connection::receive
 
-mod accept;
 mod inbound;
 mod outbound;
-mod upgrade;
+
+use tidewire_web::http::{BAD_REQUEST, HEAD_BYTES_MAX, gather_head, is_whole};
+use tidewire_web::websocket::{
+    Opcode, accept_of, base64, is_response, may_become_request, may_become_response, request,
+    response_to,
+};
 
 use crate::config::{Config, Security};
 use crate::curve::{Randomness, system_randomness};
@@ -31,7 +35,8 @@ pub struct WebSocket {
     inbound: inbound::Inbound,
     outbound: outbound::Outbound,
     outgoing: Vec<u8>,
-    mechanism: &'static str,
+    /// ZWS's name for the mechanism, on which the upgrade agrees.
+    protocol: &'static str,
     greeting: [u8; GREETING_BYTES],
 }
 
@@ -64,13 +69,13 @@ impl WebSocket {
         let mut websocket = WebSocket::new(Role::Client, config, system_randomness);
         let mut nonce = [0; 16];
         system_randomness(&mut nonce)?;
-        let key = accept::base64(&nonce);
-        let mechanism = websocket.mechanism;
-        let request = upgrade::request(host, path, mechanism, &key).ok_or(Error::UpgradeFailed)?;
+        let key = base64(&nonce);
+        let protocol = websocket.protocol;
+        let request = request(host, path, protocol, &key).ok_or(Error::UpgradeFailed)?;
         websocket.outgoing.extend_from_slice(request.as_bytes());
         websocket.phase = Phase::Upgrade {
             head: Vec::new(),
-            accept: accept::answer_to(key.as_bytes()),
+            accept: accept_of(key.as_bytes()),
         };
         Ok(websocket)
     }
@@ -90,7 +95,7 @@ impl WebSocket {
             inbound: inbound::Inbound::new(role == Role::Server),
             outbound: outbound::Outbound::new(role == Role::Client, randomness),
             outgoing: Vec::new(),
-            mechanism: mechanism_name(&config.security),
+            protocol: protocol_of(&config.security),
             greeting: made_up_greeting(config),
         }
     }
@@ -140,7 +145,9 @@ impl WebSocket {
     pub fn close(&mut self) {
         if self.is_open() {
             // An error would be one of random numbers; then it is closed without goodbye.
-            let _ = self.outbound.control(CLOSE, &[], &mut self.outgoing);
+            let _ = self
+                .outbound
+                .control(Opcode::Close, &[], &mut self.outgoing);
         }
         self.phase = Phase::Closed;
     }
@@ -149,20 +156,22 @@ impl WebSocket {
         let Phase::Upgrade { head, accept } = &mut self.phase else {
             return Err(Error::Closed);
         };
-        let consumed = upgrade::gather(head, input);
-        if !head.ends_with(upgrade::END) {
-            let is_hopeless = head.len() >= upgrade::HEAD_BYTES_MAX
-                || !upgrade::may_become_one(head, self.role == Role::Client);
-            if is_hopeless {
+        let consumed = gather_head(head, input);
+        if !is_whole(head) {
+            let may_become = match self.role {
+                Role::Client => may_become_response(head),
+                Role::Server => may_become_request(head),
+            };
+            if head.len() >= HEAD_BYTES_MAX || !may_become {
                 return Err(self.refuse());
             }
             return Ok(consumed);
         }
         let done = match self.role {
-            Role::Client => upgrade::check_answer(head, accept, self.mechanism),
-            Role::Server => match upgrade::answer(head, self.mechanism) {
-                Some(answer) => {
-                    self.outgoing.extend_from_slice(answer.as_bytes());
+            Role::Client => is_response(head, accept, self.protocol),
+            Role::Server => match response_to(head, self.protocol) {
+                Some(response) => {
+                    self.outgoing.extend_from_slice(response.as_bytes());
                     true
                 }
                 None => false,
@@ -178,7 +187,7 @@ impl WebSocket {
 
     fn refuse(&mut self) -> Error {
         if self.role == Role::Server {
-            self.outgoing.extend_from_slice(upgrade::BAD_REQUEST);
+            self.outgoing.extend_from_slice(BAD_REQUEST);
         }
         Error::UpgradeFailed
     }
@@ -190,11 +199,13 @@ impl WebSocket {
             consumed += taken;
             match control {
                 None => return Ok(consumed),
-                Some((PING, data)) if self.outgoing.len() < UNSENT_BYTES_MAX => {
-                    self.outbound.control(PONG, &data, &mut self.outgoing)?;
+                Some((Opcode::Ping, data)) if self.outgoing.len() < UNSENT_BYTES_MAX => {
+                    self.outbound
+                        .control(Opcode::Pong, &data, &mut self.outgoing)?;
                 }
-                Some((CLOSE, data)) => {
-                    self.outbound.control(CLOSE, &data, &mut self.outgoing)?;
+                Some((Opcode::Close, data)) => {
+                    self.outbound
+                        .control(Opcode::Close, &data, &mut self.outgoing)?;
                     return Err(Error::Closed);
                 }
                 Some(_) => {}
@@ -215,11 +226,11 @@ fn made_up_greeting(config: &Config) -> [u8; GREETING_BYTES] {
     greeting
 }
 
-fn mechanism_name(security: &Security) -> &'static str {
+fn protocol_of(security: &Security) -> &'static str {
     match security {
-        Security::Null => "NULL",
-        Security::PlainClient { .. } | Security::PlainServer => "PLAIN",
-        Security::CurveClient { .. } | Security::CurveServer { .. } => "CURVE",
+        Security::Null => "ZWS2.0/NULL",
+        Security::PlainClient { .. } | Security::PlainServer => "ZWS2.0/PLAIN",
+        Security::CurveClient { .. } | Security::CurveServer { .. } => "ZWS2.0/CURVE",
     }
 }
 
@@ -227,30 +238,6 @@ const GREETING_BYTES: usize = 64;
 /// A peer that asks without reading gets no more answers.
 const UNSENT_BYTES_MAX: usize = 4096;
 
-// Opcodes of RFC 6455.
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
-/// The frame is the last of its message.
-const FINAL: u8 = 0x80;
-const MASKED: u8 = 0x80;
-const CONTROL_BYTES_MAX: usize = 125;
-
 // The flags before a body.
 const MORE: u8 = 1;
 const COMMAND: u8 = 2;
-
-/// Masks or unmasks bytes that stand `at` octets behind the beginning of the payload.
-fn mask(bytes: &mut [u8], key: [u8; 4], at: u64) {
-    let mut key = key;
-    key.rotate_left((at % 4) as usize);
-    let word = u32::from_ne_bytes(key);
-    let (words, rest) = bytes.as_chunks_mut::<4>();
-    for octets in words {
-        *octets = (u32::from_ne_bytes(*octets) ^ word).to_ne_bytes();
-    }
-    for (octet, key) in rest.iter_mut().zip(key) {
-        *octet ^= key;
-    }
-}

@@ -1,6 +1,6 @@
 //! A message in steady state costs no allocation.
 
-use tidewire_counting_allocator::{CountingAllocator, allocations_of};
+use tidewire_memory::counting::{CountingAllocator, allocations_of};
 use tidewire_zmtp::curve::{Keypair, SecretKey, public_from_secret};
 use tidewire_zmtp::{
     Config, Connection, Event, Heartbeat, PrefixTable, Security, SocketType, encode_frame,

@@ -1,8 +1,6 @@
 //! `--admin`: metrics, health and readiness over HTTP. One thread beside the lanes serves all
 //! connections in one loop, so none of them delays another.
 
-mod http;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -13,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use tidewire_hub::{HTTP_DENIED, Hub, metrics, port};
 use tidewire_lane::Endpoint;
+use tidewire_web::http::{self, Parsed, Status};
 use tracing::{debug, warn};
 
 use crate::failure::Failure;
-use http::{Parsed, Status};
 
 /// A socket that listens for those who watch over the program.
 #[derive(Debug)]
@@ -80,7 +78,21 @@ fn page(hub: &Hub, path: &str) -> (Status, String) {
                 false => (Status::Unavailable, lines),
             }
         }
-        _ => (Status::NotFound, Status::NotFound.text().to_owned()),
+        _ => (Status::NotFound, refusal(Status::NotFound).to_owned()),
+    }
+}
+
+/// What the body says where a request is refused.
+fn refusal(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok\n",
+        Status::BadRequest => "this is no request of HTTP/1\n",
+        Status::Forbidden => "protected mode refuses other machines\n",
+        Status::NotFound => "there are /metrics, /health and /ready\n",
+        Status::MethodNotAllowed => "only GET and HEAD are answered\n",
+        Status::LineTooLong => "the first line is longer than 2048 bytes\n",
+        Status::HeadTooLong => "the request is longer than 8192 bytes\n",
+        Status::Unavailable => "not ready\n",
     }
 }
 
@@ -268,16 +280,16 @@ impl Watcher {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             count => self.input.extend_from_slice(&part[..count]),
         }
-        self.output = match http::parse(&self.input) {
+        self.output = match http::parse_request(&self.input) {
             Parsed::Incomplete => return Ok(()),
             Parsed::Request { is_head, .. } if self.is_refused => {
-                http::answer(Status::Forbidden, HTTP_DENIED, is_head)
+                http::response(Status::Forbidden, CONTENT_TYPE, HTTP_DENIED, is_head)
             }
             Parsed::Request { path, is_head } => {
                 let (status, body) = pages(&path);
-                http::answer(status, &body, is_head)
+                http::response(status, CONTENT_TYPE, &body, is_head)
             }
-            Parsed::Refused(status) => http::answer(status, status.text(), false),
+            Parsed::Refused(status) => http::response(status, CONTENT_TYPE, refusal(status), false),
         };
         self.stage = Stage::Answering(0);
         Ok(())
@@ -302,6 +314,8 @@ impl Watcher {
     }
 }
 
+/// Prometheus's text format, which is plain text to everybody else.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Watchers at a time.
 const WATCHERS_MAX: usize = 32;
 /// How long one may take from its first byte to the end of its answer.

@@ -1,6 +1,8 @@
 //! From WebSocket frames to ZMTP frames.
 
-use super::{BINARY, CLOSE, COMMAND, CONTROL_BYTES_MAX, FINAL, MASKED, MORE, PING, PONG, mask};
+use tidewire_web::websocket::{FrameHead, Opcode, mask};
+
+use super::{COMMAND, MORE};
 use crate::command;
 use crate::error::Error;
 use crate::frame::{COMMAND as ZMTP_COMMAND, FrameHeader, MORE as ZMTP_MORE};
@@ -18,15 +20,7 @@ pub(super) struct Inbound {
 }
 
 /// A control frame: its opcode and data.
-pub(super) type Control = (u8, Vec<u8>);
-
-/// The header of a frame.
-struct Head {
-    opcode: u8,
-    size: usize,
-    length: u64,
-    key: [u8; 4],
-}
+pub(super) type Control = (Opcode, Vec<u8>);
 
 impl Inbound {
     pub(super) fn new(masked: bool) -> Inbound {
@@ -54,18 +48,19 @@ impl Inbound {
                 }
                 continue;
             }
-            let Some(head) = self.read_head(rest)? else {
+            let Some((head, size)) = self.read_head(rest)? else {
                 return Ok((consumed, None));
             };
-            let payload = &rest[head.size..];
-            if head.opcode != BINARY {
-                let Some(data) = payload.get(..head.length as usize) else {
+            let payload = &rest[size..];
+            let key = head.key.unwrap_or_default();
+            if head.opcode.is_control() {
+                let Some(data) = payload.get(..head.payload_bytes as usize) else {
                     return Ok((consumed, None));
                 };
                 let mut data = data.to_vec();
-                mask(&mut data, head.key, 0);
-                consumed += head.size + data.len();
-                if head.opcode == PONG {
+                mask(&mut data, key, 0);
+                consumed += size + data.len();
+                if head.opcode == Opcode::Pong {
                     command::encode_command(zmtp, command::PONG, &[]);
                     continue;
                 }
@@ -74,13 +69,13 @@ impl Inbound {
             let Some(&flags) = payload.first() else {
                 return Ok((consumed, None));
             };
-            let flags = flags ^ head.key[0];
+            let flags = flags ^ key[0];
             let more = u8::from(flags & MORE != 0) * ZMTP_MORE;
             let command = u8::from(flags & COMMAND != 0) * ZMTP_COMMAND;
-            (self.key, self.at, self.left) = (head.key, 1, head.length - 1);
+            (self.key, self.at, self.left) = (key, 1, head.payload_bytes - 1);
             let header = FrameHeader::new(more | command, self.left);
             zmtp.extend_from_slice(header.as_bytes());
-            consumed += head.size + 1;
+            consumed += size + 1;
         }
     }
 
@@ -97,50 +92,17 @@ impl Inbound {
         count
     }
 
-    /// The header at the front, if it is all there.
-    fn read_head(&self, input: &[u8]) -> Result<Option<Head>, Error> {
+    /// The header at the front and its length, if it is all there.
+    fn read_head(&self, input: &[u8]) -> Result<Option<(FrameHead, usize)>, Error> {
         let malformed = Error::MalformedWebSocketFrame;
-        let Some(&[first, second]) = input.first_chunk() else {
+        let Some((head, size)) = FrameHead::read(input, self.masked).map_err(|_| malformed)? else {
             return Ok(None);
         };
-        let opcode = first & !FINAL;
-        let is_masked = second & MASKED != 0;
-        let is_control = matches!(opcode, CLOSE | PING | PONG);
-        // As libzmq: a message is one frame.
-        if first & FINAL == 0 || !(is_control || opcode == BINARY) || is_masked != self.masked {
+        // As libzmq: a message is one frame. It has its flags at least.
+        let is_message = head.opcode == Opcode::Binary && head.is_final && head.payload_bytes > 0;
+        if !is_message && !head.opcode.is_control() {
             return Err(malformed);
         }
-        let rest = &input[2..];
-        let (length, wide) = match second & !MASKED {
-            126 => match rest.first_chunk::<2>() {
-                Some(octets) => (u64::from(u16::from_be_bytes(*octets)), 2),
-                None => return Ok(None),
-            },
-            127 => match rest.first_chunk::<8>() {
-                Some(octets) => (u64::from_be_bytes(*octets), 8),
-                None => return Ok(None),
-            },
-            length => (u64::from(length), 0),
-        };
-        let is_too_long = is_control && length > CONTROL_BYTES_MAX as u64;
-        // RFC 6455 leaves the highest bit zero, and a ZWS message has its flags at least.
-        if is_too_long || length > i64::MAX as u64 || opcode == BINARY && length == 0 {
-            return Err(malformed);
-        }
-        let mut size = 2 + wide;
-        let mut key = [0; 4];
-        if is_masked {
-            let Some(octets) = rest[wide..].first_chunk::<4>() else {
-                return Ok(None);
-            };
-            key = *octets;
-            size += 4;
-        }
-        Ok(Some(Head {
-            opcode,
-            size,
-            length,
-            key,
-        }))
+        Ok(Some((head, size)))
     }
 }

@@ -1,6 +1,8 @@
 //! From ZMTP frames to WebSocket frames.
 
-use super::{BINARY, COMMAND, FINAL, GREETING_BYTES, MASKED, MORE, PING, PONG, mask};
+use tidewire_web::websocket::{FrameHead, Opcode, mask};
+
+use super::{COMMAND, GREETING_BYTES, MORE};
 use crate::command;
 use crate::curve::Randomness;
 use crate::error::Error;
@@ -68,7 +70,7 @@ impl Outbound {
     /// A control frame of at most 125 octets.
     pub(super) fn control(
         &mut self,
-        opcode: u8,
+        opcode: Opcode,
         data: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
@@ -90,14 +92,14 @@ impl Outbound {
             let Some(body) = body.get(..head.length as usize) else {
                 return Ok(0);
             };
-            for (name, opcode) in [(command::PING, PING), (command::PONG, PONG)] {
+            for (name, opcode) in [(command::PING, Opcode::Ping), (command::PONG, Opcode::Pong)] {
                 if body.get(1..1 + name.len()) == Some(name) && body[0] == name.len() as u8 {
                     self.control(opcode, &[], out)?;
                     return Ok(head.size + body.len());
                 }
             }
         }
-        self.key = self.head(BINARY, head.length.saturating_add(1), out)?;
+        self.key = self.head(Opcode::Binary, head.length.saturating_add(1), out)?;
         let more = u8::from(head.more()) * MORE;
         let command = u8::from(head.is_command()) * COMMAND;
         out.push((more | command) ^ self.key[0]);
@@ -126,26 +128,13 @@ impl Outbound {
     }
 
     /// Says the header of a frame; the key of its mask, zeros if there is none.
-    fn head(&mut self, opcode: u8, length: u64, out: &mut Vec<u8>) -> Result<[u8; 4], Error> {
-        let masked = u8::from(self.masks) * MASKED;
-        out.push(FINAL | opcode);
-        match length {
-            0..126 => out.push(masked | length as u8),
-            126..=0xffff => {
-                out.push(masked | 126);
-                out.extend_from_slice(&(length as u16).to_be_bytes());
-            }
-            _ => {
-                out.push(masked | 127);
-                out.extend_from_slice(&length.to_be_bytes());
-            }
-        }
-        if !self.masks {
-            return Ok([0; 4]);
-        }
-        let key = self.draw_key()?;
-        out.extend_from_slice(&key);
-        Ok(key)
+    fn head(&mut self, opcode: Opcode, length: u64, out: &mut Vec<u8>) -> Result<[u8; 4], Error> {
+        let key = match self.masks {
+            true => Some(self.draw_key()?),
+            false => None,
+        };
+        FrameHead::new(opcode, length, key).write(out);
+        Ok(key.unwrap_or_default())
     }
 
     fn draw_key(&mut self) -> Result<[u8; 4], Error> {

@@ -3,7 +3,7 @@
 use std::alloc::System;
 use std::hint::black_box;
 
-use tidewire_counting_allocator::{OnDemand, Tally, tally_of};
+use tidewire_memory::counting::{OnDemand, Tally, tally_of};
 
 #[global_allocator]
 static ALLOCATOR: OnDemand<System> = OnDemand(System);

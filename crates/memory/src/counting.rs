@@ -1,15 +1,14 @@
-//! Counts what a thread allocates, for tests that a path allocates nothing.
+//! Counts what a thread allocates, for tests that a path allocates nothing. No part of the product:
+//! its allocator is [`Allocator`](crate::Allocator).
 //!
 //! ```
-//! use tidewire_counting_allocator::{CountingAllocator, allocations_of};
+//! use tidewire_memory::counting::{CountingAllocator, allocations_of};
 //!
 //! #[global_allocator]
 //! static ALLOCATOR: CountingAllocator = CountingAllocator;
 //!
 //! assert_eq!(allocations_of(|| drop(Box::new(1))), 1);
 //! ```
-
-#![allow(unsafe_code, reason = "an allocator has no other form")]
 
 mod on_demand;
 pub use on_demand::{OnDemand, Tally, tally_of};

@@ -2,13 +2,14 @@
 
 use sha1::{Digest, Sha1};
 
-/// `Sec-WebSocket-Accept` for a key.
-pub(super) fn answer_to(key: &[u8]) -> String {
+/// Returns the `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key`.
+pub fn accept_of(key: &[u8]) -> String {
     let hash = Sha1::new().chain_update(key).chain_update(GUID);
     base64(&hash.finalize())
 }
 
-pub(super) fn base64(bytes: &[u8]) -> String {
+/// Encodes bytes in Base64, padded.
+pub fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let mut octets = [0; 4];
@@ -31,12 +32,12 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 #[cfg(test)]
 mod tests {
-    use super::{answer_to, base64};
+    use super::{accept_of, base64};
 
     #[test]
     fn the_example_of_rfc_6455_is_accepted() {
-        let answer = answer_to(b"dGhlIHNhbXBsZSBub25jZQ==");
-        assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let accept = accept_of(b"dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

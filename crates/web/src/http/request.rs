@@ -1,31 +1,41 @@
-//! The part of HTTP/1 that the admin port needs: a request line, and an answer that ends with the
-//! connection.
+//! A request of which only the first line counts, and a response that ends with the connection.
+
+use super::HEAD_BYTES_MAX;
 
 /// What has come of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub enum Parsed {
     /// Its head has not ended.
     Incomplete,
     /// A GET or HEAD of this path, without its query.
     Request {
+        /// Begins with `/`, unless the client sent something else.
         path: String,
-        /// HEAD: the answer has no body.
+        /// HEAD: the response has no body.
         is_head: bool,
     },
-    /// What is answered instead.
+    /// Refused with this status.
     Refused(Status),
 }
 
-/// A status of an answer.
+/// The status of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub enum Status {
+    /// 200.
     Ok,
+    /// 400.
     BadRequest,
+    /// 403.
     Forbidden,
+    /// 404.
     NotFound,
+    /// 405: only GET and HEAD are known.
     MethodNotAllowed,
+    /// 414: the first line is longer than [`LINE_BYTES_MAX`].
     LineTooLong,
+    /// 431: the head is longer than [`HEAD_BYTES_MAX`].
     HeadTooLong,
+    /// 503.
     Unavailable,
 }
 
@@ -42,24 +52,10 @@ impl Status {
             Status::Unavailable => "503 Service Unavailable",
         }
     }
-
-    /// What the body says where a request is refused.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Status::Ok => "ok\n",
-            Status::BadRequest => "this is no request of HTTP/1\n",
-            Status::Forbidden => "protected mode refuses other machines\n",
-            Status::NotFound => "there are /metrics, /health and /ready\n",
-            Status::MethodNotAllowed => "only GET and HEAD are answered\n",
-            Status::LineTooLong => "the first line is longer than 2048 bytes\n",
-            Status::HeadTooLong => "the request is longer than 8192 bytes\n",
-            Status::Unavailable => "not ready\n",
-        }
-    }
 }
 
-/// Reads a request as far as it has come. Its body, which nothing here takes, is left unread.
-pub(super) fn parse(input: &[u8]) -> Parsed {
+/// Reads a GET or HEAD as far as it has come. A body is left unread.
+pub fn parse_request(input: &[u8]) -> Parsed {
     let end = input.iter().position(|&byte| byte == b'\n');
     if end.unwrap_or(input.len()) > LINE_BYTES_MAX {
         return Parsed::Refused(Status::LineTooLong);
@@ -106,29 +102,27 @@ fn read_line(line: &[u8]) -> Result<Parsed, Status> {
     })
 }
 
-/// An answer with this body, or only its head.
-pub(super) fn answer(status: Status, body: &str, is_head: bool) -> Vec<u8> {
+/// Returns a response with this body, or only its head. The connection ends behind it.
+pub fn response(status: Status, content_type: &str, body: &str, is_head: bool) -> Vec<u8> {
     let allow = match status {
         Status::MethodNotAllowed => "Allow: GET, HEAD\r\n",
         _ => "",
     };
-    let mut answer = format!(
-        "HTTP/1.1 {}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+    let mut response = format!(
+        "HTTP/1.1 {}\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\nCache-Control: no-store\r\n{allow}Connection: close\r\n\r\n",
         status.line(),
         body.len()
     )
     .into_bytes();
     if !is_head {
-        answer.extend_from_slice(body.as_bytes());
+        response.extend_from_slice(body.as_bytes());
     }
-    answer
+    response
 }
 
-/// The longest first line.
-const LINE_BYTES_MAX: usize = 2 << 10;
-/// The longest head.
-const HEAD_BYTES_MAX: usize = 8 << 10;
+/// The longest first line, in bytes.
+pub const LINE_BYTES_MAX: usize = 2 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -145,14 +139,14 @@ mod tests {
     fn a_request_is_read_wherever_it_is_cut() {
         let whole = b"GET /ready?verbose HTTP/1.1\r\nHost: x\r\n\r\n";
         for end in 0..whole.len() {
-            assert_eq!(parse(&whole[..end]), Parsed::Incomplete, "{end}");
+            assert_eq!(parse_request(&whole[..end]), Parsed::Incomplete, "{end}");
         }
-        assert_eq!(parse(whole), request("/ready", false));
+        assert_eq!(parse_request(whole), request("/ready", false));
         assert_eq!(
-            parse(b"HEAD /health HTTP/1.0\r\n\r\n"),
+            parse_request(b"HEAD /health HTTP/1.0\r\n\r\n"),
             request("/health", true)
         );
-        assert_eq!(parse(b"GET / HTTP/1.1\n\n"), request("/", false));
+        assert_eq!(parse_request(b"GET / HTTP/1.1\n\n"), request("/", false));
     }
 
     #[test]
@@ -166,7 +160,7 @@ mod tests {
             (b"GET /health HTTP/2.0\r\n", Status::BadRequest),
         ] {
             assert_eq!(
-                parse(input),
+                parse_request(input),
                 Parsed::Refused(status),
                 "{}",
                 input.escape_ascii()
@@ -176,18 +170,24 @@ mod tests {
 
     #[test]
     fn neither_line_nor_head_may_grow_without_end() {
-        assert_eq!(parse(&[b'a'; 3_000]), Parsed::Refused(Status::LineTooLong));
+        assert_eq!(
+            parse_request(&[b'a'; 3_000]),
+            Parsed::Refused(Status::LineTooLong)
+        );
         let endless = [b"GET / HTTP/1.1\r\n", &[b'a'; 9_000][..]].concat();
-        assert_eq!(parse(&endless), Parsed::Refused(Status::HeadTooLong));
+        assert_eq!(
+            parse_request(&endless),
+            Parsed::Refused(Status::HeadTooLong)
+        );
     }
 
     #[test]
     fn a_head_says_how_long_the_body_would_be() {
-        let whole = String::from_utf8(answer(Status::Ok, "ok\n", false)).unwrap();
-        let head = String::from_utf8(answer(Status::Ok, "ok\n", true)).unwrap();
+        let whole = String::from_utf8(response(Status::Ok, "text/plain", "ok\n", false)).unwrap();
+        let head = String::from_utf8(response(Status::Ok, "text/plain", "ok\n", true)).unwrap();
         assert_eq!(whole, format!("{head}ok\n"));
         assert!(head.contains("Content-Length: 3\r\n"));
-        let refused = answer(Status::MethodNotAllowed, "", false);
+        let refused = response(Status::MethodNotAllowed, "text/plain", "", false);
         assert!(
             String::from_utf8(refused)
                 .unwrap()

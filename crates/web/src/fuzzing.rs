@@ -1,0 +1,69 @@
+//! Entries for fuzzers, called by the tests over the corpus as well. None may panic.
+
+use crate::http::{HEAD_BYTES_MAX, Parsed, gather_head, is_whole, parse_request, split_head};
+use crate::websocket::{
+    FrameHead, accept_of, is_response, may_become_request, may_become_response, response_to,
+};
+
+/// The bytes are a request or a response that upgrades, whole and in pieces.
+pub fn fuzz_web_upgrade(data: &[u8]) {
+    let (mut whole, mut dripped) = (Vec::new(), Vec::new());
+    let taken = gather_head(&mut whole, data);
+    assert_eq!(taken, whole.len());
+    for octet in data {
+        if is_whole(&dripped) || gather_head(&mut dripped, &[*octet]) == 0 {
+            break;
+        }
+    }
+    assert!(whole == dripped && whole.len() <= HEAD_BYTES_MAX);
+    if !is_whole(&whole) {
+        return;
+    }
+    if let Some(response) = response_to(&whole, "chat") {
+        assert!(may_become_request(&whole));
+        let key =
+            split_head(&whole).and_then(|(_, headers)| headers.values("Sec-WebSocket-Key").next());
+        let key = key.unwrap_or_default();
+        assert!(is_response(
+            response.as_bytes(),
+            &accept_of(key.as_bytes()),
+            "chat"
+        ));
+    }
+    if is_response(&whole, "accept", "chat") {
+        assert!(may_become_response(&whole));
+    }
+}
+
+/// The bytes are a request: what a part of it says, the whole says too.
+pub fn fuzz_web_request(data: &[u8]) {
+    let whole = parse_request(data);
+    // A longer head is refused as soon as that shows, even if its end comes later.
+    if data.len() > HEAD_BYTES_MAX {
+        return;
+    }
+    for end in (0..data.len()).step_by(data.len() / 16 + 1) {
+        let part = parse_request(&data[..end]);
+        assert!(part == Parsed::Incomplete || part == whole);
+    }
+}
+
+/// The bytes are frames, of a client and of a server: what is read is written as it was read, but
+/// for a length that was longer than it must be.
+pub fn fuzz_web_frames(data: &[u8]) {
+    for is_masked in [false, true] {
+        let mut rest = data;
+        while let Ok(Some((head, size_bytes))) = FrameHead::read(rest, is_masked) {
+            let mut written = Vec::new();
+            head.write(&mut written);
+            assert!(written.len() <= size_bytes && size_bytes <= FrameHead::BYTES_MAX);
+            assert_eq!(
+                FrameHead::read(&written, is_masked),
+                Ok(Some((head, written.len())))
+            );
+            let behind = &rest[size_bytes..];
+            let payload = usize::try_from(head.payload_bytes).unwrap_or(usize::MAX);
+            rest = &behind[payload.min(behind.len())..];
+        }
+    }
+}

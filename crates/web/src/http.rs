@@ -1,0 +1,7 @@
+//! HTTP/1.1, as much of it as our ports need.
+
+mod head;
+pub use head::{BAD_REQUEST, HEAD_BYTES_MAX, Headers, gather_head, is_whole, split_head};
+
+mod request;
+pub use request::{LINE_BYTES_MAX, Parsed, Status, parse_request, response};
