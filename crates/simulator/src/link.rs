@@ -52,7 +52,7 @@ impl Link {
             false => around.random.between(1, self.piece_bytes as u64) as usize,
         };
         self.send(most);
-        self.receive(most, &mut around.traffic);
+        self.receive(most, around.traffic);
         self.is_open
     }
 

@@ -77,7 +77,7 @@ pub(crate) enum PlantSource {}
 impl Source for PlantSource {
     type Look<'a> = Plant;
 
-    fn lanes<'a>(_: &'a Plant) -> &'a [Arc<LaneCounters>] {
+    fn lanes(_: &Plant) -> &[Arc<LaneCounters>] {
         &[]
     }
 }

@@ -360,10 +360,8 @@ impl PeerOfHub for Writer {
     fn step(&mut self, around: &mut Around<'_>) -> Verdict {
         self.link.step(around)?;
         if !self.link.is_open() {
-            if self.phase == Phase::Working {
-                if !self.in_flight.is_empty() {
-                    return Err("the connection was closed with requests in flight".to_owned());
-                }
+            if self.phase == Phase::Working && !self.in_flight.is_empty() {
+                return Err("the connection was closed with requests in flight".to_owned());
             }
             self.link.connect(around);
             self.phase = Phase::Joining;
