@@ -8,7 +8,7 @@
 //! mimalloc, which would round them up by 8 bytes on average, but from [`spans`] of its memory,
 //! by way of a [`cache`] of each thread's.
 //!
-//! [`counting`] is for tests and benches: it counts calls and bytes of a thread, around the system's
+//! [`counting`] is for tests and benches: it counts a thread's calls and bytes, around the system's
 //! allocator or around this one.
 //!
 //! ```
