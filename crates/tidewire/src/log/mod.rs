@@ -16,9 +16,10 @@ use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use tracing::warn;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::failure::Failure;
 use sink::{Outs, SINK};
@@ -75,7 +76,7 @@ pub(crate) fn start(plan: LogPlan) -> Result<(), Failure> {
     let text = plan.filter.as_deref().unwrap_or_default();
     let directives = filter::checked(text, plan.level)
         .map_err(|error| Failure::usage(format!("{error} (--log, TIDEWIRE_LOG)")))?;
-    let filter = EnvFilter::try_new(&directives).map_err(|_| {
+    let filter: Targets = directives.parse().map_err(|_| {
         Failure::usage(format!("invalid log filter '{text}' (--log, TIDEWIRE_LOG)"))
     })?;
     let is_file = plan.file.is_some();
@@ -112,7 +113,8 @@ pub(crate) fn set_level(level: &str) {
     let Some(handle) = FILTER.get() else {
         return;
     };
-    let filter = EnvFilter::new(level_of_redis(level));
+    let level_from = level_of_redis(level).parse().unwrap_or(LevelFilter::INFO);
+    let filter = Targets::new().with_default(level_from);
     if let Err(error) = handle.reload(filter) {
         warn!(level, %error, "cannot change what is logged");
     }
@@ -130,4 +132,4 @@ pub(crate) fn is_in_file() -> bool {
     SINK.is_file()
 }
 
-static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
