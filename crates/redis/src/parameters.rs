@@ -547,6 +547,9 @@ const DEFAULT_OUTPUT_LIMITS: &[u8] =
     b"normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
 
 #[cfg(test)]
+mod behaviour;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use tidewire_keyspace::Options;
