@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::{resident_bytes, used_bytes};
+use crate::parameters::MAXMEMORY;
 use crate::server::Server;
 use crate::statistics::CommandCounts;
 use tidewire_lane::unix_ns;
@@ -87,7 +88,7 @@ fn program(server: &Server, page: &mut Page) {
         page.value("memory_bytes", &[("kind", kind)], bytes);
     }
     let help = "What may be used: maxmemory; 0 is no limit.";
-    let limit = server.parameters.number("maxmemory");
+    let limit = server.parameters.read(MAXMEMORY);
     page.one("memory_limit_bytes", "gauge", help, limit);
 }
 

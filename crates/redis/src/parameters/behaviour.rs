@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidewire_keyspace::{Keyspace, Options};
 
 use super::table::TABLE;
-use super::{Parameters, is_secret};
+use super::{Effect, Parameters, has_effect, is_secret};
 use crate::config::RedisConfig;
 
 /// Values of which each kind takes some and refuses others.
@@ -60,9 +60,6 @@ const PROBES: &[&str] = &[
     "optional",
     "\u{fffd}",
 ];
-
-/// How prefixes mark what decides what is written to files and to replicas.
-const OF_FILES: [&str; 8] = ["aof", "append", "db", "dir", "rdb", "repl", "save", "slave"];
 
 fn config() -> RedisConfig {
     RedisConfig {
@@ -117,8 +114,8 @@ fn answers(keyspace: &Keyspace, name: &str) -> String {
     let flags = [
         ("words", Parameters::takes_words(name)),
         ("secret", is_secret(name.to_uppercase().as_bytes())),
-        ("limit", name.starts_with("maxmemory")),
-        ("files", OF_FILES.iter().any(|with| name.starts_with(with))),
+        ("limit", has_effect(name.as_bytes(), Effect::MemoryLimit)),
+        ("files", has_effect(name.as_bytes(), Effect::Files)),
     ];
     let flags = flags.iter().filter(|(_, is_set)| *is_set);
     let flags: Vec<_> = flags.map(|(flag, _)| *flag).collect();

@@ -6,6 +6,7 @@ use tidewire_keyspace::DATABASES;
 
 use super::{line, read};
 use crate::memory::resident_bytes;
+use crate::parameters::{MAXMEMORY, MAXMEMORY_POLICY};
 use crate::server::Server;
 use crate::session::replication::StreamStatus;
 
@@ -66,7 +67,7 @@ impl Held {
 
 pub(super) fn memory(server: &Server, _: u64, out: &mut String) {
     let held = Held::now(server);
-    let limit = server.parameters.number("maxmemory");
+    let limit = server.parameters.read(MAXMEMORY);
     let both = |out: &mut String, name: &str, bytes: u64| {
         line(out, name, bytes);
         line(out, &format!("{name}_human"), human(bytes));
@@ -97,7 +98,7 @@ pub(super) fn memory(server: &Server, _: u64, out: &mut String) {
     line(
         out,
         "maxmemory_policy",
-        server.parameters.text("maxmemory-policy"),
+        server.parameters.read(MAXMEMORY_POLICY),
     );
     line(
         out,

@@ -8,6 +8,10 @@ use tidewire_lane::LaneCounters;
 use super::{line, read};
 use crate::REDIS_VERSION;
 use crate::access::Reason;
+use crate::parameters::{
+    HZ, LATENCY_TRACKING_INFO_PERCENTILES, MAXCLIENTS, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE,
+    PORT, REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, REPLICA_READ_ONLY,
+};
 use crate::replication::{LinkState, Master};
 use crate::server::Server;
 use crate::session::replication::StreamStatus;
@@ -27,12 +31,12 @@ pub(super) fn server(server: &Server, now_unix_ns: u64, out: &mut String) {
     line(out, "multiplexing_api", "epoll");
     line(out, "process_id", std::process::id());
     line(out, "run_id", run_id(server));
-    line(out, "tcp_port", server.parameters.number("port"));
+    line(out, "tcp_port", server.parameters.read(PORT));
     line(out, "server_time_usec", now_unix_ns / 1_000);
     line(out, "uptime_in_seconds", uptime_s);
     line(out, "uptime_in_days", uptime_s / 86_400);
-    line(out, "hz", server.parameters.number("hz"));
-    line(out, "configured_hz", server.parameters.number("hz"));
+    line(out, "hz", server.parameters.read(HZ));
+    line(out, "configured_hz", server.parameters.read(HZ));
     line(out, "lru_clock", (now_unix_ns / 1_000_000_000) & 0xFF_FFFF);
     let executable = std::env::current_exe().unwrap_or_default();
     line(out, "executable", executable.display());
@@ -59,7 +63,7 @@ pub(super) fn clients(server: &Server, _: u64, out: &mut String) {
         .sum();
     line(out, "connected_clients", list.len());
     line(out, "cluster_connections", 0);
-    line(out, "maxclients", read(&server.parameters.clients_max));
+    line(out, "maxclients", server.parameters.read(MAXCLIENTS));
     let input = longest(|client| &client.query_bytes);
     line(out, "client_recent_max_input_buffer", input);
     let output = longest(|client| &client.output_bytes);
@@ -162,8 +166,8 @@ pub(super) fn replication(server: &Server, _: u64, out: &mut String) {
     let (stream, now_ms) = (StreamStatus::of(server), unix_ms());
     let statuses = server.replication.statuses(now_ms);
     line(out, "connected_slaves", statuses.len());
-    let wanted = server.parameters.number("min-replicas-to-write");
-    let lag_s_max = server.parameters.number("min-replicas-max-lag");
+    let wanted = server.parameters.read(MIN_REPLICAS_TO_WRITE);
+    let lag_s_max = server.parameters.read(MIN_REPLICAS_MAX_LAG);
     if wanted > 0 && lag_s_max > 0 {
         let good = server
             .replication
@@ -193,7 +197,7 @@ pub(super) fn replication(server: &Server, _: u64, out: &mut String) {
     line(
         out,
         "repl_backlog_size",
-        server.parameters.number("repl-backlog-size"),
+        server.parameters.read(REPL_BACKLOG_SIZE),
     );
     line(out, "repl_backlog_first_byte_offset", stream.first);
     line(out, "repl_backlog_histlen", stream.kept);
@@ -203,7 +207,7 @@ pub(super) fn replication(server: &Server, _: u64, out: &mut String) {
 fn replica(server: &Server, master: &Master, out: &mut String) {
     let (state, offset) = (master.state(), StreamStatus::of(server).end);
     let is_up = state == LinkState::Connected;
-    let yes = |name| u8::from(server.parameters.text(name) == "yes");
+    let yes = |id| u8::from(server.parameters.read(id));
     line(out, "role", "slave");
     line(out, "master_host", &master.host);
     line(out, "master_port", master.port);
@@ -233,10 +237,10 @@ fn replica(server: &Server, master: &Master, out: &mut String) {
     line(
         out,
         "slave_priority",
-        server.parameters.number("replica-priority"),
+        server.parameters.read(REPLICA_PRIORITY),
     );
-    line(out, "slave_read_only", yes("replica-read-only"));
-    line(out, "replica_announced", yes("replica-announced"));
+    line(out, "slave_read_only", yes(REPLICA_READ_ONLY));
+    line(out, "replica_announced", yes(REPLICA_ANNOUNCED));
 }
 
 pub(super) fn cpu(_: &Server, _: u64, out: &mut String) {
@@ -269,7 +273,7 @@ pub(super) fn error_statistics(server: &Server, _: u64, out: &mut String) {
 }
 
 pub(super) fn latency_statistics(server: &Server, _: u64, out: &mut String) {
-    let percentiles = server.parameters.text("latency-tracking-info-percentiles");
+    let percentiles = server.parameters.read(LATENCY_TRACKING_INFO_PERCENTILES);
     let percentiles: Vec<&str> = percentiles.split(' ').collect();
     for (name, counts) in server.statistics.commands() {
         if !counts.has_percentiles() {

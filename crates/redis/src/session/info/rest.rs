@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use super::read;
 use crate::memory::resident_bytes;
+use crate::parameters::{BIND, PORT};
 use crate::rates::{Moment, Turns};
 use crate::server::Server;
 
@@ -42,10 +43,10 @@ fn program(server: &Server, rest: &mut Rest<'_>) {
     rest.add("atomicvar_api", "rust-core");
     rest.add("gcc_version", "0.0.0");
     rest.add("process_supervised", "no");
-    let port = server.parameters.number("port");
+    let port = server.parameters.read(PORT);
     let hosts: Vec<String> = server
         .parameters
-        .text("bind")
+        .read(BIND)
         .split(' ')
         .map(|host| format!(",bind={host}"))
         .collect();
