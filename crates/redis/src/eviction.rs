@@ -13,6 +13,7 @@ use crate::attention::Obstacles;
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
 use crate::memory::{resident_bytes, used_bytes};
+use crate::parameters::{MAXMEMORY, MAXMEMORY_COUNTS_RESIDENT, REPLICA_IGNORE_MAXMEMORY};
 use crate::parts::Room;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -43,8 +44,7 @@ impl Server {
         if paused || !self.scripting.rights.has(lane) || self.keyspace.is_loading() {
             return Room::Enough;
         }
-        if self.replication.master().is_some() && self.parameters.is_on("replica-ignore-maxmemory")
-        {
+        if self.replication.master().is_some() && self.parameters.read(REPLICA_IGNORE_MAXMEMORY) {
             // The master says which keys go.
             return Room::Enough;
         }
@@ -55,7 +55,7 @@ impl Server {
         let used = used_bytes();
         let uncounted = uncounted.max(self.uncounted_bytes());
         let bytes_max = bytes_max.saturating_add(uncounted);
-        let rules = *self.parameters.eviction.lock();
+        let rules = self.parameters.eviction();
         let room = match rules {
             _ if used <= bytes_max => Room::Enough,
             Some(rules) => self.evict_by(rules, lane, bytes_max),
@@ -73,7 +73,7 @@ impl Server {
     }
 
     fn evict_by(&self, rules: EvictionRules, lane: usize, bytes_max: u64) -> Room {
-        let time_max_ns = self.parameters.eviction_ns_max.load(Ordering::Relaxed);
+        let time_max_ns = self.parameters.eviction_ns_max();
         let started = Instant::now();
         let is_late = || started.elapsed() > Duration::from_nanos(time_max_ns);
         debug_assert!(
@@ -116,10 +116,10 @@ impl Server {
     /// that. To be called a few times a second.
     pub(crate) fn follow_resident(&self) {
         let parameters = &self.parameters;
-        let bytes_max = parameters.number("maxmemory");
-        let counts = parameters.is_on("maxmemory-counts-resident")
+        let bytes_max = parameters.read(MAXMEMORY);
+        let counts = parameters.read(MAXMEMORY_COUNTS_RESIDENT)
             && bytes_max >= RESIDENT_BYTES_MIN
-            && parameters.eviction.lock().is_some();
+            && parameters.eviction().is_some();
         let wanted = match counts {
             false => 0,
             // Nothing gives way: less would be kept for no use.

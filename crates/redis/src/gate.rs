@@ -15,6 +15,7 @@ use tidewire_lane::Context;
 
 use crate::attention::Obstacles;
 use crate::durability::state::{FailedFile, LOADING_TEXT};
+use crate::parameters::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA};
 use crate::parts::Room;
 use crate::replication::state::LinkState;
 use crate::server::Server;
@@ -277,7 +278,7 @@ impl Server {
         let parameters = &self.parameters;
         if self.replication.master().is_some() {
             return parameters
-                .is_on("replica-read-only")
+                .read(REPLICA_READ_ONLY)
                 .then_some(Refusal::ReadOnly);
         }
         let are_too_few = self.replication.are_too_few(parameters, now_ms);
@@ -288,7 +289,7 @@ impl Server {
     pub(crate) fn is_stale(&self) -> bool {
         let master = self.replication.master();
         let is_down = master.is_some_and(|master| master.state() != LinkState::Connected);
-        is_down && !self.parameters.is_on("replica-serve-stale-data")
+        is_down && !self.parameters.read(REPLICA_SERVE_STALE_DATA)
     }
 }
 

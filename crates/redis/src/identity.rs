@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::lookup;
 use tidewire_resp::ArgumentList;
 
 use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
 use crate::access::{NO_KEY, no_command_text};
+use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -153,7 +153,7 @@ fn note(server: &Server, reason: Reason, object: &[u8], user: &[u8], address: &s
         client: format!("addr={address} lib-name=zeromq"),
         unix_ms: unix_ms(),
     };
-    let entries_max = server.parameters.number("acllog-max-len");
+    let entries_max = server.parameters.read(ACLLOG_MAX_LEN);
     let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
     server.access.note(entry, entries_max);
 }
@@ -161,7 +161,7 @@ fn note(server: &Server, reason: Reason, object: &[u8], user: &[u8], address: &s
 impl Server {
     /// Whether protected mode is on.
     pub fn is_protected(&self) -> bool {
-        self.parameters.protects.load(Ordering::Relaxed)
+        self.parameters.read(PROTECTED_MODE)
     }
 
     /// Whether a user may come in from elsewhere: not with any password under protected mode.

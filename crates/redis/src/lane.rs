@@ -16,6 +16,7 @@ use crate::activity::Part;
 use crate::attention::Obstacles;
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
+use crate::parameters::{LATENCY_MONITOR_THRESHOLD, TRACKING_TABLE_MAX_KEYS};
 use crate::parts::Room;
 use crate::server::Server;
 use crate::session::{Pipeline, RespSession, forget_functions};
@@ -455,7 +456,10 @@ impl RedisLane {
     #[cold]
     fn turn_tracking(&self) {
         let server = &*self.server;
-        let keys_max = server.parameters.tracked_keys_max.load(Ordering::Relaxed);
+        let keys_max = match server.parameters.read(TRACKING_TABLE_MAX_KEYS) {
+            0 => u64::MAX,
+            keys_max => keys_max,
+        };
         if server.keyspace.tracked_keys() > keys_max {
             server
                 .keyspace
@@ -484,8 +488,7 @@ impl RedisLane {
     fn expire_keys(&mut self, context: &Context) -> Option<u64> {
         let keyspace = &self.server.keyspace;
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
-        let latency_ms = &self.server.parameters.latency_threshold_ms;
-        let latency_ms = latency_ms.load(Ordering::Relaxed);
+        let latency_ms = self.server.parameters.read(LATENCY_MONITOR_THRESHOLD);
         let started = (latency_ms != 0).then(Instant::now);
         keyspace.expire_due(now_ms, EXPIRIES_A_TURN, &mut LiveObserver(&self.server));
         if let Some(ms) = started.map(|started| started.elapsed().as_millis() as u64)

@@ -65,7 +65,16 @@ mod monitor;
 mod notifications;
 
 mod parameters;
-pub use parameters::Parameters;
+pub use parameters::{Id, Parameters};
+
+/// Parameters that the program reads before there is a server.
+pub mod ids {
+    pub use crate::parameters::table::{
+        APPENDDIRNAME, APPENDONLY, BIND, DAEMONIZE, DIR, DISABLE_THP, LOGFILE, LOGLEVEL,
+        MAXCLIENTS, PIDFILE, PORT, PROTECTED_MODE, SAVE, SUPERVISED, SYSLOG_ENABLED,
+        SYSLOG_FACILITY, SYSLOG_IDENT, UNIXSOCKETPERM,
+    };
+}
 
 mod parts;
 

@@ -10,6 +10,7 @@ use tidewire_lane::{Endpoint, Listener, ListenerHandle};
 
 use crate::RESP_PORT;
 use crate::mail::RedisMail;
+use crate::parameters::{BIND, PORT};
 use crate::server::Server;
 
 /// One address of `bind`, with the port.
@@ -68,8 +69,9 @@ impl Server {
             own.clone().filter_map(|one| one.endpoint().tcp()).collect();
         let handles: io::Result<Vec<_>> = own.map(Listener::handle).collect();
         *self.listening.handles.lock() = handles?.into_iter().flatten().collect();
-        let [bind, port] = ["bind", "port"].map(|name| self.parameters.text(name));
-        let said = BindAddress::of(&bind, port.parse().unwrap_or(0)).unwrap_or_default();
+        let bind = self.parameters.read(BIND);
+        let port = self.parameters.read(PORT) as u16;
+        let said = BindAddress::of(&bind, port).unwrap_or_default();
         // The command line may have said something else than the redis.conf.
         let is_elsewhere = said.iter().all(|place| !addresses.contains(&place.address));
         if (self.config.redis_conf.is_none() || is_elsewhere)
@@ -80,8 +82,8 @@ impl Server {
                 .map(|address| host_text(address.ip()))
                 .collect();
             let port = first.port().to_string();
-            self.parameters.note_started("bind", &hosts.join(" "));
-            self.parameters.note_started("port", &port);
+            self.parameters.note_started(BIND, &hosts.join(" "));
+            self.parameters.note_started(PORT, &port);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 
+use crate::parameters::{OOM_SCORE_ADJ, OOM_SCORE_ADJ_VALUES};
 use crate::server::Server;
 
 impl Server {
@@ -15,7 +16,7 @@ impl Server {
     /// The system does not allow it: to be ended later than now needs a right.
     pub(crate) fn adjust_memory_score(&self) -> io::Result<()> {
         let mut base = self.memory_score.base.lock();
-        let mode = self.parameters.text("oom-score-adj");
+        let mode = self.parameters.read(OOM_SCORE_ADJ);
         if mode == "no" {
             return match base.take() {
                 Some(old) => fs::write(PLACE, old.to_string()),
@@ -26,9 +27,9 @@ impl Server {
             Some(old) => old,
             None => fs::read_to_string(PLACE)?.trim().parse().unwrap_or(0),
         };
-        let values = self.parameters.text("oom-score-adj-values");
+        let values = self.parameters.read(OOM_SCORE_ADJ_VALUES);
         let is_replica = self.replication.master().is_some();
-        let score = score(&mode, &values, is_replica, old);
+        let score = score(mode, &values, is_replica, old);
         fs::write(PLACE, score.to_string())?;
         *base = Some(old);
         Ok(())

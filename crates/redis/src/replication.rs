@@ -35,7 +35,10 @@ use tidewire_keyspace::{Audience, Log};
 use tidewire_lane::MailSender;
 
 use crate::mail::RedisMail;
-use crate::parameters::{ClientClass, Parameters};
+use crate::parameters::{
+    ClientClass, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, Parameters, REPL_BACKLOG_SIZE,
+    REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD,
+};
 use crate::replication::state::Failover;
 use crate::replication::state::Lanes;
 use crate::replication::state::MigrationSockets;
@@ -132,10 +135,7 @@ impl Replication {
         self.count.store(replicas.len(), Ordering::Release);
         drop(replicas);
         self.alone_since_ms.store(now_ms, Ordering::Relaxed);
-        self.trim(
-            log_of(server),
-            server.parameters.number("repl-backlog-size"),
-        );
+        self.trim(log_of(server), server.parameters.read(REPL_BACKLOG_SIZE));
     }
 
     /// CLIENT KILL: what is kept for a client that is a replica goes at once.
@@ -180,8 +180,8 @@ impl Replication {
     /// `min-replicas-to-write` and `min-replicas-max-lag`.
     #[cold]
     pub(crate) fn are_too_few(&self, parameters: &Parameters, now_ms: i64) -> bool {
-        let lag_ms_max = parameters.number("min-replicas-max-lag") as i64 * 1_000;
-        let wanted = parameters.number("min-replicas-to-write") as usize;
+        let lag_ms_max = parameters.read(MIN_REPLICAS_MAX_LAG) as i64 * 1_000;
+        let wanted = parameters.read(MIN_REPLICAS_TO_WRITE) as usize;
         if wanted == 0 || lag_ms_max == 0 {
             return false;
         }
@@ -204,7 +204,7 @@ impl Replication {
         if is_master && self.count() == 0 {
             return self.close_when_alone(server, now_ms);
         }
-        let period_ms = server.parameters.number("repl-ping-replica-period") as i64 * 1_000;
+        let period_ms = server.parameters.read(REPL_PING_REPLICA_PERIOD) as i64 * 1_000;
         let is_due = now_ms - self.pinged_ms.load(Ordering::Relaxed) >= period_ms;
         // A replica that is to take over must come to the end.
         let is_ending = server.stop_asked.load(Ordering::Acquire);
@@ -213,7 +213,7 @@ impl Replication {
             self.pinged_ms.store(now_ms, Ordering::Relaxed);
             log.append_aside(&[b"PING"]);
         }
-        let backlog_bytes = server.parameters.number("repl-backlog-size");
+        let backlog_bytes = server.parameters.read(REPL_BACKLOG_SIZE);
         let limit = server.parameters.output_limit(ClientClass::Replica);
         log.set_limit(match limit.hard_bytes {
             0 => u64::MAX,
@@ -232,10 +232,7 @@ impl Replication {
 
     /// What can be gone on with is what `repl-backlog-size` says, and no more.
     pub(crate) fn trim_backlog(&self, server: &Server) {
-        self.trim(
-            log_of(server),
-            server.parameters.number("repl-backlog-size"),
-        );
+        self.trim(log_of(server), server.parameters.read(REPL_BACKLOG_SIZE));
     }
 
     /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
@@ -246,7 +243,7 @@ impl Replication {
         };
         let out = sum(&self.replicas) + sum(&self.leaving);
         let bytes = log_of(server).memory_bytes() + out;
-        bytes.saturating_sub(server.parameters.number("repl-backlog-size"))
+        bytes.saturating_sub(server.parameters.read(REPL_BACKLOG_SIZE))
     }
 
     /// CONFIG RESETSTAT.
@@ -272,9 +269,9 @@ impl Replication {
         if !log.is_open() {
             return;
         }
-        let backlog_bytes = server.parameters.number("repl-backlog-size");
+        let backlog_bytes = server.parameters.read(REPL_BACKLOG_SIZE);
         log.trim(log.end().saturating_sub(backlog_bytes));
-        let kept_s = server.parameters.number("repl-backlog-ttl") as i64;
+        let kept_s = server.parameters.read(REPL_BACKLOG_TTL) as i64;
         let alone_ms = now_ms - self.alone_since_ms.load(Ordering::Relaxed);
         if kept_s != 0 && alone_ms / 1_000 >= kept_s {
             server.keyspace.propagation().close(Audience::Replicas);

@@ -7,6 +7,7 @@ use tidewire_lane::monotonic_ns;
 
 use crate::activity::Part;
 use crate::mail::RedisMail;
+use crate::parameters::{BUSY_REPLY_THRESHOLD, LUA_ENABLE_DEPRECATED_API};
 use crate::scripting::{IDLE, Later, RUNNING, Scripting};
 use crate::server::Server;
 
@@ -51,7 +52,7 @@ impl Scripting {
         self.is_dirty.store(false, Ordering::SeqCst);
         self.is_killed.store(false, Ordering::SeqCst);
         self.is_function.store(is_function, Ordering::Relaxed);
-        let busy_at_ns = match server.parameters.number("busy-reply-threshold") {
+        let busy_at_ns = match server.parameters.read(BUSY_REPLY_THRESHOLD) {
             0 => u64::MAX,
             threshold_ms => monotonic_ns().saturating_add(threshold_ms.saturating_mul(1_000_000)),
         };
@@ -62,7 +63,7 @@ impl Scripting {
 
 /// Whether scripts have what Lua has deprecated: the setting `lua-enable-deprecated-api`.
 pub(crate) fn has_deprecated(server: &Server) -> bool {
-    server.parameters.text("lua-enable-deprecated-api") == "yes"
+    server.parameters.read(LUA_ENABLE_DEPRECATED_API)
 }
 
 impl Server {

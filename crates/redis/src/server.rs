@@ -18,7 +18,7 @@ use crate::durability::state::Durability;
 use crate::hot::HotNames;
 use crate::mail::RedisMail;
 use crate::memory::Usage;
-use crate::parameters::Parameters;
+use crate::parameters::{ACL_PUBSUB_DEFAULT, ACLFILE, Parameters, REQUIREPASS};
 use crate::parts::Evictions;
 use crate::parts::Listening;
 use crate::parts::MemoryScore;
@@ -158,11 +158,11 @@ impl Server {
         let parameters = Parameters::new(&config, attention.clone());
         parameters.tell(&keyspace);
         let access = AccessControl::new(config.lanes, attention.clone());
-        let password = parameters.text("requirepass");
+        let password = parameters.read(REQUIREPASS);
         if !password.is_empty() {
             access.set_default_password(password.as_bytes());
         }
-        let all_channels = parameters.text("acl-pubsub-default") == "allchannels";
+        let all_channels = parameters.read(ACL_PUBSUB_DEFAULT) == "allchannels";
         access.configure(&config.users, all_channels);
         let replication = Replication::new(config.lanes);
         let log = keyspace.propagation().log(Audience::Replicas);
@@ -220,7 +220,7 @@ impl Server {
 
     /// Takes the users of `aclfile`, if it is set.
     pub fn load_users(&self) -> Result<(), String> {
-        let path = self.parameters.text("aclfile");
+        let path = self.parameters.read(ACLFILE);
         if path.is_empty() {
             return Ok(());
         }
@@ -338,7 +338,7 @@ impl Server {
 
     /// Whether new users, and selectors, begin with all channels.
     pub(crate) fn begins_with_all_channels(&self) -> bool {
-        self.parameters.text("acl-pubsub-default") == "allchannels"
+        self.parameters.read(ACL_PUBSUB_DEFAULT) == "allchannels"
     }
 }
 

@@ -50,6 +50,7 @@ use tidewire_resp::{ArgumentList, Arguments, Limits, Protocol, RequestParser};
 use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::live::LiveObserver;
+use crate::parameters::CLIENT_QUERY_BUFFER_LIMIT;
 use crate::server::Server;
 use crate::sessions::Sessions;
 use crate::waiting::LaneWaiting;
@@ -209,7 +210,7 @@ impl RespSession {
         if input.len() > LONG_INPUT_BYTES && self.is_too_much(server, context, input.len()) {
             return input.len();
         }
-        if input.len() as u64 > server.parameters.query_bytes_max.load(Ordering::Relaxed) {
+        if input.len() as u64 > server.parameters.read(CLIENT_QUERY_BUFFER_LIMIT) {
             self.state.end_for_length(server, context);
             return input.len();
         }
@@ -273,7 +274,7 @@ impl RespSession {
                 } else if !self.state.is_stopped() {
                     // It does not read its replies: it gets no more of them until it does. It may
                     // be writing still, and read when it has written all.
-                    let query_bytes_max = server.parameters.query_bytes_max.load(Ordering::Relaxed);
+                    let query_bytes_max = server.parameters.read(CLIENT_QUERY_BUFFER_LIMIT);
                     let ahead_bytes_max = query_bytes_max.min(READ_AHEAD_BYTES_MAX);
                     context.pause_reading_ahead(id, ahead_bytes_max as usize);
                 }
@@ -289,8 +290,7 @@ impl RespSession {
                         .end(context, &format!("ERR Protocol error: {excess}"));
                 }
                 Gathered::Partial(length)
-                    if length as u64
-                        <= server.parameters.query_bytes_max.load(Ordering::Relaxed) =>
+                    if length as u64 <= server.parameters.read(CLIENT_QUERY_BUFFER_LIMIT) =>
                 {
                     let needed = if length > 0 { pipeline.needed() } else { 0 };
                     if needed > 1 {

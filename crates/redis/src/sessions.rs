@@ -1,12 +1,11 @@
 //! The Redis clients of one lane, and how they are served during another client's long call.
 
-use std::sync::atomic::Ordering;
-
 use tidewire_fanout::Fanout;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Peer};
 
 use crate::RESP_PORT;
 use crate::mail::RedisMail;
+use crate::parameters::MAXCLIENTS;
 use crate::replication::LaneReplicas;
 use crate::server::Server;
 use crate::session::{Pipeline, RespSession};
@@ -99,7 +98,7 @@ impl Sessions {
         {
             return;
         }
-        let most = server.parameters.clients_max.load(Ordering::Relaxed);
+        let most = server.parameters.read(MAXCLIENTS);
         if server.clients.len() as u64 >= most {
             // It gets no session: it is told so, and ends.
             if let (Some(house), Some(out)) = (house, context.out(id)) {

@@ -8,6 +8,7 @@ use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::{Arguments, Writer};
 
 use crate::live::LiveObserver;
+use crate::parameters::{APPENDDIRNAME, APPENDONLY, DBFILENAME, DIR};
 use crate::replication::LinkState;
 use crate::server::Server;
 
@@ -32,10 +33,10 @@ impl Server {
     pub fn loaded(&self) -> Loaded {
         let loading = &self.durability.loading;
         let bytes = loading.loaded_bytes.load(Ordering::Relaxed);
-        let directory = PathBuf::from(self.parameters.text("dir"));
-        let name = match self.parameters.is_on("appendonly") {
-            true => self.parameters.text("appenddirname"),
-            false => self.parameters.text("dbfilename"),
+        let directory = PathBuf::from(self.parameters.read(DIR));
+        let name = match self.parameters.read(APPENDONLY) {
+            true => self.parameters.read(APPENDDIRNAME),
+            false => self.parameters.read(DBFILENAME),
         };
         Loaded {
             from: (bytes > 0).then(|| directory.join(name)),

@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::mail::RedisMail;
+use crate::parameters::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use crate::parts::Pending;
 use crate::parts::StopOrder;
 use crate::replication::log_of;
@@ -28,7 +29,7 @@ impl Server {
         if self.stopping.is_pending.load(Ordering::Acquire) && !order.is_immediate {
             return Stop::Waits;
         }
-        let timeout_ms = self.parameters.number("shutdown-timeout") as i64 * 1_000;
+        let timeout_ms = self.parameters.read(SHUTDOWN_TIMEOUT) as i64 * 1_000;
         if order.is_immediate || timeout_ms == 0 || !self.replicas_lag() {
             return self.finish_stop(order);
         }
@@ -114,9 +115,9 @@ impl Server {
             stopping.has_signal.store(false, Ordering::Release);
             return true;
         }
-        let words = self.parameters.text(match is_interrupt {
-            true => "shutdown-on-sigint",
-            false => "shutdown-on-sigterm",
+        let words = self.parameters.read(match is_interrupt {
+            true => SHUTDOWN_ON_SIGINT,
+            false => SHUTDOWN_ON_SIGTERM,
         });
         let has = |word: &str| words.split(' ').any(|one| one == word);
         let order = StopOrder {
@@ -146,7 +147,7 @@ impl Server {
             deadline_ms.store(0, Ordering::Release);
             return false;
         }
-        let timeout_ms = self.parameters.number("shutdown-timeout") as i64 * 1_000;
+        let timeout_ms = self.parameters.read(SHUTDOWN_TIMEOUT) as i64 * 1_000;
         let (now_ms, first_ms) = (unix_ms(), deadline_ms.load(Ordering::Acquire));
         if first_ms == 0 {
             tracing::info!("waiting for a script to end before shutting down");
@@ -180,7 +181,7 @@ impl Server {
         let now_ms = unix_ms();
         if deadline_ms.load(Ordering::Acquire) == 0 {
             tracing::info!("waiting for the append-only file's base before shutting down");
-            let timeout_ms = self.parameters.number("shutdown-timeout") as i64 * 1_000;
+            let timeout_ms = self.parameters.read(SHUTDOWN_TIMEOUT) as i64 * 1_000;
             deadline_ms.store(now_ms + timeout_ms, Ordering::Release);
         }
         let waits = now_ms < deadline_ms.load(Ordering::Acquire);

@@ -10,6 +10,7 @@ use tidewire_feed::wire::SlowPolicy;
 use tidewire_hub::{HubConfig, ZmqSecurity};
 use tidewire_lane::Endpoint;
 use tidewire_market::{FeedSource, Input, InputError, MarketConfig};
+use tidewire_redis::ids::{BIND, DIR, PORT, PROTECTED_MODE, SAVE, SUPERVISED};
 use tidewire_redis::{BindAddress, Parameters, RedisConf, RedisConfig};
 
 use crate::failure::{Failure, plain};
@@ -219,16 +220,15 @@ impl Config {
             .clone()
             .filter(|_| hub.redis.redis_conf.is_none());
         let asks_for_files = hub.redis.redis_conf.is_some() || directory.is_some();
-        if asks_for_files && hub.redis.parameters.iter().all(|(name, _)| name != "save") {
+        if asks_for_files && hub.redis.given(SAVE).is_none() {
             // As often as Redis saves.
-            hub.redis
-                .parameters
-                .push(("save".to_owned(), SAVE_POINTS.to_owned()));
+            let save = (SAVE.name().to_owned(), SAVE_POINTS.to_owned());
+            hub.redis.parameters.push(save);
         }
         if let Some(directory) = directory.clone() {
             let directory = std::path::absolute(&directory).unwrap_or(directory);
             let value = directory.display().to_string();
-            hub.redis.parameters.push(("dir".to_owned(), value));
+            hub.redis.parameters.push((DIR.name().to_owned(), value));
         }
         hub.redis
             .parameters
@@ -342,23 +342,23 @@ fn parameters(
     let dir = options.dir.as_ref().map(|path| path.display().to_string());
     if let Some(dir) = dir.or_else(|| file.dir.clone()) {
         if options.redis_conf.is_none() {
-            pairs.push(("--dir", "save".to_owned(), SAVE_POINTS.to_owned()));
+            pairs.push(("--dir", SAVE.name().to_owned(), SAVE_POINTS.to_owned()));
         }
-        pairs.push(("--dir", "dir".to_owned(), dir));
+        pairs.push(("--dir", DIR.name().to_owned(), dir));
     }
-    let protected_mode = |switch: YesNo| ("protected-mode".to_owned(), switch.text().to_owned());
-    if let Some((name, value)) = file.protected_mode.map(protected_mode) {
-        pairs.push((place, name, value));
-    }
+    let protected_mode = |place, switch: YesNo| {
+        let value = switch.text().to_owned();
+        (place, PROTECTED_MODE.name().to_owned(), value)
+    };
+    pairs.extend(file.protected_mode.map(|mode| protected_mode(place, mode)));
     for (name, value) in &file.parameters {
         pairs.push((place, name.clone(), value.clone()));
     }
     if let Some(mode) = options.supervised.clone().or(file.supervised.clone()) {
-        pairs.push(("--supervised", "supervised".to_owned(), mode));
+        pairs.push(("--supervised", SUPERVISED.name().to_owned(), mode));
     }
-    if let Some((name, value)) = options.protected_mode.map(protected_mode) {
-        pairs.push(("--protected-mode", name, value));
-    }
+    let mode = options.protected_mode;
+    pairs.extend(mode.map(|mode| protected_mode("--protected-mode", mode)));
     for text in &options.parameter {
         let (name, value) = text
             .split_once('=')
@@ -366,7 +366,7 @@ fn parameters(
         pairs.push(("--set", name.to_owned(), value.to_owned()));
     }
     let check = |(place, name, value): (&str, String, String)| {
-        if ["bind", "port"].contains(&name.as_str()) {
+        if [BIND.name(), PORT.name()].contains(&name.as_str()) {
             let text = format!("{place}: {name}: --resp says where Redis clients connect");
             return Err(Failure::usage(text));
         }

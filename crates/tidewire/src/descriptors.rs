@@ -1,10 +1,10 @@
 //! The limit on open files and sockets, and how many clients fit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tidewire_redis::ids::MAXCLIENTS;
 use tracing::warn;
 
 use crate::config::Config;
-use crate::directory::last_value;
 use crate::failure::Failure;
 
 /// What became of the limit on open files.
@@ -25,8 +25,9 @@ impl Descriptors {
     /// The limit is too low for a single client.
     pub(crate) fn fit(config: &Config) -> Result<Self, Failure> {
         let limit = raise();
-        let asked = last_value(&config.hub, "maxclients").and_then(|text| text.parse().ok());
-        let asked = asked.unwrap_or(config.hub.redis.clients_max as u64);
+        let redis = &config.hub.redis;
+        let asked = redis.given(MAXCLIENTS).and_then(|text| text.parse().ok());
+        let asked = asked.unwrap_or(redis.clients_max as u64);
         let reserved = reserved(config);
         if limit <= reserved {
             return Err(Failure::usage(format!(

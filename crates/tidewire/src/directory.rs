@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use tidewire_hub::HubConfig;
+use tidewire_redis::ids::{APPENDDIRNAME, APPENDONLY, DIR, SAVE};
 use tracing::warn;
 
 use crate::failure::Failure;
@@ -12,27 +13,19 @@ use crate::failure::Failure;
 /// Refuses a `dir` in which the files that the parameters ask for cannot be made. Where nothing is
 /// to be saved, nothing is looked at.
 pub(crate) fn check(config: &HubConfig) -> Result<(), Failure> {
-    let value = |name| last_value(config, name).unwrap_or_default();
-    let saves = !value("save").is_empty();
-    let logs = value("appendonly").eq_ignore_ascii_case("yes");
+    let redis = &config.redis;
+    let saves = !redis.value(SAVE).is_empty();
+    let logs = redis.value(APPENDONLY).eq_ignore_ascii_case("yes");
     if !saves && !logs {
         return Ok(());
     }
-    let directory = PathBuf::from(last_value(config, "dir").unwrap_or("."));
+    let directory = PathBuf::from(redis.given(DIR).unwrap_or("."));
     probe(&directory)?;
-    let name = last_value(config, "appenddirname").unwrap_or("appendonlydir");
-    let log = directory.join(name);
+    let log = directory.join(redis.value(APPENDDIRNAME));
     match logs && log.is_dir() {
         true => probe(&log),
         false => Ok(()),
     }
-}
-
-/// The value that the last of the parameters of this name gives it.
-pub(crate) fn last_value<'a>(config: &'a HubConfig, name: &str) -> Option<&'a str> {
-    let mut given = config.redis.parameters.iter().rev();
-    let found = given.find(|(other, _)| other.eq_ignore_ascii_case(name));
-    found.map(|(_, value)| value.as_str())
 }
 
 /// Makes a file there and removes it.

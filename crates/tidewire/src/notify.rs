@@ -8,9 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 use tidewire_hub::HubConfig;
+use tidewire_redis::ids::SUPERVISED;
 use tracing::{info, warn};
-
-use crate::directory::last_value;
 
 /// Who supervises the process, if anybody does.
 #[derive(Debug, Default)]
@@ -21,9 +20,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     /// As the parameter `supervised` and the environment say.
     pub(crate) fn of(config: &HubConfig) -> Self {
-        let mode = last_value(config, "supervised")
-            .unwrap_or("no")
-            .to_lowercase();
+        let mode = config.redis.value(SUPERVISED).to_lowercase();
         if mode == "no" {
             return Self::default();
         }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tidewire_hub::HubConfig;
+use tidewire_redis::ids::{DAEMONIZE, PIDFILE};
 use tracing::warn;
 
-use crate::directory::last_value;
 use crate::failure::Failure;
 
 /// `daemonize yes`: begins the program once more in the background, as the leader of a session of
@@ -19,7 +19,7 @@ pub(crate) fn daemonize(
     config: &HubConfig,
     check: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
-    if !last_value(config, "daemonize").is_some_and(|value| value.eq_ignore_ascii_case("yes")) {
+    if !config.redis.value(DAEMONIZE).eq_ignore_ascii_case("yes") {
         return Ok(false);
     }
     if std::env::var_os(MARK).is_some() {
@@ -49,10 +49,10 @@ impl PidFile {
     /// Writes the file of the parameter `pidfile`. Where that is not possible the hub runs without
     /// one, as Redis does.
     pub(crate) fn write(config: &HubConfig) -> Self {
-        let path = last_value(config, "pidfile").filter(|path| !path.is_empty());
-        let Some(path) = path else {
+        let path = config.redis.value(PIDFILE);
+        if path.is_empty() {
             return Self(None);
-        };
+        }
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
         match std::fs::write(&path, format!("{}\n", std::process::id())) {
             Ok(()) => Self(Some(path)),

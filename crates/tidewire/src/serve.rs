@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidewire_memory::HugePages;
+use tidewire_redis::ids::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT};
 use tracing::{error, info, warn};
 
 use crate::config::Config;
 use crate::descriptors::Descriptors;
-use crate::directory::{self, last_value};
+use crate::directory;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat, LogOptions, LogPlan, Syslog};
 use crate::notify::Supervisor;
@@ -118,24 +119,22 @@ fn answer(stop: &Stop, ending: &mut Ending, server: &Server) {
 /// Logs where and what the command line and the parameters say.
 fn start_log(config: &mut Config, logging: &LogOptions) -> Result<(), Failure> {
     let hub = &mut config.hub;
-    let level = last_value(hub, "loglevel")
-        .unwrap_or("notice")
-        .to_lowercase();
+    let level = hub.redis.value(LOGLEVEL).to_lowercase();
     let mut plan = LogPlan::new(logging, log::level_of_redis(&level));
-    plan.file = last_value(hub, "logfile")
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    if last_value(hub, "syslog-enabled").is_some_and(|value| value.eq_ignore_ascii_case("yes")) {
-        let facility = last_value(hub, "syslog-facility").unwrap_or("local0");
-        let ident = last_value(hub, "syslog-ident").unwrap_or("redis");
-        let syslog = Syslog::new(&facility.to_lowercase(), ident);
+    let file = hub.redis.value(LOGFILE);
+    plan.file = (!file.is_empty()).then(|| PathBuf::from(file));
+    if hub.redis.value(SYSLOG_ENABLED).eq_ignore_ascii_case("yes") {
+        let facility = hub.redis.value(SYSLOG_FACILITY).to_lowercase();
+        let syslog = Syslog::new(&facility, hub.redis.value(SYSLOG_IDENT));
         let failed = |error| Failure::running(format!("syslog-enabled: {error}"));
         plan.syslog = Some(syslog.map_err(failed)?);
     }
     if let Some(filter) = &plan.filter {
         // What is asked for on the command line is what CONFIG GET shows.
         let level = log::level_for_redis(filter).to_owned();
-        hub.redis.parameters.push(("loglevel".to_owned(), level));
+        hub.redis
+            .parameters
+            .push((LOGLEVEL.name().to_owned(), level));
     }
     log::start(plan)
 }

@@ -12,12 +12,12 @@ use tidewire_market::Inputs;
 use tidewire_market::LinesOut;
 use tidewire_market::{Exchange, Recorder};
 use tidewire_memory::HugePages;
+use tidewire_redis::ids::{DISABLE_THP, UNIXSOCKETPERM};
 use tidewire_redis::{Durability, watch_lanes};
 
 use crate::admin::Admin;
 use crate::config::{Config, RespPlace};
 use crate::descriptors;
-use crate::directory::last_value;
 use crate::failure::Failure;
 
 /// Sockets that listen.
@@ -129,8 +129,7 @@ impl Listeners {
 
 /// Gives a Unix socket the permissions of `unixsocketperm`, if there are any.
 fn restrict(endpoint: &Endpoint, config: &HubConfig) -> Result<(), Failure> {
-    let mode =
-        last_value(config, "unixsocketperm").and_then(|text| u32::from_str_radix(text, 8).ok());
+    let mode = u32::from_str_radix(config.redis.value(UNIXSOCKETPERM), 8).ok();
     let (Some(mode @ 1..), Endpoint::Ipc(path)) = (mode, endpoint) else {
         return Ok(());
     };
@@ -273,7 +272,7 @@ pub fn start_hub(
 fn make_hub(config: HubConfig, listeners: &[Listener]) -> Result<Arc<Hub>, Failure> {
     let mailboxes = Lanes::mailboxes(config.redis.lanes).map_err(cannot_start)?;
     let hub = Hub::new(config, mailboxes);
-    if hub.server.parameters.is_on("disable-thp") {
+    if hub.server.parameters.read(DISABLE_THP) {
         // Only a wish: where the system cannot do it, it goes on as it is.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Look, Row};
 use crate::clients::Client;
+use crate::parameters::MAXCLIENTS;
 use crate::registry::Page;
 
 pub(super) const CLIENTS: &[Row] = &[
     Row::size("connected_clients", |look| plain(look).count()).watched("redis_clients"),
     Row::fixed("cluster_connections", "0"),
-    Row::atomic("maxclients", |look| &look.parameters.clients_max),
+    Row::count("maxclients", |look| look.parameters.read(MAXCLIENTS)),
     Row::count("client_recent_max_input_buffer", |look| {
         longest(look, |client| &client.query_bytes)
     }),

@@ -1,6 +1,7 @@
 //! Commands: how often each was called, how long it took, and which errors there were.
 
 use super::{Look, Row};
+use crate::parameters::LATENCY_TRACKING_INFO_PERCENTILES;
 use crate::registry::{Page, line};
 use crate::statistics::CommandCounts;
 
@@ -62,7 +63,7 @@ fn by_command(look: &Look<'_>, name: &str, page: &mut Page, read: fn(&CommandCou
 }
 
 fn percentiles(look: &Look<'_>, out: &mut String) {
-    let percentiles = look.parameters.text("latency-tracking-info-percentiles");
+    let percentiles = look.parameters.read(LATENCY_TRACKING_INFO_PERCENTILES);
     let percentiles: Vec<&str> = percentiles.split(' ').collect();
     for (name, counts) in look.commands() {
         if !counts.has_percentiles() {

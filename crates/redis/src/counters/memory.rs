@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Look, Row};
 use crate::clients::Client;
+use crate::parameters::{MAXMEMORY, MAXMEMORY_POLICY};
 use crate::registry::human;
 
 pub(super) const MEMORY: &[Row] = &[
@@ -73,11 +74,11 @@ pub(super) const MEMORY: &[Row] = &[
         .gauge(126, "memory_bytes")
         .label("kind", "mailboxes"),
     Row::bytes("total_system_memory", |_| system_bytes()),
-    Row::bytes("maxmemory", |look| look.parameters.number("maxmemory"))
+    Row::bytes("maxmemory", |look| look.parameters.read(MAXMEMORY))
         .gauge(130, "memory_limit_bytes")
         .help("What may be used: maxmemory; 0 is no limit."),
     Row::text("maxmemory_policy", |look| {
-        look.parameters.text("maxmemory-policy")
+        look.parameters.read(MAXMEMORY_POLICY).to_owned()
     }),
     Row::atomic("maxmemory_reserve", |look| &look.parameters.memory_reserve),
     Row::decimal("allocator_frag_ratio", 2, |look| look.held().ratio()),

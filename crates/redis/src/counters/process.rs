@@ -7,6 +7,7 @@ use tidewire_lane::unix_ms;
 use super::{Look, Row};
 use crate::REDIS_VERSION;
 use crate::memory::virtual_bytes;
+use crate::parameters::{BIND, HZ, PORT};
 use crate::registry::Unit;
 
 pub(super) const SERVER: &[Row] = &[
@@ -22,15 +23,15 @@ pub(super) const SERVER: &[Row] = &[
     Row::fixed("multiplexing_api", "epoll"),
     Row::count("process_id", |_| std::process::id().into()),
     Row::text("run_id", run_id),
-    Row::count("tcp_port", |look| look.parameters.number("port")),
+    Row::count("tcp_port", |look| look.parameters.read(PORT)),
     Row::count("server_time_usec", |look| look.unix_ns / 1_000),
     Row::time("uptime_in_seconds", Unit::Seconds, uptime_ns)
         .gauge(110, "uptime_seconds")
         .help("Time since the start.")
         .watched("uptime_s"),
     Row::count("uptime_in_days", |look| uptime_ns(look) / DAY_NS),
-    Row::count("hz", |look| look.parameters.number("hz")),
-    Row::count("configured_hz", |look| look.parameters.number("hz")),
+    Row::count("hz", |look| look.parameters.read(HZ)),
+    Row::count("configured_hz", |look| look.parameters.read(HZ)),
     Row::count("lru_clock", |look| {
         (look.unix_ns / 1_000_000_000) & 0xFF_FFFF
     }),
@@ -101,7 +102,7 @@ fn run_id(look: &Look<'_>) -> String {
 }
 
 fn listener(look: &Look<'_>) -> String {
-    let (port, bind) = (look.parameters.number("port"), look.parameters.text("bind"));
+    let (port, bind) = (look.parameters.read(PORT), look.parameters.read(BIND));
     let hosts: String = bind
         .split(' ')
         .map(|host| format!(",bind={host}"))

@@ -1,6 +1,10 @@
 //! Who follows whom, and how far behind.
 
 use super::{Look, Row};
+use crate::parameters::{
+    MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED,
+    REPLICA_PRIORITY, REPLICA_READ_ONLY,
+};
 use crate::registry::line;
 use crate::replication::{LinkState, Master, log_of};
 use tidewire_lane::unix_ms;
@@ -16,12 +20,12 @@ pub(super) const REPLICATION: &[Row] = &[
         .gauge(900, "replicas")
         .help("Replicas that follow, or are about to."),
     Row::size("min_slaves_good_slaves", |look| {
-        let lag_ms_max = look.parameters.number("min-replicas-max-lag") as i64 * 1_000;
+        let lag_ms_max = look.parameters.read(MIN_REPLICAS_MAX_LAG) as i64 * 1_000;
         look.replication.count_good(lag_ms_max, unix_ms())
     })
     .when(|look| {
-        let limits = ["min-replicas-to-write", "min-replicas-max-lag"];
-        limits.iter().all(|name| look.parameters.number(name) > 0)
+        let limits = [MIN_REPLICAS_TO_WRITE, MIN_REPLICAS_MAX_LAG];
+        limits.iter().all(|&id| look.parameters.read(id) > 0)
     }),
     Row::lines(|look, out| {
         for (number, one) in look.replicas().iter().enumerate() {
@@ -62,7 +66,7 @@ pub(super) const REPLICATION: &[Row] = &[
     }),
     Row::flag("repl_backlog_active", |look| look.stream().is_open),
     Row::count("repl_backlog_size", |look| {
-        look.parameters.number("repl-backlog-size")
+        look.parameters.read(REPL_BACKLOG_SIZE)
     }),
     Row::count("repl_backlog_first_byte_offset", |look| look.stream().first),
     Row::count("repl_backlog_histlen", |look| look.stream().kept),
@@ -76,7 +80,7 @@ fn is_up(master: &Master) -> bool {
 fn replica(look: &Look<'_>, master: &Master, out: &mut String) {
     let (state, offset) = (master.state(), look.stream().end);
     let is_up = is_up(master);
-    let yes = |name| u8::from(look.parameters.text(name) == "yes");
+    let yes = |id| u8::from(look.parameters.read(id));
     line(out, "role", "slave");
     line(out, "master_host", &master.host);
     line(out, "master_port", master.port);
@@ -106,8 +110,8 @@ fn replica(look: &Look<'_>, master: &Master, out: &mut String) {
     line(
         out,
         "slave_priority",
-        look.parameters.number("replica-priority"),
+        look.parameters.read(REPLICA_PRIORITY),
     );
-    line(out, "slave_read_only", yes("replica-read-only"));
-    line(out, "replica_announced", yes("replica-announced"));
+    line(out, "slave_read_only", yes(REPLICA_READ_ONLY));
+    line(out, "replica_announced", yes(REPLICA_ANNOUNCED));
 }

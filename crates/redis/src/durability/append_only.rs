@@ -21,6 +21,7 @@ use super::files::log_folder;
 use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, LogNumbers, NEVER};
 use crate::attention::Obstacles;
 use crate::durability::state::Orders;
+use crate::parameters::{AOF_TIMESTAMP_ENABLED, APPENDFSYNC, APPENDONLY};
 use crate::server::Server;
 use tidewire_lane::{instant, unix_ms};
 
@@ -84,13 +85,13 @@ impl AppendOnly {
     }
 
     pub(super) fn follow_policy(&self, server: &Server) {
-        let policy = match server.parameters.text("appendfsync").as_str() {
+        let policy = match server.parameters.read(APPENDFSYNC) {
             "always" => ALWAYS,
             "no" => NEVER,
             _ => EACH_SECOND,
         };
         self.policy.store(policy, Ordering::Release);
-        let stamps = super::is_yes(server, "aof-timestamp-enabled");
+        let stamps = server.parameters.read(AOF_TIMESTAMP_ENABLED);
         self.stamps.store(stamps, Ordering::Release);
         // What clients wait for may be promised now.
         self.tell_lanes(server);
@@ -451,7 +452,7 @@ impl Durability {
     pub(crate) fn resume_log(&self, server: &Server) {
         let _turning = self.background.lock(&self.log.turning);
         let was_suspended = self.log.is_suspended.swap(false, Ordering::AcqRel);
-        if !was_suspended || !super::is_yes(server, "appendonly") || self.log.is_on() {
+        if !was_suspended || !server.parameters.read(APPENDONLY) || self.log.is_on() {
             return;
         }
         if let Err(error) = self.begin_log(server) {

@@ -6,9 +6,10 @@ use tidewire_durability::LogFolder;
 use tidewire_files::remove_stale;
 use tidewire_keyspace::{FileVersion, SnapshotOptions};
 
+use super::directory;
 use super::state::Durability;
-use super::{directory, is_yes};
 use crate::REDIS_VERSION;
+use crate::parameters::{APPENDDIRNAME, APPENDFILENAME, RDBCHECKSUM, RDBCOMPRESSION};
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -41,11 +42,11 @@ impl Durability {
 
 /// The folder with the append-only file.
 pub(super) fn log_folder(server: &Server) -> LogFolder {
-    let folder = directory(server).join(server.parameters.text("appenddirname"));
+    let folder = directory(server).join(server.parameters.read(APPENDDIRNAME));
     LogFolder::new(
         server.durability.disk.clone(),
         folder,
-        server.parameters.text("appendfilename"),
+        server.parameters.read(APPENDFILENAME),
     )
 }
 
@@ -65,8 +66,8 @@ pub(super) fn snapshot_options(server: &Server, is_base: bool) -> SnapshotOption
             true => FileVersion::Fitting,
             false => server.parameters.file_version(),
         },
-        compresses: is_yes(server, "rdbcompression"),
-        checks: is_yes(server, "rdbchecksum"),
+        compresses: server.parameters.read(RDBCOMPRESSION),
+        checks: server.parameters.read(RDBCHECKSUM),
         aux: aux.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         libraries: set
             .libraries()

@@ -11,11 +11,12 @@ use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOption
 use tracing::{info, warn};
 
 use super::apply::{Applier, ToldPosition};
+use super::snapshot_path;
 use super::state::Durability;
-use super::{is_yes, save_points, snapshot_path};
 use crate::attention::Obstacles;
 use crate::durability::state::LoadProgress;
 use crate::live::LiveObserver;
+use crate::parameters::{APPENDONLY, DBFILENAME, DIR, KEY_LOAD_DELAY, RDBCHECKSUM, SAVE};
 use crate::server::Server;
 use tidewire_lane::{instant, unix_ms};
 
@@ -31,15 +32,11 @@ impl Durability {
     /// Whether anything is to be loaded at the start: only where the parameters ask for it, or a
     /// redis.conf makes this server take a Redis's place.
     pub fn is_asked_for(server: &Server) -> bool {
-        let given = |name: &str| {
-            let mut given = server.config.parameters.iter();
-            given.any(|(other, _)| other.eq_ignore_ascii_case(name))
-        };
-        is_yes(server, "appendonly")
-            || !save_points(server).is_empty()
+        server.parameters.read(APPENDONLY)
+            || server.parameters.is_set(SAVE)
             || server.config.redis_conf.is_some()
-            || given("dir")
-            || given("dbfilename")
+            || server.config.given(DIR).is_some()
+            || server.config.given(DBFILENAME).is_some()
     }
 
     /// Begins to load what was saved, if that is asked for; commands are refused until it is done.
@@ -79,7 +76,7 @@ impl Durability {
     }
 
     fn load_saved(&self, server: &Server) -> Result<(), String> {
-        if is_yes(server, "appendonly") {
+        if server.parameters.read(APPENDONLY) {
             self.load_log_at_start(server)?;
         } else {
             self.load_snapshot_at_start(server)?;
@@ -210,7 +207,7 @@ impl Durability {
         let mut commands = CommandReader::new();
         let mut before = 0;
         if first.starts_with(b"REDIS") || !is_log && !first.is_empty() {
-            let mut reader = FileReader::new(is_yes(server, "rdbchecksum"));
+            let mut reader = FileReader::new(server.parameters.read(RDBCHECKSUM));
             reader.push(&first);
             self.load_keys(server, &mut reader, &mut source, applier, options)?;
             before = reader.position();
@@ -305,10 +302,10 @@ impl Durability {
 
 /// `key-load-delay`: tests want to see a load in the middle.
 pub(crate) fn load_slowly(server: &Server) {
-    let delay_us = server.parameters.loads_slowly.load(Ordering::Relaxed);
+    let delay_us = server.parameters.read(KEY_LOAD_DELAY);
     if delay_us > 0 {
         let background = &server.durability.background;
-        background.pause(Duration::from_micros(delay_us));
+        background.pause(Duration::from_micros(delay_us.cast_unsigned()));
     }
 }
 

@@ -22,22 +22,19 @@ pub use state::Durability;
 pub(crate) use state::{Hold, Job, LOADING_TEXT, LogNumbers, Requested};
 use tidewire_durability::SavePoints;
 
+use crate::parameters::{DBFILENAME, DIR, SAVE};
 use crate::server::Server;
 
 /// Where files are: the parameter `dir`.
 fn directory(server: &Server) -> PathBuf {
-    PathBuf::from(server.parameters.text("dir"))
+    PathBuf::from(server.parameters.read(DIR))
 }
 
 pub(crate) fn snapshot_path(server: &Server) -> PathBuf {
-    directory(server).join(server.parameters.text("dbfilename"))
+    directory(server).join(server.parameters.read(DBFILENAME))
 }
 
 /// When snapshots are taken by themselves.
 fn save_points(server: &Server) -> SavePoints {
-    SavePoints::parse(&server.parameters.text("save"))
-}
-
-fn is_yes(server: &Server, name: &str) -> bool {
-    server.parameters.text(name) == "yes"
+    SavePoints::parse(&server.parameters.read(SAVE))
 }

@@ -17,12 +17,15 @@ use tracing::{info, warn};
 
 use super::append_only::log_of;
 use super::apply::Applier;
+use super::directory;
 use super::files::log_folder;
 use super::loading::Ending;
 use super::saving::write_keys;
 use super::state::{Durability, Job, Requested};
-use super::{directory, is_yes};
 use crate::live::LiveObserver;
+use crate::parameters::{
+    AOF_LOAD_TRUNCATED, AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE,
+};
 use crate::server::Server;
 use tidewire_lane::{instant, unix_ms};
 
@@ -173,14 +176,14 @@ impl Durability {
         if !self.log.files.lock().is_complete || in_doubt {
             return true;
         }
-        let percentage = server.parameters.number("auto-aof-rewrite-percentage");
+        let percentage = server.parameters.read(AUTO_AOF_REWRITE_PERCENTAGE);
         let (bytes, base) = (
             self.log.bytes.load(Ordering::Relaxed),
             self.log.base_bytes.load(Ordering::Relaxed).max(1),
         );
         let growth = bytes.saturating_sub(base).saturating_mul(100) / base;
         percentage > 0
-            && bytes > server.parameters.number("auto-aof-rewrite-min-size")
+            && bytes > server.parameters.read(AUTO_AOF_REWRITE_MIN_SIZE)
             && growth >= percentage
     }
 
@@ -295,7 +298,7 @@ impl Durability {
             if number != last {
                 return Err(format!("{place}: {ENDS_EARLY}, and others follow it"));
             }
-            if !is_yes(server, "aof-load-truncated") {
+            if !server.parameters.read(AOF_LOAD_TRUNCATED) {
                 return Err(format!(
                     "{place}: {ENDS_EARLY}. Set aof-load-truncated to yes to cut off what is not \
                      whole."

@@ -9,8 +9,11 @@ use tracing::{info, warn};
 
 use super::files::snapshot_options;
 use super::state::{Durability, Job, Requested, Saving};
-use super::{is_yes, save_points, snapshot_path};
+use super::{save_points, snapshot_path};
 use crate::attention::Obstacles;
+use crate::parameters::{
+    RDB_KEY_SAVE_DELAY, RDB_SAVE_INCREMENTAL_FSYNC, SAVE, STOP_WRITES_ON_BGSAVE_ERROR,
+};
 use crate::replication::state::StreamPosition;
 use crate::server::Server;
 use tidewire_lane::{instant, unix_ms};
@@ -218,8 +221,8 @@ impl Durability {
     /// Whether writes are refused because of a snapshot that failed.
     pub(super) fn look_at_failure(&self, server: &Server) {
         let stops = self.saving.has_failed()
-            && is_yes(server, "stop-writes-on-bgsave-error")
-            && !save_points(server).is_empty();
+            && server.parameters.read(STOP_WRITES_ON_BGSAVE_ERROR)
+            && server.parameters.is_set(SAVE);
         self.attention.set(Obstacles::SNAPSHOT_FAILED, stops);
     }
 
@@ -278,7 +281,7 @@ pub(super) fn write_keys(
     };
     let (disk, background) = (&server.durability.disk, &server.durability.background);
     let file = disk.whole(path, label, kind)?;
-    let mut file = file.syncing_often(is_yes(server, "rdb-save-incremental-fsync"));
+    let mut file = file.syncing_often(server.parameters.read(RDB_SAVE_INCREMENTAL_FSYNC));
     // Another snapshot may be made, for a replica or the append-only file.
     let mut snapshot = loop {
         let options = snapshot_options(server, is_base);
@@ -337,7 +340,11 @@ pub(crate) fn dawdle(server: &Server, keys: u64, is_given_up: &dyn Fn() -> bool)
     let is_ending = || server.durability.is_ending();
     let delay_us = || match is_ending() {
         true => 0,
-        false => server.parameters.number("rdb-key-save-delay"),
+        false => server
+            .parameters
+            .read(RDB_KEY_SAVE_DELAY)
+            .max(0)
+            .cast_unsigned(),
     };
     let asked_us = delay_us();
     if asked_us == 0 || keys == 0 {

@@ -7,12 +7,13 @@ use tracing::warn;
 
 use super::save_points;
 use super::state::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING};
+use crate::parameters::{APPENDONLY, SAVE};
 use crate::server::Server;
 
 impl Durability {
     /// Whether [`tick`](Self::tick) has anything to look at.
     pub(crate) fn wants_ticks(&self, server: &Server) -> bool {
-        self.log.is_on() || server.parameters.saves_by_itself.load(Ordering::Relaxed)
+        self.log.is_on() || server.parameters.is_set(SAVE)
     }
 
     /// To be called before a turn's replies are sent. After FLUSHALL the file of all keys is
@@ -20,9 +21,8 @@ impl Durability {
     /// start. One load where there are none.
     #[inline]
     pub(crate) fn before_replies(&self, server: &Server, lane: usize) {
-        let saves = &server.parameters.saves_by_itself;
         // A save needs shards: while a script runs elsewhere it waits for another turn.
-        if saves.load(Ordering::Relaxed) && server.scripting.rights.has(lane) {
+        if server.parameters.is_set(SAVE) && server.scripting.rights.has(lane) {
             self.follow_flushes(server);
         }
     }
@@ -69,7 +69,7 @@ impl Durability {
         if self.is_loading() || self.is_log_suspended() {
             return Ok(());
         }
-        let is_wanted = server.parameters.text("appendonly") == "yes";
+        let is_wanted = server.parameters.read(APPENDONLY);
         if is_wanted && self.log.is_on() && self.log.is_elsewhere(server) {
             // Its files stay where they were, whole; in the new directory it begins with a base.
             self.stop_log(server);
@@ -83,7 +83,7 @@ impl Durability {
         }
         self.begin_log(server).map_err(|error| {
             warn!(%error, "the append-only file cannot be begun");
-            let pair: (&[u8], &[u8]) = (b"appendonly", b"no");
+            let pair: (&[u8], &[u8]) = (APPENDONLY.name().as_bytes(), b"no");
             let _ = server.parameters.set(&server.keyspace, &[pair], true);
             "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn \
              on AOF. Check server logs."

@@ -10,6 +10,8 @@ pub(super) enum Kind {
     Switch,
     /// Any text.
     Text,
+    /// Any text, which is several words of a redis.conf's line.
+    Words,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Any of these words; the first stands for none.
@@ -43,13 +45,13 @@ type Result = std::result::Result<Vec<u8>, String>;
 impl Kind {
     /// The text to keep for `text`, or why there is none; `current` is kept now.
     pub(super) fn read(self, text: &[u8], current: &[u8]) -> Result {
-        if matches!(self, Kind::Text) {
+        if matches!(self, Kind::Text | Kind::Words) {
             return Ok(text.to_vec());
         }
         let text = std::str::from_utf8(text).unwrap_or("\u{fffd}");
         let words: Vec<&str> = text.split(' ').collect();
         match self {
-            Kind::Text => Ok(text.into()),
+            Kind::Text | Kind::Words => Ok(text.into()),
             Kind::Switch => read_switch(text),
             Kind::Choice(known) => read_choice(text, known),
             Kind::Choices(known) => read_choices(&words, known),

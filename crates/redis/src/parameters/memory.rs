@@ -3,8 +3,8 @@
 use tidewire_keyspace::{EvictionOrder, EvictionRules};
 
 /// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.
-pub(crate) fn rules_of(policy: &[u8], samples: usize) -> Option<EvictionRules> {
-    let (scope, order) = std::str::from_utf8(policy).ok()?.split_once('-')?;
+pub(super) fn rules_of(policy: &str, samples: usize) -> Option<EvictionRules> {
+    let (scope, order) = policy.split_once('-')?;
     let order = match order {
         "lru" => EvictionOrder::LeastRecentlyUsed,
         "lfu" => EvictionOrder::LeastFrequentlyUsed,
@@ -21,7 +21,7 @@ pub(crate) fn rules_of(policy: &[u8], samples: usize) -> Option<EvictionRules> {
 
 /// What `maxmemory-clients` allows, bytes; 0 for no limit. A part of `maxmemory`, if it is a
 /// percentage.
-pub(crate) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
+pub(super) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
     let allowed = match text.strip_suffix('%') {
         Some(percent) => {
             let percent: u64 = percent.parse().unwrap_or(0);
@@ -38,7 +38,7 @@ pub(crate) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
 
 /// How long one round of evictions may last at a tenacity of 0 to 100, ns: up to 0.5 ms at 10,
 /// 15 % more for each step from there, and without end at 100.
-pub(crate) fn time_max_ns(tenacity: u64) -> u64 {
+pub(super) fn time_max_ns(tenacity: u64) -> u64 {
     match tenacity {
         0..=10 => tenacity * 50_000,
         11..100 => (500_000.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
@@ -52,15 +52,15 @@ mod tests {
 
     #[test]
     fn a_policy_s_name_says_which_keys_go() {
-        let rules = rules_of(b"volatile-lfu", 7).expect("a policy");
+        let rules = rules_of("volatile-lfu", 7).expect("a policy");
         assert!(rules.expiring_only && rules.samples == 7);
         assert_eq!(rules.order, EvictionOrder::LeastFrequentlyUsed);
         assert!(
-            !rules_of(b"allkeys-random", 5)
+            !rules_of("allkeys-random", 5)
                 .expect("a policy")
                 .expiring_only
         );
-        assert_eq!(rules_of(b"noeviction", 5), None);
+        assert_eq!(rules_of("noeviction", 5), None);
     }
 
     #[test]

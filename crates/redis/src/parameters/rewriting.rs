@@ -1,7 +1,8 @@
 //! Parameters as the lines of a redis.conf.
 
 use super::kinds::Kind;
-use super::table::{Parameter, TABLE, number_of};
+use super::parameter::{Parameter, number_of};
+use super::table::TABLE;
 use super::{OutputLimits, Parameters};
 use crate::redis_conf::{Directive, Line, quoted};
 use tidewire_fanout::OutputLimit;
@@ -9,41 +10,45 @@ use tidewire_fanout::OutputLimit;
 impl Parameters {
     /// Every parameter as it stands in a redis.conf.
     pub(crate) fn directives(&self) -> Vec<Directive> {
-        let values = self.values.lock();
-        let mut own = TABLE.iter().zip(&*values).zip(&self.starting);
-        let directive =
-            |((parameter, value), starting): ((&Parameter, &Vec<u8>), &Vec<u8>)| Directive {
-                name: parameter.name,
-                lines: lines(parameter, value, starting),
-            };
-        own.by_ref().map(directive).collect()
+        let values = self.shown.lock();
+        let rows = TABLE.iter().zip(&*values).zip(&self.starting);
+        rows.map(|((parameter, value), starting)| Directive {
+            name: parameter.name,
+            lines: lines(parameter, value, starting),
+        })
+        .collect()
     }
 
     /// The name of a parameter that a directive means; itself if it is another directive; nothing
     /// if there is none such.
     pub(crate) fn directive_name(name: &str) -> Option<String> {
-        match number_of(name) {
+        match number_of(name.as_bytes()) {
             Some(number) => Some(TABLE[number].name.to_owned()),
             None => DIRECTIVES.contains(&name).then(|| name.to_owned()),
         }
     }
 
+    /// Whether lines of a parameter add up, where of others the last one counts.
+    pub(crate) fn adds_up(name: &str) -> bool {
+        let kind = number_of(name.as_bytes()).map(|number| TABLE[number].kind);
+        matches!(kind, Some(Kind::SavePoints | Kind::OutputLimits))
+    }
+
     /// Whether a parameter's value may be several words of a line.
     pub(crate) fn takes_words(name: &str) -> bool {
-        let kind = number_of(name).map(|number| TABLE[number].kind);
-        matches!(name, "bind" | "replicaof" | "slaveof") || kind.is_some_and(is_words)
+        let kind = number_of(name.as_bytes()).map(|number| TABLE[number].kind);
+        matches!(
+            kind,
+            Some(
+                Kind::Words
+                    | Kind::OutputLimits
+                    | Kind::SavePoints
+                    | Kind::Percentiles
+                    | Kind::ScoreAdjustments
+                    | Kind::Choices(_)
+            )
+        )
     }
-}
-
-fn is_words(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::OutputLimits
-            | Kind::SavePoints
-            | Kind::Percentiles
-            | Kind::ScoreAdjustments
-            | Kind::Choices(_)
-    )
 }
 
 fn lines(parameter: &Parameter, value: &[u8], starting: &[u8]) -> Vec<Line> {
@@ -52,18 +57,13 @@ fn lines(parameter: &Parameter, value: &[u8], starting: &[u8]) -> Vec<Line> {
     let line = |shown: &[u8]| Line {
         text: [parameter.name.as_bytes(), b" ", shown].concat(),
         // A relative path means something else once the directory is another.
-        is_default: is_default && parameter.name != "dir",
+        is_default: is_default && !matches!(parameter.kind, Kind::Directory),
     };
     match parameter.kind {
-        // Without a line it would be the default: every address.
-        Kind::Text if parameter.name == "bind" && text.is_empty() => vec![line(b"\"\"")],
-        Kind::Text if parameter.name == "bind" => vec![line(value)],
-        Kind::Text if parameter.name == "replicaof" => match text.is_empty() {
-            true => Vec::new(),
-            false => vec![line(value)],
-        },
         // What is not set has no line; Redis has it so as well.
-        Kind::Text if text.is_empty() && starting.is_empty() => Vec::new(),
+        Kind::Text | Kind::Words if text.is_empty() && starting.is_empty() => Vec::new(),
+        // Without a line `bind` would be the default: every address.
+        Kind::Words if text.is_empty() => vec![line(b"\"\"")],
         Kind::Text | Kind::Events => vec![line(&quoted(value))],
         Kind::Memory(..) | Kind::MemoryOrPercent(..) => vec![line(&with_unit(&text).into_bytes())],
         Kind::SavePoints => {

@@ -9,7 +9,7 @@ pub(crate) use rewrite::{Directive, Line, rewrite};
 pub(crate) use words::{quoted, split};
 
 use crate::access::check_user;
-use crate::parameters::Parameters;
+use crate::parameters::{ACLFILE, BIND, Parameters, REPLICAOF, SAVE};
 
 /// What a redis.conf says.
 #[derive(Clone, Debug, Default)]
@@ -159,12 +159,12 @@ impl RedisConf {
     }
 
     fn set(&mut self, name: &str, values: &[String]) -> Result<(), String> {
-        let adds_up = matches!(name, "save" | "client-output-buffer-limit");
+        let adds_up = Parameters::adds_up(name);
         let takes_words = match Parameters::directive_name(name) {
             Some(_) => Parameters::takes_words(name),
             None => return Err("Bad directive or wrong number of arguments".to_owned()),
         };
-        let is_master = matches!(name, "replicaof" | "slaveof");
+        let is_master = REPLICAOF.is_named(name.as_bytes());
         let fits = match values.len() {
             0 => takes_words && !is_master,
             1 => !is_master,
@@ -219,8 +219,8 @@ impl RedisConf {
     /// What a redis.conf means that says nothing of these; without one they are otherwise.
     fn complete(&mut self) -> Result<(), String> {
         for (name, values) in [
-            ("save", &["3600", "1", "300", "100", "60", "10000"][..]),
-            ("bind", &["*", "-::*"]),
+            (SAVE.name(), &["3600", "1", "300", "100", "60", "10000"][..]),
+            (BIND.name(), &["*", "-::*"]),
         ] {
             if self.parameters.iter().all(|(known, _)| known != name) {
                 let values: Vec<String> = values.iter().map(|&value| value.into()).collect();
@@ -233,10 +233,11 @@ impl RedisConf {
 
     /// What only the whole tells.
     fn check(&self) -> Result<(), String> {
+        let is_file = |name: &str| name == ACLFILE.name();
         let has_file = self
             .parameters
             .iter()
-            .any(|(name, value)| name == "aclfile" && !value.is_empty());
+            .any(|(name, value)| is_file(name) && !value.is_empty());
         if has_file && !self.users.is_empty() {
             let text = "users are named both in the configuration and in an ACL file: define \
                         either an ACL file or users, but not both";

@@ -1,7 +1,6 @@
 //! What a master sends, executed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidewire_keyspace::{
@@ -17,6 +16,7 @@ use tracing::warn;
 use super::log_of;
 use super::state::Master;
 use crate::live::LiveObserver;
+use crate::parameters::LATENCY_TRACKING;
 use crate::script_turn::has_deprecated;
 use crate::server::Server;
 use tidewire_fanout::Origin;
@@ -278,11 +278,7 @@ impl<'a> Applier<'a> {
     fn note(&self, command: &'static Command, outcome: &Outcome, began: Instant) {
         let slot = self.server.statistics.of_master(command);
         slot.called();
-        let tracks = self
-            .server
-            .parameters
-            .latency_tracking
-            .load(Ordering::Relaxed);
+        let tracks = self.server.parameters.read(LATENCY_TRACKING);
         slot.took(began.elapsed().as_nanos() as u64, tracks);
         if let Outcome::Failed(error) = outcome {
             slot.failed();

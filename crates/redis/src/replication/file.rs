@@ -11,6 +11,9 @@ use super::log_of;
 use super::replica::Replica;
 use super::state::new_id;
 use crate::durability::dawdle;
+use crate::parameters::{
+    REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
+};
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -128,15 +131,14 @@ impl FileMaker {
     fn wait_for_others(&self) {
         let (server, replica) = (&self.server, &self.replica);
         let begin = Instant::now();
-        let number = |name| server.parameters.number(name);
         let enough_before = server.replication.enough_came.load(Ordering::Acquire);
         let mut told = None;
-        while server.parameters.is_on("repl-diskless-sync")
-            && begin.elapsed().as_secs() < number("repl-diskless-sync-delay")
+        while server.parameters.read(REPL_DISKLESS_SYNC)
+            && begin.elapsed().as_secs() < server.parameters.read(REPL_DISKLESS_SYNC_DELAY)
             && !replica.has_left()
             && !server.durability.is_ending()
         {
-            let enough = number("repl-diskless-sync-max-replicas") as usize;
+            let enough = server.parameters.read(REPL_DISKLESS_SYNC_MAX_REPLICAS) as usize;
             if enough > 0 && server.replication.count_waiting() >= enough {
                 // The others need not find it out: some may have begun by then.
                 server

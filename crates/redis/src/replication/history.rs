@@ -15,6 +15,7 @@ use super::log_of;
 use super::state::{Master, Replication, StreamPosition, new_id};
 use super::stream_lock::Held;
 use crate::attention::Obstacles;
+use crate::parameters::REPLICAOF;
 use crate::replication::state::History;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -145,7 +146,7 @@ impl Replication {
     /// [`begin_configured`](Self::begin_configured) is called: until then it only has its part. The
     /// text says what is wrong with the name.
     fn take_configured_part(&self, server: &Server) -> Result<(), String> {
-        let text = server.parameters.text("replicaof");
+        let text = server.parameters.read(REPLICAOF);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let (host, port) = match words[..] {
             [] => return Ok(()),
@@ -168,7 +169,7 @@ impl Replication {
 
     /// REPLICAOF: from now on this server follows another one.
     pub(crate) fn follow_master(&self, server: &Server, master: Master) {
-        server.parameters.note_started("replicaof", &master.name());
+        server.parameters.note_started(REPLICAOF, &master.name());
         let master = Arc::new(master);
         let old = self.master.lock().replace(master.clone());
         if let Some(old) = &old {
@@ -205,7 +206,7 @@ impl Replication {
             return false;
         }
         old.leave();
-        server.parameters.note_started("replicaof", "");
+        server.parameters.note_started(REPLICAOF, "");
         let log = log_of(server);
         match log.is_open() {
             true => {

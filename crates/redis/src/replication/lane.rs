@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::file::FileMaker;
 use super::log_of;
 use super::replica::{Phase, Replica};
-use crate::parameters::ClientClass;
+use crate::parameters::{ClientClass, REPL_TIMEOUT};
 use crate::server::Server;
 use tidewire_fanout::OverLimit;
 
@@ -117,7 +117,7 @@ impl LaneReplicas {
     pub(crate) fn sweep(&mut self, server: &Server, context: &mut Context) {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let limit = server.parameters.output_limit(ClientClass::Replica);
-        let silent_ms_max = server.parameters.number("repl-timeout") as i64 * 1_000;
+        let silent_ms_max = server.parameters.read(REPL_TIMEOUT) as i64 * 1_000;
         let end = log_of(server).end();
         for served in &mut self.replicas {
             let replica = &served.replica;

@@ -22,6 +22,10 @@ use super::state::{LinkState, Master, StreamPosition, is_history_id, parse_offse
 use super::transfer::Transfer;
 use crate::durability::load_slowly;
 use crate::live::LiveObserver;
+use crate::parameters::{
+    BIND_SOURCE_ADDR, KEY_LOAD_DELAY, MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT,
+    REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT,
+};
 use crate::replication::state::Arriving;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
@@ -268,11 +272,11 @@ impl Link<'_> {
 
     fn connect(&mut self) -> io::Result<TcpStream> {
         self.buffer.clear();
-        let timeout = Duration::from_secs(self.server.parameters.number("repl-timeout").max(1));
+        let timeout = Duration::from_secs(self.server.parameters.read(REPL_TIMEOUT).max(1));
         let mut addresses = (&*self.master.host, self.master.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
         let timeout = timeout.min(CONNECT_TIME_MAX);
-        let source = self.server.parameters.text("bind-source-addr").parse();
+        let source = self.server.parameters.read(BIND_SOURCE_ADDR).parse();
         let socket = match source {
             Ok(source) => tidewire_lane::connect_from(source, address, timeout)?,
             Err(_) => TcpStream::connect_timeout(&address, timeout)?,
@@ -289,9 +293,9 @@ impl Link<'_> {
     /// Tells the master who comes.
     fn greet(&mut self, socket: &mut TcpStream) -> io::Result<()> {
         let parameters = &self.server.parameters;
-        let password = parameters.text("masterauth");
+        let password = parameters.read(MASTERAUTH);
         if !password.is_empty() {
-            let user = parameters.text("masteruser");
+            let user = parameters.read(MASTERUSER);
             let answer = match user.is_empty() {
                 true => self.ask(socket, &["AUTH", &password])?,
                 false => self.ask(socket, &["AUTH", &user, &password])?,
@@ -302,14 +306,14 @@ impl Link<'_> {
             }
         }
         self.ask(socket, &["PING"])?;
-        let port = match parameters.number("replica-announce-port") {
-            0 => parameters.number("port"),
+        let port = match parameters.read(REPLICA_ANNOUNCE_PORT) {
+            0 => parameters.read(PORT),
             announced => announced,
         };
         let port = port.to_string();
         let answer = self.ask(socket, &["REPLCONF", "listening-port", &port])?;
         expect_ok(&answer)?;
-        let announced = parameters.text("replica-announce-ip");
+        let announced = parameters.read(REPLICA_ANNOUNCE_IP);
         if !announced.is_empty() {
             // A master that does not know it refuses it, and shows the address that it sees.
             let _ = self.ask(socket, &["REPLCONF", "ip-address", &announced])?;
@@ -423,7 +427,7 @@ impl Link<'_> {
                     let loaded = self.server.keyspace.load(&record, options);
                     let loaded = loaded.map_err(|error| broken(error.to_string()))?;
                     *keys += u64::from(loaded == Loaded::Kept);
-                    if self.server.parameters.loads_slowly.load(Ordering::Relaxed) > 0 {
+                    if self.server.parameters.read(KEY_LOAD_DELAY) > 0 {
                         drop(stream);
                         load_slowly(self.server);
                         stream = self.server.replication.hold_stream();
@@ -535,7 +539,7 @@ impl Link<'_> {
 
     /// An error if the master was not heard of for `repl-timeout`, which may change any time.
     fn check_silence(&self) -> io::Result<()> {
-        let silent_s_max = self.server.parameters.number("repl-timeout") as i64;
+        let silent_s_max = self.server.parameters.read(REPL_TIMEOUT) as i64;
         match self.master.silent_s() > silent_s_max {
             true => Err(self.timed_out()),
             false => Ok(()),

@@ -11,6 +11,7 @@ use tracing::info;
 
 use super::state::{Arriving, Master, is_history_id};
 use crate::durability::snapshot_path;
+use crate::parameters::RDB_SAVE_INCREMENTAL_FSYNC;
 use crate::server::Server;
 
 /// Takes the file's bytes as they come.
@@ -51,7 +52,7 @@ impl<'a> Transfer<'a> {
             .disk
             .whole(&snapshot_path(server), "", "rdb");
         let file = file.map_err(|error| not_kept(&error))?;
-        let syncs_often = server.parameters.is_on("rdb-save-incremental-fsync");
+        let syncs_often = server.parameters.read(RDB_SAVE_INCREMENTAL_FSYNC);
         *arriving.file.lock() = Some(file.syncing_often(syncs_often));
         arriving.total.store(total, Ordering::Relaxed);
         Ok(Some(Transfer {

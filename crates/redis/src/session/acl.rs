@@ -11,6 +11,7 @@ use tidewire_resp::{Arguments, Writer};
 use super::{Call, State};
 use crate::access::no_command_text;
 use crate::access::{Origin, Reason, Rules};
+use crate::parameters::ACLFILE;
 
 impl State {
     pub(super) fn acl_list(&mut self, call: &mut Call<'_>) {
@@ -120,7 +121,7 @@ impl State {
 
     pub(super) fn acl_load(&mut self, call: &mut Call<'_>) {
         let server = call.server;
-        let path = server.parameters.text("aclfile");
+        let path = server.parameters.read(ACLFILE);
         if path.is_empty() {
             return self.refuse(call, NO_FILE);
         }
@@ -134,7 +135,7 @@ impl State {
     }
 
     pub(super) fn acl_save(&mut self, call: &mut Call<'_>) {
-        let path = call.server.parameters.text("aclfile");
+        let path = call.server.parameters.read(ACLFILE);
         if path.is_empty() {
             return self.refuse(call, NO_FILE);
         }

@@ -11,6 +11,7 @@ use super::{Call, RespSession, State};
 use crate::access::NO_KEY;
 use crate::access::no_command_text;
 use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
+use crate::parameters::ACLLOG_MAX_LEN;
 use crate::server::Server;
 use tidewire_fanout::Fanout;
 use tidewire_fanout::Kind;
@@ -332,7 +333,7 @@ impl State {
             client: self.describe(call, &self.client),
             unix_ms: unix_ms(),
         };
-        let entries_max = call.server.parameters.number("acllog-max-len");
+        let entries_max = call.server.parameters.read(ACLLOG_MAX_LEN);
         let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
         call.server.access.note(entry, entries_max);
     }

@@ -10,7 +10,7 @@ use crate::access::User;
 use crate::attention::Obstacles;
 use crate::clients::Client;
 use crate::mail::RedisMail;
-use crate::parameters::ClientClass;
+use crate::parameters::{ClientClass, TIMEOUT};
 use crate::server::Server;
 
 impl RespSession {
@@ -33,7 +33,7 @@ impl RespSession {
             server.post.counters.cut_off.fetch_add(1, Ordering::Relaxed);
             return context.close(state.id, CloseReason::Requested);
         }
-        let idle_s_max = server.parameters.idle_seconds_max.load(Ordering::Relaxed);
+        let idle_s_max = server.parameters.read(TIMEOUT);
         let active_ns = state.client.active_unix_ns.load(Ordering::Relaxed);
         let idle_s = context.unix_ns().saturating_sub(active_ns) / 1_000_000_000;
         let may_idle = class == ClientClass::Pubsub || state.is_stopped();

@@ -11,11 +11,13 @@ use tidewire_resp::{Protocol, Writer};
 use super::fixed;
 use super::{Call, State};
 
+use crate::parameters::ENABLE_DEBUG_COMMAND;
+
 impl State {
     /// Whether DEBUG is allowed to this client.
     pub(super) fn may_debug(&self, call: &Call<'_>) -> bool {
         let parameters = &call.server.parameters;
-        parameters.allows("enable-debug-command", self.client.is_local())
+        parameters.allows(ENABLE_DEBUG_COMMAND, self.client.is_local())
     }
 
     pub(super) fn debug(&mut self, call: &mut Call<'_>) {

@@ -9,6 +9,7 @@ use tidewire_script::{Engine, Libraries, Library, RestorePolicy};
 use super::scripting::{forget_functions, with_functions};
 use super::{Call, State};
 use crate::mail::RedisMail;
+use crate::parameters::LAZYFREE_LAZY_USER_FLUSH;
 
 impl State {
     pub(super) fn function_load(&mut self, call: &mut Call<'_>) {
@@ -49,7 +50,7 @@ impl State {
         }
         let server = call.server;
         let is_lazy = match call.arguments.get(2) {
-            None => server.parameters.text("lazyfree-lazy-user-flush") == "yes",
+            None => server.parameters.read(LAZYFREE_LAZY_USER_FLUSH),
             Some(mode) if mode.eq_ignore_ascii_case(b"SYNC") => false,
             Some(mode) if mode.eq_ignore_ascii_case(b"ASYNC") => true,
             Some(_) => {

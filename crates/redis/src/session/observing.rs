@@ -10,7 +10,10 @@ use tidewire_resp::Arguments;
 use super::{Call, State};
 use crate::attention::Obstacles;
 use crate::monitor::Giver;
-use crate::parameters::is_secret;
+use crate::parameters::{
+    LATENCY_MONITOR_THRESHOLD, LATENCY_TRACKING, SLOWLOG_LOG_SLOWER_THAN, SLOWLOG_MAX_LEN,
+    is_secret,
+};
 use crate::server::Server;
 use crate::slowlog::trimmed;
 use crate::statistics::Slot;
@@ -44,7 +47,7 @@ impl<'h> Stopwatch<'h> {
     pub(crate) fn stop(&self, server: &Server) -> Option<u64> {
         self.slot.called();
         let ns = self.started?.elapsed().as_nanos() as u64;
-        let tracks = server.parameters.latency_tracking.load(Ordering::Relaxed);
+        let tracks = server.parameters.read(LATENCY_TRACKING);
         self.slot.took(ns, tracks);
         Some(ns)
     }
@@ -146,7 +149,7 @@ pub(crate) fn note_slow(
 ) {
     let parameters = &server.parameters;
     let (us, ms) = (ns / 1_000, ns / 1_000_000);
-    let latency_ms = parameters.latency_threshold_ms.load(Ordering::Relaxed);
+    let latency_ms = parameters.read(LATENCY_MONITOR_THRESHOLD);
     if latency_ms != 0 && ms >= latency_ms {
         let event = match command.has(Flags::FAST) {
             true => "fast-command",
@@ -155,10 +158,10 @@ pub(crate) fn note_slow(
         let unix_s = tidewire_lane::unix_ns() / 1_000_000_000;
         server.slow_events.note(event, unix_s, ms);
     }
-    let slow_us = parameters.slowlog_us.load(Ordering::Relaxed);
+    let slow_us = parameters.read(SLOWLOG_LOG_SLOWER_THAN);
     let is_slow = slow_us >= 0 && us >= slow_us as u64;
     if is_slow && !command.has(Flags::SKIP_SLOWLOG) {
-        let length_max = parameters.slowlog_length_max.load(Ordering::Relaxed);
+        let length_max = parameters.read(SLOWLOG_MAX_LEN);
         let hidden = hidden(command, arguments);
         let kept = trimmed(arguments, |at| hidden.contains(&at));
         let address = match address {

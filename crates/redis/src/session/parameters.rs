@@ -6,7 +6,9 @@ use std::io::ErrorKind;
 use super::{Call, State, transaction};
 use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
-use crate::parameters::{Parameters, failed_text};
+use crate::parameters::{
+    ACLFILE, BIND, DIR, Effect, OOM_SCORE_ADJ, PORT, Parameters, failed_text, has_effect,
+};
 use crate::redis_conf::{Directive, Line, rewrite};
 use crate::server::Server;
 
@@ -30,30 +32,23 @@ impl State {
         };
         let pairs: Vec<_> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
         let server = call.server;
-        let names = |known: &[&str]| {
-            let is = |name: &[u8]| {
-                known
-                    .iter()
-                    .any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
-            };
-            pairs.iter().any(|(name, _)| is(name))
-        };
-        if server.durability.is_loading() && names(NOT_WHILE_LOADING) {
+        let has = |effect| pairs.iter().any(|(name, _)| has_effect(name, effect));
+        if server.durability.is_loading() && has(Effect::NotWhileLoading) {
             return self.refuse(call, LOADING_TEXT);
         }
         if server.durability.log.is_on() && moves_directory(server, &pairs) {
             return self.refuse(call, NOT_WITH_LOG);
         }
-        let follows_score = names(&SCORE);
-        let before = (follows_score || names(&LISTENING)).then(|| server.parameters.texts(&pairs));
-        let directory = names(&["dir"]).then(|| server.parameters.text("dir"));
+        let (follows_score, listens) = (has(Effect::Score), has(Effect::Listening));
+        let before = (follows_score || listens).then(|| server.parameters.texts(&pairs));
+        let directory = has(Effect::Directory).then(|| server.parameters.read(DIR));
         match server
             .parameters
             .set(&server.keyspace, &pairs, self.client.is_local())
         {
             Ok(()) => {
                 if let Some(before) = &before
-                    && names(&LISTENING)
+                    && listens
                     && let Err(text) = follow_listening(server, before)
                 {
                     return self.refuse(call, &text);
@@ -64,16 +59,15 @@ impl State {
                 {
                     return self.refuse(call, &text);
                 }
-                let is_password =
-                    |(name, _): &&(&[u8], &[u8])| name.eq_ignore_ascii_case(b"requirepass");
-                if let Some((_, password)) = pairs.iter().rfind(is_password) {
+                let is_password = |(name, _): &&(&[u8], &[u8])| has_effect(name, Effect::Password);
+                if let Some((_, password)) = pairs.iter().find(is_password) {
                     server.access.set_default_password(password);
                     self.tell_users_changed(call);
                 }
-                if names(&["notify-keyspace-events"]) {
+                if has(Effect::Topics) {
                     server.watch_topics();
                 }
-                if names(&["latency-tracking"]) {
+                if has(Effect::Times) {
                     server.statistics.time_next();
                 }
                 // Limits of memory concern no file: EXEC sets them with its shards locked.
@@ -81,7 +75,7 @@ impl State {
                 if concerns_files && let Err(text) = server.durability.follow_parameters(server) {
                     if let Some(directory) = directory {
                         // Another server has the new one.
-                        let pair = (&b"dir"[..], directory.as_bytes());
+                        let pair = (DIR.name().as_bytes(), directory.as_bytes());
                         let _ = server.parameters.set(&server.keyspace, &[pair], true);
                     }
                     return self.refuse(call, &text);
@@ -132,19 +126,14 @@ impl State {
 
 /// Listens where `bind` and `port` say now; if that fails, everything is as it was before.
 fn follow_listening(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
-    let [bind, port] = LISTENING.map(|name| server.parameters.text(name));
-    let Err(reason) = server.listen_anew(&bind, port.parse().unwrap_or(0)) else {
+    let bind = server.parameters.read(BIND);
+    let port = server.parameters.read(PORT) as u16;
+    let Err(reason) = server.listen_anew(&bind, port) else {
         return Ok(());
     };
     tracing::warn!(bind, port, reason, "Redis clients connect as before");
-    let is_port = before
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case(b"port"));
-    let pairs: Vec<(&[u8], &[u8])> = before
-        .iter()
-        .map(|(name, old)| (&name[..], &old[..]))
-        .collect();
-    server.parameters.set(&server.keyspace, &pairs, true)?;
+    let is_port = before.iter().any(|(name, _)| PORT.is_named(name));
+    set_again(server, before)?;
     Err(match is_port {
         true => failed_text(b"port", "Unable to listen on this port. Check server logs."),
         false => failed_text(b"bind", "Failed to bind to specified addresses."),
@@ -157,20 +146,22 @@ fn follow_memory_score(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result
         return Ok(());
     };
     tracing::warn!(%error, "oom-score-adj cannot be set");
-    let pairs: Vec<(&[u8], &[u8])> = before
-        .iter()
-        .map(|(name, old)| (&name[..], &old[..]))
-        .collect();
-    server.parameters.set(&server.keyspace, &pairs, true)?;
+    set_again(server, before)?;
     server.follow_memory_score();
     let reason = "Failed to set current oom_score_adj. Check server logs.";
-    Err(failed_text(SCORE[0].as_bytes(), reason))
+    Err(failed_text(OOM_SCORE_ADJ.name().as_bytes(), reason))
+}
+
+fn set_again(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let pairs = before.iter().map(|(name, old)| (&name[..], &old[..]));
+    let pairs: Vec<(&[u8], &[u8])> = pairs.collect();
+    server.parameters.set(&server.keyspace, &pairs, true)
 }
 
 /// What a redis.conf has to say for the server to start as it is.
 fn directives(server: &Server) -> Vec<Directive> {
     let mut directives = server.parameters.directives();
-    let in_file = !server.parameters.text("aclfile").is_empty();
+    let in_file = server.parameters.is_set(ACLFILE);
     let line = |text| Line {
         text,
         is_default: false,
@@ -188,19 +179,14 @@ fn directives(server: &Server) -> Vec<Directive> {
 /// Whether `dir` would be another than it is.
 fn moves_directory(server: &Server, pairs: &[(&[u8], &[u8])]) -> bool {
     pairs.iter().any(|(name, value)| {
-        let other = || *value != server.parameters.text("dir").as_bytes();
-        name.eq_ignore_ascii_case(b"dir") && other()
+        let other = || *value != server.parameters.read(DIR).as_bytes();
+        has_effect(name, Effect::Directory) && other()
     })
 }
 
 /// Until a log has its first base in another directory, neither directory holds every change.
 const NOT_WITH_LOG: &str = "ERR CONFIG SET failed (possibly related to argument 'dir') - cannot \
                             change dir while appendonly is yes; set appendonly to no first";
-/// What says where Redis clients connect.
-const LISTENING: [&str; 2] = ["bind", "port"];
-const SCORE: [&str; 2] = ["oom-score-adj", "oom-score-adj-values"];
-/// What must not change under a load that goes on.
-const NOT_WHILE_LOADING: &[&str] = &["dir", "repl-diskless-load"];
 
 pub(super) const CONFIG_HELP: &[&str] = &[
     "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -22,6 +22,7 @@ use super::{Call, State};
 use crate::attention::Obstacles;
 use crate::gate::Refusal as GateRefusal;
 use crate::live::LiveObserver;
+use crate::parameters::REPLICA_READ_ONLY;
 use crate::script_turn::{Turn, has_deprecated};
 use crate::scripting::Form;
 use crate::server::Server;
@@ -243,7 +244,7 @@ impl State {
                 .has(Obstacles::WANTS_REPLICAS | Obstacles::FOLLOWS)
         {
             let is_replica = server.replication.master().is_some();
-            if is_replica && server.parameters.text("replica-read-only") == "yes" {
+            if is_replica && server.parameters.read(REPLICA_READ_ONLY) {
                 let text = "READONLY You can not run script with write flag on readonly replica.";
                 return Err(text);
             }

@@ -1,10 +1,9 @@
 //! SLOWLOG and LATENCY.
 
-use std::sync::atomic::Ordering;
-
 use tidewire_resp::number::parse_integer;
 
 use super::{Call, State};
+use crate::parameters::LATENCY_MONITOR_THRESHOLD;
 use crate::slow_events::Series;
 use tidewire_lane::unix_ns;
 
@@ -101,7 +100,7 @@ impl State {
     pub(super) fn latency_doctor(&self, call: &mut Call<'_>) {
         let events = call.server.slow_events.all();
         let parameters = &call.server.parameters;
-        let threshold_ms = parameters.latency_threshold_ms.load(Ordering::Relaxed);
+        let threshold_ms = parameters.read(LATENCY_MONITOR_THRESHOLD);
         let text = doctor(&events, threshold_ms, unix_ns() / 1_000_000_000);
         self.text(call, &text);
     }

@@ -15,6 +15,7 @@ use super::scripting::ScriptCommand;
 use super::{Call, State};
 use crate::attention::Obstacles;
 use crate::live::LiveObserver;
+use crate::parameters::{Effect, has_effect};
 use crate::scripting::Later;
 use crate::server::Server;
 
@@ -405,7 +406,7 @@ pub(super) fn locks_shards(command: &Command, arguments: Arguments<'_>) -> bool 
 /// Whether CONFIG SET sets more than limits of memory: others may begin or end what is written to
 /// disk.
 pub(super) fn sets_more_than_memory(arguments: Arguments<'_>) -> bool {
-    let is_limit = |name: &[u8]| name.to_ascii_lowercase().starts_with(b"maxmemory");
+    let is_limit = |name: &[u8]| has_effect(name, Effect::MemoryLimit);
     !arguments.tail(2).iter().step_by(2).all(is_limit)
 }
 
@@ -416,10 +417,7 @@ pub(super) fn suspend<'h>(
     command: &Command,
     arguments: Arguments<'_>,
 ) -> Suspended<'h> {
-    let is_of_files = |name: &[u8]| {
-        let name = name.to_ascii_lowercase();
-        OF_FILES.iter().any(|with| name.starts_with(with))
-    };
+    let is_of_files = |name: &[u8]| has_effect(name, Effect::Files);
     let tells_by_itself = command.has(Flags::TELLS_ITSELF)
         || command.has(Flags::SETS_PARAMETERS)
             && arguments.tail(2).iter().step_by(2).any(is_of_files);
@@ -433,9 +431,5 @@ pub(super) fn suspend<'h>(
     }
 }
 
-/// How names of settings begin that decide what is written to files and to replicas.
-const OF_FILES: [&[u8]; 8] = [
-    b"aof", b"append", b"db", b"dir", b"rdb", b"repl", b"save", b"slave",
-];
 /// What a client may queue in one transaction, bytes.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;

@@ -14,6 +14,7 @@ use super::super::transaction;
 use super::super::{Call, Pipeline, ReplyMode, State};
 use crate::gate::Refusal as GateRefusal;
 use crate::live::LiveObserver;
+use crate::parameters::BUSY_REPLY_THRESHOLD;
 use crate::scripting::{Form, Running};
 use crate::server::Server;
 use crate::sessions::DuringCall;
@@ -109,7 +110,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         if server.scripting.is_killed() || server.stop_asked.load(Ordering::Relaxed) {
             return true;
         }
-        let limit_ms = server.parameters.number("busy-reply-threshold");
+        let limit_ms = server.parameters.read(BUSY_REPLY_THRESHOLD);
         if limit_ms == 0 || self.started.elapsed() < Duration::from_millis(limit_ms) {
             return false;
         }
