@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidewire_durability::fuzzing::fuzz_manifest(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidewire_redis::fuzzing::fuzz_manifest(data));

@@ -35,6 +35,8 @@ pub use durability::Durability;
 
 mod eviction;
 
+pub mod fuzzing;
+
 mod gate;
 pub use gate::{Refusal, Wait};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use tidewire_durability::{LogWriter, Source};
+use crate::durability::log_files::{LogWriter, Source};
 use tidewire_fanout::bits;
 use tidewire_files::AppendFile;
 use tidewire_keyspace::{Audience, Log};

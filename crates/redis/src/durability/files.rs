@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tidewire_durability::LogFolder;
+use crate::durability::log_files::LogFolder;
 use tidewire_files::remove_stale;
 use tidewire_keyspace::{FileVersion, SnapshotOptions};
 

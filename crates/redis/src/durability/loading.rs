@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidewire_durability::{CommandReader, LogError, Next};
+use crate::durability::log_files::{CommandReader, LogError, Next};
 use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOptions, Loaded, Unit};
 use tracing::{info, warn};
 

@@ -8,6 +8,7 @@ mod append_only;
 mod apply;
 mod files;
 mod loading;
+pub(crate) mod log_files;
 mod rewriting;
 mod saving;
 pub(crate) mod state;
@@ -16,11 +17,11 @@ mod writing;
 
 use std::path::PathBuf;
 
+use crate::durability::log_files::SavePoints;
 pub(crate) use loading::load_slowly;
 pub(crate) use saving::dawdle;
 pub use state::Durability;
 pub(crate) use state::{Hold, Job, LOADING_TEXT, LogNumbers, Requested};
-use tidewire_durability::SavePoints;
 
 use crate::parameters::{DBFILENAME, DIR, SAVE};
 use crate::server::Server;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::durability::log_files::{LogFile, LogFolder, Manifest};
 use parking_lot::Mutex;
-use tidewire_durability::{LogFile, LogFolder, Manifest};
 use tidewire_keyspace::{Audience, LoadOptions, order};
 use tracing::{info, warn};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::durability::log_files::{LogFolder, LogWriter, Manifest};
 use parking_lot::{Condvar, Mutex};
-use tidewire_durability::{LogFolder, LogWriter, Manifest};
 use tidewire_files::{AppendFile, DirectoryLock, Disk};
 use tidewire_lane::unix_ms;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidewire_durability::SyncJob;
+use crate::durability::log_files::SyncJob;
 use tidewire_lane::instant;
 use tracing::error;
 

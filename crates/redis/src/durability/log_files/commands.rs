@@ -6,7 +6,7 @@ use tidewire_resp::{Arguments, Limits, Progress, RequestParser};
 
 /// Takes bytes as they come and finds the commands in them.
 #[derive(Debug)]
-pub struct CommandReader {
+pub(crate) struct CommandReader {
     buffer: Vec<u8>,
     /// Bytes of the buffer that are done with.
     taken: usize,
@@ -18,7 +18,7 @@ pub struct CommandReader {
 
 /// What [`CommandReader::next_command`] finds.
 #[derive(Clone, Copy, Debug)]
-pub enum Next<'a> {
+pub(crate) enum Next<'a> {
     /// A command.
     Command(Arguments<'a>),
     /// More bytes are needed first.
@@ -30,7 +30,7 @@ pub enum Next<'a> {
 /// Why a log cannot be read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum LogError {
+pub(crate) enum LogError {
     /// What stands there is no command.
     #[error("Bad file format reading the append only file: byte {0} begins no command")]
     Format(u64),
@@ -41,7 +41,7 @@ pub enum LogError {
 
 impl CommandReader {
     /// A reader that has been given nothing.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         CommandReader {
             buffer: Vec::new(),
             taken: 0,
@@ -52,7 +52,7 @@ impl CommandReader {
     }
 
     /// Adds what comes next.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.before += self.taken as u64;
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -60,17 +60,17 @@ impl CommandReader {
     }
 
     /// Nothing more will come.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.is_last = true;
     }
 
     /// How many bytes have been read as commands.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.before + self.taken as u64
     }
 
     /// The next command.
-    pub fn next_command(&mut self) -> Result<Next<'_>, LogError> {
+    pub(crate) fn next_command(&mut self) -> Result<Next<'_>, LogError> {
         loop {
             let rest = &self.buffer[self.taken..];
             match rest.first() {

@@ -4,21 +4,20 @@
 //! Files are written through `tidewire-files` alone, and nothing here has a thread or a clock:
 //! tests run it on a simulated disk.
 
-#![forbid(unsafe_code)]
-
 mod commands;
-pub use commands::{CommandReader, LogError, Next};
+pub(crate) use commands::{CommandReader, LogError, Next};
 
 mod folder;
-pub use folder::LogFolder;
-
-pub mod fuzzing;
+pub(crate) use folder::LogFolder;
 
 mod manifest;
-pub use manifest::{LogFile, Manifest, ManifestError};
+pub(crate) use manifest::{LogFile, Manifest};
 
 mod save_points;
-pub use save_points::SavePoints;
+pub(crate) use save_points::SavePoints;
+
+#[cfg(test)]
+mod faults;
 
 mod writer;
-pub use writer::{LogWriter, Source, SyncJob};
+pub(crate) use writer::{LogWriter, Source, SyncJob};

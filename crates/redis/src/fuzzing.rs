@@ -1,6 +1,6 @@
 //! Entry points for fuzzers: plain functions that must never panic.
 
-use crate::{CommandReader, Manifest, Next};
+use crate::durability::log_files::{CommandReader, Manifest, Next};
 
 /// Reads a manifest; what can be read is written as it reads.
 pub fn fuzz_manifest(data: &[u8]) {

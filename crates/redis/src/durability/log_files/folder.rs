@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use tidewire_files::{AppendFile, Disk};
 
-use crate::{LogFile, Manifest};
+use super::{LogFile, Manifest};
 
 /// Where the files of an append-only file are, and how they begin.
 #[derive(Clone, Debug)]
-pub struct LogFolder {
+pub(crate) struct LogFolder {
     disk: Disk,
     folder: PathBuf,
     prefix: String,
@@ -17,7 +17,7 @@ pub struct LogFolder {
 
 impl LogFolder {
     /// The files in `folder` whose names begin with `prefix`.
-    pub fn new(disk: Disk, folder: PathBuf, prefix: String) -> Self {
+    pub(crate) fn new(disk: Disk, folder: PathBuf, prefix: String) -> Self {
         Self {
             disk,
             folder,
@@ -30,22 +30,22 @@ impl LogFolder {
     /// # Errors
     ///
     /// If it cannot be made.
-    pub fn make(&self) -> io::Result<()> {
+    pub(crate) fn make(&self) -> io::Result<()> {
         self.disk.make_folder(&self.folder)
     }
 
     /// The folder itself.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
 
     /// What the names of its files begin with.
-    pub fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Where a file of the manifest is.
-    pub fn path_of(&self, file: &LogFile) -> PathBuf {
+    pub(crate) fn path_of(&self, file: &LogFile) -> PathBuf {
         self.folder.join(&file.name)
     }
 
@@ -54,7 +54,7 @@ impl LogFolder {
     /// # Errors
     ///
     /// If it cannot be read, or is none.
-    pub fn read_manifest(&self) -> io::Result<Option<Manifest>> {
+    pub(crate) fn read_manifest(&self) -> io::Result<Option<Manifest>> {
         let mut bytes = Vec::new();
         match self.disk.read(&self.manifest_path()) {
             Ok(mut file) => file.read_to_end(&mut bytes)?,
@@ -71,7 +71,7 @@ impl LogFolder {
     ///
     /// If it cannot be made durable. Either manifest may be on the disk then: the files of both
     /// must stay as they are, but for the last increment of each, which may grow.
-    pub fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
+    pub(crate) fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
         let text = manifest.text();
         self.disk.replace(&self.manifest_path(), text.as_bytes())
     }
@@ -82,13 +82,13 @@ impl LogFolder {
     /// # Errors
     ///
     /// If the file cannot be created.
-    pub fn add_increment(&self, manifest: &mut Manifest) -> io::Result<AppendFile> {
+    pub(crate) fn add_increment(&self, manifest: &mut Manifest) -> io::Result<AppendFile> {
         let name = manifest.add_increment(&self.prefix, |name| self.is_free(name));
         self.disk.append(&self.folder.join(name))
     }
 
     /// The name that the next base will have.
-    pub fn next_base(&self, manifest: &Manifest) -> LogFile {
+    pub(crate) fn next_base(&self, manifest: &Manifest) -> LogFile {
         manifest.next_base(&self.prefix, |name| self.is_free(name))
     }
 
@@ -98,7 +98,7 @@ impl LogFolder {
     /// # Errors
     ///
     /// If it cannot be opened or made durable, or the manifest not be written.
-    pub fn open_last(&self, manifest: &mut Manifest) -> io::Result<AppendFile> {
+    pub(crate) fn open_last(&self, manifest: &mut Manifest) -> io::Result<AppendFile> {
         let mut last = None;
         for increment in &manifest.increments {
             let file = self.disk.append(&self.path_of(increment))?;
@@ -121,7 +121,7 @@ impl LogFolder {
     /// # Errors
     ///
     /// If the manifest cannot be written; see [`write_manifest`](Self::write_manifest).
-    pub fn replace_base(&self, manifest: &mut Manifest, base: LogFile) -> io::Result<()> {
+    pub(crate) fn replace_base(&self, manifest: &mut Manifest, base: LogFile) -> io::Result<()> {
         manifest.replace_base(base);
         self.write_manifest(manifest)?;
         for file in std::mem::take(&mut manifest.history) {
@@ -133,7 +133,7 @@ impl LogFolder {
     }
 
     /// Bytes of a manifest's base and increments.
-    pub fn bytes_of(&self, manifest: &Manifest) -> u64 {
+    pub(crate) fn bytes_of(&self, manifest: &Manifest) -> u64 {
         let listed = manifest.base.iter().chain(&manifest.increments);
         listed.filter_map(|file| self.length_of(file).ok()).sum()
     }
@@ -143,7 +143,7 @@ impl LogFolder {
     /// # Errors
     ///
     /// If it is not there.
-    pub fn length_of(&self, file: &LogFile) -> io::Result<u64> {
+    pub(crate) fn length_of(&self, file: &LogFile) -> io::Result<u64> {
         self.disk.length(&self.path_of(file))
     }
 

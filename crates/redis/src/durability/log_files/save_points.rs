@@ -2,11 +2,11 @@
 
 /// Pairs of seconds and changes: either is enough if both are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SavePoints(Vec<(u64, u64)>);
+pub(crate) struct SavePoints(Vec<(u64, u64)>);
 
 impl SavePoints {
     /// Reads `seconds changes seconds changes …`; none if it is anything else.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let numbers: Option<Vec<u64>> = text.split_whitespace().map(|w| w.parse().ok()).collect();
         let numbers = numbers.unwrap_or_default();
         let (pairs, []) = numbers.as_chunks::<2>() else {
@@ -21,12 +21,12 @@ impl SavePoints {
     }
 
     /// Whether nothing is saved by itself.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether a snapshot is due after so many changes in the seconds since the last one.
-    pub fn is_due(&self, seconds: u64, changes: u64) -> bool {
+    pub(crate) fn is_due(&self, seconds: u64, changes: u64) -> bool {
         let mut points = self.0.iter();
         points.any(|&(after, least)| changes >= least && seconds > after)
     }

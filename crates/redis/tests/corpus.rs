@@ -4,7 +4,7 @@
 mod run_corpus;
 
 use run_corpus::run;
-use tidewire_durability::fuzzing::{fuzz_log, fuzz_manifest};
+use tidewire_redis::fuzzing::{fuzz_log, fuzz_manifest};
 
 #[test]
 fn no_manifest_panics() {

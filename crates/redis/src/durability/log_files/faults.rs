@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidewire_durability::{CommandReader, LogFolder, LogWriter, Manifest, Next, Source, SyncJob};
+use super::{CommandReader, LogFolder, LogWriter, Manifest, Next, Source, SyncJob};
 use tidewire_files::{Disk, FaultRates, SimulatedDisk};
 
 /// What is told: unit `n` is a command with its number, some with a long argument.
@@ -215,7 +215,7 @@ fn load(folder: &LogFolder, disk: &Disk) -> u64 {
                 }
                 Ok(Next::End) => break,
                 Ok(Next::More) => unreachable!(),
-                Err(tidewire_durability::LogError::Truncated(good)) => {
+                Err(super::LogError::Truncated(good)) => {
                     let is_last = lengths[number + 1..].iter().all(|&length| length == 0);
                     assert!(is_last, "{} is torn, and others follow", path.display());
                     let mut file = disk.append(&path).unwrap();

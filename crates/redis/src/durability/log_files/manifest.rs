@@ -9,28 +9,28 @@
 
 /// The files of an append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// All keys at one moment.
-    pub base: Option<LogFile>,
+    pub(crate) base: Option<LogFile>,
     /// Commands since then, in their order; the last one grows.
-    pub increments: Vec<LogFile>,
+    pub(crate) increments: Vec<LogFile>,
     /// Files that are not needed any more.
-    pub history: Vec<LogFile>,
+    pub(crate) history: Vec<LogFile>,
 }
 
 /// A file of a manifest, in the same folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogFile {
+pub(crate) struct LogFile {
     /// Its name, no path.
-    pub name: String,
+    pub(crate) name: String,
     /// Greater than that of the file before.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
 }
 
 /// Why a manifest cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ManifestError {
+pub(crate) enum ManifestError {
     /// There is nothing in it.
     #[error("Found an empty AOF manifest")]
     Empty,
@@ -56,7 +56,7 @@ pub enum ManifestError {
 
 impl Manifest {
     /// Reads a manifest.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.is_empty() {
             return Err(ManifestError::Empty);
         }
@@ -82,7 +82,7 @@ impl Manifest {
     }
 
     /// As it stands in its file.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let lines = |files: &[LogFile], kind: char| {
             let lines = files.iter().map(|file| file.line(kind));
             lines.collect::<String>()
@@ -92,7 +92,7 @@ impl Manifest {
     }
 
     /// Adds the next increment, which is empty, and returns its name: the first one that `is_free`.
-    pub fn add_increment(&mut self, prefix: &str, is_free: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn add_increment(&mut self, prefix: &str, is_free: impl Fn(&str) -> bool) -> String {
         let last = self.increments.iter().map(|file| file.sequence);
         let history = self
             .history
@@ -106,13 +106,13 @@ impl Manifest {
     }
 
     /// The name that the next base will have: the first one that `is_free`.
-    pub fn next_base(&self, prefix: &str, is_free: impl Fn(&str) -> bool) -> LogFile {
+    pub(crate) fn next_base(&self, prefix: &str, is_free: impl Fn(&str) -> bool) -> LogFile {
         let sequence = self.base.as_ref().map_or(0, |base| base.sequence) + 1;
         first_free(prefix, BASE, sequence, is_free)
     }
 
     /// A new base stands for the old one and for all increments but the last.
-    pub fn replace_base(&mut self, base: LogFile) {
+    pub(crate) fn replace_base(&mut self, base: LogFile) {
         self.history.extend(self.base.replace(base));
         let last = self.increments.len().saturating_sub(1);
         self.history.extend(self.increments.drain(..last));

@@ -14,7 +14,7 @@ use std::io;
 use tidewire_files::{AppendFile, Syncer};
 
 /// What is to be written: bytes by offset, in units that belong together.
-pub trait Source {
+pub(crate) trait Source {
     /// Adds at most about `bytes_max` bytes from an offset on to `out`. Returns the offset behind
     /// them; `Err` is the oldest offset that is kept, if that is a later one.
     fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64>;
@@ -22,7 +22,7 @@ pub trait Source {
 
 /// The end of an append-only file, where it grows.
 #[derive(Debug)]
-pub struct LogWriter {
+pub(crate) struct LogWriter {
     file: AppendFile,
     /// The offset in the source that is written next.
     at: u64,
@@ -49,14 +49,14 @@ struct Unsynced {
 
 /// An fsync that is due: run without the writer, which may go on writing.
 #[derive(Debug)]
-pub struct SyncJob {
+pub(crate) struct SyncJob {
     parts: Vec<Unsynced>,
     at: u64,
 }
 
 impl LogWriter {
     /// Writes to `file` what the source has from `at` on.
-    pub fn new(file: AppendFile, at: u64) -> Self {
+    pub(crate) fn new(file: AppendFile, at: u64) -> Self {
         Self {
             unsynced: Unsynced::after(&file),
             file,
@@ -68,22 +68,23 @@ impl LogWriter {
     }
 
     /// The offset in the source that is written next: all before it is in the file.
-    pub fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
     /// Bytes of the file.
-    pub fn length(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn length(&self) -> u64 {
         self.file.length()
     }
 
     /// Whether an fsync has failed and only a new base makes the log durable again.
-    pub fn in_doubt(&self) -> bool {
+    pub(crate) fn in_doubt(&self) -> bool {
         self.in_doubt
     }
 
     /// Whether what is written is kept until it is durable: not where no fsync is waited for.
-    pub fn set_keeping(&mut self, keeps: bool) {
+    pub(crate) fn set_keeping(&mut self, keeps: bool) {
         self.keeps = keeps;
     }
 
@@ -93,7 +94,7 @@ impl LogWriter {
     /// # Errors
     ///
     /// If the disk does not take it. The file is as it was.
-    pub fn write(&mut self, source: &impl Source, end: u64, note: &[u8]) -> io::Result<u64> {
+    pub(crate) fn write(&mut self, source: &impl Source, end: u64, note: &[u8]) -> io::Result<u64> {
         let before = self.file.length();
         let kept = self.unsynced.bytes.len();
         self.unsynced.bytes.extend_from_slice(note);
@@ -131,7 +132,7 @@ impl LogWriter {
 
     /// Goes on in another file. The one before must be [mended](Self::mend), and then durable: were
     /// it torn, and the other one not, nothing could be loaded.
-    pub fn switch(&mut self, file: AppendFile) {
+    pub(crate) fn switch(&mut self, file: AppendFile) {
         debug_assert!(
             !self.file.is_torn(),
             "a torn file would be followed by another"
@@ -143,7 +144,7 @@ impl LogWriter {
     }
 
     /// Begins an fsync of all that is written.
-    pub fn begin_sync(&mut self) -> SyncJob {
+    pub(crate) fn begin_sync(&mut self) -> SyncJob {
         let next = Unsynced::after(&self.file);
         let mut parts = std::mem::take(&mut self.retired);
         parts.push(std::mem::replace(&mut self.unsynced, next));
@@ -152,7 +153,7 @@ impl LogWriter {
 
     /// An fsync has failed: the next try is to cover what was written since it began as well, of
     /// which it may have dropped some.
-    pub fn extend_sync(&mut self, job: &mut SyncJob) {
+    pub(crate) fn extend_sync(&mut self, job: &mut SyncJob) {
         let newer = self.begin_sync();
         job.parts.extend(newer.parts);
         job.at = newer.at;
@@ -162,7 +163,7 @@ impl LogWriter {
 
     /// A new base has taken the place of all increments before this one: they are needed no more,
     /// and nothing is in doubt. `job` is an fsync that has failed and is to be tried again.
-    pub fn end_doubt(&mut self, job: Option<&mut SyncJob>) {
+    pub(crate) fn end_doubt(&mut self, job: Option<&mut SyncJob>) {
         self.in_doubt = false;
         self.retired.clear();
         if let Some(job) = job {
@@ -177,7 +178,7 @@ impl LogWriter {
     /// # Errors
     ///
     /// As [`AppendFile::mend`].
-    pub fn mend(&mut self) -> io::Result<()> {
+    pub(crate) fn mend(&mut self) -> io::Result<()> {
         self.file.mend()
     }
 }
@@ -188,7 +189,7 @@ impl SyncJob {
     /// # Errors
     ///
     /// If the disk reports one. Then [`LogWriter::extend_sync`] comes before the next try.
-    pub fn run(&mut self) -> io::Result<u64> {
+    pub(crate) fn run(&mut self) -> io::Result<u64> {
         for part in &mut self.parts {
             if part.has_failed && part.is_kept {
                 part.syncer.write_again(&part.bytes, part.from)?;
