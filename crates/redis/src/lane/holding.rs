@@ -93,12 +93,18 @@ impl RedisLane {
     /// Holds back the replies of clients that have changed users until every lane has looked at its
     /// sessions: who has the reply finds nobody there any more who may not be. Returns when to look
     /// again.
+    #[inline]
     pub(super) fn settle_users(&mut self, context: &mut Context) -> Option<u64> {
-        let access = &self.server.access;
-        let changers = std::mem::take(&mut self.sessions.users_changers);
-        if changers.is_empty() && self.holding.of_users.is_empty() {
+        if self.sessions.users_changers.is_empty() && self.holding.of_users.is_empty() {
             return None;
         }
+        self.settle_changed_users(context)
+    }
+
+    #[cold]
+    fn settle_changed_users(&mut self, context: &mut Context) -> Option<u64> {
+        let access = &self.server.access;
+        let changers = std::mem::take(&mut self.sessions.users_changers);
         let generation = access.generation();
         if !changers.is_empty() {
             let until_ns = context.now_ns() + USERS_WAIT_NS;
