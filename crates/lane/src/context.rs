@@ -14,9 +14,9 @@ use crate::clock::{monotonic_ns, unix_ns};
 use crate::connection::{Closing, Connection, ConnectionId};
 use crate::endpoint::{Listener, begin_connection};
 use crate::mailbox::Bell;
+use crate::network::SimulatedNetwork;
 use crate::outbox::{Gate, Outbox};
 use crate::sender::Sender;
-use crate::stepping::SimulatedNetwork;
 use crate::traffic::TOKEN_LISTENERS;
 
 /// The lane as its application sees it: connections and clock.

@@ -19,9 +19,9 @@ use crate::context::{Context, LaneCounters, WATCH_READ};
 use crate::endpoint::Listener;
 use crate::lanes::LaneConfig;
 use crate::mailbox::Mailboxes;
+use crate::network::SimulatedNetwork;
 use crate::outbox::Outbox;
 use crate::sender::Sender;
-use crate::stepping::SimulatedNetwork;
 use crate::traffic::{EVENTS_A_TURN, READ_BYTES, TOKEN_LISTENERS, TOKEN_MAILBOX, Traffic};
 
 /// One lane: an event loop, its connections and its application.

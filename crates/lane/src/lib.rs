@@ -18,6 +18,7 @@ mod flush;
 mod lanes;
 mod mail_sender;
 mod mailbox;
+mod network;
 mod outbox;
 mod ring;
 mod sender;

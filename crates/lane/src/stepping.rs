@@ -1,12 +1,8 @@
 //! Lanes that take single turns on one thread, in the order that a simulator chooses.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-use parking_lot::Mutex;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::application::Application;
 use crate::connection::Peer;
@@ -14,6 +10,7 @@ use crate::context::LaneCounters;
 use crate::event_loop::Lane;
 use crate::lanes::LaneConfig;
 use crate::mailbox::{Mailboxes, Signal};
+use crate::network::{SimulatedNetwork, stream_pair};
 
 /// All lanes of a simulated process.
 ///
@@ -24,21 +21,6 @@ pub struct SteppedLanes<A: Application> {
     lanes: Vec<Lane<A>>,
     mailboxes: Mailboxes<A::Mail>,
     network: Arc<SimulatedNetwork>,
-}
-
-/// Where the connections arrive that the lanes of a simulated process make.
-#[derive(Debug, Default)]
-pub(crate) struct SimulatedNetwork {
-    dialed: Mutex<VecDeque<(SocketAddr, OwnedFd)>>,
-}
-
-impl SimulatedNetwork {
-    /// One end of a new connection; the other one waits to be taken.
-    pub(crate) fn dial(&self, address: SocketAddr) -> rustix::io::Result<OwnedFd> {
-        let (ours, theirs) = stream_pair()?;
-        self.dialed.lock().push_back((address, theirs));
-        Ok(ours)
-    }
 }
 
 impl<A: Application> SteppedLanes<A> {
@@ -114,7 +96,7 @@ impl<A: Application> SteppedLanes<A> {
     /// The oldest connection that a lane has made and nobody has taken: where to, and its other
     /// end, which does not block. Dropped, it is a peer that hangs up at once.
     pub fn take_dialed(&self) -> Option<(SocketAddr, OwnedFd)> {
-        self.network.dialed.lock().pop_front()
+        self.network.take()
     }
 
     /// Ends all lanes as the end of a process does: what has come is read, every connection is
@@ -132,9 +114,4 @@ impl<A: Application> SteppedLanes<A> {
             lane.end();
         }
     }
-}
-
-fn stream_pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }

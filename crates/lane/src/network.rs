@@ -1,0 +1,34 @@
+//! The network of a simulated process: socket pairs.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use parking_lot::Mutex;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+/// Where the connections arrive that the lanes of a simulated process make.
+#[derive(Debug, Default)]
+pub(crate) struct SimulatedNetwork {
+    dialed: Mutex<VecDeque<(SocketAddr, OwnedFd)>>,
+}
+
+impl SimulatedNetwork {
+    /// One end of a new connection; the other one waits to be taken.
+    pub(crate) fn dial(&self, address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+        let (ours, theirs) = stream_pair()?;
+        self.dialed.lock().push_back((address, theirs));
+        Ok(ours)
+    }
+
+    /// The oldest connection that nobody has taken.
+    pub(crate) fn take(&self) -> Option<(SocketAddr, OwnedFd)> {
+        self.dialed.lock().pop_front()
+    }
+}
+
+/// Both ends of a connection; neither blocks.
+pub(crate) fn stream_pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
