@@ -1,5 +1,6 @@
 """What outlives the program: snapshots and the append-only file."""
 
+import contextlib
 import socket
 import threading
 
@@ -215,6 +216,40 @@ def test_half_a_transaction_is_cut_off_although_an_empty_increment_follows(start
     client = start_hub(*durable(folder, "appendonly=yes")).redis()
     assert (client.get("a"), client.get("b")) == (b"1", None)
     assert (log / names[0]).read_bytes() == whole
+
+
+def test_no_rewrite_begins_while_debug_reload_has_removed_the_keys(start_hub, folder):
+    options = durable(folder, "appendonly=yes", "enable-debug-command=yes")
+    hub = start_hub(*options, "--lanes", "2")
+    client = hub.redis()
+    with client.pipeline(transaction=False) as pipeline:
+        for number in range(20_000):
+            pipeline.set(f"key:{number}", number)
+        pipeline.execute()
+    stop = threading.Event()
+
+    def rewrite():
+        other = hub.redis()
+        while not stop.is_set():
+            try:
+                other.bgrewriteaof()
+            except redis.ResponseError:
+                pass
+
+    thread = threading.Thread(target=rewrite)
+    thread.start()
+    done = 0
+    while done < 5:
+        try:
+            client.execute_command("DEBUG", "RELOAD")
+            done += 1
+        except redis.ResponseError:
+            pass
+    hub.kill()
+    stop.set()
+    with contextlib.suppress(redis.ConnectionError):
+        thread.join()
+    assert start_hub(*options).redis().dbsize() == 20_000
 
 
 def test_a_broken_snapshot_is_named_and_nothing_is_served(start_hub, start, folder):

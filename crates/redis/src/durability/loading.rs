@@ -138,21 +138,33 @@ impl Durability {
         flushes: bool,
         replaces: bool,
     ) -> Result<(), &'static str> {
-        if saves {
-            self.save(server)?;
-        }
+        // A snapshot or a rewrite that began meanwhile would hold none of the keys.
+        self.alone(server, || {
+            // Closed first: what is written behind the snapshot would be lost.
+            self.set_loading(server, true);
+            let saved = if saves { self.save_now(server) } else { Ok(()) };
+            let reloaded = saved.and_then(|()| self.reload_keys(server, flushes, replaces));
+            self.set_loading(server, false);
+            reloaded
+        })
+    }
+
+    fn reload_keys(
+        &self,
+        server: &Server,
+        flushes: bool,
+        replaces: bool,
+    ) -> Result<(), &'static str> {
         let options = LoadOptions {
             drops_expired: true,
             replaces,
             now_ms: unix_ms(),
         };
-        self.set_loading(server, true);
         if flushes {
             server.keyspace.clear(&mut LiveObserver(server));
             server.scripting.libraries.flush();
         }
         let loaded = self.load_snapshot(server, &snapshot_path(server), options, false);
-        self.set_loading(server, false);
         self.saving.set_saved(server.keyspace.totals().changes);
         loaded.map_err(|text| {
             warn!("{text}");

@@ -243,6 +243,10 @@ impl Durability {
 
     /// DEBUG LOADAOF: removes all keys and loads the append-only file. The text of the refusal.
     pub(crate) fn reload_log(&self, server: &Server) -> Result<(), &'static str> {
+        self.alone(server, || self.reload_log_now(server))
+    }
+
+    fn reload_log_now(&self, server: &Server) -> Result<(), &'static str> {
         const FAILED: &str = "ERR Error trying to load the AOF files, check server logs.";
         self.set_loading(server, true);
         if self.log.is_writing() {

@@ -75,6 +75,21 @@ impl Durability {
     ///
     /// A lane calls this: it waits for no other snapshot, which may take minutes.
     pub(crate) fn save(&self, server: &Server) -> Result<(), &'static str> {
+        self.alone(server, || self.save_now(server))
+    }
+
+    /// The same where no other job can begin, because the caller is [`alone`](Self::alone).
+    pub(super) fn save_now(&self, server: &Server) -> Result<(), &'static str> {
+        told(self.write_snapshot(server, &|| self.is_ending()))
+    }
+
+    /// Does something while no snapshot and no rewrite is made, nor begins; the text of the refusal
+    /// if one is being made.
+    pub(super) fn alone<T>(
+        &self,
+        server: &Server,
+        work: impl FnOnce() -> Result<T, &'static str>,
+    ) -> Result<T, &'static str> {
         {
             let mut jobs = self.saving.jobs.lock();
             match jobs.running {
@@ -85,9 +100,9 @@ impl Durability {
                 None => jobs.running = Some((Job::Snapshot, instant())),
             }
         }
-        let result = self.write_snapshot(server, &|| self.is_ending());
+        let result = work();
         self.end_job(server);
-        told(result)
+        result
     }
 
     /// The last snapshot of the process: what else was being written has been given up.
