@@ -603,10 +603,11 @@ impl State {
         let mut any = !self.inquiries.is_empty() && self.read_zap();
         for index in (0..self.pipes.len()).rev() {
             let key = self.pipes[index];
-            let Some(Link::Pipe(pipe)) = self.peers.get(key).map(|peer| &peer.link) else {
+            let Some(Link::Pipe(pipe)) = self.peers.get_mut(key).map(|peer| &mut peer.link) else {
                 self.pipes.swap_remove(index);
                 continue;
             };
+            pipe.look_at_marks();
             if !pipe.has_items() && !pipe.is_closed() {
                 continue;
             }

@@ -56,6 +56,8 @@ struct End {
     /// The marks as they are now: a program may change them while the pipe is in use.
     send_high_water: AtomicUsize,
     receive_high_water: AtomicUsize,
+    /// The other end has changed its marks, and this one has not looked at them yet.
+    marks_changed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -112,16 +114,50 @@ impl PipeEnd {
             signal,
             send_high_water: AtomicUsize::new(hello.send_high_water),
             receive_high_water: AtomicUsize::new(hello.receive_high_water),
+            marks_changed: AtomicBool::new(false),
             hello,
         });
     }
 
-    /// The program has changed the high-water marks of this end.
+    /// The program has changed the high-water marks of this end. Both ends follow: the reader's
+    /// steps and the writer's room depend on the marks of both.
     pub(crate) fn set_marks(&mut self, send: usize, receive: usize) {
         self.room = 0;
         if let Some(own) = self.shared.ends[self.side].get() {
             own.send_high_water.store(send, Ordering::Relaxed);
             own.receive_high_water.store(receive, Ordering::Relaxed);
+        }
+        self.follow_marks();
+        if let Some(other) = self.shared.ends[1 - self.side].get() {
+            // Release: the end that sees it sees the marks.
+            other.marks_changed.store(true, Ordering::Release);
+            other.signal.raise();
+        }
+    }
+
+    /// Follows marks that the other end has changed since the last look.
+    pub(crate) fn look_at_marks(&mut self) {
+        if let Some(own) = self.shared.ends[self.side].get()
+            && own.marks_changed.load(Ordering::Acquire)
+        {
+            own.marks_changed.swap(false, Ordering::AcqRel);
+            self.room = 0;
+            self.follow_marks();
+        }
+    }
+
+    /// Tells the writer what was read if that is a step by the marks of now. One that waits by
+    /// the marks of before looks again.
+    fn follow_marks(&mut self) {
+        if self.told_after > 0 {
+            self.told_after = self.known_told_after();
+            if self.untold >= self.told_after {
+                self.tell_read();
+            }
+        }
+        let way = &self.shared.ways[1 - self.side];
+        if way.writer_waits.swap(false, Ordering::SeqCst) {
+            self.ring();
         }
     }
 
@@ -133,9 +169,15 @@ impl PipeEnd {
     /// The messages that fit into the way out: the writer's mark and the reader's together;
     /// `None`: without bound.
     fn capacity(&self) -> Option<usize> {
-        let own = self.shared.ends[self.side].get()?;
+        self.capacity_from(self.side)
+    }
+
+    /// The same for the way into which the end `writer` writes.
+    fn capacity_from(&self, writer: usize) -> Option<usize> {
+        debug_assert!(writer < 2, "a pipe has two ends");
+        let own = self.shared.ends[writer].get()?;
         let send = own.send_high_water.load(Ordering::Relaxed);
-        let receive = match self.shared.ends[1 - self.side].get() {
+        let receive = match self.shared.ends[1 - writer].get() {
             Some(end) => end.receive_high_water.load(Ordering::Relaxed),
             // Nobody there yet: the own mark alone counts.
             None => return (send > 0).then_some(send),
@@ -326,16 +368,13 @@ impl PipeEnd {
 
     /// The messages after which the writer is told that they are read.
     fn known_told_after(&self) -> usize {
-        let hello = |side: usize| self.shared.ends[side].get().map(|end| &end.hello);
-        match (hello(1 - self.side), hello(self.side)) {
-            (Some(writer), Some(reader)) if !writer.conflates && !reader.conflates => {
-                let (send, receive) = (writer.send_high_water, reader.receive_high_water);
-                match send > 0 && receive > 0 {
-                    true => send.saturating_add(receive).div_ceil(2),
-                    false => UNBOUND_TOLD_AFTER,
-                }
-            }
-            _ => 1,
+        let is_there = |side: usize| self.shared.ends[side].get().is_some();
+        if !is_there(0) || !is_there(1) || self.conflates() {
+            return 1;
+        }
+        match self.capacity_from(1 - self.side) {
+            Some(capacity) => capacity.div_ceil(2),
+            None => UNBOUND_TOLD_AFTER,
         }
     }
 
@@ -347,11 +386,8 @@ impl PipeEnd {
         let Some(end) = self.shared.ends[1 - self.side].get() else {
             return;
         };
-        let own_mark = self.shared.ends[self.side]
-            .get()
-            .map_or(0, |own| own.hello.receive_high_water);
-        let capacity = end.hello.send_high_water.saturating_add(own_mark);
-        if left <= capacity / 2 || left == 0 {
+        let capacity = self.capacity_from(1 - self.side);
+        if left == 0 || capacity.is_none_or(|capacity| left <= capacity / 2) {
             way.writer_waits.store(false, Ordering::SeqCst);
             end.signal.raise();
         }
