@@ -144,6 +144,7 @@ impl World {
         if end == End::MachineFailed {
             self.disk.crash();
         }
+        self.last_end = Some(end);
         let plan = &self.plan;
         self.peers
             .iter_mut()
