@@ -68,6 +68,10 @@ class Loading:
     def is_loading(self):
         return self._listens()["loading"] == 1
 
+    def go_on(self):
+        """Loads the remaining keys without delay."""
+        self.client.config_set("key-load-delay", 0)
+
     def ready(self):
         eventually(lambda: not self.is_loading(), "the end of loading")
 
@@ -112,11 +116,19 @@ def test_who_subscribes_during_loading_gets_the_last_values(start_hub, start, tm
     folder.mkdir()
     hub = start_hub("--dir", folder, *options)
     expected = {b"live:%d" % number: b"%d" % (number * 7) for number in range(100)}
-    hub.redis().mset({f"live:{number}": -1 for number in range(100)})
-    hub.redis().mset(expected)
-    hub.redis().mset({f"other:{number}": 1 for number in range(300)})
+    # One command per key: the delay of a log is per command, that of a snapshot per key.
+    pipeline = hub.redis().pipeline(transaction=False)
+    for name in expected:
+        pipeline.set(name, -1)
+    for name, value in expected.items():
+        pipeline.set(name, value)
+    for number in range(300):
+        pipeline.set(f"other:{number}", 1)
+    pipeline.execute()
     hub.stop()
-    hub = Loading(start, folder, *options, delay_us=8000)
+    # Without `go_on` below, a snapshot would take 40 s: however slow the machine, the subscribers
+    # come in the middle of the load.
+    hub = Loading(start, folder, *options, delay_us=100_000)
     assert hub.is_loading(), "the test must subscribe in the middle of a load"
     plain, pattern = hub.client.pubsub(), hub.client.pubsub()
     plain.subscribe(*expected)
@@ -126,6 +138,8 @@ def test_who_subscribes_during_loading_gets_the_last_values(start_hub, start, tm
     sub.rcvtimeo, sub.linger = 20_000, 0
     sub.connect(f"tcp://127.0.0.1:{hub.pub_port}")
     sub.subscribe(b"live:")
+    assert hub.is_loading(), "the load must not end before all have subscribed"
+    hub.go_on()
 
     def from_redis(pubsub):
         message = pubsub.get_message(timeout=20)
