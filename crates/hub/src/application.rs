@@ -10,35 +10,14 @@ use tidewire_fanout::Dispatch;
 use tidewire_lane::{Application, CloseReason, ConnectionId, Context, Endpoint, Peer};
 use tidewire_market::{DatabentoSession, Exchange, FeedSession, LinesOut, MarketMail, Source};
 use tidewire_plant::PlantLink;
-use tidewire_redis::{RESP_PORT, RedisLane, RedisMail, earlier};
+use tidewire_redis::{RedisLane, RedisMail, earlier};
 use tracing::debug;
 
 use crate::hub::{Hub, Mail};
+use crate::port;
 use crate::pushes::Parked;
 use crate::session::Session;
 use crate::session::zmq::{Port, ZmqSession};
-
-/// Tags of the hub's listeners.
-pub mod port {
-    /// Redis clients.
-    pub const RESP: u16 = super::RESP_PORT;
-    /// ZeroMQ subscribers.
-    pub const ZMQ_PUBLISH: u16 = 2;
-    /// ZeroMQ pushers.
-    pub const ZMQ_PULL: u16 = 3;
-    /// Native feed clients and publishers.
-    pub const FEED: u16 = 4;
-    /// ZeroMQ peers that ask for values.
-    pub const ZMQ_ROUTER: u16 = 6;
-    /// Outgoing connections to native feeds.
-    pub(crate) const SOURCE: u16 = 5;
-    /// The outgoing connection to a plant.
-    pub(crate) const PLANT: u16 = 8;
-    /// Clients of the Databento gateway.
-    pub const DATABENTO: u16 = 7;
-    /// Watchers over HTTP, who are served beside the lanes.
-    pub const ADMIN: u16 = 9;
-}
 
 /// One lane's part of the hub.
 #[derive(Debug)]

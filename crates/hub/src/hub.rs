@@ -5,13 +5,11 @@ use std::sync::{Arc, Weak};
 
 use tidewire_fanout::{FanoutConfig, Post, Publication, Topics};
 use tidewire_keyspace::Mount;
-use tidewire_lane::{ConnectionId, Context, MailSender, Mailboxes, Peer};
+use tidewire_lane::{MailSender, Mailboxes};
 use tidewire_market::{Market, MarketConfig, MarketMail};
 use tidewire_plant::{Plant, PlantMail, PlantOptions};
-use tidewire_redis::registry::Shown;
-use tidewire_redis::{House, RedisConfig, RedisMail, Server};
+use tidewire_redis::{RedisConfig, RedisMail, Server};
 
-use crate::counters;
 use crate::protection::Protection;
 use crate::pushes::Pushes;
 use crate::zmq_security::ZmqSecurity;
@@ -116,7 +114,7 @@ impl From<RedisMail> for Mail {
 }
 
 impl Hub {
-    /// A hub whose lanes have these mailboxes.
+    /// Makes a hub whose lanes have these mailboxes.
     pub fn new(config: HubConfig, mailboxes: Mailboxes<Mail>) -> Arc<Self> {
         assert_eq!(config.redis.lanes, mailboxes.len(), "one mailbox a lane");
         let post = Post::new(MailSender::new(mailboxes.clone()), config.fanout);
@@ -181,23 +179,5 @@ impl Hub {
             missing.push(format!("plant {place}: not connected"));
         }
         missing
-    }
-}
-
-impl House for Hub {
-    fn turn_away(&self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) -> bool {
-        Hub::turn_away(self, context, id, port, peer)
-    }
-
-    fn refuse(&self, port: u16) -> Vec<u8> {
-        crate::refusals::refuse(self, port)
-    }
-
-    fn write_info(&self, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {
-        counters::write_info(self, is_shown, out);
-    }
-
-    fn reset_statistics(&self) {
-        self.market.latency.reset();
     }
 }

@@ -12,13 +12,16 @@
 #![forbid(unsafe_code)]
 
 mod application;
-pub use application::{HubLane, port};
+pub use application::HubLane;
 
 mod counters;
 pub use counters::{metrics, watched_counters};
 
+mod house;
 mod hub;
 pub use hub::{Hub, HubConfig, Mail};
+
+pub mod port;
 
 mod protection;
 pub use protection::HTTP_DENIED;

@@ -11,8 +11,8 @@ use tidewire_lane::{CloseReason, ConnectionId, Context, Endpoint, Listener, Peer
 use tidewire_redis::is_loopback;
 use tidewire_retry::Seldom;
 
-use crate::application::port;
 use crate::hub::Hub;
+use crate::port;
 use crate::zmq_security::ZmqSecurity;
 
 /// Connections that were refused, by the port's tag.

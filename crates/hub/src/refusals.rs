@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use tidewire_feed::wire::{Control, PacketWriter, RefusalReason, RefusalText, Refused};
 
-use crate::application::port;
 use crate::hub::Hub;
+use crate::port;
 
 /// As Redis words it.
 pub(crate) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";

@@ -14,8 +14,8 @@ use tidewire_lane::{CloseReason, ConnectionId, Context, Peer};
 use tidewire_zmtp::{Config, Connection, Event, SocketType};
 use tracing::{debug, warn};
 
-use crate::application::port;
 use crate::hub::Hub;
+use crate::port;
 use crate::pushes::Parked;
 use answers::Answer;
 use push::{Pushed, Taken};
