@@ -20,8 +20,8 @@ use std::ops::Range;
 
 use tidewire_resp::number::parse_integer;
 
-use crate::entry::Entry;
-use crate::value::Text;
+use crate::encoding::CompactBytes;
+use crate::text::Text;
 
 /// The bytes of a small collection without elements.
 pub(crate) const EMPTY: &[u8] = &[0, 0];
@@ -61,7 +61,7 @@ impl<'a> Packed<'a> {
 
 /// Replaces a part of the run, which has `count` elements, by an element or by nothing.
 pub(crate) fn splice(
-    entry: &mut Entry,
+    entry: &mut impl CompactBytes,
     part: Range<usize>,
     count: usize,
     added: Option<&Encoded<'_>>,
@@ -80,7 +80,7 @@ pub(crate) fn splice(
 }
 
 /// Appends an element to a small collection.
-pub(crate) fn append(entry: &mut Entry, text: &[u8]) {
+pub(crate) fn append(entry: &mut impl CompactBytes, text: &[u8]) {
     let end = entry.bytes().len() - COUNT;
     splice(entry, end..end, 0, Some(&Encoded::new(text)));
 }
@@ -428,7 +428,8 @@ const COUNT: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Kind, NewValue};
+    use crate::encoding::Kind;
+    use crate::entry::{Entry, NewValue};
 
     fn encoded(text: &[u8]) -> Vec<u8> {
         Encoded::new(text).parts().concat()

@@ -26,6 +26,8 @@ use std::ptr::NonNull;
 use std::slice;
 
 use crate::cache_line;
+use crate::encoding::{CompactBytes, Kind};
+use crate::hash::hash_bits;
 use crate::value::Object;
 
 mod header;
@@ -44,43 +46,6 @@ pub(crate) enum NewValue<'a> {
     /// A small collection of a kind that [`Kind::is_compact`].
     Compact(Kind, &'a [u8]),
     Object(Box<Object>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    Integer = 0,
-    Bytes = 1,
-    /// A small hash: field/value pairs, see `packed`.
-    PackedHash = 2,
-    Object = 3,
-    /// A small set of integers in ascending order, see `integers`.
-    Integers = 4,
-    /// A small set of anything, see `elements`.
-    PackedSet = 5,
-    /// A small list, see `elements`.
-    PackedList = 6,
-    /// A small sorted set, see `sorted_set`.
-    PackedSortedSet = 7,
-    /// A small hash with room for deadlines of its fields, see `packed`.
-    PackedHashTimed = 8,
-}
-
-impl Kind {
-    /// The one with the greatest number.
-    const LAST: Kind = Kind::PackedHashTimed;
-
-    /// Whether the value is a small collection in one run of bytes.
-    #[inline]
-    pub(crate) fn is_compact(self) -> bool {
-        self.is_bytes() && self != Kind::Bytes
-    }
-
-    /// Whether the value is a run of bytes that may be of any length.
-    #[inline]
-    fn is_bytes(self) -> bool {
-        !matches!(self, Kind::Integer | Kind::Object)
-    }
 }
 
 impl Entry {
@@ -106,7 +71,7 @@ impl Entry {
                 .copy_from_nonoverlapping(key.as_ptr(), key.len());
         }
         debug_assert_eq!(entry.key().len(), key.len());
-        debug_assert_eq!(entry.hash_bits(), crate::table::hash_bits(hash));
+        debug_assert_eq!(entry.hash_bits(), hash_bits(hash));
         if room_for_deadline {
             entry.write_deadline(NO_DEADLINE, 0);
         }
@@ -345,7 +310,7 @@ impl Entry {
 
     fn set_hash_bits(&mut self, hash: u64) {
         debug_assert_eq!(self.hash_bits(), 0, "the bits are added to none");
-        let bits = usize::from(crate::table::hash_bits(hash)) << ADDRESS_BITS;
+        let bits = usize::from(hash_bits(hash)) << ADDRESS_BITS;
         let tagged = self.start().map_addr(|address| address | bits);
         self.tagged = NonNull::new(tagged).expect("the address was not null");
     }
@@ -556,6 +521,34 @@ impl Entry {
     }
 }
 
+impl CompactBytes for Entry {
+    #[inline]
+    fn kind(&self) -> Kind {
+        Entry::kind(self)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        Entry::bytes(self)
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        Entry::bytes_mut(self)
+    }
+
+    #[inline]
+    fn splice(&mut self, at: usize, removed: usize, parts: &[&[u8]]) {
+        Entry::splice(self, at, removed, parts);
+    }
+
+    fn replace(&mut self, kind: Kind, bytes: &[u8]) {
+        debug_assert!(kind.is_compact(), "it stays a small collection");
+        let object = self.set_value(NewValue::Compact(kind, bytes));
+        debug_assert!(object.is_none(), "it was a small collection");
+    }
+}
+
 impl Drop for Entry {
     fn drop(&mut self) {
         self.drop_object();
@@ -674,7 +667,7 @@ mod tests {
             (entry.integer(), entry.deadline_ms(), entry.is_live()),
             (Some(-5), None, true)
         );
-        assert_eq!(entry.hash_bits(), crate::table::hash_bits(hash));
+        assert_eq!(entry.hash_bits(), hash_bits(hash));
     }
 
     #[test]

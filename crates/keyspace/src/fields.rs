@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::hash;
 pub(crate) use crate::packed::DEADLINE_MS_MAX;
 use crate::packed::{self, Packed, Pair, Pairs};

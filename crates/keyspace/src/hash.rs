@@ -14,6 +14,13 @@ pub(crate) fn of(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// Returns the 16 bits of a hash that an entry keeps in its pointer: the table's directory bits,
+/// then finer ones.
+#[inline]
+pub(crate) fn hash_bits(hash: u64) -> u16 {
+    (hash >> 40) as u16
+}
+
 /// Makes a number of which all bits depend on all bits of `word`; splitmix64.
 #[inline]
 pub(crate) fn mixed(mut word: u64) -> u64 {

@@ -6,7 +6,7 @@
 //!  └──────────┴─────────┴─────────┴───
 //! ```
 
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::{CompactBytes, Kind};
 
 /// The bytes of a set without members.
 pub(crate) const EMPTY: &[u8] = &[2];
@@ -69,7 +69,7 @@ impl<'a> Integers<'a> {
 }
 
 /// Adds a value; false if it is there already.
-pub(crate) fn insert(entry: &mut Entry, value: i64) -> bool {
+pub(crate) fn insert(entry: &mut impl CompactBytes, value: i64) -> bool {
     let integers = Integers::new(entry.bytes());
     let Err(position) = integers.search(value) else {
         return false;
@@ -90,13 +90,13 @@ pub(crate) fn insert(entry: &mut Entry, value: i64) -> bool {
 }
 
 /// Removes the value at a position.
-pub(crate) fn remove(entry: &mut Entry, position: usize) {
+pub(crate) fn remove(entry: &mut impl CompactBytes, position: usize) {
     let width = Integers::new(entry.bytes()).width;
     debug_assert!(position < Integers::new(entry.bytes()).len());
     entry.splice(WIDTH + position * width, width, &[]);
 }
 
-fn widen(entry: &mut Entry, width: usize) {
+fn widen(entry: &mut impl CompactBytes, width: usize) {
     let integers = Integers::new(entry.bytes());
     debug_assert!(width > integers.width);
     let mut bytes = Vec::with_capacity(WIDTH + integers.len() * width);
@@ -104,7 +104,7 @@ fn widen(entry: &mut Entry, width: usize) {
     for value in integers.iter() {
         bytes.extend_from_slice(&value.to_le_bytes()[..width]);
     }
-    entry.set_value(NewValue::Compact(Kind::Integers, &bytes));
+    entry.replace(Kind::Integers, &bytes);
 }
 
 fn width_of(value: i64) -> usize {
@@ -124,6 +124,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::entry::{Entry, NewValue};
 
     #[test]
     fn members_stay_in_order_at_every_width() {

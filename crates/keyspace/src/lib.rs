@@ -78,8 +78,11 @@ pub use observer::{Changer, Event, EventClasses, LiveNames, NullObserver, Observ
 mod fields;
 pub use fields::{Fields, FieldsIter};
 
+mod text;
+pub use text::Text;
+
 mod value;
-pub use value::{Items, ItemsIter, Scores, ScoresIter, StreamEntry, Text, ValueRef, ValueType};
+pub use value::{Items, ItemsIter, Scores, ScoresIter, StreamEntry, ValueRef, ValueType};
 
 mod shard;
 
@@ -93,6 +96,7 @@ mod cache_line;
 mod decimal;
 mod digest;
 mod elements;
+mod encoding;
 #[allow(unsafe_code, reason = "one allocation a key needs a layout of our own")]
 mod entry;
 mod geohash;

@@ -1,9 +1,11 @@
 //! Lists: a few elements in one run of bytes, or a quicklist.
 
 use crate::elements::{self, Elements, Encoded, Packed, nth_span};
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::quicklist::{ListLimits, Quicklist, Spot, matches, without};
-use crate::value::{Object, Text};
+use crate::text::Text;
+use crate::value::Object;
 
 /// A list to read.
 #[derive(Clone, Copy, Debug)]

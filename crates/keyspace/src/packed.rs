@@ -14,7 +14,7 @@
 //! With deadlines the pairs stand in their order, those that have none, told by a zero, behind: the
 //! earliest deadline is the first pair's, and what has expired is the beginning of the run.
 
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::{CompactBytes, Kind};
 
 /// The bytes of a hash without fields.
 pub(crate) const EMPTY: &[u8] = &[0, 0];
@@ -59,7 +59,7 @@ impl Pair<'_> {
 impl<'a> Packed<'a> {
     /// The packed hash of an entry that is one.
     #[inline]
-    pub(crate) fn of(entry: &'a Entry) -> Option<Self> {
+    pub(crate) fn of(entry: &'a impl CompactBytes) -> Option<Self> {
         let timed = match entry.kind() {
             Kind::PackedHash => false,
             Kind::PackedHashTimed => true,
@@ -133,7 +133,7 @@ pub(crate) fn push(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) {
 }
 
 /// Appends a pair whose field is new to a packed entry; it has no deadline.
-pub(crate) fn append(entry: &mut Entry, field: &[u8], value: &[u8]) {
+pub(crate) fn append(entry: &mut impl CompactBytes, field: &[u8], value: &[u8]) {
     let end = entry.bytes().len();
     let lengths = [Length::new(field.len()), Length::new(value.len())];
     let tail = tail_bytes(is_timed(entry));
@@ -152,7 +152,7 @@ pub(crate) fn append(entry: &mut Entry, field: &[u8], value: &[u8]) {
 }
 
 /// Replaces the value of a pair, which keeps its deadline.
-pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
+pub(crate) fn replace(entry: &mut impl CompactBytes, span: Span, value: &[u8]) {
     debug_assert!(span.value_start <= span.value_end && span.value_end <= span.end);
     let length = Length::new(value.len());
     entry.splice(
@@ -163,14 +163,14 @@ pub(crate) fn replace(entry: &mut Entry, span: Span, value: &[u8]) {
 }
 
 /// Removes a pair.
-pub(crate) fn remove(entry: &mut Entry, span: Span) {
+pub(crate) fn remove(entry: &mut impl CompactBytes, span: Span) {
     debug_assert!(span.start < span.end && span.end <= entry.bytes().len());
     entry.splice(span.start, span.end - span.start, &[]);
     add_to_count(entry, -1);
 }
 
 /// Makes room for deadlines.
-pub(crate) fn make_timed(entry: &mut Entry) {
+pub(crate) fn make_timed(entry: &mut impl CompactBytes) {
     let Some(packed) = Packed::of(entry).filter(|packed| !packed.timed) else {
         return;
     };
@@ -189,12 +189,12 @@ pub(crate) fn make_timed(entry: &mut Entry) {
         packed.bytes.len(),
         "every pair has got a deadline's room"
     );
-    entry.set_value(NewValue::Compact(Kind::PackedHashTimed, &bytes));
+    entry.replace(Kind::PackedHashTimed, &bytes);
 }
 
 /// Sets or clears the deadline of a pair of an entry that [`make_timed`] has made room in. The pair
 /// goes where its deadline belongs.
-pub(crate) fn set_deadline(entry: &mut Entry, span: Span, deadline_ms: Option<i64>) {
+pub(crate) fn set_deadline(entry: &mut impl CompactBytes, span: Span, deadline_ms: Option<i64>) {
     let packed = Packed::of(entry).expect("the span is that of a packed hash");
     debug_assert!(packed.timed);
     // Among equal deadlines the newest comes first, as in Redis.
@@ -223,7 +223,7 @@ pub(crate) fn set_deadline(entry: &mut Entry, span: Span, deadline_ms: Option<i6
 
 /// Removes pairs whose time has come, at most `count_max`; returns how many.
 pub(crate) fn remove_due(
-    entry: &mut Entry,
+    entry: &mut impl CompactBytes,
     now_ms: i64,
     count_max: usize,
     gone: &mut dyn FnMut(&[u8]),
@@ -251,14 +251,14 @@ pub(crate) fn remove_due(
 }
 
 /// Notes the timer's node for the earliest deadline.
-pub(crate) fn set_timer(entry: &mut Entry, timer: Option<u32>) {
+pub(crate) fn set_timer(entry: &mut impl CompactBytes, timer: Option<u32>) {
     debug_assert!(is_timed(entry));
     debug_assert_ne!(timer, Some(NO_TIMER), "a wheel has fewer nodes");
     let timer = timer.unwrap_or(NO_TIMER);
     entry.bytes_mut()[COUNT..TIMED_HEAD].copy_from_slice(&timer.to_le_bytes());
 }
 
-fn is_timed(entry: &Entry) -> bool {
+fn is_timed(entry: &impl CompactBytes) -> bool {
     entry.kind() == Kind::PackedHashTimed
 }
 
@@ -285,7 +285,7 @@ fn decode_deadline(bytes: &[u8]) -> Option<i64> {
     (deadline_ms != 0).then_some(deadline_ms)
 }
 
-fn add_to_count(entry: &mut Entry, change: i32) {
+fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
     let bytes = entry.bytes_mut();
     let count = i32::from(u16::from_le_bytes([bytes[0], bytes[1]])) + change;
     let count = u16::try_from(count).expect("the caller minds FIELDS_MAX");
@@ -379,6 +379,7 @@ const LONG: usize = 255;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{Entry, NewValue};
 
     fn empty() -> Entry {
         Entry::new(1, b"k", NewValue::Compact(Kind::PackedHash, EMPTY), false)

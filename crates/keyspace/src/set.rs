@@ -3,13 +3,15 @@
 use tidewire_resp::number::parse_integer;
 
 use crate::elements::{self, Packed};
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::hash;
 use crate::integers::{self, Integers};
 use crate::sampling::Pool;
 use crate::sampling::random_below;
 use crate::table::Table;
-use crate::value::{Object, Text};
+use crate::text::Text;
+use crate::value::Object;
 
 /// Up to where a set stays small.
 #[derive(Clone, Copy, Debug)]

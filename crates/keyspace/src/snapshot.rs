@@ -386,7 +386,7 @@ impl Mark {
 
     /// Whether the walk has passed where a key belongs.
     fn has_passed(&self, origin: usize, hash: u64) -> bool {
-        (origin, u32::from(crate::table::hash_bits(hash))) < (self.database, self.order)
+        (origin, u32::from(crate::hash::hash_bits(hash))) < (self.database, self.order)
     }
 
     /// The database that there was, if the walk has not reached this key of it and nothing was

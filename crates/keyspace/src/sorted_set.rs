@@ -15,9 +15,11 @@
 
 use std::ops::{Bound, Range};
 
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::hash;
-use crate::value::{Object, Text};
+use crate::text::Text;
+use crate::value::Object;
 
 mod index;
 use index::Index;

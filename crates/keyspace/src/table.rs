@@ -22,6 +22,7 @@
 use std::fmt;
 
 use crate::entry::Entry;
+use crate::hash::hash_bits;
 
 mod directory;
 mod groups;
@@ -327,12 +328,6 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 #[inline]
 fn ends<const COUNT: usize>(key: &[u8]) -> (Option<&[u8; COUNT]>, Option<&[u8; COUNT]>) {
     (key.first_chunk(), key.last_chunk())
-}
-
-/// The 16 bits of a hash that an entry keeps in its pointer: directory bits, then fine bits.
-#[inline]
-pub(crate) fn hash_bits(hash: u64) -> u16 {
-    (hash >> 40) as u16
 }
 
 /// Never `EMPTY`.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use tidewire_resp::Writer;
 
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::fields::{self, Fields, TimedTable};
 use crate::hash;
 use crate::list::{self, List};
@@ -14,6 +15,7 @@ use crate::set::{self, Members};
 use crate::sorted_set::{self, Scored, ScoredIter, SortedSet};
 use crate::stream::{self, Stream};
 use crate::table::Table;
+use crate::text::Text;
 
 /// A value too big for its entry.
 #[derive(Debug)]
@@ -212,7 +214,7 @@ impl<'a> ValueRef<'a> {
     #[inline]
     pub fn text(self) -> Option<Text<'a>> {
         match self.entry.kind() {
-            Kind::Bytes => Some(Text(TextKind::Bytes(self.entry.bytes()))),
+            Kind::Bytes => Some(Text::bytes(self.entry.bytes())),
             Kind::Integer => self.entry.integer().map(Text::integer),
             _ => None,
         }
@@ -326,54 +328,6 @@ impl fmt::Debug for ValueRef<'_> {
                 _ => formatter.write_str("?"),
             },
         }
-    }
-}
-
-/// The text of a string value or an element; an integer is printed into it.
-#[derive(Clone)]
-pub struct Text<'a>(TextKind<'a>);
-
-#[derive(Clone)]
-enum TextKind<'a> {
-    Bytes(&'a [u8]),
-    Integer { bytes: [u8; 20], length: u8 },
-}
-
-impl<'a> Text<'a> {
-    pub(crate) fn bytes(bytes: &'a [u8]) -> Self {
-        Text(TextKind::Bytes(bytes))
-    }
-
-    pub(crate) fn integer(value: i64) -> Text<'static> {
-        let mut buffer = itoa::Buffer::new();
-        let text = buffer.format(value).as_bytes();
-        let mut bytes = [0; 20];
-        bytes[..text.len()].copy_from_slice(text);
-        Text(TextKind::Integer {
-            bytes,
-            length: text.len() as u8,
-        })
-    }
-
-    /// The bytes.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
-            TextKind::Bytes(bytes) => bytes,
-            TextKind::Integer { bytes, length } => &bytes[..usize::from(*length)],
-        }
-    }
-}
-
-impl AsRef<[u8]> for Text<'_> {
-    fn as_ref(&self) -> &[u8] {
-        self.as_bytes()
-    }
-}
-
-impl fmt::Debug for Text<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "\"{}\"", self.as_bytes().escape_ascii())
     }
 }
 

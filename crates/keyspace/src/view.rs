@@ -19,8 +19,9 @@ use crate::shard::{Dictionary, Shard};
 use crate::sorted_set::Scored;
 use crate::stream::Stream;
 use crate::table::Place;
+use crate::text::Text;
 use crate::tracked::CHANGES_TOLD;
-use crate::value::{Text, ValueRef};
+use crate::value::ValueRef;
 
 mod lifetime;
 mod telling;

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::geohash::{Area, Position, Shape};
 use crate::observer::Event;
 use crate::sorted_set::{self, Builder, Scored};
-use crate::value::Text;
+use crate::text::Text;
 use crate::view::Expiry;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;

@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::observer::Event;
 use crate::sampling;
 use crate::table::Place;
-use crate::value::Text;
+use crate::text::Text;
 use crate::view::Expiry;
 
 type Result = std::result::Result<(), CommandError>;

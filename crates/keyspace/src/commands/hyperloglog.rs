@@ -2,7 +2,8 @@
 
 use super::Call;
 use super::options::is;
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::hyperloglog::{self, EMPTY, Encoding, Fault, HyperLogLog, Registers};
 use crate::key::Key;

@@ -7,7 +7,8 @@ use tidewire_resp::{Arguments, Writer};
 
 use super::options::{is, positive};
 use super::{Call, Flags};
-use crate::entry::{Entry, Kind};
+use crate::encoding::Kind;
+use crate::entry::Entry;
 use crate::error::CommandError;
 use crate::key::Key;
 use crate::keyspace::Keyspace;

@@ -7,7 +7,8 @@ use tidewire_resp::{ArgumentList, Arguments};
 
 use super::Call;
 use super::options::is;
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::integers;
 use crate::key::Key;
@@ -15,7 +16,7 @@ use crate::observer::Event;
 use crate::sampling;
 use crate::set::{self, Members};
 use crate::table::Place;
-use crate::value::Text;
+use crate::text::Text;
 use crate::view::{Expiry, View};
 
 type Result<T = ()> = std::result::Result<T, CommandError>;

@@ -14,7 +14,8 @@ use crate::fields::Found;
 use crate::key::Key;
 use crate::list;
 use crate::observer::Event;
-use crate::value::{Text, ValueRef};
+use crate::text::Text;
+use crate::value::ValueRef;
 use crate::view::View;
 
 type Result<T = ()> = std::result::Result<T, CommandError>;

@@ -6,13 +6,15 @@ use tidewire_resp::{Arguments, Writer};
 use super::Call;
 use super::options::{self, MILLISECONDS, SECONDS, TimeForm, is};
 use crate::decimal::Decimal;
-use crate::entry::{Entry, Kind, NewValue};
+use crate::encoding::Kind;
+use crate::entry::{Entry, NewValue};
 use crate::error::CommandError;
 use crate::key::Key;
 use crate::keyspace::Keyspace;
 use crate::lcs::{self, CommonSubsequence};
 use crate::observer::Event;
-use crate::value::{Text, ValueRef, string_value};
+use crate::text::Text;
+use crate::value::{ValueRef, string_value};
 use crate::view::Expiry;
 
 type Result = std::result::Result<(), CommandError>;

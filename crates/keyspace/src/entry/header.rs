@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use super::Kind;
+use crate::encoding::Kind;
 
 /// The first word of a block, from the lowest bit: key length 8, kind 4, flags 7, value length 21,
 /// access 24.

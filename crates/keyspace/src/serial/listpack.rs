@@ -8,7 +8,7 @@
 
 use super::{Result, SerialError};
 use crate::elements::{self, Elements, Encoded};
-use crate::value::Text;
+use crate::text::Text;
 
 /// The elements of a listpack, and how many there are. All of it has been checked, but text that
 /// is an integer's may stand as text.

@@ -9,7 +9,8 @@ use crate::key::Key;
 use crate::quicklist::ListLimits;
 use crate::set::SetLimits;
 use crate::sorted_set::Builder;
-use crate::value::{Object, Text, string_value};
+use crate::text::Text;
+use crate::value::{Object, string_value};
 
 use crate::{fields, list, set};
 

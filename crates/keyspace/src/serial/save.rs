@@ -11,7 +11,8 @@ use crate::integers::Integers;
 use crate::list::List;
 use crate::set::Members;
 use crate::sorted_set::Scored;
-use crate::value::{Text, ValueRef};
+use crate::text::Text;
+use crate::value::ValueRef;
 
 /// Writes a value behind the number of its form; returns the version that has it.
 pub(super) fn write(out: &mut Output<'_>, value: ValueRef<'_>) -> u16 {

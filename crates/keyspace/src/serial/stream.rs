@@ -19,7 +19,7 @@ use super::writer::Output;
 use super::{FileVersion, Limits, Result, SerialError, form, writer};
 use crate::elements::Elements;
 use crate::stream::{BlockLimits, Entry, Group, Log, LogState, Pending, Stream, StreamId};
-use crate::value::Text;
+use crate::text::Text;
 
 /// Writes a stream behind the number of its form; tells whether Redis 7.0 knows that.
 pub(super) fn write(out: &mut Output<'_>, stream: &Stream) -> bool {

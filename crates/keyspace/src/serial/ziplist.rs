@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Result, SerialError};
-use crate::value::Text;
+use crate::text::Text;
 
 /// The elements of a ziplist.
 pub(super) fn read(ziplist: &[u8]) -> Result<Vec<Text<'_>>> {

@@ -16,8 +16,8 @@
 use std::ops::Range;
 
 use crate::elements::{self, Encoded};
-use crate::entry::Entry;
-use crate::value::Text;
+use crate::encoding::CompactBytes;
+use crate::text::Text;
 
 /// A small sorted set to read.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,8 @@ impl<'a> PackedScores<'a> {
 }
 
 /// Adds a member that is not there.
-pub(super) fn insert(entry: &mut Entry, member: &[u8], score: f64) {
-    debug_assert_eq!(entry.kind(), crate::entry::Kind::PackedSortedSet);
+pub(super) fn insert(entry: &mut impl CompactBytes, member: &[u8], score: f64) {
+    debug_assert_eq!(entry.kind(), crate::encoding::Kind::PackedSortedSet);
     let run = PackedScores::new(entry.bytes()).run();
     let mut at = 0;
     while at < run.len() {
@@ -96,18 +96,18 @@ pub(super) fn insert(entry: &mut Entry, member: &[u8], score: f64) {
 }
 
 /// Removes `count` pairs that lie together.
-pub(super) fn remove(entry: &mut Entry, span: Range<usize>, count: usize) {
+pub(super) fn remove(entry: &mut impl CompactBytes, span: Range<usize>, count: usize) {
     entry.splice(COUNT + span.start, span.len(), &[]);
     add_to_count(entry, -(count as i32));
 }
 
 /// Removes the pairs of these ranks.
-pub(super) fn remove_ranks(entry: &mut Entry, ranks: Range<usize>) {
+pub(super) fn remove_ranks(entry: &mut impl CompactBytes, ranks: Range<usize>) {
     let pairs = PackedScores::new(entry.bytes()).range(ranks.clone());
     remove(entry, pairs.start..pairs.end, ranks.len());
 }
 
-fn add_to_count(entry: &mut Entry, change: i32) {
+fn add_to_count(entry: &mut impl CompactBytes, change: i32) {
     let count = PackedScores::new(entry.bytes()).len() as i32 + change;
     let count = u16::try_from(count).expect("the caller minds COUNT_MAX");
     debug_assert_eq!(count == 0, entry.bytes().len() == COUNT);
@@ -281,7 +281,8 @@ const DOUBLE: u8 = 0xFF;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Kind, NewValue};
+    use crate::encoding::Kind;
+    use crate::entry::{Entry, NewValue};
 
     #[test]
     fn every_score_is_read_as_it_was_written() {

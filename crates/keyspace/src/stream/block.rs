@@ -28,7 +28,7 @@ use tidewire_resp::number::parse_integer;
 
 use super::id::StreamId;
 use super::pages::Identified;
-use crate::value::Text;
+use crate::text::Text;
 
 /// Up to where entries share a block.
 #[derive(Clone, Copy, Debug)]

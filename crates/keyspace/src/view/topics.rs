@@ -10,7 +10,8 @@ use crate::keyspace::Keyspace;
 
 use crate::mount::Bare;
 use crate::sampling::random_below;
-use crate::value::{Text, ValueRef, materialise};
+use crate::text::Text;
+use crate::value::{ValueRef, materialise};
 
 impl View<'_, '_> {
     /// Number of mounted topics in this database.

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::observer::Event;
 use crate::set::Members;
 use crate::sorted_set::{Builder, Scored};
-use crate::value::Text;
+use crate::text::Text;
 use crate::view::View;
 
 pub(in crate::commands) fn zunion(call: &mut Call<'_, '_, '_>) -> Result {
