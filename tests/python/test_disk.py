@@ -102,6 +102,28 @@ def _writes(hub):
     return hub.info("persistence")["aof_last_write_status"]
 
 
+def test_a_log_that_cannot_be_written_is_not_loaded_again(start_hub, small_disk):
+    settings = options(
+        small_disk.path, "appendonly=yes", "appendfsync=everysec", "auto-aof-rewrite-percentage=0",
+        "enable-debug-command=yes",
+    )
+    hub = start_hub(*settings)
+    client = hub.redis()
+    client.set("kept", 1)
+    small_disk.fill()
+    waiting = RespSocket(hub.resp())
+    waiting.send("SET", "b", "x" * 100_000)
+    eventually(lambda: _writes(hub) == "err", "a full disk")
+    with pytest.raises(redis.ResponseError, match="cannot be written"):
+        client.execute_command("DEBUG", "LOADAOF")
+    assert client.get("kept") == b"1"
+    (small_disk.path / "filler").unlink()
+    assert waiting.read() == "OK"
+    eventually(lambda: _writes(hub) == "ok", "writes again")
+    assert client.execute_command("DEBUG", "LOADAOF")
+    assert client.strlen("b") == 100_000
+
+
 def test_readers_of_the_turn_in_which_a_disk_fills_are_replied_to(start_hub, small_disk):
     settings = options(
         small_disk.path, "appendonly=yes", "appendfsync=everysec", "auto-aof-rewrite-percentage=0"

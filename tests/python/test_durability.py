@@ -272,6 +272,68 @@ def test_a_broken_snapshot_is_named_and_nothing_is_served(start_hub, start, fold
         assert text in program.stderr and "dump.rdb" in program.stderr
 
 
+def test_an_empty_snapshot_refuses_the_start_and_stays_as_it_is(start, folder):
+    (folder / "dump.rdb").write_bytes(b"")
+    program = start("serve", "--resp", f"127.0.0.1:{free_ports(1)[0]}", *durable(folder))
+    assert program.wait() == 1
+    assert "dump.rdb: empty file" in program.stderr
+    assert (folder / "dump.rdb").read_bytes() == b""
+
+
+def test_bytes_behind_the_checksum_of_a_snapshot_are_not_executed(start_hub, folder):
+    hub = start_hub(*durable(folder))
+    hub.redis().set("kept", 1)
+    hub.redis().save()
+    hub.stop()
+    for tail in [b"*1\r\n$8\r\nFLUSHALL\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n", b"\0" * 100]:
+        with open(folder / "dump.rdb", "ab") as file:
+            file.write(tail)
+        hub = start_hub(*durable(folder, "save="))
+        assert hub.redis().keys() == [b"kept"]
+        hub.stop()
+
+
+@pytest.mark.parametrize(
+    "version, plain, timed",
+    [("auto", b"REDIS0011", b"REDIS0012"), ("10", b"REDIS0010", b"REDIS0012"),
+     ("12", b"REDIS0012", b"REDIS0012"), ("80", b"VALKEY080", b"VALKEY080")],
+)
+def test_a_base_has_the_chosen_version_unless_that_cannot_hold_the_keys(
+    start_hub, folder, version, plain, timed
+):
+    options = durable(folder, "appendonly=yes", f"rdb-version={version}")
+
+    def head(hub):
+        hub.redis().bgrewriteaof()
+        eventually(lambda: not hub.info("persistence")["aof_rewrite_in_progress"], "a rewrite")
+        return [path.read_bytes()[:9] for path in folder.glob("appendonlydir/*.base.rdb")]
+
+    hub = start_hub(*options)
+    hub.redis().hset("hash", "field", 1)
+    assert head(hub) == [plain]
+    hub.redis().execute_command("HEXPIRE", "hash", 1_000_000, "FIELDS", 1, "field")
+    assert head(hub) == [timed]
+    hub.stop()
+    assert start_hub(*options).redis().httl("hash", "field")[0] > 900_000
+
+
+def test_an_incremented_field_is_logged_so_that_redis_7_understands_it(start_hub, folder):
+    hub = start_hub(*durable(folder, "appendonly=yes"))
+    client = hub.redis()
+    client.hincrbyfloat("plain", "field", 1.5)
+    client.hset("timed", mapping={"field": 1, "other": 1})
+    client.execute_command("HEXPIRE", "timed", 1_000_000, "FIELDS", 1, "field")
+    client.hincrbyfloat("timed", "field", 1.5)
+    hub.stop()
+    log = b"".join(path.read_bytes() for path in folder.glob("appendonlydir/*.incr.aof"))
+    before, _, behind = log.partition(b"timed")
+    assert b"HSET\r\n$5\r\nplain" in before and b"HSETEX" not in before
+    assert b"HSETEX\r\n$5\r\ntimed\r\n$7\r\nKEEPTTL" in behind
+    client = start_hub(*durable(folder, "appendonly=yes")).redis()
+    assert client.hget("plain", "field") == b"1.5" and client.hget("timed", "field") == b"2.5"
+    assert client.httl("timed", "field")[0] > 900_000
+
+
 def test_writes_are_refused_while_snapshots_fail(start_hub, folder):
     hub = start_hub(*durable(folder, "save=900 1000000"))
     client = hub.redis()

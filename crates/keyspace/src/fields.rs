@@ -65,6 +65,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Whether fields may have a TTL: there is room for it.
+    pub(crate) fn is_timed(self) -> bool {
+        match self.form {
+            Form::Packed(packed) => packed.is_timed(),
+            Form::Table(_) => false,
+            Form::Timed(_) => true,
+        }
+    }
+
     /// Whether there are fields whose time has come.
     #[inline]
     pub(crate) fn has_due(self) -> bool {

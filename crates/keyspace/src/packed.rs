@@ -70,6 +70,11 @@ impl<'a> Packed<'a> {
         Some(Packed { bytes, timed })
     }
 
+    /// Whether there is room for deadlines.
+    pub(crate) fn is_timed(self) -> bool {
+        self.timed
+    }
+
     /// Pairs, those that have expired included.
     pub(crate) fn len(self) -> usize {
         usize::from(u16::from_le_bytes([self.bytes[0], self.bytes[1]]))

@@ -190,10 +190,16 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Result {
         .add(amount)
         .and_then(Decimal::text)
         .ok_or(CommandError::NotFinite)?;
+    let fields = call.view.read_fields(key)?;
+    let timed = fields.is_some_and(|fields| fields.is_timed());
     store_field(call, key, field, &text, Event::HashIncrByFloat)?;
-    call.tell([
-        b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &text,
-    ]);
+    match timed {
+        true => call.tell([
+            b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", b"1", field, &text,
+        ]),
+        // No field has a TTL to keep, and servers before Redis 8 do not know HSETEX.
+        false => call.tell([b"HSET", key.bytes, field, &text]),
+    }
     call.reply.bulk(&text);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::durability::log_files::LogFolder;
 use tidewire_files::remove_stale;
-use tidewire_keyspace::{FileVersion, SnapshotOptions};
+use tidewire_keyspace::SnapshotOptions;
 
 use super::directory;
 use super::state::Durability;
@@ -62,8 +62,8 @@ pub(super) fn snapshot_options(server: &Server, is_base: bool) -> SnapshotOption
     ];
     SnapshotOptions {
         version: match is_base {
-            // No other server reads the append-only file, so its base holds every kind of value.
-            true => FileVersion::Fitting,
+            // A rewrite must not fail for a value that the chosen version cannot hold.
+            true => server.parameters.file_version().fitting(),
             false => server.parameters.file_version(),
         },
         compresses: server.parameters.read(RDBCOMPRESSION),

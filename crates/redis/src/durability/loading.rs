@@ -197,7 +197,7 @@ impl Durability {
     }
 
     /// Loads a file of keys, or, if it is part of a log, of commands, or of keys and then commands.
-    /// An empty file holds nothing. Returns how it ends, and how many bytes of it are good.
+    /// An empty file of a log holds nothing. Returns how it ends, and how many bytes of it are good.
     pub(super) fn load_file(
         &self,
         server: &Server,
@@ -216,13 +216,23 @@ impl Durability {
             Ok(buffer[..count].to_vec())
         };
         let first = source(&self.loading)?;
+        if first.is_empty() && !is_log {
+            return Err("empty file; remove it to start without keys".to_owned());
+        }
         let mut commands = CommandReader::new();
         let mut before = 0;
-        if first.starts_with(b"REDIS") || !is_log && !first.is_empty() {
+        let has_keys = [&b"REDIS"[..], b"VALKEY"]
+            .iter()
+            .any(|head| first.starts_with(head));
+        if has_keys || !is_log {
             let mut reader = FileReader::new(server.parameters.read(RDBCHECKSUM));
             reader.push(&first);
             self.load_keys(server, &mut reader, &mut source, applier, options)?;
             before = reader.position();
+            if !is_log {
+                // As in Redis: what stands behind the checksum is not read.
+                return Ok((Ending::Whole, before));
+            }
             commands.push(reader.rest());
         } else {
             commands.push(&first);

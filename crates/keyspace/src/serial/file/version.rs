@@ -8,6 +8,8 @@ pub enum FileVersion {
     /// 11; or 12, if a hash has a field with a TTL, which no version before holds.
     #[default]
     Fitting,
+    /// 10; or 12, if a hash has a field with a TTL.
+    Fitting7,
     /// Redis 7.0 and all later versions read it, Valkey as well.
     Redis7,
     /// Redis 7.2 and all later versions read it, Valkey as well.
@@ -38,12 +40,23 @@ impl FileVersion {
         all.find_map(|&(name, version)| (name == text).then_some(version))
     }
 
+    /// Returns the version for a file that must hold everything: this one, or, where it cannot hold
+    /// what is there, the oldest that can.
+    pub fn fitting(self) -> Self {
+        match self {
+            FileVersion::Redis7 => FileVersion::Fitting7,
+            FileVersion::Redis72 => FileVersion::Fitting,
+            _ => self,
+        }
+    }
+
     /// The version in which so many hashes with such fields are written.
     pub(crate) fn settled(self, timed_hashes: usize) -> Result<Self, CannotHold> {
         let hashes = timed_hashes;
         match self {
-            FileVersion::Fitting if hashes > 0 => Ok(FileVersion::Redis74),
+            FileVersion::Fitting | FileVersion::Fitting7 if hashes > 0 => Ok(FileVersion::Redis74),
             FileVersion::Fitting => Ok(FileVersion::Redis72),
+            FileVersion::Fitting7 => Ok(FileVersion::Redis7),
             FileVersion::Redis7 | FileVersion::Redis72 if hashes > 0 => {
                 let version = self.number();
                 Err(CannotHold { version, hashes })
@@ -64,7 +77,7 @@ impl FileVersion {
         match self {
             FileVersion::Redis7 => 10,
             FileVersion::Redis72 => 11,
-            FileVersion::Fitting | FileVersion::Redis74 => 12,
+            FileVersion::Fitting | FileVersion::Fitting7 | FileVersion::Redis74 => 12,
             FileVersion::Valkey9 => 80,
         }
     }
