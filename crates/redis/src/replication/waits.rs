@@ -68,6 +68,10 @@ impl Replication {
     /// A client waits; it has been told to its lane.
     pub(crate) fn wait(&self, server: &Server, client: u64, wanted: Wanted) {
         let mut waits = self.waits.lock();
+        debug_assert!(
+            waits.iter().all(|wait| wait.client != client),
+            "a client waits for one thing"
+        );
         waits.push(Wait { client, wanted });
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
@@ -76,6 +80,16 @@ impl Replication {
         }
         // It may have come true between the look and this.
         self.serve_waits(server);
+    }
+
+    /// A client's wait has ended without this: what it waits for next must not get the reply.
+    pub(crate) fn forget_wait(&self, client: u64) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut waits = self.waits.lock();
+        waits.retain(|wait| wait.client != client);
+        self.waiting.store(waits.len(), Ordering::Release);
     }
 
     /// Replicas or the disk have more: answers those for whom it is enough.
