@@ -128,6 +128,27 @@ impl Background {
     }
 }
 
+impl State {
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.tasks
+                .is_sorted_by(|one, next| one.number < next.number),
+            "tasks stand in the order in which they began"
+        );
+        debug_assert!(
+            self.tasks
+                .last()
+                .is_none_or(|last| last.number < self.next_number),
+            "every number is given once"
+        );
+        let has = |number| self.tasks.iter().any(|task| task.number == number);
+        debug_assert!(
+            self.running.is_none_or(has),
+            "only a task that has not ended has the turn"
+        );
+    }
+}
+
 impl Running {
     /// Waits for its end.
     pub(crate) fn join(self) {
@@ -183,6 +204,7 @@ impl Tasks {
         while state.running.is_some() {
             self.turned.wait(&mut state);
         }
+        state.assert_invariants();
     }
 
     /// Lets the tasks that are due go on, each once.
@@ -214,6 +236,7 @@ impl Tasks {
         for thread in threads {
             let _ = thread.join();
         }
+        debug_assert_eq!(self.count(), 0, "a killed process has no task");
     }
 
     fn spawn(
@@ -238,6 +261,7 @@ impl Tasks {
             resumes_ns: 0,
             may_be_early: true,
         });
+        state.assert_invariants();
         drop(state);
         Ok(Running::Task(self, number))
     }
@@ -256,6 +280,7 @@ impl Tasks {
         if state.running == Some(number) {
             state.running = None;
         }
+        state.assert_invariants();
         self.turned.notify_all();
     }
 
@@ -282,6 +307,7 @@ impl Tasks {
         let own = state.tasks.iter_mut().find(|task| task.number == number);
         let own = own.expect("a task that runs is in the list");
         (own.resumes_ns, own.may_be_early) = (resumes_ns, may_be_early);
+        debug_assert_eq!(state.running, Some(number), "who pauses has the turn");
         state.running = None;
         self.turned.notify_all();
         drop(state);

@@ -320,6 +320,7 @@ impl Parameters {
 
     /// Keeps these values, and what follows from them. `changing` is held, or nobody reads yet.
     fn keep(&self, values: Vec<Vec<u8>>) {
+        debug_assert_eq!(values.len(), TABLE.len(), "every parameter has a value");
         let mut shown = self.shown.lock();
         shown.resize(values.len(), Vec::new());
         for (number, (own, value)) in shown.iter_mut().zip(values).enumerate() {
@@ -352,6 +353,7 @@ impl Parameters {
 
     /// Lets so much of `maxmemory` be held at most, and keeps the rest of it free.
     pub(crate) fn reserve_memory(&self, bytes_max: u64, reserve: u64) {
+        debug_assert!(reserve <= bytes_max, "a reserve is a part of maxmemory");
         self.memory_reserve.store(reserve, Ordering::Relaxed);
         let held_max = bytes_max - reserve;
         self.memory_bytes_max.store(held_max, Ordering::Relaxed);

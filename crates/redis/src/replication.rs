@@ -47,6 +47,10 @@ use crate::server::Server;
 
 impl Replication {
     pub(crate) fn new(lanes: usize) -> Self {
+        assert!(
+            lanes <= 64,
+            "the lanes with replicas are the bits of a word"
+        );
         Replication {
             history: Mutex::default(),
             master: Mutex::default(),
@@ -116,6 +120,10 @@ impl Replication {
             // The period begins with the first one: nothing but changes comes before its end.
             self.pinged_ms.store(now_ms, Ordering::Relaxed);
         }
+        debug_assert!(
+            replicas.iter().all(|other| !Arc::ptr_eq(other, &replica)),
+            "a replica is added once"
+        );
         replicas.push(replica);
         self.count.store(replicas.len(), Ordering::Release);
     }
@@ -227,6 +235,11 @@ impl Replication {
         let replicas = self.replicas.lock();
         let needed = replicas.iter().filter_map(|replica| replica.needed_from());
         let needed = needed.min().unwrap_or(u64::MAX);
+        debug_assert_eq!(
+            self.count(),
+            replicas.len(),
+            "the count is kept with the list"
+        );
         log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
     }
 
@@ -282,6 +295,7 @@ impl Replication {
 
 impl Lanes {
     fn tell(&self, lane: usize, mail: &MailSender<RedisMail>) {
+        debug_assert!(lane < self.told.len(), "only lanes have replicas");
         if !self.told[lane].swap(true, Ordering::AcqRel) {
             mail.wake(lane);
         }

@@ -57,6 +57,11 @@ impl<'a> Look<'a> {
             let journal = self.market.journal.lock();
             // Of a symbol's definition the time may be unknown, which is 0.
             let times_ns = journal.source_times_ns();
+            debug_assert!(
+                journal.oldest_sequence() <= journal.next_sequence()
+                    && journal.len() <= journal.capacity(),
+                "the window is a bounded end of the feed"
+            );
             let times_ns = times_ns.filter(|(oldest, newest)| *oldest > 0 && newest > oldest);
             Window {
                 session: journal.session(),

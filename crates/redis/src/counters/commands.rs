@@ -91,6 +91,10 @@ fn durations(look: &Look<'_>, name: &str, page: &mut Page) {
     {
         let label = ("command", *command);
         let rows = counts.cumulated();
+        debug_assert!(
+            rows.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1),
+            "a histogram's buckets and counts ascend"
+        );
         let mut below = 0;
         for power in 0..BUCKETS {
             let limit_us = 1u64 << power;

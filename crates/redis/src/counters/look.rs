@@ -194,7 +194,7 @@ impl Held {
     fn of(server: &Server, used: u64, resident: u64) -> Self {
         let (scripts, libraries) = (&server.scripting.scripts, &server.scripting.libraries);
         let tables = (0..DATABASES).map(|database| server.keyspace.table_bytes(database));
-        Self {
+        let held = Self {
             used,
             peak: server.usage.peak(),
             startup: server.usage.startup().min(used),
@@ -202,7 +202,12 @@ impl Held {
             clients: server.clients.memory_bytes(),
             scripts: (scripts.memory_bytes() + libraries.memory_bytes()) as u64,
             tables: tables.sum::<usize>() as u64,
-        }
+        };
+        debug_assert!(
+            (0.0..=100.0).contains(&held.dataset_percent()) && held.overhead() <= held.used,
+            "data and what is not data are parts of what is used"
+        );
+        held
     }
 
     /// What is not data.

@@ -210,6 +210,15 @@ impl AppendOnly {
             false => None,
         };
         let until = switch_at.map_or(end, |at| at.min(end));
+        debug_assert_eq!(
+            writer.at(),
+            self.written.load(Ordering::SeqCst),
+            "what counts as written ends where the writer is"
+        );
+        debug_assert!(
+            switch_at.is_none_or(|at| writer.at() <= at),
+            "nothing behind a switch is in the file before it"
+        );
         if writer.at() < until {
             let bytes = writer.write(&Told(log), until, self.stamp().as_bytes())?;
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -223,7 +232,8 @@ impl AppendOnly {
     /// the other one not, nothing could be loaded.
     pub(super) fn go_on(&self, writer: &mut LogWriter) {
         if let Some((at, file)) = self.orders.lock().switch.take() {
-            debug_assert_eq!(at, writer.at(), "the file before is whole");
+            // Commands in the wrong file would be lost, or executed twice by the next start.
+            assert_eq!(at, writer.at(), "the file before a switch is whole");
             self.switch_ordered.store(false, Ordering::Release);
             writer.switch(file);
             self.stamped_s.store(0, Ordering::Relaxed);
@@ -324,14 +334,44 @@ impl AppendOnly {
 
     /// From an offset of the log on another file is written to. Shards may be locked.
     pub(super) fn switch(&self, at: u64, file: AppendFile) {
-        self.orders.lock().switch = Some((at, file));
+        let other = self.orders.lock().switch.replace((at, file));
+        debug_assert!(
+            other.is_none(),
+            "one switch is carried out before the next is ordered"
+        );
         self.switch_ordered.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// Waits until the last switch that was ordered is carried out: the file behind it would get
+    /// no commands if the next one took its place. Fails if the disk takes too long for that.
+    pub(super) fn wait_for_switch(
+        &self,
+        server: &Server,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let until = instant() + SWITCH_TIME_MAX;
+        while self.is_writing() && self.switch_ordered.load(Ordering::Acquire) {
+            if is_given_up() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if instant() > until {
+                let text = "the disk does not take what belongs in the increment before";
+                return Err(io::Error::other(text));
+            }
+            server.durability.background.pause(NAP);
+        }
+        Ok(())
     }
 
     /// Begins to write to a file from an offset of the log on, and starts the thread. Shards may be
     /// locked.
     pub(super) fn start(&self, server: &Arc<Server>, file: AppendFile, at: u64) -> io::Result<()> {
+        debug_assert!(!self.is_writing(), "the append-only file is begun once");
+        debug_assert!(
+            self.writer.lock().is_none() && self.thread.lock().is_none(),
+            "the writer and the thread of the file before have ended"
+        );
         for offset in [&self.written, &self.synced] {
             offset.store(at, Ordering::Release);
         }
@@ -434,6 +474,10 @@ impl Durability {
             self.log.stop(server);
             server.keyspace.propagation().close(Audience::File);
         }
+        debug_assert!(
+            !self.log.is_writing(),
+            "nothing is written once the append-only file is off"
+        );
         self.attention.set(Obstacles::LOG_FAILED, false);
     }
 }
@@ -476,3 +520,5 @@ const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;
 pub(super) const SLOW_WRITE: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const NAP: Duration = Duration::from_millis(2);
+/// How long a rewrite waits for the switch that the one before has ordered.
+const SWITCH_TIME_MAX: Duration = Duration::from_secs(5);

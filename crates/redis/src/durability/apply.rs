@@ -1,6 +1,8 @@
 //! Commands of a log, executed without a client.
 
-use tidewire_keyspace::{Command, LIVE_CHANNEL, NullObserver, Run, read_libraries, resolve};
+use tidewire_keyspace::{
+    Command, DATABASES, LIVE_CHANNEL, NullObserver, Run, read_libraries, resolve,
+};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
@@ -39,7 +41,7 @@ impl ToldPosition {
             b"repl-offset" => self.offset = parse_offset(value),
             b"repl-stream-db" => {
                 let database = number().and_then(|number| usize::try_from(number).ok());
-                self.database = database.filter(|&one| one < tidewire_keyspace::DATABASES);
+                self.database = database.filter(|&one| one < DATABASES);
             }
             _ => {}
         }
@@ -122,6 +124,10 @@ impl<'h> Applier<'h> {
     }
 
     fn run(&mut self, arguments: Arguments<'_>) -> Result<(), String> {
+        debug_assert!(
+            self.database < DATABASES,
+            "a log selects only databases that are there"
+        );
         let command = resolve(arguments).map_err(|_| {
             let name = String::from_utf8_lossy(&arguments[0]);
             format!("Unknown command '{name}' reading the append only file")
@@ -151,7 +157,7 @@ impl<'h> Applier<'h> {
         match command.full_name {
             "select" => {
                 let number = parse_integer(&arguments[1]).and_then(|n| usize::try_from(n).ok());
-                let number = number.filter(|&number| number < tidewire_keyspace::DATABASES);
+                let number = number.filter(|&number| number < DATABASES);
                 self.database = number.ok_or("a database that is not there")?;
                 Ok(())
             }

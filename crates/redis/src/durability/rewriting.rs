@@ -32,6 +32,10 @@ use tidewire_lane::{instant, unix_ms};
 impl Durability {
     /// BGREWRITEAOF on its thread.
     pub(super) fn rewrite(&self, server: &Arc<Server>) {
+        debug_assert!(
+            self.saving.running_s(Job::Rewrite) >= 0,
+            "a rewrite is the job that runs"
+        );
         let rewrites = &self.log.rewrites;
         let started = instant();
         rewrites
@@ -56,6 +60,7 @@ impl Durability {
 
     fn rewrite_now(&self, server: &Arc<Server>, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
         self.own_directory(server)?;
+        self.log.wait_for_switch(server, is_given_up)?;
         let is_on = self.log.is_on();
         let (folder, mut manifest, is_complete) = {
             let files = self.log.files.lock();
@@ -99,6 +104,11 @@ impl Durability {
             let stale = std::mem::take(&mut manifest.increments);
             manifest.history.extend(stale);
         }
+        debug_assert_ne!(
+            is_on,
+            manifest.increments.is_empty(),
+            "behind a base comes an increment, if the file is on, and none otherwise"
+        );
         self.finish_rewrite(&folder, manifest, base, bytes)
     }
 
@@ -113,6 +123,10 @@ impl Durability {
         let last = manifest.increments.last();
         let last = last.and_then(|file| folder.length_of(file).ok());
         let bytes = base_bytes + last.unwrap_or(0);
+        debug_assert!(
+            manifest.base.is_some() && manifest.increments.len() <= 1,
+            "a rewrite leaves a base and the increment that began with it"
+        );
         let mut files = self.log.files.lock();
         files.manifest = manifest;
         files.is_complete = true;
@@ -131,6 +145,10 @@ impl Durability {
 
     /// `appendonly yes` at run time: a base is written in the background, of what is there now.
     pub(super) fn begin_log(&self, server: &Server) -> io::Result<()> {
+        debug_assert!(
+            !self.log.is_on() && !self.log.is_writing(),
+            "the append-only file is off before it is begun"
+        );
         self.own_directory(server)?;
         let folder = log_folder(server);
         folder.make()?;

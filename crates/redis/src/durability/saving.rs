@@ -97,7 +97,10 @@ impl Durability {
                 Some((Job::Rewrite, _)) => return Err(REWRITING),
                 None if server.keyspace.is_in_snapshot() => return Err(SAVING),
                 None if self.is_ending() => return Err("ERR"),
-                None => jobs.running = Some((Job::Snapshot, instant())),
+                None => {
+                    self.assert_none_cancelled();
+                    jobs.running = Some((Job::Snapshot, instant()));
+                }
             }
         }
         let result = work();
@@ -132,14 +135,13 @@ impl Durability {
             Some((running, _)) if running == job => return Requested::Running,
             Some(_) if !schedules => return Requested::Other,
             Some(_) => {
-                if !jobs.scheduled.contains(&job) {
-                    jobs.scheduled.push(job);
-                }
+                jobs.schedule(job);
                 other();
                 return Requested::Scheduled;
             }
             None => other(),
         }
+        self.assert_none_cancelled();
         jobs.running = Some((job, instant()));
         drop(jobs);
         self.start(server, job);
@@ -167,13 +169,16 @@ impl Durability {
         });
         if let Err(error) = spawned {
             warn!(%error, "there is no thread for the background");
-            self.saving.jobs.lock().running = None;
+            let mut jobs = self.saving.jobs.lock();
+            jobs.running = None;
+            self.saving.is_cancelled.store(false, Ordering::Release);
         }
     }
 
     /// The job that ran has ended: the next one that waits for it begins.
     fn end_job(&self, server: &Server) {
         let mut jobs = self.saving.jobs.lock();
+        debug_assert!(jobs.running.is_some(), "a job ends once");
         jobs.running = None;
         self.saving.is_cancelled.store(false, Ordering::Release);
         let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
@@ -192,9 +197,7 @@ impl Durability {
         let mut jobs = self.saving.jobs.lock();
         if jobs.running.is_some() {
             // Also if a snapshot runs: it may have looked for the last time.
-            if !jobs.scheduled.contains(&Job::Snapshot) {
-                jobs.scheduled.push(Job::Snapshot);
-            }
+            jobs.schedule(Job::Snapshot);
             return;
         }
         drop(jobs);
@@ -231,6 +234,14 @@ impl Durability {
             }
         }
         self.look_at_failure(server);
+    }
+
+    /// With the jobs locked and none running: to cancel one does not concern the next.
+    fn assert_none_cancelled(&self) {
+        debug_assert!(
+            !self.saving.is_cancelled.load(Ordering::Acquire),
+            "only the job that runs is given up"
+        );
     }
 
     /// Whether writes are refused because of a snapshot that failed.
@@ -342,6 +353,11 @@ pub(super) fn write_keys(
             break;
         }
     }
+    // Without them keys would be missing.
+    assert!(
+        chunk.is_empty(),
+        "all bytes are written before the file is whole"
+    );
     drop(snapshot);
     background.let_others_run();
     for counter in [written, total] {

@@ -262,6 +262,17 @@ pub(crate) struct Jobs {
     pub(crate) scheduled: Vec<Job>,
 }
 
+impl Jobs {
+    /// Lets a job begin when the one that runs has ended.
+    pub(crate) fn schedule(&mut self, job: Job) {
+        debug_assert!(self.running.is_some(), "a job waits for another one");
+        if !self.scheduled.contains(&job) {
+            self.scheduled.push(job);
+        }
+        debug_assert!(self.scheduled.len() <= 2, "each job waits once");
+    }
+}
+
 /// How far loading has come, and what the last one found.
 #[derive(Debug, Default)]
 pub(crate) struct LoadProgress {

@@ -105,6 +105,10 @@ impl Scribe {
         }
         self.longest_write = Duration::ZERO;
         let written = self.write_all(closing);
+        debug_assert!(
+            written.is_err() || self.job.is_none(),
+            "nothing is written behind an fsync that has failed"
+        );
         if is_slow {
             self.look_at_speed();
         }
@@ -135,6 +139,10 @@ impl Scribe {
             self.slow_since = None;
             self.fast_since = Some(now);
         }
+        debug_assert!(
+            (SLOW_FOR_LEAST..=SLOW_FOR_MOST).contains(&self.slow_for),
+            "how long a disk must be fast stays between its bounds"
+        );
     }
 
     /// Writes all that is told, and goes on to the next file where that was ordered.
@@ -191,6 +199,10 @@ impl Scribe {
         match synced {
             Ok(at) => {
                 self.synced_at = instant();
+                debug_assert!(
+                    at <= own.written.load(Ordering::SeqCst),
+                    "only what is written is on the disk"
+                );
                 own.synced.fetch_max(at, Ordering::SeqCst);
                 own.note_synced(&server);
                 Ok(())
@@ -226,6 +238,7 @@ impl Scribe {
     fn follow_bases(&mut self) {
         let own = &self.server.durability.log;
         let bases = own.bases.load(Ordering::Acquire);
+        debug_assert!(self.bases <= bases, "new bases are only added to");
         if std::mem::replace(&mut self.bases, bases) != bases
             && let Some(writer) = own.writer.lock().as_mut()
         {

@@ -49,6 +49,10 @@ impl LaneReplicas {
         now_ms: i64,
     ) {
         server.replication.add(replica.clone(), now_ms);
+        debug_assert!(
+            self.position(connection).is_none(),
+            "a connection is one replica's"
+        );
         let has_file = replica.phase() == Phase::Online;
         let serving = &server.replication.lanes.serving;
         serving.fetch_or(1 << lane, Ordering::AcqRel);
@@ -62,6 +66,7 @@ impl LaneReplicas {
             moved_ms: now_ms,
             has_file,
         });
+        self.assert_invariants(server, lane);
     }
 
     /// A connection has ended; nothing if it was no replica's.
@@ -82,6 +87,7 @@ impl LaneReplicas {
             let serving = &server.replication.lanes.serving;
             serving.fetch_and(!(1 << lane), Ordering::AcqRel);
         }
+        self.assert_invariants(server, lane);
     }
 
     /// The lane is awake, and will look at the stream by itself: nobody need tell it.
@@ -141,6 +147,15 @@ impl LaneReplicas {
                 context.close(served.connection, CloseReason::Requested);
             }
         }
+    }
+
+    fn assert_invariants(&self, server: &Server, lane: usize) {
+        let serving = server.replication.lanes.serving.load(Ordering::Acquire);
+        debug_assert_eq!(
+            serving >> lane & 1 == 1,
+            !self.replicas.is_empty(),
+            "a lane is woken for the stream while it has replicas"
+        );
     }
 
     fn position(&self, connection: ConnectionId) -> Option<usize> {
@@ -247,6 +262,7 @@ impl Served {
         out.buffer().reserve_exact(room);
         match log.read(from, READ_BYTES, out.buffer()) {
             Ok(to) => {
+                debug_assert!(to >= from, "a replica gets no byte twice");
                 self.replica.set_sent(to);
                 to != from
             }

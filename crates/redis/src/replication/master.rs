@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions, Loaded};
+use tidewire_keyspace::{Audience, DATABASES, FileReader, FileRecord, LoadOptions, Loaded};
 use tidewire_resp::number::parse_integer;
 use tracing::{info, warn};
 
@@ -162,6 +162,10 @@ impl Master {
     }
 
     fn set_state(&self, state: LinkState) {
+        debug_assert!(
+            state == LinkState::Connecting || self.state() as u8 <= state as u8,
+            "the states of a connection follow each other"
+        );
         self.state.store(state as u8, Ordering::Release);
     }
 }
@@ -344,7 +348,8 @@ impl Link<'_> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         // The gate closes before the keyspace, and opens behind it.
-        self.master.is_replacing.store(true, Ordering::Release);
+        let was_replacing = self.master.is_replacing.swap(true, Ordering::AcqRel);
+        debug_assert!(!was_replacing, "one file is loaded at a time");
         drop(stream);
         // What is loaded is not told to the append-only file: it begins anew with it.
         self.server.durability.suspend_log(self.server);
@@ -436,6 +441,7 @@ impl Link<'_> {
                 FileRecord::Library(code) => self.applier.load_library(&code, true),
                 FileRecord::Aux { name, value } if *name == *b"repl-stream-db" => {
                     let number = parse_integer(&value).and_then(|one| usize::try_from(one).ok());
+                    let number = number.filter(|&number| number < DATABASES);
                     *database = number.unwrap_or(0);
                 }
                 FileRecord::End => return Ok(true),
@@ -501,6 +507,10 @@ impl Link<'_> {
             true => self.on_disk = offset,
             false => _ = self.unsynced.get_or_insert((offset, end)),
         }
+        debug_assert!(
+            self.on_disk <= offset,
+            "what is on the disk has been executed"
+        );
         let on_disk = self.on_disk.to_string();
         socket.write_all(&request(&["REPLCONF", "ACK", &text, "FACK", &on_disk]))
     }

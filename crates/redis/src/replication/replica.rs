@@ -89,6 +89,16 @@ struct File {
     is_whole: bool,
 }
 
+impl File {
+    fn assert_invariants(&self) {
+        debug_assert_eq!(
+            self.bytes,
+            self.parts.iter().map(Vec::len).sum::<usize>(),
+            "the bytes of a file are those of its parts"
+        );
+    }
+}
+
 impl Replica {
     /// A replica that is to get everything.
     pub(crate) fn new(
@@ -128,6 +138,10 @@ impl Replica {
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
+        debug_assert!(
+            self.phase() as u8 <= phase as u8,
+            "a replica's phases follow each other"
+        );
         self.phase.store(phase as u8, Ordering::Release);
     }
 
@@ -212,8 +226,10 @@ impl Replica {
         while is_bounded && file.bytes > FILE_BYTES_MAX && !self.has_left() {
             self.room.wait(&mut file);
         }
+        debug_assert!(!file.is_whole, "nothing comes behind the end of a file");
         file.bytes += part.len();
         file.parts.push_back(part);
+        file.assert_invariants();
         !self.has_left()
     }
 
@@ -239,6 +255,7 @@ impl Replica {
         let mut file = self.file.lock();
         let part = file.parts.pop_front();
         file.bytes -= part.as_ref().map_or(0, Vec::len);
+        file.assert_invariants();
         self.room.notify_all();
         (part, file.is_whole && file.parts.is_empty())
     }
@@ -252,6 +269,7 @@ impl Replica {
         self.has_left.store(true, Ordering::Release);
         file.parts.clear();
         file.bytes = 0;
+        file.assert_invariants();
         self.room.notify_all();
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidewire_files::WholeFile;
-use tidewire_keyspace::OFFSET_MAX;
+use tidewire_keyspace::{DATABASES, OFFSET_MAX};
 use tidewire_resp::number::parse_integer;
 
 use super::replica::Replica;
@@ -85,7 +85,37 @@ pub(crate) struct StreamPosition {
     pub(crate) database: usize,
 }
 
+impl History {
+    pub(crate) fn assert_invariants(&self) {
+        debug_assert!(
+            is_history_id(self.id.as_bytes()),
+            "a history's name has 40 letters and digits"
+        );
+        let second = self.second.as_ref();
+        debug_assert!(
+            second.is_none_or(|(id, _)| is_history_id(id.as_bytes()) && *id != self.id),
+            "the older name is another one, of the same form"
+        );
+    }
+}
+
 impl StreamPosition {
+    /// What is told by another server or a file has been checked before.
+    pub(crate) fn assert_invariants(&self) {
+        debug_assert!(
+            is_history_id(self.id.as_bytes()),
+            "a position belongs to a history"
+        );
+        debug_assert!(
+            self.offset <= OFFSET_MAX,
+            "an offset leaves room for the stream behind it"
+        );
+        debug_assert!(
+            self.database < DATABASES,
+            "a stream selects only databases that are there"
+        );
+    }
+
     /// As fields of a file, by the names that Redis gives them.
     pub(crate) fn fields(&self) -> [(&'static str, String); 3] {
         [
@@ -109,7 +139,9 @@ pub(crate) fn parse_offset(text: &[u8]) -> Option<u64> {
 
 pub(crate) fn new_id() -> String {
     let word = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+    let id = format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32);
+    debug_assert!(is_history_id(id.as_bytes()), "other servers take the name");
+    id
 }
 
 /// Whether this master is giving its part to a replica.

@@ -59,7 +59,16 @@ impl StreamLock {
     }
 
     pub(super) fn unbar(&self) {
+        debug_assert!(
+            matches!(self.barred_by.load(Ordering::SeqCst), 0) || self.is_barred_here(),
+            "nobody ends what another thread bars"
+        );
         self.barred_by.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether some thread holds it.
+    pub(super) fn is_held(&self) -> bool {
+        !is_free(&self.lock)
     }
 
     pub(super) fn is_barred_here(&self) -> bool {

@@ -74,6 +74,7 @@ impl<'a> Transfer<'a> {
                 let is_last = *left == 0;
                 self.keep(&input[..count])?;
                 input.drain(..count);
+                self.assert_invariants();
                 if is_last {
                     self.reader.finish();
                     self.look()?;
@@ -91,6 +92,17 @@ impl<'a> Transfer<'a> {
                 }
                 self.take_mark(input)
             }
+        }
+    }
+
+    fn assert_invariants(&self) {
+        let [total, read] = self.arriving.bytes().map(i64::cast_unsigned);
+        if let End::Length(left) = self.end {
+            debug_assert_eq!(
+                read + left,
+                total,
+                "the bytes that are here and those that are left are the whole file"
+            );
         }
     }
 
@@ -115,6 +127,10 @@ impl<'a> Transfer<'a> {
         }
         let read = &self.arriving.read;
         read.fetch_add(bytes.len() as i64, Ordering::Relaxed);
+        debug_assert!(
+            !self.is_read || matches!(self.end, End::Length(_)),
+            "before a mark nothing comes behind the last record"
+        );
         if !self.is_read {
             self.reader.push(bytes);
         }

@@ -75,6 +75,7 @@ impl Manifest {
             }
             manifest.add(line)?;
         }
+        manifest.assert_invariants();
         match manifest == Manifest::default() {
             true => Err(ManifestError::Empty),
             false => Ok(manifest),
@@ -102,6 +103,7 @@ impl Manifest {
         let next = first_free(prefix, INCREMENT, last.unwrap_or(0) + 1, is_free);
         let name = next.name.clone();
         self.increments.push(next);
+        self.assert_invariants();
         name
     }
 
@@ -113,9 +115,33 @@ impl Manifest {
 
     /// A new base stands for the old one and for all increments but the last.
     pub(crate) fn replace_base(&mut self, base: LogFile) {
+        debug_assert!(
+            self.base
+                .as_ref()
+                .is_none_or(|old| old.sequence < base.sequence),
+            "a new base has a higher number than the old one"
+        );
         self.history.extend(self.base.replace(base));
         let last = self.increments.len().saturating_sub(1);
         self.history.extend(self.increments.drain(..last));
+        debug_assert!(
+            self.increments.len() <= 1,
+            "the last increment alone follows a new base"
+        );
+        self.assert_invariants();
+    }
+
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.increments
+                .is_sorted_by(|one, next| one.sequence < next.sequence),
+            "increments are numbered in ascending order"
+        );
+        let mut files = self.base.iter().chain(&self.increments);
+        debug_assert!(
+            files.all(|file| file.sequence > 0 && !file.name.is_empty()),
+            "every file has a name and a number from 1"
+        );
     }
 
     fn add(&mut self, line: &str) -> Result<(), ManifestError> {
