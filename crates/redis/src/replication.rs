@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use tidewire_fanout::bits;
 use tidewire_keyspace::{Audience, Log};
 use tidewire_lane::MailSender;
 
@@ -39,11 +40,9 @@ use crate::parameters::{
     ClientClass, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, Parameters, REPL_BACKLOG_SIZE,
     REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD,
 };
-use crate::replication::state::Failover;
-use crate::replication::state::Lanes;
-use crate::replication::state::MigrationSockets;
-use crate::replication::stream_lock::StreamLock;
 use crate::server::Server;
+use state::{Failover, Lanes, MigrationSockets};
+use stream_lock::StreamLock;
 
 impl Replication {
     pub(crate) fn new(lanes: usize) -> Self {
@@ -80,12 +79,8 @@ impl Replication {
     pub(crate) fn follow(&self, log: &Log, mail: &MailSender<RedisMail>) {
         let (lanes, mail) = (self.lanes.clone(), mail.clone());
         log.set_waker(move || {
-            let mut serving = lanes.serving.load(Ordering::Acquire);
-            while serving != 0 {
-                let lane = serving.trailing_zeros() as usize;
-                serving &= serving - 1;
-                lanes.tell(lane, &mail);
-            }
+            let serving = lanes.serving.load(Ordering::Acquire);
+            bits(serving).for_each(|lane| lanes.tell(lane, &mail));
         });
     }
 
@@ -107,11 +102,8 @@ impl Replication {
     /// The process ends: files of all keys that are on their way to replicas are given up.
     pub(crate) fn give_up_files(&self) {
         let replicas = self.replicas.lock();
-        let is_loading = |replica: &&Arc<Replica>| replica.phase() == Phase::Loading;
-        replicas
-            .iter()
-            .filter(is_loading)
-            .for_each(|one| one.leave());
+        let loading = replicas.iter().filter(|one| one.phase() == Phase::Loading);
+        loading.for_each(|one| one.leave());
     }
 
     pub(crate) fn add(&self, replica: Arc<Replica>, now_ms: i64) {
@@ -162,17 +154,10 @@ impl Replication {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Replicas whose file has not been begun.
-    pub(crate) fn count_waiting(&self) -> usize {
+    /// How many replicas are in a phase.
+    pub(crate) fn count_in(&self, phase: Phase) -> usize {
         let replicas = self.replicas.lock();
-        let waiting = replicas.iter().filter(|one| one.phase() == Phase::Waiting);
-        waiting.count()
-    }
-
-    /// Whether a replica's file is being made.
-    pub(crate) fn makes_file(&self) -> bool {
-        let replicas = self.replicas.lock();
-        replicas.iter().any(|one| one.phase() == Phase::Loading)
+        replicas.iter().filter(|one| one.phase() == phase).count()
     }
 
     /// The replicas in the order in which they came, those that follow or are about to.

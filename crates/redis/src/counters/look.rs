@@ -10,7 +10,6 @@ use tidewire_keyspace::{Census, DATABASES, Totals};
 use tidewire_lane::{unix_ms, unix_ns};
 
 use crate::clients::Client;
-use crate::durability::LogNumbers;
 use crate::memory::resident_bytes;
 use crate::rates::Rate;
 use crate::replication::{Master, ReplicaStatus};
@@ -25,6 +24,12 @@ pub struct Look<'a> {
     pub(super) unix_ns: u64,
     /// The caller is no lane: it must not wait for shards.
     is_beside_lanes: bool,
+    found: Found,
+}
+
+/// What was computed until now.
+#[derive(Default)]
+struct Found {
     used: OnceCell<u64>,
     resident: OnceCell<u64>,
     held: OnceCell<Held>,
@@ -36,7 +41,6 @@ pub struct Look<'a> {
     replicas: OnceCell<Vec<ReplicaStatus>>,
     master: OnceCell<Option<Arc<Master>>>,
     second_history: OnceCell<Option<(String, u64)>>,
-    log: OnceCell<LogNumbers>,
     commands: OnceCell<Vec<(&'static str, CommandCounts)>>,
     threads: OnceCell<Vec<Share>>,
 }
@@ -71,58 +75,51 @@ impl<'a> Look<'a> {
             server,
             unix_ns,
             is_beside_lanes,
-            used: OnceCell::new(),
-            resident: OnceCell::new(),
-            held: OnceCell::new(),
-            clients: OnceCell::new(),
-            census: OnceCell::new(),
-            totals: OnceCell::new(),
-            rate: OnceCell::new(),
-            stream: OnceCell::new(),
-            replicas: OnceCell::new(),
-            master: OnceCell::new(),
-            second_history: OnceCell::new(),
-            log: OnceCell::new(),
-            commands: OnceCell::new(),
-            threads: OnceCell::new(),
+            found: Found::default(),
         }
     }
 
     pub(super) fn used(&self) -> u64 {
-        *self.used.get_or_init(|| self.usage.look())
+        *self.found.used.get_or_init(|| self.usage.look())
     }
 
     pub(super) fn resident(&self) -> u64 {
-        *self.resident.get_or_init(resident_bytes)
+        *self.found.resident.get_or_init(resident_bytes)
     }
 
     /// Waits for shards.
     pub(super) fn held(&self) -> &Held {
         debug_assert!(!self.is_beside_lanes);
         let (used, resident) = (self.used(), self.resident());
-        self.held.get_or_init(|| Held::of(self, used, resident))
+        self.found
+            .held
+            .get_or_init(|| Held::of(self, used, resident))
     }
 
     /// All clients, replicas too.
     pub(super) fn all_clients(&self) -> &[Arc<Client>] {
-        self.clients.get_or_init(|| self.server.clients.list())
+        self.found
+            .clients
+            .get_or_init(|| self.server.clients.list())
     }
 
     /// For threads beside the lanes.
     pub(super) fn census(&self) -> &Census {
         debug_assert!(self.is_beside_lanes);
-        self.census.get_or_init(|| self.keyspace.census())
+        self.found.census.get_or_init(|| self.keyspace.census())
     }
 
     pub(super) fn totals(&self) -> &Totals {
-        self.totals.get_or_init(|| match self.is_beside_lanes {
-            true => self.census().totals,
-            false => self.keyspace.totals(),
-        })
+        self.found
+            .totals
+            .get_or_init(|| match self.is_beside_lanes {
+                true => self.census().totals,
+                false => self.keyspace.totals(),
+            })
     }
 
     pub(super) fn rate(&self) -> &Rate {
-        self.rate.get_or_init(|| {
+        self.found.rate.get_or_init(|| {
             let now = self.moment();
             let rate = self.rates.rate(now);
             self.rates.note(now);
@@ -131,7 +128,7 @@ impl<'a> Look<'a> {
     }
 
     pub(super) fn stream(&self) -> &StreamStatus {
-        self.stream.get_or_init(|| StreamStatus::of(self))
+        self.found.stream.get_or_init(|| StreamStatus::of(self))
     }
 
     /// Bytes of the stream that wait for replicas.
@@ -144,29 +141,29 @@ impl<'a> Look<'a> {
 
     pub(super) fn replicas(&self) -> &[ReplicaStatus] {
         let statuses = || self.replication.statuses(unix_ms());
-        self.replicas.get_or_init(statuses)
+        self.found.replicas.get_or_init(statuses)
     }
 
     pub(super) fn master(&self) -> Option<&Master> {
-        let master = self.master.get_or_init(|| self.replication.master());
+        let master = self.found.master.get_or_init(|| self.replication.master());
         master.as_deref()
     }
 
     pub(super) fn second_history(&self) -> Option<&(String, u64)> {
         let second = || self.replication.second();
-        self.second_history.get_or_init(second).as_ref()
-    }
-
-    pub(super) fn log(&self) -> &LogNumbers {
-        self.log.get_or_init(|| self.durability.log.numbers())
+        self.found.second_history.get_or_init(second).as_ref()
     }
 
     pub(super) fn commands(&self) -> &[(&'static str, CommandCounts)] {
-        self.commands.get_or_init(|| self.statistics.commands())
+        self.found
+            .commands
+            .get_or_init(|| self.statistics.commands())
     }
 
     pub(super) fn threads(&self) -> &[Share] {
-        self.threads.get_or_init(|| self.server.threads.shares())
+        self.found
+            .threads
+            .get_or_init(|| self.server.threads.shares())
     }
 }
 

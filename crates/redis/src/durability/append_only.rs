@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use crate::durability::log_files::{LogWriter, Source};
@@ -18,7 +18,7 @@ use tidewire_keyspace::{Audience, Log};
 use tracing::{error, warn};
 
 use super::files::log_folder;
-use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, LogNumbers, NEVER};
+use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, NEVER};
 use crate::attention::Obstacles;
 use crate::durability::state::Orders;
 use crate::parameters::{AOF_TIMESTAMP_ENABLED, APPENDFSYNC, APPENDONLY};
@@ -317,18 +317,6 @@ impl AppendOnly {
         match self.is_writing() {
             true => log_of(server).memory_bytes(),
             false => 0,
-        }
-    }
-
-    pub(crate) fn numbers(&self) -> LogNumbers {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        LogNumbers {
-            bytes: read(&self.bytes),
-            base_bytes: read(&self.base_bytes),
-            rewrites: read(&self.rewrites.count),
-            failures: read(&self.rewrites.failures),
-            rewrite_failed: self.rewrites.has_failed.load(Ordering::Relaxed),
-            rewrite_took_s: self.rewrites.last_took_s.load(Ordering::Relaxed),
         }
     }
 

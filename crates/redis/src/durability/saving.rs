@@ -24,17 +24,8 @@ impl Saving {
         self.last_save_s.load(Ordering::Relaxed)
     }
 
-    /// How long the last one in the background took, seconds; -1 before the first.
-    pub(crate) fn last_took_s(&self) -> i64 {
-        self.last_took_s.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn saves(&self) -> u64 {
-        self.saves.load(Ordering::Relaxed)
     }
 
     /// For how long a job has been done, seconds; -1 if it is not.
@@ -57,11 +48,6 @@ impl Saving {
     /// The same of changes that have been counted.
     pub(crate) fn unsaved_of(&self, changes: u64) -> u64 {
         changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
-    }
-
-    /// Keys of the snapshot that is being made: written, and in all.
-    pub(crate) fn progress(&self) -> [u64; 2] {
-        [0, 1].map(|at: usize| self.progress[at].load(Ordering::Relaxed))
     }
 
     /// All that is there is in a file.

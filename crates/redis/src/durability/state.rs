@@ -188,17 +188,6 @@ pub(crate) enum Hold {
     Everything(u64),
 }
 
-/// What INFO shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogNumbers {
-    pub(crate) bytes: u64,
-    pub(crate) base_bytes: u64,
-    pub(crate) rewrites: u64,
-    pub(crate) failures: u64,
-    pub(crate) rewrite_failed: bool,
-    pub(crate) rewrite_took_s: i64,
-}
-
 /// What is done in the background, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {

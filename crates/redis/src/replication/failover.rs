@@ -113,12 +113,7 @@ impl Replication {
 
     /// Waits until a replica has everything, or the time is over.
     fn wait_for_successor(&self, server: &Server, attempt: &Arc<Attempt>) {
-        let is_current = || {
-            let current = self.failover.current.lock();
-            current
-                .as_ref()
-                .is_some_and(|one| Arc::ptr_eq(one, attempt))
-        };
+        let is_current = || is_same(&self.failover.current.lock(), attempt);
         let order = &attempt.order;
         let is_late = || {
             order
@@ -175,10 +170,7 @@ impl Replication {
 
     fn hand_over(&self, server: &Server, attempt: &Arc<Attempt>, host: String, port: u16) {
         let current = self.failover.current.lock();
-        if !current
-            .as_ref()
-            .is_some_and(|one| Arc::ptr_eq(one, attempt))
-        {
+        if !is_same(&current, attempt) {
             return;
         }
         let state = self.failover.state.swap(UNDER_WAY, Ordering::AcqRel);
@@ -186,6 +178,12 @@ impl Replication {
         drop(current);
         self.follow_master(server, Master::new(host, port, true));
     }
+}
+
+fn is_same(current: &Option<Arc<Attempt>>, attempt: &Arc<Attempt>) -> bool {
+    current
+        .as_ref()
+        .is_some_and(|one| Arc::ptr_eq(one, attempt))
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidewire_keyspace::{Audience, DATABASES, FileReader, FileRecord, LoadOptions, Loaded};
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::write_request;
 use tracing::{info, warn};
 
 use super::applying::Applier;
@@ -607,11 +608,9 @@ fn unexpected(text: &str) -> io::Error {
 }
 
 fn request(words: &[&str]) -> Vec<u8> {
-    let mut out = format!("*{}\r\n", words.len());
-    for word in words {
-        out.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-    }
-    out.into_bytes()
+    let mut out = Vec::new();
+    write_request(&mut out, words);
+    out
 }
 
 /// How often the master is told how far we are.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use tidewire_keyspace::{Locked, ShardSet, lookup};
 use tidewire_resp::number::parse_integer;
-use tidewire_resp::{ArgumentList, Protocol, Writer};
+use tidewire_resp::{ArgumentList, Protocol, Writer, write_request};
 
+use super::waits::serve;
 use crate::live::LiveObserver;
-use crate::mail::RedisMail;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -64,16 +64,8 @@ impl Migration {
                 Ok(false) => "+NOKEY\r\n".to_owned(),
                 Err(text) => format!("-{text}\r\n"),
             };
-            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
-                server.mail.send(
-                    lane,
-                    RedisMail::Served {
-                        client,
-                        failed: reply.starts_with('-'),
-                        reply: reply.into_bytes(),
-                    },
-                );
-            }
+            let failed = reply.starts_with('-');
+            serve(&server, client, reply.into_bytes(), failed);
         };
         thread.spawn(run).map(drop)
     }
@@ -109,11 +101,12 @@ impl Migration {
         peer.set_timeout(self.timeout)?;
         let mut heads: Vec<Vec<u8>> = Vec::new();
         if !self.authentication.is_empty() {
-            let words = self.authentication.iter().map(Vec::as_slice);
-            heads.push(request([&b"AUTH"[..]].into_iter().chain(words)));
+            let mut words = vec![&b"AUTH"[..]];
+            words.extend(self.authentication.iter().map(Vec::as_slice));
+            heads.push(request(&words));
         }
         let database = self.to_database.to_string();
-        heads.push(request([&b"SELECT"[..], database.as_bytes()]));
+        heads.push(request(&[b"SELECT", database.as_bytes()]));
         peer.send(&heads.concat())?;
         let mut errors = Vec::new();
         for _ in &heads {
@@ -166,7 +159,7 @@ impl Migration {
                 Ok(After::Removed) => return Ok(Ok(())),
                 Ok(After::Gone) => {
                     // Somebody has removed it, and heard so: it must not live on there.
-                    peer.send(&request([&b"DEL"[..], key]))?;
+                    peer.send(&request(&[b"DEL", key]))?;
                     return Ok(peer.error()?.map_or(Ok(()), |error| Err(refused(&error))));
                 }
                 Ok(After::Changed(now)) => sent = now,
@@ -277,9 +270,9 @@ impl Migration {
     ) -> Result<(), String> {
         let left_ms = found.deadline_ms.map_or(0, |ms| (ms - unix_ms()).max(1));
         let left_ms = left_ms.to_string();
-        let words = [&b"RESTORE"[..], key, left_ms.as_bytes(), &found.payload];
-        let words = words.into_iter().chain(replaces.then_some(&b"REPLACE"[..]));
-        peer.send(&request(words))
+        let mut words = vec![&b"RESTORE"[..], key, left_ms.as_bytes(), &found.payload];
+        words.extend(replaces.then_some(&b"REPLACE"[..]));
+        peer.send(&request(&words))
     }
 
     fn connect(&self) -> Result<Peer, String> {
@@ -381,14 +374,9 @@ impl Peer {
     }
 }
 
-fn request<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let words: Vec<&[u8]> = words.into_iter().collect();
-    let mut out = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_request(&mut out, words);
     out
 }
 

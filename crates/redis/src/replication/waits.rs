@@ -120,16 +120,7 @@ impl Replication {
     /// the master has not given away.
     pub(super) fn unblock_clients(&self, server: &Server) {
         for client in server.waiting.waiting_for_keys() {
-            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
-                server.mail.send(
-                    lane,
-                    RedisMail::Served {
-                        client,
-                        reply: format!("-{DEMOTED}\r\n").into_bytes(),
-                        failed: true,
-                    },
-                );
-            }
+            serve(server, client, format!("-{DEMOTED}\r\n").into_bytes(), true);
         }
     }
 
@@ -146,17 +137,20 @@ impl Replication {
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
         for (client, (reply, failed)) in served {
-            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
-                server.mail.send(
-                    lane,
-                    RedisMail::Served {
-                        client,
-                        reply,
-                        failed,
-                    },
-                );
-            }
+            serve(server, client, reply, failed);
         }
+    }
+}
+
+/// Ends a client's wait with a reply, if it still waits.
+pub(super) fn serve(server: &Server, client: u64, reply: Vec<u8>, failed: bool) {
+    if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
+        let served = RedisMail::Served {
+            client,
+            reply,
+            failed,
+        };
+        server.mail.send(lane, served);
     }
 }
 
