@@ -21,13 +21,13 @@ pub struct Background(Option<Arc<Tasks>>);
 /// The tasks of a simulated process.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     /// The turn has gone to a task, or back.
     turned: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TaskState {
     tasks: Vec<Task>,
     next_number: u64,
     /// The task whose turn it is.
@@ -49,7 +49,7 @@ struct Task {
 
 /// Work that has begun.
 #[derive(Debug)]
-pub(crate) enum Running {
+pub(crate) enum RunningTask {
     Thread(JoinHandle<()>),
     Task(Arc<Tasks>, u64),
 }
@@ -73,11 +73,11 @@ impl Background {
         &self,
         name: &'static str,
         work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningTask> {
         match &self.0 {
             None => {
                 let thread = thread::Builder::new().name(name.to_owned());
-                thread.spawn(work).map(Running::Thread)
+                thread.spawn(work).map(RunningTask::Thread)
             }
             Some(tasks) => tasks.clone().spawn(name, work),
         }
@@ -128,7 +128,7 @@ impl Background {
     }
 }
 
-impl State {
+impl TaskState {
     fn assert_invariants(&self) {
         debug_assert!(
             self.tasks
@@ -149,12 +149,12 @@ impl State {
     }
 }
 
-impl Running {
+impl RunningTask {
     /// Waits for its end.
     pub(crate) fn join(self) {
         match self {
-            Running::Thread(thread) => drop(thread.join()),
-            Running::Task(tasks, number) => {
+            RunningTask::Thread(thread) => drop(thread.join()),
+            RunningTask::Task(tasks, number) => {
                 while tasks.has(number) && !thread::panicking() {
                     tasks.pause(NAP, true);
                 }
@@ -243,7 +243,7 @@ impl Tasks {
         self: Arc<Self>,
         name: &'static str,
         work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningTask> {
         let mut state = self.state.lock();
         if state.is_killed {
             return Err(io::Error::other("the process is killed"));
@@ -263,7 +263,7 @@ impl Tasks {
         });
         state.assert_invariants();
         drop(state);
-        Ok(Running::Task(self, number))
+        Ok(RunningTask::Task(self, number))
     }
 
     fn carry_out(&self, number: u64, work: impl FnOnce()) {

@@ -29,10 +29,10 @@ use tidewire_keyspace::{
 
 use crate::attention::{Attention, Obstacles};
 use crate::config::RedisConfig;
-use id::{Value, word_of};
+use id::{ParameterValue, word_of};
 use kinds::OutputLimits;
 use memory::{clients_bytes_max, rules_of, time_max_ns};
-use parameter::{Access, Parameter, number_of};
+use parameter::{Mutability, Parameter, number_of};
 
 /// The values of all parameters.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Parameters {
 
     /// One value. Only texts are behind a lock.
     #[inline]
-    pub fn read<T: Value>(&self, id: Id<T>) -> T {
+    pub fn read<T: ParameterValue>(&self, id: Id<T>) -> T {
         T::read(self, id.number)
     }
 
@@ -237,8 +237,8 @@ impl Parameters {
         for (name, _) in pairs {
             let number = number_of(name).ok_or_else(|| unknown_text(name))?;
             let reason = match TABLE[number].access {
-                Access::Fixed => "can't set immutable config",
-                Access::Protected if protected => "can't set protected config",
+                Mutability::Fixed => "can't set immutable config",
+                Mutability::Protected if protected => "can't set protected config",
                 _ if numbers.contains(&number) => "duplicate parameter",
                 _ => {
                     numbers.push(number);
@@ -255,7 +255,7 @@ impl Parameters {
             let value = parameter.kind.read(text, &values[number]);
             let value = value.map_err(|reason| failed(&reason))?;
             match parameter.access {
-                Access::Unavailable(reason) if value != values[number] => {
+                Mutability::Unavailable(reason) if value != values[number] => {
                     return Err(failed(reason));
                 }
                 _ => values[number] = value,

@@ -19,7 +19,7 @@ use crate::statistics::CommandCounts;
 use crate::threads::Share;
 
 /// One look at a server.
-pub struct Look<'a> {
+pub struct ServerLook<'a> {
     server: &'a Server,
     pub(super) unix_ns: u64,
     /// The caller is no lane: it must not wait for shards.
@@ -32,7 +32,7 @@ pub struct Look<'a> {
 struct Found {
     used: OnceCell<u64>,
     resident: OnceCell<u64>,
-    held: OnceCell<Held>,
+    held: OnceCell<HeldMemory>,
     clients: OnceCell<Vec<Arc<Client>>>,
     census: OnceCell<Census>,
     totals: OnceCell<Totals>,
@@ -45,7 +45,7 @@ struct Found {
     threads: OnceCell<Vec<Share>>,
 }
 
-impl Deref for Look<'_> {
+impl Deref for ServerLook<'_> {
     type Target = Server;
 
     fn deref(&self) -> &Server {
@@ -53,13 +53,13 @@ impl Deref for Look<'_> {
     }
 }
 
-impl Debug for Look<'_> {
+impl Debug for ServerLook<'_> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Look at {} ns", self.unix_ns)
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> ServerLook<'a> {
     /// Of a lane, at the time of its turn.
     pub(crate) fn of_lane(server: &'a Server, unix_ns: u64) -> Self {
         Self::new(server, unix_ns, false)
@@ -88,12 +88,12 @@ impl<'a> Look<'a> {
     }
 
     /// Waits for shards.
-    pub(super) fn held(&self) -> &Held {
+    pub(super) fn held(&self) -> &HeldMemory {
         debug_assert!(!self.is_beside_lanes);
         let (used, resident) = (self.used(), self.resident());
         self.found
             .held
-            .get_or_init(|| Held::of(self, used, resident))
+            .get_or_init(|| HeldMemory::of(self, used, resident))
     }
 
     /// All clients, replicas too.
@@ -169,7 +169,7 @@ impl<'a> Look<'a> {
 
 /// What the process holds, and for what.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldMemory {
     pub(crate) used: u64,
     pub(crate) peak: u64,
     pub(crate) startup: u64,
@@ -181,7 +181,7 @@ pub(crate) struct Held {
     pub(crate) tables: u64,
 }
 
-impl Held {
+impl HeldMemory {
     pub(crate) fn now(server: &Server) -> Self {
         // First: what answers the question is not part of the answer.
         let used = server.usage.look();

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use tidewire_lane::unix_ms;
 
-use super::{Look, Row};
-use crate::durability::Job;
+use super::{Row, ServerLook};
+use crate::durability::SaveJob;
 use crate::durability::state::{Rewrites, Saving};
 use crate::registry::line;
 use crate::replication::Phase;
@@ -31,7 +31,7 @@ pub(super) const PERSISTENCE: &[Row] = &[
     .help("Changes of keys that no snapshot has."),
     // As in Redis, one for a replica counts.
     Row::flag("rdb_bgsave_in_progress", |look| {
-        running_s(look, Job::Snapshot) >= 0 || look.replication.count_in(Phase::Loading) > 0
+        running_s(look, SaveJob::Snapshot) >= 0 || look.replication.count_in(Phase::Loading) > 0
     }),
     Row::signed("rdb_last_save_time", |look| saving(look).last_save_s())
         .gauge(810, "snapshot_timestamp_seconds")
@@ -43,7 +43,7 @@ pub(super) const PERSISTENCE: &[Row] = &[
         saving(look).last_took_s.load(Ordering::Relaxed)
     }),
     Row::signed("rdb_current_bgsave_time_sec", |look| {
-        running_s(look, Job::Snapshot)
+        running_s(look, SaveJob::Snapshot)
     }),
     Row::atomic("rdb_saves", |look| &look.durability.saving.saves),
     Row::fixed("rdb_last_cow_size", "0"),
@@ -57,16 +57,16 @@ pub(super) const PERSISTENCE: &[Row] = &[
         .gauge(840, "append_only_enabled")
         .help("Whether there is an append-only file."),
     Row::flag("aof_rewrite_in_progress", |look| {
-        running_s(look, Job::Rewrite) >= 0
+        running_s(look, SaveJob::Rewrite) >= 0
     }),
     Row::flag("aof_rewrite_scheduled", |look| {
-        look.durability.saving.is_scheduled(Job::Rewrite)
+        look.durability.saving.is_scheduled(SaveJob::Rewrite)
     }),
     Row::signed("aof_last_rewrite_time_sec", |look| {
         rewrites(look).last_took_s.load(Ordering::Relaxed)
     }),
     Row::signed("aof_current_rewrite_time_sec", |look| {
-        running_s(look, Job::Rewrite)
+        running_s(look, SaveJob::Rewrite)
     }),
     Row::status("aof_last_bgrewrite_status", |look| {
         !rewrites(look).has_failed.load(Ordering::Relaxed)
@@ -101,24 +101,24 @@ pub(super) const PERSISTENCE: &[Row] = &[
     Row::lines(loading).when(|look| look.durability.is_loading()),
 ];
 
-fn has_log(look: &Look<'_>) -> bool {
+fn has_log(look: &ServerLook<'_>) -> bool {
     look.durability.log.is_on()
 }
 
-fn saving<'a>(look: &'a Look<'_>) -> &'a Saving {
+fn saving<'a>(look: &'a ServerLook<'_>) -> &'a Saving {
     &look.durability.saving
 }
 
-fn rewrites<'a>(look: &'a Look<'_>) -> &'a Rewrites {
+fn rewrites<'a>(look: &'a ServerLook<'_>) -> &'a Rewrites {
     &look.durability.log.rewrites
 }
 
 /// Keys of the snapshot that is being written: those in it, and all.
-fn progress(look: &Look<'_>) -> [u64; 2] {
+fn progress(look: &ServerLook<'_>) -> [u64; 2] {
     [0, 1].map(|at: usize| saving(look).progress[at].load(Ordering::Relaxed))
 }
 
-fn running_s(look: &Look<'_>, job: Job) -> i64 {
+fn running_s(look: &ServerLook<'_>, job: SaveJob) -> i64 {
     saving(look).running_s(job)
 }
 
@@ -127,7 +127,7 @@ fn percent(part: u64, total: u64) -> f64 {
 }
 
 /// How far the loading of keys has come.
-fn loading(look: &Look<'_>, out: &mut String) {
+fn loading(look: &ServerLook<'_>, out: &mut String) {
     let loading = &look.durability.loading;
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let loaded = loading.loaded_bytes.load(Ordering::Relaxed);

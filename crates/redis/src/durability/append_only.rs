@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use crate::durability::log_files::{LogWriter, Source};
+use crate::durability::log_files::{LogSource, LogWriter};
 use tidewire_fanout::bits;
 use tidewire_files::AppendFile;
 use tidewire_keyspace::{Audience, Log};
@@ -220,7 +220,7 @@ impl AppendOnly {
             "nothing behind a switch is in the file before it"
         );
         if writer.at() < until {
-            let bytes = writer.write(&Told(log), until, self.stamp().as_bytes())?;
+            let bytes = writer.write(&PropagationLog(log), until, self.stamp().as_bytes())?;
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.written.store(until, Ordering::SeqCst);
             log.trim(until);
@@ -439,9 +439,9 @@ impl AppendOnly {
 }
 
 /// The log, as something to write.
-struct Told<'a>(&'a Log);
+struct PropagationLog<'a>(&'a Log);
 
-impl Source for Told<'_> {
+impl LogSource for PropagationLog<'_> {
     fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64> {
         self.0
             .read(from, bytes_max, out)
@@ -457,7 +457,7 @@ impl Durability {
         }
         self.log.set_on(false);
         server.replication.refuse_file_waits(server);
-        self.cancel(super::Job::Rewrite);
+        self.cancel(super::SaveJob::Rewrite);
         if self.log.is_writing() {
             self.log.stop(server);
             server.keyspace.propagation().close(Audience::File);

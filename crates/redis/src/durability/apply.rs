@@ -12,7 +12,7 @@ use crate::server::Server;
 use tidewire_lane::unix_ms;
 
 /// Executes commands as they stand in a log: nobody is replied to, told, or asked.
-pub(super) struct Applier<'h> {
+pub(super) struct LogApplier<'h> {
     server: &'h Server,
     database: usize,
     /// Commands since MULTI.
@@ -57,9 +57,9 @@ impl ToldPosition {
     }
 }
 
-impl<'h> Applier<'h> {
+impl<'h> LogApplier<'h> {
     pub(super) fn new(server: &'h Server) -> Self {
-        Applier {
+        LogApplier {
             server,
             database: 0,
             queued: None,

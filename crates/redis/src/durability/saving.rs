@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::files::snapshot_options;
-use super::state::{Durability, Job, Requested, Saving};
+use super::state::{Durability, Requested, SaveJob, Saving};
 use super::{save_points, snapshot_path};
 use crate::attention::Obstacles;
 use crate::parameters::{
@@ -29,14 +29,14 @@ impl Saving {
     }
 
     /// For how long a job has been done, seconds; -1 if it is not.
-    pub(crate) fn running_s(&self, job: Job) -> i64 {
+    pub(crate) fn running_s(&self, job: SaveJob) -> i64 {
         match self.jobs.lock().running {
             Some((running, since)) if running == job => (instant() - since).as_secs() as i64,
             _ => -1,
         }
     }
 
-    pub(crate) fn is_scheduled(&self, job: Job) -> bool {
+    pub(crate) fn is_scheduled(&self, job: SaveJob) -> bool {
         self.jobs.lock().scheduled.contains(&job)
     }
 
@@ -79,13 +79,13 @@ impl Durability {
         {
             let mut jobs = self.saving.jobs.lock();
             match jobs.running {
-                Some((Job::Snapshot, _)) => return Err(SAVING),
-                Some((Job::Rewrite, _)) => return Err(REWRITING),
+                Some((SaveJob::Snapshot, _)) => return Err(SAVING),
+                Some((SaveJob::Rewrite, _)) => return Err(REWRITING),
                 None if server.keyspace.is_in_snapshot() => return Err(SAVING),
                 None if self.is_ending() => return Err("ERR"),
                 None => {
                     self.assert_none_cancelled();
-                    jobs.running = Some((Job::Snapshot, instant()));
+                    jobs.running = Some((SaveJob::Snapshot, instant()));
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Durability {
 
     /// Begins a job in the background, or schedules it where another one is done and `schedules`
     /// says so.
-    pub(crate) fn request(&self, server: &Server, job: Job, schedules: bool) -> Requested {
+    pub(crate) fn request(&self, server: &Server, job: SaveJob, schedules: bool) -> Requested {
         self.request_and(server, job, schedules, || {})
     }
 
@@ -111,7 +111,7 @@ impl Durability {
     pub(super) fn request_and(
         &self,
         server: &Server,
-        job: Job,
+        job: SaveJob,
         schedules: bool,
         other: impl FnOnce(),
     ) -> Requested {
@@ -135,7 +135,7 @@ impl Durability {
     }
 
     /// Runs a job that is marked as running on a thread of its own.
-    fn start(&self, server: &Server, job: Job) {
+    fn start(&self, server: &Server, job: SaveJob) {
         let Some(server) = server.own.upgrade() else {
             return;
         };
@@ -144,10 +144,10 @@ impl Durability {
         let spawned = self.background.spawn("durability", move || {
             let own = &server.durability;
             match job {
-                Job::Snapshot => own.save_in_background(&server, flushes),
-                Job::Rewrite => own.rewrite(&server),
+                SaveJob::Snapshot => own.save_in_background(&server, flushes),
+                SaveJob::Rewrite => own.rewrite(&server),
             }
-            if job == Job::Rewrite && own.log.files.lock().is_complete {
+            if job == SaveJob::Rewrite && own.log.files.lock().is_complete {
                 own.log.set_beginning(false);
             }
             own.end_job(&server);
@@ -183,11 +183,11 @@ impl Durability {
         let mut jobs = self.saving.jobs.lock();
         if jobs.running.is_some() {
             // Also if a snapshot runs: it may have looked for the last time.
-            jobs.schedule(Job::Snapshot);
+            jobs.schedule(SaveJob::Snapshot);
             return;
         }
         drop(jobs);
-        let _ = self.request(server, Job::Snapshot, true);
+        let _ = self.request(server, SaveJob::Snapshot, true);
     }
 
     fn save_in_background(&self, server: &Server, mut flushes: u64) {

@@ -11,7 +11,7 @@ use tidewire_files::{AppendFile, DirectoryLock, Disk};
 use tidewire_lane::unix_ms;
 
 use crate::attention::{Attention, Obstacles};
-use crate::background::{Background, Running};
+use crate::background::{Background, RunningTask};
 
 /// Snapshots, the append-only file, and what stands in the way of commands because of them.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ pub(crate) struct AppendOnly {
     /// From the thread: something was done.
     pub(crate) done: Condvar,
     pub(crate) files: Mutex<Files>,
-    pub(crate) thread: Mutex<Option<Running>>,
+    pub(crate) thread: Mutex<Option<RunningTask>>,
     pub(crate) has_failed: AtomicBool,
     /// New bases that were put in place.
     pub(crate) bases: AtomicU64,
@@ -190,7 +190,7 @@ pub(crate) enum Hold {
 
 /// What is done in the background, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
+pub(crate) enum SaveJob {
     /// BGSAVE.
     Snapshot,
     /// BGREWRITEAOF.
@@ -247,13 +247,13 @@ impl Default for Saving {
 /// Jobs in the background.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    pub(crate) running: Option<(Job, Instant)>,
-    pub(crate) scheduled: Vec<Job>,
+    pub(crate) running: Option<(SaveJob, Instant)>,
+    pub(crate) scheduled: Vec<SaveJob>,
 }
 
 impl Jobs {
     /// Lets a job begin when the one that runs has ended.
-    pub(crate) fn schedule(&mut self, job: Job) {
+    pub(crate) fn schedule(&mut self, job: SaveJob) {
         debug_assert!(self.running.is_some(), "a job waits for another one");
         if !self.scheduled.contains(&job) {
             self.scheduled.push(job);

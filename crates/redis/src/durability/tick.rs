@@ -6,7 +6,7 @@ use tidewire_keyspace::order;
 use tracing::warn;
 
 use super::save_points;
-use super::state::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING};
+use super::state::{BY_SIGNAL, Durability, SAVED, SaveJob, WITHOUT_SAVING};
 use crate::parameters::{APPENDONLY, SAVE};
 use crate::server::Server;
 
@@ -46,10 +46,10 @@ impl Durability {
             return;
         }
         if self.is_save_due(server) {
-            let _ = self.request(server, Job::Snapshot, false);
+            let _ = self.request(server, SaveJob::Snapshot, false);
         }
         if self.is_rewrite_due(server) {
-            let _ = self.request(server, Job::Rewrite, false);
+            let _ = self.request(server, SaveJob::Rewrite, false);
         }
     }
 
@@ -118,7 +118,7 @@ impl Durability {
         if saves && server.keyspace.is_in_snapshot() {
             server.replication.give_up_files();
         }
-        for job in [Job::Rewrite, Job::Snapshot] {
+        for job in [SaveJob::Rewrite, SaveJob::Snapshot] {
             match saves {
                 true => self.cancel(job),
                 // Its thread may wait for shards that a script holds: it is not waited for.
@@ -155,8 +155,8 @@ impl Durability {
         if let Some(master) = server.replication.master() {
             master.arriving.give_up();
         }
-        self.cancel(Job::Rewrite);
-        self.cancel(Job::Snapshot);
+        self.cancel(SaveJob::Rewrite);
+        self.cancel(SaveJob::Snapshot);
         let _turning = self.background.lock(&self.log.turning);
         let unwritten = self
             .log

@@ -10,11 +10,11 @@ use tidewire_lane::instant;
 use tracing::error;
 
 use super::append_only::{SLOW_WRITE, log_of};
-use crate::background::Running;
+use crate::background::RunningTask;
 use crate::server::Server;
 
 /// Starts the thread.
-pub(super) fn start(server: &Arc<Server>) -> io::Result<Running> {
+pub(super) fn start(server: &Arc<Server>) -> io::Result<RunningTask> {
     let now = instant();
     let scribe = Scribe {
         server: server.clone(),

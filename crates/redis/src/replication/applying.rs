@@ -24,7 +24,7 @@ use tidewire_lane::unix_ms;
 use tidewire_retry::Seldom;
 
 /// Executes a stream of commands.
-pub(super) struct Applier<'a> {
+pub(super) struct StreamApplier<'a> {
     server: &'a Server,
     master: &'a Master,
     parser: RequestParser,
@@ -43,9 +43,9 @@ pub(super) struct Applier<'a> {
     refusals: Seldom,
 }
 
-impl<'a> Applier<'a> {
+impl<'a> StreamApplier<'a> {
     pub(super) fn new(server: &'a Server, master: &'a Master) -> Self {
-        Applier {
+        StreamApplier {
             server,
             master,
             parser: RequestParser::new(Limits::of_server()),

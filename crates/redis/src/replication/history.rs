@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::log_of;
 use super::state::{Master, Replication, StreamPosition, new_id};
-use super::stream_lock::Held;
+use super::stream_lock::StreamGuard;
 use crate::attention::Obstacles;
 use crate::parameters::REPLICAOF;
 use crate::replication::state::History;
@@ -86,7 +86,7 @@ impl Replication {
     /// Keeps the master's stream where it is, so that the keys and the stream's end belong
     /// together. On a master the shards' locks do. Not to be called by a lane, but for the one that
     /// [bars](Self::bar_stream) it: it may wait.
-    pub(crate) fn hold_stream(&self) -> Held<'_> {
+    pub(crate) fn hold_stream(&self) -> StreamGuard<'_> {
         self.stream.hold()
     }
 

@@ -16,7 +16,7 @@ use tidewire_resp::number::parse_integer;
 use tidewire_resp::write_request;
 use tracing::{info, warn};
 
-use super::applying::Applier;
+use super::applying::StreamApplier;
 use super::fence::Fence;
 use super::log_of;
 use super::state::{LinkState, Master, StreamPosition, is_history_id, parse_offset};
@@ -105,7 +105,7 @@ impl Master {
             let mut link = Link {
                 master: &self,
                 server: &server,
-                applier: Applier::new(&server, &self),
+                applier: StreamApplier::new(&server, &self),
                 buffer: Vec::new(),
                 on_disk: 0,
                 unsynced: None,
@@ -175,7 +175,7 @@ impl Master {
 struct Link<'a> {
     master: &'a Master,
     server: &'a Server,
-    applier: Applier<'a>,
+    applier: StreamApplier<'a>,
     /// What has come and was not read.
     buffer: Vec<u8>,
     /// Offset behind all that is on this server's disk.

@@ -163,7 +163,7 @@ impl Migration {
                     return Ok(peer.error()?.map_or(Ok(()), |error| Err(refused(&error))));
                 }
                 Ok(After::Changed(now)) => sent = now,
-                Err(Refusal::Later) if Instant::now() < until => {
+                Err(RemovalRefusal::Later) if Instant::now() < until => {
                     std::thread::sleep(LOOK_EVERY);
                     continue;
                 }
@@ -180,14 +180,19 @@ impl Migration {
     }
 
     /// Removes a key that is what was sent.
-    fn remove_if_same(&self, server: &Server, key: &[u8], sent: &Found) -> Result<After, Refusal> {
+    fn remove_if_same(
+        &self,
+        server: &Server,
+        key: &[u8],
+        sent: &Found,
+    ) -> Result<After, RemovalRefusal> {
         // No other part is taken meanwhile, and what a replica must have for that is all told.
         let _stream = server.replication.hold_stream();
         if server.replication.master().is_some() {
-            return Err(Refusal::Never(READ_ONLY.to_owned()));
+            return Err(RemovalRefusal::Never(READ_ONLY.to_owned()));
         }
         if server.replication.failover.is_on() || server.pause.until_ms(unix_ms()).is_some() {
-            return Err(Refusal::Later);
+            return Err(RemovalRefusal::Later);
         }
         let mut reply = Vec::new();
         let after = self.with_key(server, key, |own, locked| {
@@ -203,7 +208,7 @@ impl Migration {
         match reply.strip_prefix(b"-") {
             Some(text) => {
                 let text = String::from_utf8_lossy(text);
-                Err(Refusal::Never(text.trim_end().to_owned()))
+                Err(RemovalRefusal::Never(text.trim_end().to_owned()))
             }
             None => Ok(after),
         }
@@ -304,17 +309,17 @@ enum After {
 }
 
 /// Why a key is not removed.
-enum Refusal {
+enum RemovalRefusal {
     /// Writes wait just now.
     Later,
     Never(String),
 }
 
-impl Refusal {
+impl RemovalRefusal {
     fn text(self) -> String {
         match self {
-            Refusal::Later => PAUSED.to_owned(),
-            Refusal::Never(text) => text,
+            RemovalRefusal::Later => PAUSED.to_owned(),
+            RemovalRefusal::Never(text) => text,
         }
     }
 }

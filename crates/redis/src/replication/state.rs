@@ -36,7 +36,7 @@ pub(crate) struct Replication {
     pub(crate) leaving: Mutex<Vec<Arc<Replica>>>,
     pub(crate) count: AtomicUsize,
     pub(crate) lanes: Arc<Lanes>,
-    pub(crate) waits: Mutex<Vec<Wait>>,
+    pub(crate) waits: Mutex<Vec<ReplicaWait>>,
     pub(crate) waiting: AtomicUsize,
     /// When the replicas were last sent a PING, ms since the UNIX epoch.
     pub(crate) pinged_ms: AtomicI64,
@@ -221,7 +221,7 @@ impl MigrationSockets {
 
 /// A client that waits.
 #[derive(Debug)]
-pub(crate) struct Wait {
+pub(crate) struct ReplicaWait {
     pub(crate) client: u64,
     pub(crate) wanted: Wanted,
 }

@@ -16,7 +16,7 @@ use loom::sync::{Mutex, MutexGuard};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Held as long as this is there.
-pub(crate) type Held<'a> = MutexGuard<'a, ()>;
+pub(crate) type StreamGuard<'a> = MutexGuard<'a, ()>;
 
 #[derive(Debug, Default)]
 pub(crate) struct StreamLock {
@@ -26,7 +26,7 @@ pub(crate) struct StreamLock {
 }
 
 impl StreamLock {
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(&self) -> StreamGuard<'_> {
         loop {
             let held = lock(&self.lock);
             let barred_by = self.barred_by.load(Ordering::SeqCst);
@@ -39,7 +39,7 @@ impl StreamLock {
     }
 
     /// For a lane, which has its right and so is barred by none.
-    pub(super) fn hold_soon(&self, time_max: Duration) -> Option<Held<'_>> {
+    pub(super) fn hold_soon(&self, time_max: Duration) -> Option<StreamGuard<'_>> {
         lock_soon(&self.lock, time_max)
     }
 
@@ -77,12 +77,12 @@ impl StreamLock {
 }
 
 #[cfg(not(loom))]
-fn lock(mutex: &Mutex<()>) -> Held<'_> {
+fn lock(mutex: &Mutex<()>) -> StreamGuard<'_> {
     mutex.lock()
 }
 
 #[cfg(not(loom))]
-fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<Held<'_>> {
+fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<StreamGuard<'_>> {
     mutex.try_lock_for(time_max)
 }
 
@@ -111,12 +111,12 @@ fn own_number() -> u64 {
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(loom)]
-fn lock(mutex: &Mutex<()>) -> Held<'_> {
+fn lock(mutex: &Mutex<()>) -> StreamGuard<'_> {
     mutex.lock().expect("no thread of the model panics with it")
 }
 
 #[cfg(loom)]
-fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<Held<'_>> {
+fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<StreamGuard<'_>> {
     mutex.lock().ok()
 }
 

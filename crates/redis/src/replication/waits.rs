@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::Audience;
 
 use super::log_of;
-use super::state::{Replication, Wait, Wanted, WantedFile};
+use super::state::{ReplicaWait, Replication, Wanted, WantedFile};
 use crate::mail::RedisMail;
 use crate::server::Server;
 
@@ -72,7 +72,7 @@ impl Replication {
             waits.iter().all(|wait| wait.client != client),
             "a client waits for one thing"
         );
-        waits.push(Wait { client, wanted });
+        waits.push(ReplicaWait { client, wanted });
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
         if self.count() > 0 {

@@ -14,7 +14,7 @@ use std::io;
 use tidewire_files::{AppendFile, Syncer};
 
 /// What is to be written: bytes by offset, in units that belong together.
-pub(crate) trait Source {
+pub(crate) trait LogSource {
     /// Adds at most about `bytes_max` bytes from an offset on to `out`. Returns the offset behind
     /// them; `Err` is the oldest offset that is kept, if that is a later one.
     fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64>;
@@ -94,7 +94,12 @@ impl LogWriter {
     /// # Errors
     ///
     /// If the disk does not take it. The file is as it was.
-    pub(crate) fn write(&mut self, source: &impl Source, end: u64, note: &[u8]) -> io::Result<u64> {
+    pub(crate) fn write(
+        &mut self,
+        source: &impl LogSource,
+        end: u64,
+        note: &[u8],
+    ) -> io::Result<u64> {
         debug_assert!(self.at <= end, "what is in the file is not written again");
         let unwritten = end - self.at;
         let before = self.file.length();
