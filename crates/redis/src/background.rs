@@ -330,7 +330,7 @@ impl Tasks {
     }
 }
 
-/// How long who waits for another task leaves others the turn.
+/// How long a task that waits for another one lets others run.
 const NAP: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

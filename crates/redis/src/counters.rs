@@ -1,8 +1,8 @@
 //! The counters of the Redis server, of its lanes and of the process: one table, from which INFO
 //! and the page of metrics are made. See [`crate::registry`] for its form.
 //!
-//! Counters stay where they are counted: a lane adds to words of its own, which nobody else
-//! writes, and the table says how they are read and added up.
+//! Counters stay where they are counted: a lane adds to words that no other thread writes, and the
+//! table says how they are read and added up.
 
 mod clients;
 mod commands;

@@ -54,8 +54,8 @@ pub struct Parameters {
     pub(crate) memory_reserve: AtomicU64,
     /// `maxmemory-clients` in bytes; 0 is none.
     pub(crate) clients_bytes_max: AtomicU64,
-    /// The process holds more than `maxmemory`, and no key gives way: nothing that needs memory is
-    /// executed.
+    /// The process holds more than `maxmemory`, and no key can be evicted: commands that need
+    /// memory are refused.
     pub(crate) memory_is_full: AtomicBool,
     /// Says which of them keep a request from being executed at once.
     attention: Arc<Attention>,
@@ -318,7 +318,8 @@ impl Parameters {
         }
     }
 
-    /// Keeps these values, and what follows from them. `changing` is held, or nobody reads yet.
+    /// Keeps these values, and what follows from them. The caller holds `changing`, or there is no
+    /// reader yet.
     fn keep(&self, values: Vec<Vec<u8>>) {
         debug_assert_eq!(values.len(), TABLE.len(), "every parameter has a value");
         let mut shown = self.shown.lock();

@@ -1,9 +1,9 @@
-//! Replicas: who follows this server's stream, how far they are, and who waits for them.
+//! Replicas: servers that follow this one's stream, their offsets, and clients that wait for them.
 //!
-//! The stream is the log of [`Audience::Replicas`]. A replica first gets a file of all keys, made
-//! by a thread of its own and handed to the replica's lane part by part; then the stream from the
-//! moment of the file on, which its lane copies out of the log whenever there is more. Whoever
-//! appends to the log wakes the lanes that have replicas, each once until it has looked.
+//! The stream is the log of [`Audience::Replicas`]. A replica first gets a file of all keys. A
+//! thread makes the file and hands it to the replica's lane in parts. Then the replica gets the
+//! stream from the moment of the file on: its lane copies it out of the log whenever there is more.
+//! A thread that appends to the log wakes each lane with replicas once, until that lane has read.
 
 mod applying;
 mod failover;
@@ -142,13 +142,13 @@ impl Replication {
     pub(crate) fn forget(&self, server: &Server, client: u64, now_ms: i64) {
         let mut replicas = self.replicas.lock().clone().into_iter();
         if let Some(replica) = replicas.find(|replica| replica.client.id == client) {
-            // Its lane still has what was to be sent: no key must give way to that.
+            // Its lane still has what was to be sent: that must not evict a key.
             self.leaving.lock().push(replica.clone());
             self.end_following(server, &replica, now_ms);
         }
     }
 
-    /// How many there are, whatever their phase.
+    /// Number of replicas in any phase.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
@@ -181,14 +181,14 @@ impl Replication {
         self.count_good(lag_ms_max, now_ms) < wanted
     }
 
-    /// How many replicas follow, and were heard of within so many ms.
+    /// Number of online replicas that have sent something in the last `lag_ms_max` ms.
     pub(crate) fn count_good(&self, lag_ms_max: i64, now_ms: i64) -> usize {
         let replicas = self.replicas.lock();
         let good = |replica: &&Arc<Replica>| replica.keeps_up(now_ms, lag_ms_max);
         replicas.iter().filter(good).count()
     }
 
-    /// What is due from time to time: PINGs, and the end of what nobody needs any more.
+    /// Sends PINGs that are due, and drops the part of the stream that no replica needs.
     pub(crate) fn sweep(&self, server: &Server, now_ms: i64) {
         let log = log_of(server);
         // A replica passes its master's stream on, PINGs and all, and keeps it for as long as it is
@@ -215,7 +215,7 @@ impl Replication {
         self.trim(log, backlog_bytes);
     }
 
-    /// Drops what no replica needs, and what is more than is kept anyway.
+    /// Drops the part of the stream that no replica needs and that exceeds the backlog.
     fn trim(&self, log: &Log, backlog_bytes: u64) {
         let replicas = self.replicas.lock();
         let needed = replicas.iter().filter_map(|replica| replica.needed_from());
@@ -228,12 +228,12 @@ impl Replication {
         log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
     }
 
-    /// What can be gone on with is what `repl-backlog-size` says, and no more.
+    /// Trims the stream to `repl-backlog-size`: a replica can go on from there.
     pub(crate) fn trim_backlog(&self, server: &Server) {
         self.trim(log_of(server), server.parameters.read(REPL_BACKLOG_SIZE));
     }
 
-    /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
+    /// Bytes that wait for replicas, beyond the backlog.
     pub(crate) fn stream_bytes(&self, server: &Server) -> u64 {
         let sum = |replicas: &Mutex<Vec<Arc<Replica>>>| -> u64 {
             let replicas = replicas.lock();
@@ -261,7 +261,7 @@ impl Replication {
         self.count() > 0 || log_of(server).is_open()
     }
 
-    /// Nobody has followed for `repl-backlog-ttl`: changes are told no more.
+    /// Closes the stream if there was no replica for `repl-backlog-ttl`.
     fn close_when_alone(&self, server: &Server, now_ms: i64) {
         let log = log_of(server);
         if !log.is_open() {

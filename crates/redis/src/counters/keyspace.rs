@@ -16,8 +16,7 @@ pub(super) const KEYSPACE: &[Row] = &[
         .help("Keys with a deadline by database."),
 ];
 
-/// How many values of each type have how many bytes or parts. Walks all keys, so that it is only
-/// shown to who asks for it.
+/// Values of each type by size. It walks all keys, so INFO shows it only on request.
 pub(super) const KEY_SIZES: &[Row] = &[Row::lines(key_sizes)];
 
 fn databases(look: &ServerLook<'_>, out: &mut String) {

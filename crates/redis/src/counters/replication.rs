@@ -1,4 +1,4 @@
-//! Who follows whom, and how far behind.
+//! Replication: the role, the master, the replicas and their lag.
 
 use super::{Row, ServerLook};
 use crate::parameters::{

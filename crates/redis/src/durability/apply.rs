@@ -11,7 +11,7 @@ use crate::script_turn::has_deprecated;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
-/// Executes commands as they stand in a log: nobody is replied to, told, or asked.
+/// Executes the commands of a log, without replies, notifications or access control.
 pub(super) struct LogApplier<'h> {
     server: &'h Server,
     database: usize,
@@ -136,7 +136,7 @@ impl<'h> LogApplier<'h> {
             Run::Data(_) => {
                 self.reply.clear();
                 let mut reply = Writer::new(&mut self.reply, Protocol::Resp2);
-                // What it replied was told to whoever sent it, if it was an error too.
+                // The client that sent it got the reply then, even if it was an error.
                 let _ = self.server.keyspace.execute_told(
                     command,
                     arguments,

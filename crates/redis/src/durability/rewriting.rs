@@ -165,8 +165,8 @@ impl Durability {
             // It began while nothing was written: it is of no use.
             self.cancel(SaveJob::Rewrite);
         }
-        // Whoever changes something after this is to find it behind the base, not in it: WAITAOF
-        // waits for the disk. Unless another job is in the way, which may take long.
+        // Changes after this are in the increment, not in the base: WAITAOF waits for the disk.
+        // Not so while another job is in the way, which may take long.
         // A script that does not end must not keep this from ending.
         let is_running =
             || (0..BEGIN_WAIT_S_MAX).contains(&self.saving.running_s(SaveJob::Rewrite));

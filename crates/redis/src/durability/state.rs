@@ -1,5 +1,5 @@
-//! What durability remembers: data, and what can be said of it alone. What is done with it stands
-//! in the files beside this one.
+//! The state of durability: its data, and functions that need nothing else. Operations on it are in
+//! the files beside this one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -86,7 +86,7 @@ impl FailedFile {
 #[derive(Debug, Default)]
 pub(crate) struct AppendOnly {
     pub(crate) is_on: AtomicBool,
-    /// Held while it is turned on or off: a lane, and who follows a master, may want to at once.
+    /// Held while it is turned on or off: a lane and the master's thread may do so together.
     pub(crate) turning: Mutex<()>,
     /// `appendfsync`, one of the constants below.
     pub(crate) policy: AtomicU8,
@@ -105,7 +105,7 @@ pub(crate) struct AppendOnly {
     /// Offsets in the log: what is written to the file, and what is on the disk.
     pub(crate) written: AtomicU64,
     pub(crate) synced: AtomicU64,
-    /// The disk is waited for until here at once, whatever the policy.
+    /// An fsync up to this offset is due now, under every policy.
     pub(crate) wanted: AtomicU64,
     /// There is a switch among the orders.
     pub(crate) switch_ordered: AtomicBool,

@@ -1,4 +1,4 @@
-//! What is looked at from time to time.
+//! Periodic checks: save points and rewrites that are due, changed parameters, and the end.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::parameters::{APPENDONLY, SAVE};
 use crate::server::Server;
 
 impl Durability {
-    /// Whether [`tick`](Self::tick) has anything to look at.
+    /// Whether [`tick`](Self::tick) has anything to do.
     pub(crate) fn wants_ticks(&self, server: &Server) -> bool {
         self.log.is_on() || server.parameters.is_set(SAVE)
     }
@@ -40,7 +40,7 @@ impl Durability {
         self.save_after_flush(server);
     }
 
-    /// To be called ten times a second or so: begins what is due.
+    /// Begins the jobs that are due. The caller runs it about ten times a second.
     pub(crate) fn tick(&self, server: &Server) {
         if server.is_filling() {
             return;

@@ -1,4 +1,4 @@
-//! The thread of the append-only file: it waits for the disk, and writes what no lane has written.
+//! The thread of the append-only file: it calls fsync, and writes what no lane has written.
 
 use std::io;
 use std::sync::Arc;
@@ -45,9 +45,9 @@ struct Scribe {
     synced_at: Instant,
     /// When there was last something to write.
     busy_at: Instant,
-    /// Since when every write was fast although the disk counts as slow.
+    /// When the disk, still counted as slow, began to be fast for every write.
     slow_since: Option<Instant>,
-    /// How long that must last until lanes write again: longer if it was not for long before.
+    /// How long that must last until lanes write again. It doubles if the disk was slow again soon.
     slow_for: Duration,
     /// Of those since the last look; telling the lanes is no part of it.
     longest_write: Duration,
@@ -88,7 +88,7 @@ impl Scribe {
         }
     }
 
-    /// Writes what lanes have left: because they cannot, or since the last look.
+    /// Writes what lanes could not write, or have not written since the last round.
     fn write(&mut self, closing: bool) -> io::Result<()> {
         let server = self.server.clone();
         let own = &server.durability.log;
@@ -145,7 +145,7 @@ impl Scribe {
         );
     }
 
-    /// Writes all that is told, and goes on to the next file where that was ordered.
+    /// Writes all logged changes, and switches to the next file where that was ordered.
     fn write_all(&mut self, closing: bool) -> io::Result<()> {
         let server = self.server.clone();
         let own = &server.durability.log;
@@ -215,7 +215,7 @@ impl Scribe {
         }
     }
 
-    /// What the disk is to be waited for; nothing while only a new base can make it durable.
+    /// Begins an fsync; none while only a new base can make the log durable.
     fn begin_sync(&mut self) -> Option<SyncJob> {
         let own = &self.server.durability.log;
         let mut guard = own.writer.lock();
@@ -292,7 +292,7 @@ const SYNC_EACH: Duration = Duration::from_secs(1);
 /// How long a disk that was slow must be fast until it is believed to be.
 const SLOW_FOR_LEAST: Duration = Duration::from_millis(100);
 const SLOW_FOR_MOST: Duration = Duration::from_secs(1);
-/// For so long after something was told the thread looks by itself.
+/// How long after a change the thread polls by itself.
 const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(10);
 const LONG_NAP: Duration = Duration::from_millis(200);

@@ -89,7 +89,7 @@ pub(crate) fn has_effect(name: &[u8], effect: Effect) -> bool {
     number_of(name).is_some_and(|number| TABLE[number].effects.contains(&effect))
 }
 
-/// Whether a parameter's value is not shown to those who look on.
+/// Whether SLOWLOG and MONITOR hide a parameter's value.
 pub(crate) fn is_secret(name: &[u8]) -> bool {
     number_of(name).is_some_and(|number| TABLE[number].secret)
 }

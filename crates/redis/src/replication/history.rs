@@ -53,7 +53,7 @@ impl Replication {
         is(&history.id) || second.is_some_and(|(own, until)| is(own) && offset <= *until)
     }
 
-    /// Begins another history: what was told before cannot be gone on with.
+    /// Begins another history: no replica can go on from the old one.
     pub(super) fn change_id(&self) {
         *self.history.lock() = History::default();
     }
@@ -107,8 +107,8 @@ impl Replication {
         self.stream.is_barred_here()
     }
 
-    /// Where the stream is, if anybody could go on with it. To be called with every shard locked
-    /// and the stream [held](Self::hold_stream).
+    /// Returns the position of the stream, if it is open. The caller has locked every shard and
+    /// [holds](Self::hold_stream) the stream.
     pub(crate) fn position(&self, server: &Server) -> Option<StreamPosition> {
         debug_assert!(
             self.stream.is_held(),

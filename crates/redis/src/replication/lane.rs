@@ -90,7 +90,7 @@ impl LaneReplicas {
         self.assert_invariants(server, lane);
     }
 
-    /// The lane is awake, and will look at the stream by itself: nobody need tell it.
+    /// Notes that the lane is awake and will read the stream: no thread needs to wake it.
     #[inline]
     pub(crate) fn note_awake(&self, server: &Server, lane: usize) {
         if !self.replicas.is_empty() {
@@ -98,9 +98,9 @@ impl LaneReplicas {
         }
     }
 
-    /// Sends every replica what there is for it.
+    /// Sends each replica its part of the file or of the stream.
     pub(crate) fn serve(&mut self, server: &Arc<Server>, context: &mut Context) {
-        // Exchanged before the log is looked at: whoever still finds the mark has appended before.
+        // Exchanged before the log is read: a thread that still finds the mark has appended before.
         server.replication.lanes.told[context.lane()].swap(false, Ordering::AcqRel);
         for served in &mut self.replicas {
             served.serve(server, context);
@@ -119,7 +119,7 @@ impl LaneReplicas {
         }
     }
 
-    /// Cuts off those that are too far behind, or were not heard of for too long.
+    /// Disconnects replicas that are too far behind, or silent for too long.
     pub(crate) fn sweep(&mut self, server: &Server, context: &mut Context) {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let limit = server.parameters.output_limit(ClientClass::Replica);
@@ -277,8 +277,8 @@ impl Served {
     }
 }
 
-/// Above so many unsent bytes a replica is given no more; the rest waits in the log, or where the
-/// file is made.
+/// Unsent bytes above which a replica gets no more. The rest waits in the log, or with the thread
+/// that makes the file.
 const STREAM_BYTES_MAX: usize = 16 << 10;
 const FILE_BYTES_MAX: usize = 256 << 10;
 /// Bytes copied out of the log under one lock.

@@ -85,8 +85,8 @@ impl Master {
         }
     }
 
-    /// CLIENT KILL: the connection is made anew. `is_it` is asked with its address; whether there
-    /// was one and it was it.
+    /// CLIENT KILL: closes the connection if `is_it` accepts its address; the link then reconnects.
+    /// Returns whether it was closed.
     pub(crate) fn reconnect(&self, is_it: impl FnOnce(&str) -> bool) -> bool {
         let socket = self.socket.lock();
         let Some(socket) = socket.as_ref() else {
@@ -99,7 +99,7 @@ impl Master {
         is_it
     }
 
-    /// Follows it until [`leave`](Self::leave), whatever happens to the connection.
+    /// Follows it until [`leave`](Self::leave), over any number of connections.
     pub(crate) fn follow(self: Arc<Self>, server: Arc<Server>) {
         let run = move || {
             let mut link = Link {
@@ -295,7 +295,7 @@ impl Link<'_> {
         }
     }
 
-    /// Tells the master who comes.
+    /// Sends the handshake: AUTH, PING, and REPLCONF with this server's port and capabilities.
     fn greet(&mut self, socket: &mut TcpStream) -> io::Result<()> {
         let parameters = &self.server.parameters;
         let password = parameters.read(MASTERAUTH);
@@ -329,8 +329,8 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Takes the file of all keys, with which nothing is wrong as far as can be seen before it is
-    /// loaded. All that is here stays meanwhile, and is served.
+    /// Receives the file of all keys and checks its form. The old keys stay, and are served,
+    /// until it is loaded.
     fn receive(&mut self, socket: &mut TcpStream) -> io::Result<Box<dyn Read + Send>> {
         let head = self.line(socket)?;
         let transfer = Transfer::begin(self.server, self.master, &head)?;
@@ -352,7 +352,7 @@ impl Link<'_> {
         let was_replacing = self.master.is_replacing.swap(true, Ordering::AcqRel);
         debug_assert!(!was_replacing, "one file is loaded at a time");
         drop(stream);
-        // What is loaded is not told to the append-only file: it begins anew with it.
+        // The append-only file does not record what is loaded: it restarts with a new base.
         self.server.durability.suspend_log(self.server);
         self.server.replication.disconnect(self.server);
         self.server.keyspace.propagation().close(Audience::Replicas);
@@ -361,7 +361,7 @@ impl Link<'_> {
         if replaced.is_err() {
             let _stream = self.server.replication.hold_stream();
             if !self.master.is_over() {
-                // A part of the keys is worth nothing: nobody must take it for all of them.
+                // A part of the keys is useless: no client must take it for all of them.
                 self.server.keyspace.clear(&mut LiveObserver(self.server));
                 self.server.scripting.libraries.flush();
             }
@@ -452,7 +452,7 @@ impl Link<'_> {
         Ok(false)
     }
 
-    /// Executes what comes, and says how far it has come.
+    /// Executes the stream, and acknowledges the offset.
     fn follow_stream(&mut self, socket: &mut TcpStream) -> io::Result<()> {
         self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
         let mut acknowledged_ms = unix_ms();
@@ -548,7 +548,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// An error if the master was not heard of for `repl-timeout`, which may change any time.
+    /// Returns an error if the master was silent for `repl-timeout`, which may change at any time.
     fn check_silence(&self) -> io::Result<()> {
         let silent_s_max = self.server.parameters.read(REPL_TIMEOUT) as i64;
         match self.master.silent_s() > silent_s_max {
@@ -557,7 +557,7 @@ impl Link<'_> {
         }
     }
 
-    /// The master was not heard of for `repl-timeout`.
+    /// The error for a master that was silent for `repl-timeout`.
     fn timed_out(&self) -> io::Error {
         let text = match self.master.state() {
             LinkState::Loading => {
@@ -613,7 +613,7 @@ fn request(words: &[&str]) -> Vec<u8> {
     out
 }
 
-/// How often the master is told how far we are.
+/// How often the master gets an acknowledgement.
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -624,7 +624,7 @@ const VALKEY_VERSION: &str = "9.0.0";
 const READ_BYTES: usize = 64 << 10;
 /// While CLIENT PAUSE holds the master's changes no more than this is read ahead.
 const PAUSED_BYTES_MAX: usize = 256 << 20;
-/// Of an answer that is not understood, no more is shown.
+/// Characters that are shown of an unexpected answer.
 const UNEXPECTED_CHARACTERS_MAX: usize = 200;
 /// The longest answer to a request of ours.
 const LINE_BYTES_MAX: usize = 64 << 10;

@@ -52,7 +52,7 @@ impl Migration {
         self.keys.iter().any(is_there)
     }
 
-    /// Moves the keys; the client's lane hears how it ended.
+    /// Moves the keys on a thread, and mails the reply to the client's lane.
     pub(crate) fn begin(self, server: &Server, client: u64) -> io::Result<()> {
         let Some(server) = server.own.upgrade() else {
             return Ok(());
@@ -70,8 +70,8 @@ impl Migration {
         thread.spawn(run).map(drop)
     }
 
-    /// Whether there was any key to move; or the text of the error. What has arrived has moved even
-    /// then.
+    /// Returns whether there was a key to move, or the text of the error. Keys that have arrived
+    /// stay moved even after an error.
     fn run(&self, server: &Server) -> Result<bool, String> {
         let sockets = &server.replication.migration;
         let address = (self.host.clone(), self.port, self.authentication.clone());
@@ -83,7 +83,7 @@ impl Migration {
         };
         let mut moved = self.move_keys(server, &mut peer);
         if is_kept && !peer.has_answered && moved.is_err() {
-            // It was closed while nobody looked.
+            // The peer had closed it since it was last used.
             peer = self.connect()?;
             moved = self.move_keys(server, &mut peer);
         }
@@ -158,7 +158,7 @@ impl Migration {
             match self.remove_if_same(server, key, &sent) {
                 Ok(After::Removed) => return Ok(Ok(())),
                 Ok(After::Gone) => {
-                    // Somebody has removed it, and heard so: it must not live on there.
+                    // A client has removed it and got its reply: it must not exist there either.
                     peer.send(&request(&[b"DEL", key]))?;
                     return Ok(peer.error()?.map_or(Ok(()), |error| Err(refused(&error))));
                 }
@@ -299,7 +299,7 @@ impl Migration {
     }
 }
 
-/// What became of a key that has arrived.
+/// The fate here of a key that has arrived there.
 enum After {
     Removed,
     /// It was not there any more.

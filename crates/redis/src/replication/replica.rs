@@ -168,7 +168,7 @@ impl Replica {
         self.out_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Where the stream must be kept from, for it.
+    /// Offset from which the stream must be kept for it.
     pub(crate) fn needed_from(&self) -> Option<u64> {
         (self.phase() != Phase::Waiting).then(|| self.sent())
     }
@@ -238,7 +238,7 @@ impl Replica {
         self.file.lock().is_whole = true;
     }
 
-    /// There is no file for it, but an error, with which the connection ends.
+    /// Sends an error in place of a file; the connection closes behind it.
     pub(crate) fn refuse(&self, error: Vec<u8>) {
         self.push(error, false);
         self.is_refused.store(true, Ordering::Release);
@@ -250,7 +250,7 @@ impl Replica {
         self.wanted.is_all || self.is_refused.load(Ordering::Acquire)
     }
 
-    /// What comes next of its file, and whether that is the end of it.
+    /// Takes the next part of its file. Returns also whether that was the last one.
     pub(crate) fn take_part(&self) -> (Option<Vec<u8>>, bool) {
         let mut file = self.file.lock();
         let part = file.parts.pop_front();
@@ -285,5 +285,5 @@ impl Phase {
     }
 }
 
-/// Bytes of a file that wait for their lane; whoever makes it waits above that.
+/// Bytes of a file that may wait for the lane; above that the thread that makes it waits.
 const FILE_BYTES_MAX: usize = 16 << 20;

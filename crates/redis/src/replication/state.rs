@@ -1,5 +1,5 @@
-//! What replication remembers: data, and what can be said of it alone. What is done with it
-//! stands in the files beside this one.
+//! The state of replication: its data, and functions that need nothing else. Operations on it are
+//! in the files beside this one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -42,7 +42,7 @@ pub(crate) struct Replication {
     pub(crate) pinged_ms: AtomicI64,
     /// How often `repl-diskless-sync-max-replicas` waited for a file.
     pub(crate) enough_came: AtomicU64,
-    /// Since when nobody follows, ms since the UNIX epoch.
+    /// When the last replica left, ms since the UNIX epoch.
     pub(crate) alone_since_ms: AtomicI64,
     pub(crate) full_syncs: AtomicU64,
     pub(crate) partial_syncs: AtomicU64,
@@ -196,7 +196,7 @@ pub(crate) struct MigrationSockets {
     pub(crate) kept: Mutex<HashMap<Address, (TcpStream, Instant)>>,
 }
 
-/// Host, port and who this server is there.
+/// Host, port, and the words of AUTH there.
 pub(crate) type Address = (String, u16, Vec<Vec<u8>>);
 
 impl MigrationSockets {
@@ -268,7 +268,7 @@ pub(crate) struct Master {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Connecting = 0,
-    /// The master hears who comes, and has not said yet how to go on.
+    /// The handshake is under way: the master has not answered PSYNC yet.
     Handshake = 1,
     /// The file of all keys is on its way.
     Loading = 2,

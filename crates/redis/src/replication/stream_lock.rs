@@ -1,8 +1,8 @@
 //! The lock of the master's stream, which a lane can bar without waiting for it.
 //!
-//! Threads hold it for a moment: to execute a command of the master, to begin a snapshot. A lane
-//! never waits for a thread. It says that it bars the lock, and then looks whether somebody holds
-//! it; who takes it looks, when it has it, whether it is barred. One of both sees the other.
+//! Threads hold it for a moment: to execute a command of the master, or to begin a snapshot. A lane
+//! never waits for a thread. It sets the bar first, and then checks whether a thread holds the
+//! lock. A thread takes the lock first, and then checks the bar. One of them sees the other.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,13 +43,13 @@ impl StreamLock {
         lock_soon(&self.lock, time_max)
     }
 
-    /// False if somebody holds it at the moment.
+    /// Bars it. Returns false, and bars nothing, if a thread holds it.
     pub(super) fn bar(&self) -> bool {
         debug_assert!(
             self.barred_by.load(Ordering::SeqCst) == 0,
             "one bars it at a time"
         );
-        // Whoever takes the lock from now on sees it.
+        // A thread that takes the lock from now on sees it.
         self.barred_by.store(own_number(), Ordering::SeqCst);
         let is_free = is_free(&self.lock);
         if !is_free {

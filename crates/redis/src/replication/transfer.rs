@@ -25,7 +25,7 @@ pub(super) struct Transfer<'a> {
 
 /// Where the file ends.
 enum End {
-    /// Behind so many bytes more.
+    /// After this number of further bytes.
     Length(u64),
     /// Before a mark.
     Mark(String),
@@ -85,7 +85,7 @@ impl<'a> Transfer<'a> {
                 if !self.is_read {
                     self.keep(input)?;
                     input.clear();
-                    // What follows the last record stands in the file too, where nobody reads it.
+                    // The file also has the bytes behind the last record; no reader gets there.
                     if self.is_read {
                         input.extend_from_slice(self.reader.rest());
                     }

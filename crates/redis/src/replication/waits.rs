@@ -10,7 +10,7 @@ use crate::mail::RedisMail;
 use crate::server::Server;
 
 impl Wanted {
-    /// That so many replicas have all that was changed until now.
+    /// WAIT: `replicas` replicas have all changes made until now.
     pub(crate) fn by_replicas(server: &Server, replicas: usize) -> Self {
         Wanted {
             offset: log_of(server).changed(),
@@ -19,7 +19,7 @@ impl Wanted {
         }
     }
 
-    /// That it is on the disks of so many replicas, and, if that is needed, on this server's.
+    /// WAITAOF: `replicas` replicas have them on disk, and this server too if that `is_needed`.
     pub(crate) fn on_disks(server: &Server, is_needed: bool, replicas: usize) -> Self {
         let offset = server.keyspace.propagation().log(Audience::File).changed();
         let file = WantedFile { offset, is_needed };
@@ -36,7 +36,7 @@ impl Wanted {
         replicas >= self.replicas && (local || !is_needed)
     }
 
-    /// The reply, however far it has come.
+    /// The reply, whether the wait is met or not.
     pub(crate) fn reply(&self, server: &Server) -> Vec<u8> {
         let (local, replicas) = self.found(server);
         let text = match self.file {
@@ -50,7 +50,7 @@ impl Wanted {
         self.file.is_some_and(|file| file.is_needed)
     }
 
-    /// Whether this server's disk has it, and how many replicas have.
+    /// Returns whether this server's disk has the changes, and how many replicas do.
     fn found(&self, server: &Server) -> (bool, usize) {
         let replicas = server.replication.replicas.lock();
         let Some(file) = self.file else {
@@ -92,7 +92,7 @@ impl Replication {
         self.waiting.store(waits.len(), Ordering::Release);
     }
 
-    /// Replicas or the disk have more: answers those for whom it is enough.
+    /// Answers the clients whose waits are met, after an acknowledgement or an fsync.
     pub(crate) fn serve_waits(&self, server: &Server) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
@@ -102,7 +102,7 @@ impl Replication {
         });
     }
 
-    /// There is no append-only file any more: who needs it waits in vain.
+    /// Ends the waits that need the append-only file, which has been turned off, with an error.
     pub(crate) fn refuse_file_waits(&self, server: &Server) {
         let refusal = format!("-{NO_FILE}\r\n").into_bytes();
         self.end(server, |wanted| {
@@ -110,14 +110,14 @@ impl Replication {
         });
     }
 
-    /// This server follows another one now: nobody acknowledges anything.
+    /// Ends all waits with an error: this server is a replica now.
     pub(super) fn refuse_waits(&self, server: &Server) {
         let refusal = format!("-{DEMOTED}\r\n").into_bytes();
         self.end(server, |_| Some((refusal.clone(), true)));
     }
 
-    /// This server follows another one now: a client that waits for a key would take from it what
-    /// the master has not given away.
+    /// Ends waits for keys with an error: this server is a replica now, and must not pop elements
+    /// by itself.
     pub(super) fn unblock_clients(&self, server: &Server) {
         for client in server.waiting.waiting_for_keys() {
             serve(server, client, format!("-{DEMOTED}\r\n").into_bytes(), true);

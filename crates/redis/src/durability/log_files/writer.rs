@@ -1,4 +1,4 @@
-//! Writes what is told to the last increment, and makes it durable.
+//! Writes logged changes to the last increment, and makes them durable.
 //!
 //! **A write that fails** leaves the file as it was before, and what was to be written stays to be
 //! written: the file always ends where a unit of commands ends.
@@ -131,7 +131,7 @@ impl LogWriter {
                     at = next;
                 }
                 Err(oldest) => {
-                    // Nobody else trims the source; the next base has what is missing here.
+                    // Only this writer trims the source. The next base has what is missing here.
                     debug_assert!(false, "commands before offset {oldest} are gone");
                     (at, self.in_doubt) = (oldest, true);
                 }
