@@ -360,3 +360,35 @@ def test_an_append_only_file_goes_on_when_a_full_sync_has_come_to_nothing(start_
     master.connections[-1].shutdown(socket.SHUT_RDWR)
     eventually(lambda: link(client) == "up" and client.get("late"), "the stream goes on")
     eventually(lambda: client.info("persistence")["aof_enabled"], "the file is written again")
+
+
+def test_a_file_whose_stream_is_in_a_database_that_is_not_there_is_taken(start_hub, fake_master):
+    hub = start_hub()
+    client = hub.redis()
+    file = file_of(b"key", b"value")
+    file = FILE_BEGIN + b"\xfa\x0erepl-stream-db\x0299" + file[len(FILE_BEGIN):]
+    master = fake_master(full_sync(0, file) + request("SET", "behind", "stream"))
+    client.replicaof("127.0.0.1", master.port)
+    eventually(lambda: link(client) == "up", "the master is followed")
+    eventually(lambda: client.get("behind") == b"stream", "its stream is executed")
+    assert client.get("key") == b"value"
+
+
+def test_an_acknowledgement_for_a_wait_that_is_over_answers_no_other_command(start_hub):
+    hub = start_hub()
+    client = hub.redis()
+    replica, waiter = Peer(hub.resp_port), Peer(hub.resp_port)
+    replica.send("PSYNC", "?", "-1")
+    eventually(lambda: replication(client).get("slave0", {}).get("state") == "online",
+               "the replica has its file")
+    waiter.send("SET", "key", "value")
+    assert waiter.line() == b"+OK"
+    waiter.send("WAIT", 1, 100)
+    assert waiter.line() == b":0"
+    waiter.send("BLPOP", "list", 0)
+    eventually(lambda: client.info("clients")["blocked_clients"] == 1, "it waits for the list")
+    replica.send("REPLCONF", "ACK", replication(client)["master_repl_offset"])
+    assert client.wait(1, 20_000) == 1
+    client.rpush("list", "element")
+    waiter.until(b"element\r\n")
+    assert waiter.received.startswith(b"*2\r\n")

@@ -14,7 +14,7 @@ use tidewire_redis::registry::{Counter, Page, Section, Shown, Source, Watched};
 use tidewire_redis::registry::{write_heading, write_page};
 
 use crate::hub::Hub;
-use look::{Look, PlantSource};
+use look::{HubLook, PlantSource};
 
 /// The table, in the order of INFO. A plant has one of its own: it may be absent.
 const TABLE: &[Section<HubSource>] = &[
@@ -41,9 +41,9 @@ const PLANT: &[Section<PlantSource>] = &[Section {
 pub(crate) enum HubSource {}
 
 impl Source for HubSource {
-    type Look<'a> = Look<'a>;
+    type Look<'a> = HubLook<'a>;
 
-    fn lanes<'a>(look: &'a Look<'_>) -> &'a [Arc<LaneCounters>] {
+    fn lanes<'a>(look: &'a HubLook<'_>) -> &'a [Arc<LaneCounters>] {
         &look.server.lanes
     }
 }
@@ -52,7 +52,7 @@ type Row = Counter<HubSource>;
 
 /// Appends the sections of INFO that are shown.
 pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String) {
-    let look = Look::new(hub);
+    let look = HubLook::new(hub);
     for section in TABLE {
         if is_shown(section.name, section.shown) {
             write_heading(out, section.name);
@@ -74,7 +74,7 @@ pub(crate) fn write_info(hub: &Hub, is_shown: &dyn Fn(&str, Shown) -> bool, out:
 pub fn metrics(hub: &Hub) -> String {
     let mut page = Page::default();
     write_metrics(&hub.server, &mut page);
-    write_page(TABLE, &Look::new(hub), &mut page);
+    write_page(TABLE, &HubLook::new(hub), &mut page);
     if let Some(plant) = &hub.plant {
         write_page(PLANT, plant, &mut page);
     }

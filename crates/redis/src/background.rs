@@ -21,13 +21,13 @@ pub struct Background(Option<Arc<Tasks>>);
 /// The tasks of a simulated process.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     /// The turn has gone to a task, or back.
     turned: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TaskState {
     tasks: Vec<Task>,
     next_number: u64,
     /// The task whose turn it is.
@@ -49,7 +49,7 @@ struct Task {
 
 /// Work that has begun.
 #[derive(Debug)]
-pub(crate) enum Running {
+pub(crate) enum RunningTask {
     Thread(JoinHandle<()>),
     Task(Arc<Tasks>, u64),
 }
@@ -73,11 +73,11 @@ impl Background {
         &self,
         name: &'static str,
         work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningTask> {
         match &self.0 {
             None => {
                 let thread = thread::Builder::new().name(name.to_owned());
-                thread.spawn(work).map(Running::Thread)
+                thread.spawn(work).map(RunningTask::Thread)
             }
             Some(tasks) => tasks.clone().spawn(name, work),
         }
@@ -128,12 +128,33 @@ impl Background {
     }
 }
 
-impl Running {
+impl TaskState {
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.tasks
+                .is_sorted_by(|one, next| one.number < next.number),
+            "tasks stand in the order in which they began"
+        );
+        debug_assert!(
+            self.tasks
+                .last()
+                .is_none_or(|last| last.number < self.next_number),
+            "every number is given once"
+        );
+        let has = |number| self.tasks.iter().any(|task| task.number == number);
+        debug_assert!(
+            self.running.is_none_or(has),
+            "only a task that has not ended has the turn"
+        );
+    }
+}
+
+impl RunningTask {
     /// Waits for its end.
     pub(crate) fn join(self) {
         match self {
-            Running::Thread(thread) => drop(thread.join()),
-            Running::Task(tasks, number) => {
+            RunningTask::Thread(thread) => drop(thread.join()),
+            RunningTask::Task(tasks, number) => {
                 while tasks.has(number) && !thread::panicking() {
                     tasks.pause(NAP, true);
                 }
@@ -183,6 +204,7 @@ impl Tasks {
         while state.running.is_some() {
             self.turned.wait(&mut state);
         }
+        state.assert_invariants();
     }
 
     /// Lets the tasks that are due go on, each once.
@@ -214,13 +236,14 @@ impl Tasks {
         for thread in threads {
             let _ = thread.join();
         }
+        debug_assert_eq!(self.count(), 0, "a killed process has no task");
     }
 
     fn spawn(
         self: Arc<Self>,
         name: &'static str,
         work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningTask> {
         let mut state = self.state.lock();
         if state.is_killed {
             return Err(io::Error::other("the process is killed"));
@@ -238,8 +261,9 @@ impl Tasks {
             resumes_ns: 0,
             may_be_early: true,
         });
+        state.assert_invariants();
         drop(state);
-        Ok(Running::Task(self, number))
+        Ok(RunningTask::Task(self, number))
     }
 
     fn carry_out(&self, number: u64, work: impl FnOnce()) {
@@ -256,6 +280,7 @@ impl Tasks {
         if state.running == Some(number) {
             state.running = None;
         }
+        state.assert_invariants();
         self.turned.notify_all();
     }
 
@@ -282,6 +307,7 @@ impl Tasks {
         let own = state.tasks.iter_mut().find(|task| task.number == number);
         let own = own.expect("a task that runs is in the list");
         (own.resumes_ns, own.may_be_early) = (resumes_ns, may_be_early);
+        debug_assert_eq!(state.running, Some(number), "who pauses has the turn");
         state.running = None;
         self.turned.notify_all();
         drop(state);
@@ -304,7 +330,7 @@ impl Tasks {
     }
 }
 
-/// How long who waits for another task leaves others the turn.
+/// How long a task that waits for another one lets others run.
 const NAP: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

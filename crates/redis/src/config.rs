@@ -13,9 +13,9 @@ pub struct RedisConfig {
     pub lanes: usize,
     /// Names under these prefixes are topics: each write is published as well.
     pub live_prefixes: Vec<Vec<u8>>,
-    /// Above so many unsent bytes a Redis subscriber to plain messages is cut off at once.
+    /// Unsent bytes above which a Redis subscriber to plain messages is disconnected at once.
     pub pubsub_hard_bytes: usize,
-    /// Above so many for `pubsub_soft_seconds`, likewise.
+    /// Unsent bytes above which it is disconnected after `pubsub_soft_seconds`.
     pub pubsub_soft_bytes: usize,
     /// See `pubsub_soft_bytes`.
     pub pubsub_soft_seconds: u64,

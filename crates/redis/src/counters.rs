@@ -1,8 +1,8 @@
 //! The counters of the Redis server, of its lanes and of the process: one table, from which INFO
 //! and the page of metrics are made. See [`crate::registry`] for its form.
 //!
-//! Counters stay where they are counted: a lane adds to words of its own, which nobody else
-//! writes, and the table says how they are read and added up.
+//! Counters stay where they are counted: a lane adds to words that no other thread writes, and the
+//! table says how they are read and added up.
 
 mod clients;
 mod commands;
@@ -15,7 +15,7 @@ mod process;
 mod replication;
 mod stats;
 
-pub(crate) use look::{Held, Look};
+pub(crate) use look::{HeldMemory, ServerLook};
 
 use std::sync::Arc;
 
@@ -53,9 +53,9 @@ const CLUSTER: &[Row] = &[Row::fixed("cluster_enabled", "0")];
 pub enum Redis {}
 
 impl Source for Redis {
-    type Look<'a> = Look<'a>;
+    type Look<'a> = ServerLook<'a>;
 
-    fn lanes<'a>(look: &'a Look<'_>) -> &'a [Arc<LaneCounters>] {
+    fn lanes<'a>(look: &'a ServerLook<'_>) -> &'a [Arc<LaneCounters>] {
         &look.lanes
     }
 }
@@ -73,5 +73,5 @@ const fn section(name: &'static str, shown: Shown, counters: &'static [Row]) -> 
 /// Writes the metrics of the process, its lanes, and the Redis server. It is called by a thread
 /// that is no lane: it takes locks only that the lanes hold for moments.
 pub fn write_metrics(server: &Server, page: &mut Page) {
-    registry::write_page(TABLE, &Look::beside_lanes(server), page);
+    registry::write_page(TABLE, &ServerLook::beside_lanes(server), page);
 }

@@ -29,10 +29,10 @@ use tidewire_keyspace::{
 
 use crate::attention::{Attention, Obstacles};
 use crate::config::RedisConfig;
-use id::{Value, word_of};
+use id::{ParameterValue, word_of};
 use kinds::OutputLimits;
 use memory::{clients_bytes_max, rules_of, time_max_ns};
-use parameter::{Access, Parameter, number_of};
+use parameter::{Mutability, Parameter, number_of};
 
 /// The values of all parameters.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ pub struct Parameters {
     pub(crate) memory_reserve: AtomicU64,
     /// `maxmemory-clients` in bytes; 0 is none.
     pub(crate) clients_bytes_max: AtomicU64,
-    /// The process holds more than `maxmemory`, and no key gives way: nothing that needs memory is
-    /// executed.
+    /// The process holds more than `maxmemory`, and no key can be evicted: commands that need
+    /// memory are refused.
     pub(crate) memory_is_full: AtomicBool,
     /// Says which of them keep a request from being executed at once.
     attention: Arc<Attention>,
@@ -114,7 +114,7 @@ impl Parameters {
 
     /// One value. Only texts are behind a lock.
     #[inline]
-    pub fn read<T: Value>(&self, id: Id<T>) -> T {
+    pub fn read<T: ParameterValue>(&self, id: Id<T>) -> T {
         T::read(self, id.number)
     }
 
@@ -237,8 +237,8 @@ impl Parameters {
         for (name, _) in pairs {
             let number = number_of(name).ok_or_else(|| unknown_text(name))?;
             let reason = match TABLE[number].access {
-                Access::Fixed => "can't set immutable config",
-                Access::Protected if protected => "can't set protected config",
+                Mutability::Fixed => "can't set immutable config",
+                Mutability::Protected if protected => "can't set protected config",
                 _ if numbers.contains(&number) => "duplicate parameter",
                 _ => {
                     numbers.push(number);
@@ -255,7 +255,7 @@ impl Parameters {
             let value = parameter.kind.read(text, &values[number]);
             let value = value.map_err(|reason| failed(&reason))?;
             match parameter.access {
-                Access::Unavailable(reason) if value != values[number] => {
+                Mutability::Unavailable(reason) if value != values[number] => {
                     return Err(failed(reason));
                 }
                 _ => values[number] = value,
@@ -318,8 +318,10 @@ impl Parameters {
         }
     }
 
-    /// Keeps these values, and what follows from them. `changing` is held, or nobody reads yet.
+    /// Keeps these values, and what follows from them. The caller holds `changing`, or there is no
+    /// reader yet.
     fn keep(&self, values: Vec<Vec<u8>>) {
+        debug_assert_eq!(values.len(), TABLE.len(), "every parameter has a value");
         let mut shown = self.shown.lock();
         shown.resize(values.len(), Vec::new());
         for (number, (own, value)) in shown.iter_mut().zip(values).enumerate() {
@@ -352,6 +354,7 @@ impl Parameters {
 
     /// Lets so much of `maxmemory` be held at most, and keeps the rest of it free.
     pub(crate) fn reserve_memory(&self, bytes_max: u64, reserve: u64) {
+        debug_assert!(reserve <= bytes_max, "a reserve is a part of maxmemory");
         self.memory_reserve.store(reserve, Ordering::Relaxed);
         let held_max = bytes_max - reserve;
         self.memory_bytes_max.store(held_max, Ordering::Relaxed);

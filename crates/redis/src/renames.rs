@@ -23,6 +23,12 @@ impl Renames {
         for (old, new) in pairs.iter().filter(|(_, new)| !new.is_empty()) {
             by_name.insert(new.clone(), lookup(old.as_bytes()));
         }
+        debug_assert!(
+            by_name
+                .keys()
+                .all(|name: &String| *name == name.to_lowercase()),
+            "names are found in lower case"
+        );
         (!by_name.is_empty()).then(|| Arc::new(Renames { by_name }))
     }
 

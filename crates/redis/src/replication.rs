@@ -1,9 +1,9 @@
-//! Replicas: who follows this server's stream, how far they are, and who waits for them.
+//! Replicas: servers that follow this one's stream, their offsets, and clients that wait for them.
 //!
-//! The stream is the log of [`Audience::Replicas`]. A replica first gets a file of all keys, made
-//! by a thread of its own and handed to the replica's lane part by part; then the stream from the
-//! moment of the file on, which its lane copies out of the log whenever there is more. Whoever
-//! appends to the log wakes the lanes that have replicas, each once until it has looked.
+//! The stream is the log of [`Audience::Replicas`]. A replica first gets a file of all keys. A
+//! thread makes the file and hands it to the replica's lane in parts. Then the replica gets the
+//! stream from the moment of the file on: its lane copies it out of the log whenever there is more.
+//! A thread that appends to the log wakes each lane with replicas once, until that lane has read.
 
 mod applying;
 mod failover;
@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use tidewire_fanout::bits;
 use tidewire_keyspace::{Audience, Log};
 use tidewire_lane::MailSender;
 
@@ -39,14 +40,16 @@ use crate::parameters::{
     ClientClass, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, Parameters, REPL_BACKLOG_SIZE,
     REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD,
 };
-use crate::replication::state::Failover;
-use crate::replication::state::Lanes;
-use crate::replication::state::MigrationSockets;
-use crate::replication::stream_lock::StreamLock;
 use crate::server::Server;
+use state::{Failover, Lanes, MigrationSockets};
+use stream_lock::StreamLock;
 
 impl Replication {
     pub(crate) fn new(lanes: usize) -> Self {
+        assert!(
+            lanes <= 64,
+            "the lanes with replicas are the bits of a word"
+        );
         Replication {
             history: Mutex::default(),
             master: Mutex::default(),
@@ -76,12 +79,8 @@ impl Replication {
     pub(crate) fn follow(&self, log: &Log, mail: &MailSender<RedisMail>) {
         let (lanes, mail) = (self.lanes.clone(), mail.clone());
         log.set_waker(move || {
-            let mut serving = lanes.serving.load(Ordering::Acquire);
-            while serving != 0 {
-                let lane = serving.trailing_zeros() as usize;
-                serving &= serving - 1;
-                lanes.tell(lane, &mail);
-            }
+            let serving = lanes.serving.load(Ordering::Acquire);
+            bits(serving).for_each(|lane| lanes.tell(lane, &mail));
         });
     }
 
@@ -103,11 +102,8 @@ impl Replication {
     /// The process ends: files of all keys that are on their way to replicas are given up.
     pub(crate) fn give_up_files(&self) {
         let replicas = self.replicas.lock();
-        let is_loading = |replica: &&Arc<Replica>| replica.phase() == Phase::Loading;
-        replicas
-            .iter()
-            .filter(is_loading)
-            .for_each(|one| one.leave());
+        let loading = replicas.iter().filter(|one| one.phase() == Phase::Loading);
+        loading.for_each(|one| one.leave());
     }
 
     pub(crate) fn add(&self, replica: Arc<Replica>, now_ms: i64) {
@@ -116,6 +112,10 @@ impl Replication {
             // The period begins with the first one: nothing but changes comes before its end.
             self.pinged_ms.store(now_ms, Ordering::Relaxed);
         }
+        debug_assert!(
+            replicas.iter().all(|other| !Arc::ptr_eq(other, &replica)),
+            "a replica is added once"
+        );
         replicas.push(replica);
         self.count.store(replicas.len(), Ordering::Release);
     }
@@ -142,29 +142,22 @@ impl Replication {
     pub(crate) fn forget(&self, server: &Server, client: u64, now_ms: i64) {
         let mut replicas = self.replicas.lock().clone().into_iter();
         if let Some(replica) = replicas.find(|replica| replica.client.id == client) {
-            // Its lane still has what was to be sent: no key must give way to that.
+            // Its lane still has what was to be sent: that must not evict a key.
             self.leaving.lock().push(replica.clone());
             self.end_following(server, &replica, now_ms);
         }
     }
 
-    /// How many there are, whatever their phase.
+    /// Number of replicas in any phase.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Replicas whose file has not been begun.
-    pub(crate) fn count_waiting(&self) -> usize {
+    /// How many replicas are in a phase.
+    pub(crate) fn count_in(&self, phase: Phase) -> usize {
         let replicas = self.replicas.lock();
-        let waiting = replicas.iter().filter(|one| one.phase() == Phase::Waiting);
-        waiting.count()
-    }
-
-    /// Whether a replica's file is being made.
-    pub(crate) fn makes_file(&self) -> bool {
-        let replicas = self.replicas.lock();
-        replicas.iter().any(|one| one.phase() == Phase::Loading)
+        replicas.iter().filter(|one| one.phase() == phase).count()
     }
 
     /// The replicas in the order in which they came, those that follow or are about to.
@@ -188,14 +181,14 @@ impl Replication {
         self.count_good(lag_ms_max, now_ms) < wanted
     }
 
-    /// How many replicas follow, and were heard of within so many ms.
+    /// Number of online replicas that have sent something in the last `lag_ms_max` ms.
     pub(crate) fn count_good(&self, lag_ms_max: i64, now_ms: i64) -> usize {
         let replicas = self.replicas.lock();
         let good = |replica: &&Arc<Replica>| replica.keeps_up(now_ms, lag_ms_max);
         replicas.iter().filter(good).count()
     }
 
-    /// What is due from time to time: PINGs, and the end of what nobody needs any more.
+    /// Sends PINGs that are due, and drops the part of the stream that no replica needs.
     pub(crate) fn sweep(&self, server: &Server, now_ms: i64) {
         let log = log_of(server);
         // A replica passes its master's stream on, PINGs and all, and keeps it for as long as it is
@@ -222,20 +215,25 @@ impl Replication {
         self.trim(log, backlog_bytes);
     }
 
-    /// Drops what no replica needs, and what is more than is kept anyway.
+    /// Drops the part of the stream that no replica needs and that exceeds the backlog.
     fn trim(&self, log: &Log, backlog_bytes: u64) {
         let replicas = self.replicas.lock();
         let needed = replicas.iter().filter_map(|replica| replica.needed_from());
         let needed = needed.min().unwrap_or(u64::MAX);
+        debug_assert_eq!(
+            self.count(),
+            replicas.len(),
+            "the count is kept with the list"
+        );
         log.trim(needed.min(log.end().saturating_sub(backlog_bytes)));
     }
 
-    /// What can be gone on with is what `repl-backlog-size` says, and no more.
+    /// Trims the stream to `repl-backlog-size`: a replica can go on from there.
     pub(crate) fn trim_backlog(&self, server: &Server) {
         self.trim(log_of(server), server.parameters.read(REPL_BACKLOG_SIZE));
     }
 
-    /// Bytes that wait for replicas, beyond what is kept of the stream anyway.
+    /// Bytes that wait for replicas, beyond the backlog.
     pub(crate) fn stream_bytes(&self, server: &Server) -> u64 {
         let sum = |replicas: &Mutex<Vec<Arc<Replica>>>| -> u64 {
             let replicas = replicas.lock();
@@ -263,7 +261,7 @@ impl Replication {
         self.count() > 0 || log_of(server).is_open()
     }
 
-    /// Nobody has followed for `repl-backlog-ttl`: changes are told no more.
+    /// Closes the stream if there was no replica for `repl-backlog-ttl`.
     fn close_when_alone(&self, server: &Server, now_ms: i64) {
         let log = log_of(server);
         if !log.is_open() {
@@ -282,6 +280,7 @@ impl Replication {
 
 impl Lanes {
     fn tell(&self, lane: usize, mail: &MailSender<RedisMail>) {
+        debug_assert!(lane < self.told.len(), "only lanes have replicas");
         if !self.told[lane].swap(true, Ordering::AcqRel) {
             mail.wake(lane);
         }

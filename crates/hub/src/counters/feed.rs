@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tidewire_redis::registry::{Page, Unit, line};
 
 use super::Row;
-use super::look::Look;
+use super::look::HubLook;
 
 pub(super) const FEED: &[Row] = &[
     Row::atomic("feed_sources", |look| &look.market.ingest.sources)
@@ -136,11 +136,11 @@ pub(super) const FEED: &[Row] = &[
     Row::series(latency_sum).metric(1273, "summary", "feed_latency_seconds"),
 ];
 
-fn has_lines(look: &Look<'_>) -> bool {
+fn has_lines(look: &HubLook<'_>) -> bool {
     look.config.market.feed_lines.is_some()
 }
 
-fn latency_sum(look: &Look<'_>, name: &str, page: &mut Page) {
+fn latency_sum(look: &HubLook<'_>, name: &str, page: &mut Page) {
     let latency = look.latency();
     let sum_ns = latency.mean_ns as f64 * latency.count as f64;
     page.value(&format!("{name}_sum"), &[], sum_ns / 1e9);

@@ -12,7 +12,7 @@ use tidewire_redis::registry::Source;
 use crate::hub::Hub;
 
 /// One look at a hub.
-pub(crate) struct Look<'a> {
+pub(crate) struct HubLook<'a> {
     hub: &'a Hub,
     latency: OnceCell<LatencyStatistics>,
     window: OnceCell<Window>,
@@ -30,7 +30,7 @@ pub(super) struct Window {
     pub(super) span_ns: u64,
 }
 
-impl Deref for Look<'_> {
+impl Deref for HubLook<'_> {
     type Target = Hub;
 
     fn deref(&self) -> &Hub {
@@ -38,7 +38,7 @@ impl Deref for Look<'_> {
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> HubLook<'a> {
     pub(super) fn new(hub: &'a Hub) -> Self {
         Self {
             hub,
@@ -57,6 +57,11 @@ impl<'a> Look<'a> {
             let journal = self.market.journal.lock();
             // Of a symbol's definition the time may be unknown, which is 0.
             let times_ns = journal.source_times_ns();
+            debug_assert!(
+                journal.oldest_sequence() <= journal.next_sequence()
+                    && journal.len() <= journal.capacity(),
+                "the window is a bounded end of the feed"
+            );
             let times_ns = times_ns.filter(|(oldest, newest)| *oldest > 0 && newest > oldest);
             Window {
                 session: journal.session(),

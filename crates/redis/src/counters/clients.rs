@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::clients::Client;
 use crate::parameters::MAXCLIENTS;
 use crate::registry::Page;
@@ -39,17 +39,17 @@ pub(super) const CLIENTS: &[Row] = &[
 ];
 
 /// Clients that are no replicas.
-fn plain<'a>(look: &'a Look<'_>) -> impl Iterator<Item = &'a Arc<Client>> {
+fn plain<'a>(look: &'a ServerLook<'_>) -> impl Iterator<Item = &'a Arc<Client>> {
     let is_plain = |client: &&Arc<Client>| !client.is_replica.load(Ordering::Relaxed);
     look.all_clients().iter().filter(is_plain)
 }
 
-fn longest(look: &Look<'_>, bytes: fn(&Client) -> &AtomicU64) -> u64 {
+fn longest(look: &ServerLook<'_>, bytes: fn(&Client) -> &AtomicU64) -> u64 {
     let bytes = plain(look).map(|client| bytes(client).load(Ordering::Relaxed));
     bytes.max().unwrap_or(0)
 }
 
-fn classes(look: &Look<'_>, name: &str, page: &mut Page) {
+fn classes(look: &ServerLook<'_>, name: &str, page: &mut Page) {
     let clients = look.all_clients();
     let count = |is: fn(&Client) -> bool| clients.iter().filter(|client| is(client)).count() as u64;
     for (class, number) in [

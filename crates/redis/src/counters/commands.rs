@@ -1,6 +1,6 @@
 //! Commands: how often each was called, how long it took, and which errors there were.
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::parameters::LATENCY_TRACKING_INFO_PERCENTILES;
 use crate::registry::{Page, line};
 use crate::statistics::CommandCounts;
@@ -56,13 +56,13 @@ pub(super) const LATENCIES: &[Row] = &[
         .help("Execution time; of brief commands one in 16 is timed, and stands for all."),
 ];
 
-fn by_command(look: &Look<'_>, name: &str, page: &mut Page, read: fn(&CommandCounts) -> u64) {
+fn by_command(look: &ServerLook<'_>, name: &str, page: &mut Page, read: fn(&CommandCounts) -> u64) {
     for (command, counts) in look.commands() {
         page.value(name, &[("command", command)], read(counts));
     }
 }
 
-fn percentiles(look: &Look<'_>, out: &mut String) {
+fn percentiles(look: &ServerLook<'_>, out: &mut String) {
     let percentiles = look.parameters.read(LATENCY_TRACKING_INFO_PERCENTILES);
     let percentiles: Vec<&str> = percentiles.split(' ').collect();
     for (name, counts) in look.commands() {
@@ -82,7 +82,7 @@ fn percentiles(look: &Look<'_>, out: &mut String) {
     }
 }
 
-fn durations(look: &Look<'_>, name: &str, page: &mut Page) {
+fn durations(look: &ServerLook<'_>, name: &str, page: &mut Page) {
     let bucket = format!("{name}_bucket");
     for (command, counts) in look
         .commands()
@@ -91,6 +91,10 @@ fn durations(look: &Look<'_>, name: &str, page: &mut Page) {
     {
         let label = ("command", *command);
         let rows = counts.cumulated();
+        debug_assert!(
+            rows.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1),
+            "a histogram's buckets and counts ascend"
+        );
         let mut below = 0;
         for power in 0..BUCKETS {
             let limit_us = 1u64 << power;

@@ -3,7 +3,7 @@
 use tidewire_keyspace::DATABASES;
 use tidewire_lane::unix_ms;
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::registry::{Page, line};
 
 pub(super) const KEYSPACE: &[Row] = &[
@@ -16,11 +16,10 @@ pub(super) const KEYSPACE: &[Row] = &[
         .help("Keys with a deadline by database."),
 ];
 
-/// How many values of each type have how many bytes or parts. Walks all keys, so that it is only
-/// shown to who asks for it.
+/// Values of each type by size. It walks all keys, so INFO shows it only on request.
 pub(super) const KEY_SIZES: &[Row] = &[Row::lines(key_sizes)];
 
-fn databases(look: &Look<'_>, out: &mut String) {
+fn databases(look: &ServerLook<'_>, out: &mut String) {
     for database in 0..DATABASES {
         let keys = look.keyspace.keys(database);
         if keys > 0 {
@@ -35,7 +34,7 @@ fn databases(look: &Look<'_>, out: &mut String) {
 }
 
 /// Of databases that have keys, and of the first.
-fn by_database(look: &Look<'_>, name: &str, page: &mut Page, counts: &[usize]) {
+fn by_database(look: &ServerLook<'_>, name: &str, page: &mut Page, counts: &[usize]) {
     for (database, count) in counts.iter().enumerate() {
         if database == 0 || look.census().keys[database] > 0 {
             page.value(name, &[("database", &database.to_string())], count);
@@ -43,7 +42,7 @@ fn by_database(look: &Look<'_>, name: &str, page: &mut Page, counts: &[usize]) {
     }
 }
 
-fn key_sizes(look: &Look<'_>, out: &mut String) {
+fn key_sizes(look: &ServerLook<'_>, out: &mut String) {
     for database in 0..DATABASES {
         for (kind, counts) in look.keyspace.value_sizes(database) {
             let part = |(power, count): (usize, &u64)| {

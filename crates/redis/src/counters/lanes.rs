@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidewire_lane::LaneCounters;
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::rates::{Moment, Turns};
 use crate::registry::{Unit, line};
 use crate::server::Server;
@@ -94,7 +94,7 @@ pub(super) const DEBUG: &[Row] = &[
     }),
 ];
 
-fn lanes(look: &Look<'_>, out: &mut String) {
+fn lanes(look: &ServerLook<'_>, out: &mut String) {
     for (number, lane) in look.lanes.iter().enumerate() {
         let text = format!(
             "connections={},turns={},busy_usec={},reads={},writes={},sends={},send_ns={},\

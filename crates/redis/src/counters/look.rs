@@ -10,7 +10,6 @@ use tidewire_keyspace::{Census, DATABASES, Totals};
 use tidewire_lane::{unix_ms, unix_ns};
 
 use crate::clients::Client;
-use crate::durability::LogNumbers;
 use crate::memory::resident_bytes;
 use crate::rates::Rate;
 use crate::replication::{Master, ReplicaStatus};
@@ -20,14 +19,20 @@ use crate::statistics::CommandCounts;
 use crate::threads::Share;
 
 /// One look at a server.
-pub struct Look<'a> {
+pub struct ServerLook<'a> {
     server: &'a Server,
     pub(super) unix_ns: u64,
     /// The caller is no lane: it must not wait for shards.
     is_beside_lanes: bool,
+    found: Found,
+}
+
+/// What was computed until now.
+#[derive(Default)]
+struct Found {
     used: OnceCell<u64>,
     resident: OnceCell<u64>,
-    held: OnceCell<Held>,
+    held: OnceCell<HeldMemory>,
     clients: OnceCell<Vec<Arc<Client>>>,
     census: OnceCell<Census>,
     totals: OnceCell<Totals>,
@@ -36,12 +41,11 @@ pub struct Look<'a> {
     replicas: OnceCell<Vec<ReplicaStatus>>,
     master: OnceCell<Option<Arc<Master>>>,
     second_history: OnceCell<Option<(String, u64)>>,
-    log: OnceCell<LogNumbers>,
     commands: OnceCell<Vec<(&'static str, CommandCounts)>>,
     threads: OnceCell<Vec<Share>>,
 }
 
-impl Deref for Look<'_> {
+impl Deref for ServerLook<'_> {
     type Target = Server;
 
     fn deref(&self) -> &Server {
@@ -49,13 +53,13 @@ impl Deref for Look<'_> {
     }
 }
 
-impl Debug for Look<'_> {
+impl Debug for ServerLook<'_> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Look at {} ns", self.unix_ns)
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> ServerLook<'a> {
     /// Of a lane, at the time of its turn.
     pub(crate) fn of_lane(server: &'a Server, unix_ns: u64) -> Self {
         Self::new(server, unix_ns, false)
@@ -71,58 +75,51 @@ impl<'a> Look<'a> {
             server,
             unix_ns,
             is_beside_lanes,
-            used: OnceCell::new(),
-            resident: OnceCell::new(),
-            held: OnceCell::new(),
-            clients: OnceCell::new(),
-            census: OnceCell::new(),
-            totals: OnceCell::new(),
-            rate: OnceCell::new(),
-            stream: OnceCell::new(),
-            replicas: OnceCell::new(),
-            master: OnceCell::new(),
-            second_history: OnceCell::new(),
-            log: OnceCell::new(),
-            commands: OnceCell::new(),
-            threads: OnceCell::new(),
+            found: Found::default(),
         }
     }
 
     pub(super) fn used(&self) -> u64 {
-        *self.used.get_or_init(|| self.usage.look())
+        *self.found.used.get_or_init(|| self.usage.look())
     }
 
     pub(super) fn resident(&self) -> u64 {
-        *self.resident.get_or_init(resident_bytes)
+        *self.found.resident.get_or_init(resident_bytes)
     }
 
     /// Waits for shards.
-    pub(super) fn held(&self) -> &Held {
+    pub(super) fn held(&self) -> &HeldMemory {
         debug_assert!(!self.is_beside_lanes);
         let (used, resident) = (self.used(), self.resident());
-        self.held.get_or_init(|| Held::of(self, used, resident))
+        self.found
+            .held
+            .get_or_init(|| HeldMemory::of(self, used, resident))
     }
 
     /// All clients, replicas too.
     pub(super) fn all_clients(&self) -> &[Arc<Client>] {
-        self.clients.get_or_init(|| self.server.clients.list())
+        self.found
+            .clients
+            .get_or_init(|| self.server.clients.list())
     }
 
     /// For threads beside the lanes.
     pub(super) fn census(&self) -> &Census {
         debug_assert!(self.is_beside_lanes);
-        self.census.get_or_init(|| self.keyspace.census())
+        self.found.census.get_or_init(|| self.keyspace.census())
     }
 
     pub(super) fn totals(&self) -> &Totals {
-        self.totals.get_or_init(|| match self.is_beside_lanes {
-            true => self.census().totals,
-            false => self.keyspace.totals(),
-        })
+        self.found
+            .totals
+            .get_or_init(|| match self.is_beside_lanes {
+                true => self.census().totals,
+                false => self.keyspace.totals(),
+            })
     }
 
     pub(super) fn rate(&self) -> &Rate {
-        self.rate.get_or_init(|| {
+        self.found.rate.get_or_init(|| {
             let now = self.moment();
             let rate = self.rates.rate(now);
             self.rates.note(now);
@@ -131,7 +128,7 @@ impl<'a> Look<'a> {
     }
 
     pub(super) fn stream(&self) -> &StreamStatus {
-        self.stream.get_or_init(|| StreamStatus::of(self))
+        self.found.stream.get_or_init(|| StreamStatus::of(self))
     }
 
     /// Bytes of the stream that wait for replicas.
@@ -144,35 +141,35 @@ impl<'a> Look<'a> {
 
     pub(super) fn replicas(&self) -> &[ReplicaStatus] {
         let statuses = || self.replication.statuses(unix_ms());
-        self.replicas.get_or_init(statuses)
+        self.found.replicas.get_or_init(statuses)
     }
 
     pub(super) fn master(&self) -> Option<&Master> {
-        let master = self.master.get_or_init(|| self.replication.master());
+        let master = self.found.master.get_or_init(|| self.replication.master());
         master.as_deref()
     }
 
     pub(super) fn second_history(&self) -> Option<&(String, u64)> {
         let second = || self.replication.second();
-        self.second_history.get_or_init(second).as_ref()
-    }
-
-    pub(super) fn log(&self) -> &LogNumbers {
-        self.log.get_or_init(|| self.durability.log.numbers())
+        self.found.second_history.get_or_init(second).as_ref()
     }
 
     pub(super) fn commands(&self) -> &[(&'static str, CommandCounts)] {
-        self.commands.get_or_init(|| self.statistics.commands())
+        self.found
+            .commands
+            .get_or_init(|| self.statistics.commands())
     }
 
     pub(super) fn threads(&self) -> &[Share] {
-        self.threads.get_or_init(|| self.server.threads.shares())
+        self.found
+            .threads
+            .get_or_init(|| self.server.threads.shares())
     }
 }
 
 /// What the process holds, and for what.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldMemory {
     pub(crate) used: u64,
     pub(crate) peak: u64,
     pub(crate) startup: u64,
@@ -184,7 +181,7 @@ pub(crate) struct Held {
     pub(crate) tables: u64,
 }
 
-impl Held {
+impl HeldMemory {
     pub(crate) fn now(server: &Server) -> Self {
         // First: what answers the question is not part of the answer.
         let used = server.usage.look();
@@ -194,7 +191,7 @@ impl Held {
     fn of(server: &Server, used: u64, resident: u64) -> Self {
         let (scripts, libraries) = (&server.scripting.scripts, &server.scripting.libraries);
         let tables = (0..DATABASES).map(|database| server.keyspace.table_bytes(database));
-        Self {
+        let held = Self {
             used,
             peak: server.usage.peak(),
             startup: server.usage.startup().min(used),
@@ -202,7 +199,12 @@ impl Held {
             clients: server.clients.memory_bytes(),
             scripts: (scripts.memory_bytes() + libraries.memory_bytes()) as u64,
             tables: tables.sum::<usize>() as u64,
-        }
+        };
+        debug_assert!(
+            (0.0..=100.0).contains(&held.dataset_percent()) && held.overhead() <= held.used,
+            "data and what is not data are parts of what is used"
+        );
+        held
     }
 
     /// What is not data.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::clients::Client;
 use crate::parameters::{MAXMEMORY, MAXMEMORY_POLICY};
 use crate::registry::human;
@@ -112,7 +112,7 @@ pub(super) const MEMORY: &[Row] = &[
     }),
 ];
 
-fn sum(look: &Look<'_>, bytes: fn(&Client) -> &AtomicU64) -> u64 {
+fn sum(look: &ServerLook<'_>, bytes: fn(&Client) -> &AtomicU64) -> u64 {
     let clients = look.all_clients().iter();
     clients
         .map(|client| bytes(client).load(Ordering::Relaxed))

@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering;
 
 use tidewire_lane::unix_ms;
 
-use super::{Look, Row};
-use crate::durability::Job;
+use super::{Row, ServerLook};
+use crate::durability::SaveJob;
+use crate::durability::state::{Rewrites, Saving};
 use crate::registry::line;
+use crate::replication::Phase;
 
 pub(super) const PERSISTENCE: &[Row] = &[
     Row::flag("loading", |look| look.is_filling())
@@ -17,15 +19,11 @@ pub(super) const PERSISTENCE: &[Row] = &[
     Row::fixed("current_cow_size", "0"),
     Row::fixed("current_cow_size_age", "0"),
     Row::decimal("current_fork_perc", 2, |look| {
-        let [written, total] = look.durability.saving.progress();
+        let [written, total] = progress(look);
         percent(written, total)
     }),
-    Row::count("current_save_keys_processed", |look| {
-        look.durability.saving.progress()[0]
-    }),
-    Row::count("current_save_keys_total", |look| {
-        look.durability.saving.progress()[1]
-    }),
+    Row::count("current_save_keys_processed", |look| progress(look)[0]),
+    Row::count("current_save_keys_total", |look| progress(look)[1]),
     Row::count("rdb_changes_since_last_save", |look| {
         look.durability.saving.unsaved_of(look.totals().changes)
     })
@@ -33,25 +31,21 @@ pub(super) const PERSISTENCE: &[Row] = &[
     .help("Changes of keys that no snapshot has."),
     // As in Redis, one for a replica counts.
     Row::flag("rdb_bgsave_in_progress", |look| {
-        running_s(look, Job::Snapshot) >= 0 || look.replication.makes_file()
+        running_s(look, SaveJob::Snapshot) >= 0 || look.replication.count_in(Phase::Loading) > 0
     }),
-    Row::signed("rdb_last_save_time", |look| {
-        look.durability.saving.last_save_s()
-    })
-    .gauge(810, "snapshot_timestamp_seconds")
-    .help("When the last snapshot was saved, UNIX time."),
-    Row::status("rdb_last_bgsave_status", |look| {
-        !look.durability.saving.has_failed()
-    })
-    .gauge(820, "snapshot_ok")
-    .help("Whether the last snapshot was saved: 0 if that failed."),
+    Row::signed("rdb_last_save_time", |look| saving(look).last_save_s())
+        .gauge(810, "snapshot_timestamp_seconds")
+        .help("When the last snapshot was saved, UNIX time."),
+    Row::status("rdb_last_bgsave_status", |look| !saving(look).has_failed())
+        .gauge(820, "snapshot_ok")
+        .help("Whether the last snapshot was saved: 0 if that failed."),
     Row::signed("rdb_last_bgsave_time_sec", |look| {
-        look.durability.saving.last_took_s()
+        saving(look).last_took_s.load(Ordering::Relaxed)
     }),
     Row::signed("rdb_current_bgsave_time_sec", |look| {
-        running_s(look, Job::Snapshot)
+        running_s(look, SaveJob::Snapshot)
     }),
-    Row::count("rdb_saves", |look| look.durability.saving.saves()),
+    Row::atomic("rdb_saves", |look| &look.durability.saving.saves),
     Row::fixed("rdb_last_cow_size", "0"),
     Row::atomic("rdb_last_load_keys_expired", |look| {
         &look.durability.loading.keys_expired
@@ -63,23 +57,23 @@ pub(super) const PERSISTENCE: &[Row] = &[
         .gauge(840, "append_only_enabled")
         .help("Whether there is an append-only file."),
     Row::flag("aof_rewrite_in_progress", |look| {
-        running_s(look, Job::Rewrite) >= 0
+        running_s(look, SaveJob::Rewrite) >= 0
     }),
     Row::flag("aof_rewrite_scheduled", |look| {
-        look.durability.saving.is_scheduled(Job::Rewrite)
+        look.durability.saving.is_scheduled(SaveJob::Rewrite)
     }),
     Row::signed("aof_last_rewrite_time_sec", |look| {
-        look.log().rewrite_took_s
+        rewrites(look).last_took_s.load(Ordering::Relaxed)
     }),
     Row::signed("aof_current_rewrite_time_sec", |look| {
-        running_s(look, Job::Rewrite)
+        running_s(look, SaveJob::Rewrite)
     }),
     Row::status("aof_last_bgrewrite_status", |look| {
-        !look.log().rewrite_failed
+        !rewrites(look).has_failed.load(Ordering::Relaxed)
     }),
-    Row::count("aof_rewrites", |look| look.log().rewrites),
-    Row::count("aof_rewrites_consecutive_failures", |look| {
-        look.log().failures
+    Row::atomic("aof_rewrites", |look| &rewrites(look).count),
+    Row::atomic("aof_rewrites_consecutive_failures", |look| {
+        &rewrites(look).failures
     }),
     Row::status("aof_last_write_status", |look| {
         !look.durability.log.is_failing()
@@ -89,13 +83,14 @@ pub(super) const PERSISTENCE: &[Row] = &[
     Row::fixed("aof_last_cow_size", "0"),
     Row::fixed("module_fork_in_progress", "0"),
     Row::fixed("module_fork_last_cow_size", "0"),
-    Row::count("aof_current_size", |look| {
-        if has_log(look) { look.log().bytes } else { 0 }
+    Row::count("aof_current_size", |look| match has_log(look) {
+        true => look.durability.log.bytes.load(Ordering::Relaxed),
+        false => 0,
     })
     .when(has_log)
     .gauge(860, "append_only_bytes")
     .help("Bytes of its files."),
-    Row::count("aof_base_size", |look| look.log().base_bytes).when(has_log),
+    Row::atomic("aof_base_size", |look| &look.durability.log.base_bytes).when(has_log),
     Row::fixed("aof_pending_rewrite", "0").when(has_log),
     Row::count("aof_buffer_length", |look| {
         look.durability.log.unwritten_bytes(look)
@@ -106,12 +101,25 @@ pub(super) const PERSISTENCE: &[Row] = &[
     Row::lines(loading).when(|look| look.durability.is_loading()),
 ];
 
-fn has_log(look: &Look<'_>) -> bool {
+fn has_log(look: &ServerLook<'_>) -> bool {
     look.durability.log.is_on()
 }
 
-fn running_s(look: &Look<'_>, job: Job) -> i64 {
-    look.durability.saving.running_s(job)
+fn saving<'a>(look: &'a ServerLook<'_>) -> &'a Saving {
+    &look.durability.saving
+}
+
+fn rewrites<'a>(look: &'a ServerLook<'_>) -> &'a Rewrites {
+    &look.durability.log.rewrites
+}
+
+/// Keys of the snapshot that is being written: those in it, and all.
+fn progress(look: &ServerLook<'_>) -> [u64; 2] {
+    [0, 1].map(|at: usize| saving(look).progress[at].load(Ordering::Relaxed))
+}
+
+fn running_s(look: &ServerLook<'_>, job: SaveJob) -> i64 {
+    saving(look).running_s(job)
 }
 
 fn percent(part: u64, total: u64) -> f64 {
@@ -119,7 +127,7 @@ fn percent(part: u64, total: u64) -> f64 {
 }
 
 /// How far the loading of keys has come.
-fn loading(look: &Look<'_>, out: &mut String) {
+fn loading(look: &ServerLook<'_>, out: &mut String) {
     let loading = &look.durability.loading;
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let loaded = loading.loaded_bytes.load(Ordering::Relaxed);

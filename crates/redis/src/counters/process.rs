@@ -4,7 +4,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use tidewire_lane::unix_ms;
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::REDIS_VERSION;
 use crate::memory::virtual_bytes;
 use crate::parameters::{BIND, HZ, PORT};
@@ -92,16 +92,16 @@ pub(super) const CPU: &[Row] = &[
         .help("Start time of the process since unix epoch in seconds."),
 ];
 
-fn uptime_ns(look: &Look<'_>) -> u64 {
+fn uptime_ns(look: &ServerLook<'_>) -> u64 {
     look.unix_ns.saturating_sub(look.started_unix_ns)
 }
 
 /// Forty digits of this server's own.
-fn run_id(look: &Look<'_>) -> String {
+fn run_id(look: &ServerLook<'_>) -> String {
     format!("{:024x}{:016x}", std::process::id(), look.started_unix_ns)
 }
 
-fn listener(look: &Look<'_>) -> String {
+fn listener(look: &ServerLook<'_>) -> String {
     let (port, bind) = (look.parameters.read(PORT), look.parameters.read(BIND));
     let hosts: String = bind
         .split(' ')

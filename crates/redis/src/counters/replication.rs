@@ -1,6 +1,6 @@
-//! Who follows whom, and how far behind.
+//! Replication: the role, the master, the replicas and their lag.
 
-use super::{Look, Row};
+use super::{Row, ServerLook};
 use crate::parameters::{
     MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED,
     REPLICA_PRIORITY, REPLICA_READ_ONLY,
@@ -77,7 +77,7 @@ fn is_up(master: &Master) -> bool {
 }
 
 /// The part of a replica, with its master.
-fn replica(look: &Look<'_>, master: &Master, out: &mut String) {
+fn replica(look: &ServerLook<'_>, master: &Master, out: &mut String) {
     let (state, offset) = (master.state(), look.stream().end);
     let is_up = is_up(master);
     let yes = |id| u8::from(look.parameters.read(id));

@@ -127,7 +127,7 @@ pub(super) const STATS: &[Row] = &[
     Row::count("eventloop_duration_cmd_sum", |look| {
         look.statistics.microseconds()
     }),
-    // A hub that nobody talks to takes less than one turn a second: a part counts as a whole.
+    // An idle hub takes less than one turn per second: a part counts as a whole.
     Row::decimal("instantaneous_eventloop_cycles_per_sec", 0, |look| {
         look.rate().turns.ceil()
     }),

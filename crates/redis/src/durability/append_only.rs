@@ -1,24 +1,24 @@
-//! The append-only file: what the keyspace tells is written to the last increment, before any
-//! client is replied to.
+//! The append-only file: changes of keys are written to the last increment before any client gets
+//! its reply.
 //!
-//! A lane writes at the end of its turn what has been told until then, in one call, and its replies
-//! leave behind that. It waits for nothing: if another thread is writing, or the disk is slow or
-//! takes nothing, the replies are held back, the lane goes on, and a thread writes
-//! ([`writing`](super::writing)), tells the lanes, and waits for the disk where the policy says so.
+//! At the end of its turn a lane writes all changes logged until then in one call, and then sends
+//! its replies. It never waits: if another thread is writing, or the disk is slow or fails, the
+//! lane holds its replies back and goes on. A thread then writes ([`writing`](super::writing)),
+//! wakes the lanes, and calls fsync as the policy says.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use crate::durability::log_files::{LogWriter, Source};
+use crate::durability::log_files::{LogSource, LogWriter};
 use tidewire_fanout::bits;
 use tidewire_files::AppendFile;
 use tidewire_keyspace::{Audience, Log};
 use tracing::{error, warn};
 
 use super::files::log_folder;
-use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, LogNumbers, NEVER};
+use super::state::{ALWAYS, AppendOnly, Durability, EACH_SECOND, Hold, NEVER};
 use crate::attention::Obstacles;
 use crate::durability::state::Orders;
 use crate::parameters::{AOF_TIMESTAMP_ENABLED, APPENDFSYNC, APPENDONLY};
@@ -71,14 +71,14 @@ impl AppendOnly {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Whether the first of files that were begun anew is being written, or about to be.
+    /// Whether the first base of a new append-only file is being written, or soon will be.
     pub(super) fn is_first_base_under_way(&self) -> bool {
         let has_failed = self.rewrites.has_failed.load(Ordering::Relaxed);
         self.is_on() && self.is_beginning() && !has_failed
     }
 
-    /// Whether what is changed may be lost: it cannot be written, or the base that it builds on,
-    /// the first of files that were begun anew, could not.
+    /// Whether changes may be lost: they cannot be written, or the first base of a new append-only
+    /// file could not be.
     pub(crate) fn is_failing(&self) -> bool {
         let lacks_base = self.is_on() && self.is_beginning();
         self.has_failed() || lacks_base && self.rewrites.has_failed.load(Ordering::Relaxed)
@@ -105,9 +105,9 @@ impl AppendOnly {
         self.policy.load(Ordering::Acquire) == NEVER
     }
 
-    /// At the end of a lane's turn: writes what was told until now, unless that would have to be
-    /// waited for. `holds`: the lane holds back replies of an earlier turn. Returns until where
-    /// replies may leave, and which of this turn must not.
+    /// At the end of a lane's turn: writes the changes logged until now, unless that would block.
+    /// `holds`: the lane holds back replies of an earlier turn. Returns the offset up to which
+    /// replies may be sent, and which replies of this turn must wait.
     pub(crate) fn settle(&self, server: &Server, lane: usize, holds: bool) -> (u64, Hold) {
         let is_behind = self.written.load(Ordering::Acquire) < log_of(server).end();
         if is_behind && !self.is_stuck() {
@@ -121,7 +121,7 @@ impl AppendOnly {
         self.holding.fetch_or(1 << lane, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if is_behind && !self.is_stuck() {
-            // The disk was waited for until just now: it may be that nobody was told.
+            // An fsync has just ended, perhaps before this lane's bit was set.
             self.write_on_lane(server);
         }
         // Anything that is done from here on wakes the lane.
@@ -143,7 +143,7 @@ impl AppendOnly {
         (durable, hold)
     }
 
-    /// Whether the disk takes nothing, or slowly.
+    /// Whether the disk fails or is slow.
     pub(crate) fn is_stuck(&self) -> bool {
         self.has_failed() || self.is_slow.load(Ordering::Relaxed) || self.yields()
     }
@@ -153,8 +153,8 @@ impl AppendOnly {
         self.is_syncing.load(Ordering::SeqCst) && self.yields_to_sync.load(Ordering::Relaxed)
     }
 
-    /// The thread waits for the disk from now on, or no more. Many file systems hold back a write
-    /// to a file that is being synced: once a lane has met that, lanes write before and behind.
+    /// Notes that an fsync begins or ends. Many file systems block a write to a file during its
+    /// fsync: once a lane was blocked so, lanes write only before and after an fsync.
     pub(super) fn set_syncing(&self, is_syncing: bool) {
         self.is_syncing.store(is_syncing, Ordering::SeqCst);
     }
@@ -167,7 +167,7 @@ impl AppendOnly {
         }
     }
 
-    /// Writes, unless another thread is at it. Who is at it looks again behind it.
+    /// Writes, unless another thread does: that thread checks for more when it is done.
     fn write_on_lane(&self, server: &Server) {
         let log = log_of(server);
         // Before the look at the lock, as its holder looks at the log behind letting it go: one of
@@ -199,7 +199,7 @@ impl AppendOnly {
         }
     }
 
-    /// Writes all that is told, or until where another file begins: true if that is reached.
+    /// Writes all logged changes, or those before a switch. Returns true at the switch.
     pub(super) fn write_out(&self, server: &Server, writer: &mut LogWriter) -> io::Result<bool> {
         let log = log_of(server);
         writer.set_keeping(!self.is_never());
@@ -210,8 +210,17 @@ impl AppendOnly {
             false => None,
         };
         let until = switch_at.map_or(end, |at| at.min(end));
+        debug_assert_eq!(
+            writer.at(),
+            self.written.load(Ordering::SeqCst),
+            "what counts as written ends where the writer is"
+        );
+        debug_assert!(
+            switch_at.is_none_or(|at| writer.at() <= at),
+            "nothing behind a switch is in the file before it"
+        );
         if writer.at() < until {
-            let bytes = writer.write(&Told(log), until, self.stamp().as_bytes())?;
+            let bytes = writer.write(&PropagationLog(log), until, self.stamp().as_bytes())?;
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
             self.written.store(until, Ordering::SeqCst);
             log.trim(until);
@@ -219,18 +228,19 @@ impl AppendOnly {
         Ok(switch_at == Some(writer.at()))
     }
 
-    /// Goes on to the other file. What the one before has is on the disk: were it torn there, and
-    /// the other one not, nothing could be loaded.
+    /// Switches to the next file. The file before is on the disk: if it were torn there and the
+    /// next one were not, nothing could be loaded.
     pub(super) fn go_on(&self, writer: &mut LogWriter) {
         if let Some((at, file)) = self.orders.lock().switch.take() {
-            debug_assert_eq!(at, writer.at(), "the file before is whole");
+            // Commands in the wrong file would be lost, or executed twice by the next start.
+            assert_eq!(at, writer.at(), "the file before a switch is whole");
             self.switch_ordered.store(false, Ordering::Release);
             writer.switch(file);
             self.stamped_s.store(0, Ordering::Relaxed);
         }
     }
 
-    /// The time, if it is to be noted.
+    /// The comment with the time, if `aof-timestamp-enabled` asks for one now.
     fn stamp(&self) -> String {
         if !self.stamps.load(Ordering::Acquire) {
             return String::new();
@@ -262,7 +272,7 @@ impl AppendOnly {
         }
     }
 
-    /// Whether so much waits to be written that no more is to be taken in.
+    /// Whether too many bytes are unwritten to accept more.
     pub(crate) fn is_choked(&self, server: &Server) -> bool {
         self.is_writing() && self.unwritten_bytes(server) > UNWRITTEN_BYTES_MAX
     }
@@ -310,28 +320,46 @@ impl AppendOnly {
         }
     }
 
-    pub(crate) fn numbers(&self) -> LogNumbers {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        LogNumbers {
-            bytes: read(&self.bytes),
-            base_bytes: read(&self.base_bytes),
-            rewrites: read(&self.rewrites.count),
-            failures: read(&self.rewrites.failures),
-            rewrite_failed: self.rewrites.has_failed.load(Ordering::Relaxed),
-            rewrite_took_s: self.rewrites.last_took_s.load(Ordering::Relaxed),
-        }
-    }
-
     /// From an offset of the log on another file is written to. Shards may be locked.
     pub(super) fn switch(&self, at: u64, file: AppendFile) {
-        self.orders.lock().switch = Some((at, file));
+        let other = self.orders.lock().switch.replace((at, file));
+        debug_assert!(
+            other.is_none(),
+            "one switch is carried out before the next is ordered"
+        );
         self.switch_ordered.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// Waits until the last switch that was ordered is carried out: the file behind it would get
+    /// no commands if the next one took its place. Fails if the disk takes too long for that.
+    pub(super) fn wait_for_switch(
+        &self,
+        server: &Server,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let until = instant() + SWITCH_TIME_MAX;
+        while self.is_writing() && self.switch_ordered.load(Ordering::Acquire) {
+            if is_given_up() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if instant() > until {
+                let text = "the disk does not take what belongs in the increment before";
+                return Err(io::Error::other(text));
+            }
+            server.durability.background.pause(NAP);
+        }
+        Ok(())
     }
 
     /// Begins to write to a file from an offset of the log on, and starts the thread. Shards may be
     /// locked.
     pub(super) fn start(&self, server: &Arc<Server>, file: AppendFile, at: u64) -> io::Result<()> {
+        debug_assert!(!self.is_writing(), "the append-only file is begun once");
+        debug_assert!(
+            self.writer.lock().is_none() && self.thread.lock().is_none(),
+            "the writer and the thread of the file before have ended"
+        );
         for offset in [&self.written, &self.synced] {
             offset.store(at, Ordering::Release);
         }
@@ -357,7 +385,7 @@ impl AppendOnly {
         Ok(())
     }
 
-    /// Somebody has told a change, who may be no lane: the thread is to look before long.
+    /// Wakes the thread soon: a change was logged, perhaps by a thread that is no lane.
     fn wake_lightly(&self) {
         if self.is_idle.load(Ordering::Relaxed) && self.is_idle.swap(false, Ordering::AcqRel) {
             self.news.notify_one();
@@ -378,23 +406,23 @@ impl AppendOnly {
         self.tell_lanes(server);
     }
 
-    /// Something is on the disk: those who wait for that look.
+    /// Wakes all that wait for an fsync, and answers WAITAOF.
     pub(super) fn note_synced(&self, server: &Server) {
-        // With the lock, so that nobody looks just before and waits just after.
+        // With the lock, so that no waiter checks just before this and sleeps just after.
         drop(self.orders.lock());
         self.done.notify_all();
         self.tell_lanes(server);
         server.replication.serve_waits(server);
     }
 
-    /// The disk does not take it: writes are refused, and the thread tries again until it does.
-    /// What was not written stays in memory, and who waits for it is not replied to.
+    /// Notes that a write or an fsync failed: writes are refused, and the thread retries. What was
+    /// not written stays in memory, and clients that wait for it get no reply.
     pub(super) fn note_failure(&self, server: &Server, error: &io::Error) {
         if !self.has_failed.swap(true, Ordering::AcqRel) {
             error!(%error, "the append-only file cannot be written: trying again, writes are refused");
         }
         server.durability.attention.set(Obstacles::LOG_FAILED, true);
-        // Those who have changed nothing need not wait until it does.
+        // Clients that have changed nothing need not wait for the disk.
         self.tell_lanes(server);
         self.wake();
     }
@@ -411,9 +439,9 @@ impl AppendOnly {
 }
 
 /// The log, as something to write.
-struct Told<'a>(&'a Log);
+struct PropagationLog<'a>(&'a Log);
 
-impl Source for Told<'_> {
+impl LogSource for PropagationLog<'_> {
     fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64> {
         self.0
             .read(from, bytes_max, out)
@@ -429,11 +457,15 @@ impl Durability {
         }
         self.log.set_on(false);
         server.replication.refuse_file_waits(server);
-        self.cancel(super::Job::Rewrite);
+        self.cancel(super::SaveJob::Rewrite);
         if self.log.is_writing() {
             self.log.stop(server);
             server.keyspace.propagation().close(Audience::File);
         }
+        debug_assert!(
+            !self.log.is_writing(),
+            "nothing is written once the append-only file is off"
+        );
         self.attention.set(Obstacles::LOG_FAILED, false);
     }
 }
@@ -448,7 +480,7 @@ impl Durability {
         }
     }
 
-    /// Begins it anew after [`suspend_log`](Self::suspend_log), with a base of what is there now.
+    /// Restarts it after [`suspend_log`](Self::suspend_log), with a base of the keys of now.
     pub(crate) fn resume_log(&self, server: &Server) {
         let _turning = self.background.lock(&self.log.turning);
         let was_suspended = self.log.is_suspended.swap(false, Ordering::AcqRel);
@@ -470,9 +502,11 @@ pub(super) fn log_of(server: &Server) -> &Log {
     server.keyspace.propagation().log(Audience::File)
 }
 
-/// Above so many bytes that are told and not written, no more is taken from who brings them.
+/// Unwritten bytes above which clients that write are not read from.
 const UNWRITTEN_BYTES_MAX: u64 = 64 << 20;
 /// A disk that takes longer for one write is slow.
 pub(super) const SLOW_WRITE: Duration = Duration::from_millis(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const NAP: Duration = Duration::from_millis(2);
+/// How long a rewrite waits for the switch that the one before has ordered.
+const SWITCH_TIME_MAX: Duration = Duration::from_secs(5);

@@ -1,6 +1,8 @@
 //! Commands of a log, executed without a client.
 
-use tidewire_keyspace::{Command, LIVE_CHANNEL, NullObserver, Run, read_libraries, resolve};
+use tidewire_keyspace::{
+    Command, DATABASES, LIVE_CHANNEL, NullObserver, Run, read_libraries, resolve,
+};
 use tidewire_resp::{ArgumentList, Arguments, Protocol, Writer, number::parse_integer};
 use tidewire_script::{Engine, Purpose, RestorePolicy};
 
@@ -9,8 +11,8 @@ use crate::script_turn::has_deprecated;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
-/// Executes commands as they stand in a log: nobody is replied to, told, or asked.
-pub(super) struct Applier<'h> {
+/// Executes the commands of a log, without replies, notifications or access control.
+pub(super) struct LogApplier<'h> {
     server: &'h Server,
     database: usize,
     /// Commands since MULTI.
@@ -39,7 +41,7 @@ impl ToldPosition {
             b"repl-offset" => self.offset = parse_offset(value),
             b"repl-stream-db" => {
                 let database = number().and_then(|number| usize::try_from(number).ok());
-                self.database = database.filter(|&one| one < tidewire_keyspace::DATABASES);
+                self.database = database.filter(|&one| one < DATABASES);
             }
             _ => {}
         }
@@ -55,9 +57,9 @@ impl ToldPosition {
     }
 }
 
-impl<'h> Applier<'h> {
+impl<'h> LogApplier<'h> {
     pub(super) fn new(server: &'h Server) -> Self {
-        Applier {
+        LogApplier {
             server,
             database: 0,
             queued: None,
@@ -122,6 +124,10 @@ impl<'h> Applier<'h> {
     }
 
     fn run(&mut self, arguments: Arguments<'_>) -> Result<(), String> {
+        debug_assert!(
+            self.database < DATABASES,
+            "a log selects only databases that are there"
+        );
         let command = resolve(arguments).map_err(|_| {
             let name = String::from_utf8_lossy(&arguments[0]);
             format!("Unknown command '{name}' reading the append only file")
@@ -130,7 +136,7 @@ impl<'h> Applier<'h> {
             Run::Data(_) => {
                 self.reply.clear();
                 let mut reply = Writer::new(&mut self.reply, Protocol::Resp2);
-                // What it replied was told to whoever sent it, if it was an error too.
+                // The client that sent it got the reply then, even if it was an error.
                 let _ = self.server.keyspace.execute_told(
                     command,
                     arguments,
@@ -151,7 +157,7 @@ impl<'h> Applier<'h> {
         match command.full_name {
             "select" => {
                 let number = parse_integer(&arguments[1]).and_then(|n| usize::try_from(n).ok());
-                let number = number.filter(|&number| number < tidewire_keyspace::DATABASES);
+                let number = number.filter(|&number| number < DATABASES);
                 self.database = number.ok_or("a database that is not there")?;
                 Ok(())
             }

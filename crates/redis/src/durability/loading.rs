@@ -10,7 +10,7 @@ use crate::durability::log_files::{CommandReader, LogError, Next};
 use tidewire_keyspace::{DATABASES, FileReader, FileRecord, KeyRecord, LoadOptions, Loaded, Unit};
 use tracing::{info, warn};
 
-use super::apply::{Applier, ToldPosition};
+use super::apply::{LogApplier, ToldPosition};
 use super::snapshot_path;
 use super::state::Durability;
 use crate::attention::Obstacles;
@@ -187,7 +187,7 @@ impl Durability {
         self.loading
             .total_bytes
             .fetch_add(length, Ordering::Relaxed);
-        let mut applier = Applier::new(server);
+        let mut applier = LogApplier::new(server);
         applier.told = is_all.then(ToldPosition::default);
         let ending = self.load_file(server, file, &mut applier, options, false);
         match ending.map_err(|text| format!("{}: {text}", path.display()))? {
@@ -202,7 +202,7 @@ impl Durability {
         &self,
         server: &Server,
         mut file: Box<dyn Read + Send>,
-        applier: &mut Applier<'_>,
+        applier: &mut LogApplier<'_>,
         options: LoadOptions,
         is_log: bool,
     ) -> Result<(Ending, u64), String> {
@@ -264,7 +264,7 @@ impl Durability {
         server: &Server,
         reader: &mut FileReader,
         source: &mut dyn FnMut(&LoadProgress) -> Result<Vec<u8>, String>,
-        applier: &mut Applier<'_>,
+        applier: &mut LogApplier<'_>,
         options: LoadOptions,
     ) -> Result<(), String> {
         let (mut told, mut counts) = (instant(), [0u64; 4]);

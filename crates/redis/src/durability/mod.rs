@@ -21,7 +21,7 @@ use crate::durability::log_files::SavePoints;
 pub(crate) use loading::load_slowly;
 pub(crate) use saving::dawdle;
 pub use state::Durability;
-pub(crate) use state::{Hold, Job, LOADING_TEXT, LogNumbers, Requested};
+pub(crate) use state::{Hold, LOADING_TEXT, Requested, SaveJob};
 
 use crate::parameters::{DBFILENAME, DIR, SAVE};
 use crate::server::Server;

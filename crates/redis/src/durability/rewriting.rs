@@ -16,12 +16,12 @@ use tidewire_keyspace::{Audience, LoadOptions, order};
 use tracing::{info, warn};
 
 use super::append_only::log_of;
-use super::apply::Applier;
+use super::apply::LogApplier;
 use super::directory;
 use super::files::log_folder;
 use super::loading::Ending;
 use super::saving::write_keys;
-use super::state::{Durability, Job, Requested};
+use super::state::{Durability, Requested, SaveJob};
 use crate::live::LiveObserver;
 use crate::parameters::{
     AOF_LOAD_TRUNCATED, AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE,
@@ -32,6 +32,10 @@ use tidewire_lane::{instant, unix_ms};
 impl Durability {
     /// BGREWRITEAOF on its thread.
     pub(super) fn rewrite(&self, server: &Arc<Server>) {
+        debug_assert!(
+            self.saving.running_s(SaveJob::Rewrite) >= 0,
+            "a rewrite is the job that runs"
+        );
         let rewrites = &self.log.rewrites;
         let started = instant();
         rewrites
@@ -56,6 +60,7 @@ impl Durability {
 
     fn rewrite_now(&self, server: &Arc<Server>, is_given_up: &dyn Fn() -> bool) -> io::Result<()> {
         self.own_directory(server)?;
+        self.log.wait_for_switch(server, is_given_up)?;
         let is_on = self.log.is_on();
         let (folder, mut manifest, is_complete) = {
             let files = self.log.files.lock();
@@ -99,6 +104,11 @@ impl Durability {
             let stale = std::mem::take(&mut manifest.increments);
             manifest.history.extend(stale);
         }
+        debug_assert_ne!(
+            is_on,
+            manifest.increments.is_empty(),
+            "behind a base comes an increment, if the file is on, and none otherwise"
+        );
         self.finish_rewrite(&folder, manifest, base, bytes)
     }
 
@@ -113,6 +123,10 @@ impl Durability {
         let last = manifest.increments.last();
         let last = last.and_then(|file| folder.length_of(file).ok());
         let bytes = base_bytes + last.unwrap_or(0);
+        debug_assert!(
+            manifest.base.is_some() && manifest.increments.len() <= 1,
+            "a rewrite leaves a base and the increment that began with it"
+        );
         let mut files = self.log.files.lock();
         files.manifest = manifest;
         files.is_complete = true;
@@ -131,6 +145,10 @@ impl Durability {
 
     /// `appendonly yes` at run time: a base is written in the background, of what is there now.
     pub(super) fn begin_log(&self, server: &Server) -> io::Result<()> {
+        debug_assert!(
+            !self.log.is_on() && !self.log.is_writing(),
+            "the append-only file is off before it is begun"
+        );
         self.own_directory(server)?;
         let folder = log_folder(server);
         folder.make()?;
@@ -142,15 +160,16 @@ impl Durability {
             is_complete: false,
         };
         // The tick must not find it on and nothing begun: what it begins would be one too many.
-        let request = || self.request_and(server, Job::Rewrite, true, || self.log.set_on(true));
+        let request = || self.request_and(server, SaveJob::Rewrite, true, || self.log.set_on(true));
         while request() == Requested::Running {
             // It began while nothing was written: it is of no use.
-            self.cancel(Job::Rewrite);
+            self.cancel(SaveJob::Rewrite);
         }
-        // Whoever changes something after this is to find it behind the base, not in it: WAITAOF
-        // waits for the disk. Unless another job is in the way, which may take long.
+        // Changes after this are in the increment, not in the base: WAITAOF waits for the disk.
+        // Not so while another job is in the way, which may take long.
         // A script that does not end must not keep this from ending.
-        let is_running = || (0..BEGIN_WAIT_S_MAX).contains(&self.saving.running_s(Job::Rewrite));
+        let is_running =
+            || (0..BEGIN_WAIT_S_MAX).contains(&self.saving.running_s(SaveJob::Rewrite));
         self.log.wait_until_writing(server, is_running);
         Ok(())
     }
@@ -188,7 +207,7 @@ impl Durability {
     }
 
     /// Gives up a job, and waits until it has ended.
-    pub(super) fn cancel(&self, job: Job) {
+    pub(super) fn cancel(&self, job: SaveJob) {
         order::assert_no_shard("a job in the background is waited for");
         while self.ask_to_cancel(job) {
             self.background.pause(Duration::from_millis(1));
@@ -196,7 +215,7 @@ impl Durability {
     }
 
     /// Asks a job to be given up; whether it has not ended yet.
-    pub(super) fn ask_to_cancel(&self, job: Job) -> bool {
+    pub(super) fn ask_to_cancel(&self, job: SaveJob) -> bool {
         let saving = &self.saving;
         let mut jobs = saving.jobs.lock();
         jobs.scheduled.retain(|&other| other != job);
@@ -288,7 +307,7 @@ impl Durability {
         let has_more = |file: &&LogFile| folder.length_of(file).is_ok_and(|bytes| bytes > 0);
         // An increment that was begun and not written to may follow one with a torn end.
         let last = list.iter().rposition(has_more).unwrap_or(0);
-        let mut applier = Applier::new(server);
+        let mut applier = LogApplier::new(server);
         for (number, listed) in list.into_iter().enumerate() {
             let path = folder.path_of(listed);
             let place = path.display();

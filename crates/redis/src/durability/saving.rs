@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::files::snapshot_options;
-use super::state::{Durability, Job, Requested, Saving};
+use super::state::{Durability, Requested, SaveJob, Saving};
 use super::{save_points, snapshot_path};
 use crate::attention::Obstacles;
 use crate::parameters::{
@@ -24,28 +24,19 @@ impl Saving {
         self.last_save_s.load(Ordering::Relaxed)
     }
 
-    /// How long the last one in the background took, seconds; -1 before the first.
-    pub(crate) fn last_took_s(&self) -> i64 {
-        self.last_took_s.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn saves(&self) -> u64 {
-        self.saves.load(Ordering::Relaxed)
-    }
-
     /// For how long a job has been done, seconds; -1 if it is not.
-    pub(crate) fn running_s(&self, job: Job) -> i64 {
+    pub(crate) fn running_s(&self, job: SaveJob) -> i64 {
         match self.jobs.lock().running {
             Some((running, since)) if running == job => (instant() - since).as_secs() as i64,
             _ => -1,
         }
     }
 
-    pub(crate) fn is_scheduled(&self, job: Job) -> bool {
+    pub(crate) fn is_scheduled(&self, job: SaveJob) -> bool {
         self.jobs.lock().scheduled.contains(&job)
     }
 
@@ -57,11 +48,6 @@ impl Saving {
     /// The same of changes that have been counted.
     pub(crate) fn unsaved_of(&self, changes: u64) -> u64 {
         changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
-    }
-
-    /// Keys of the snapshot that is being made: written, and in all.
-    pub(crate) fn progress(&self) -> [u64; 2] {
-        [0, 1].map(|at: usize| self.progress[at].load(Ordering::Relaxed))
     }
 
     /// All that is there is in a file.
@@ -93,11 +79,14 @@ impl Durability {
         {
             let mut jobs = self.saving.jobs.lock();
             match jobs.running {
-                Some((Job::Snapshot, _)) => return Err(SAVING),
-                Some((Job::Rewrite, _)) => return Err(REWRITING),
+                Some((SaveJob::Snapshot, _)) => return Err(SAVING),
+                Some((SaveJob::Rewrite, _)) => return Err(REWRITING),
                 None if server.keyspace.is_in_snapshot() => return Err(SAVING),
                 None if self.is_ending() => return Err("ERR"),
-                None => jobs.running = Some((Job::Snapshot, instant())),
+                None => {
+                    self.assert_none_cancelled();
+                    jobs.running = Some((SaveJob::Snapshot, instant()));
+                }
             }
         }
         let result = work();
@@ -113,7 +102,7 @@ impl Durability {
 
     /// Begins a job in the background, or schedules it where another one is done and `schedules`
     /// says so.
-    pub(crate) fn request(&self, server: &Server, job: Job, schedules: bool) -> Requested {
+    pub(crate) fn request(&self, server: &Server, job: SaveJob, schedules: bool) -> Requested {
         self.request_and(server, job, schedules, || {})
     }
 
@@ -122,7 +111,7 @@ impl Durability {
     pub(super) fn request_and(
         &self,
         server: &Server,
-        job: Job,
+        job: SaveJob,
         schedules: bool,
         other: impl FnOnce(),
     ) -> Requested {
@@ -132,14 +121,13 @@ impl Durability {
             Some((running, _)) if running == job => return Requested::Running,
             Some(_) if !schedules => return Requested::Other,
             Some(_) => {
-                if !jobs.scheduled.contains(&job) {
-                    jobs.scheduled.push(job);
-                }
+                jobs.schedule(job);
                 other();
                 return Requested::Scheduled;
             }
             None => other(),
         }
+        self.assert_none_cancelled();
         jobs.running = Some((job, instant()));
         drop(jobs);
         self.start(server, job);
@@ -147,7 +135,7 @@ impl Durability {
     }
 
     /// Runs a job that is marked as running on a thread of its own.
-    fn start(&self, server: &Server, job: Job) {
+    fn start(&self, server: &Server, job: SaveJob) {
         let Some(server) = server.own.upgrade() else {
             return;
         };
@@ -156,10 +144,10 @@ impl Durability {
         let spawned = self.background.spawn("durability", move || {
             let own = &server.durability;
             match job {
-                Job::Snapshot => own.save_in_background(&server, flushes),
-                Job::Rewrite => own.rewrite(&server),
+                SaveJob::Snapshot => own.save_in_background(&server, flushes),
+                SaveJob::Rewrite => own.rewrite(&server),
             }
-            if job == Job::Rewrite && own.log.files.lock().is_complete {
+            if job == SaveJob::Rewrite && own.log.files.lock().is_complete {
                 own.log.set_beginning(false);
             }
             own.end_job(&server);
@@ -167,13 +155,16 @@ impl Durability {
         });
         if let Err(error) = spawned {
             warn!(%error, "there is no thread for the background");
-            self.saving.jobs.lock().running = None;
+            let mut jobs = self.saving.jobs.lock();
+            jobs.running = None;
+            self.saving.is_cancelled.store(false, Ordering::Release);
         }
     }
 
     /// The job that ran has ended: the next one that waits for it begins.
     fn end_job(&self, server: &Server) {
         let mut jobs = self.saving.jobs.lock();
+        debug_assert!(jobs.running.is_some(), "a job ends once");
         jobs.running = None;
         self.saving.is_cancelled.store(false, Ordering::Release);
         let next = (!jobs.scheduled.is_empty()).then(|| jobs.scheduled.remove(0));
@@ -192,13 +183,11 @@ impl Durability {
         let mut jobs = self.saving.jobs.lock();
         if jobs.running.is_some() {
             // Also if a snapshot runs: it may have looked for the last time.
-            if !jobs.scheduled.contains(&Job::Snapshot) {
-                jobs.scheduled.push(Job::Snapshot);
-            }
+            jobs.schedule(SaveJob::Snapshot);
             return;
         }
         drop(jobs);
-        let _ = self.request(server, Job::Snapshot, true);
+        let _ = self.request(server, SaveJob::Snapshot, true);
     }
 
     fn save_in_background(&self, server: &Server, mut flushes: u64) {
@@ -231,6 +220,14 @@ impl Durability {
             }
         }
         self.look_at_failure(server);
+    }
+
+    /// With the jobs locked and none running: to cancel one does not concern the next.
+    fn assert_none_cancelled(&self) {
+        debug_assert!(
+            !self.saving.is_cancelled.load(Ordering::Acquire),
+            "only the job that runs is given up"
+        );
     }
 
     /// Whether writes are refused because of a snapshot that failed.
@@ -342,6 +339,11 @@ pub(super) fn write_keys(
             break;
         }
     }
+    // Without them keys would be missing.
+    assert!(
+        chunk.is_empty(),
+        "all bytes are written before the file is whole"
+    );
     drop(snapshot);
     background.let_others_run();
     for counter in [written, total] {

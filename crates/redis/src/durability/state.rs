@@ -1,5 +1,5 @@
-//! What durability remembers: data, and what can be said of it alone. What is done with it stands
-//! in the files beside this one.
+//! The state of durability: its data, and functions that need nothing else. Operations on it are in
+//! the files beside this one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tidewire_files::{AppendFile, DirectoryLock, Disk};
 use tidewire_lane::unix_ms;
 
 use crate::attention::{Attention, Obstacles};
-use crate::background::{Background, Running};
+use crate::background::{Background, RunningTask};
 
 /// Snapshots, the append-only file, and what stands in the way of commands because of them.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl FailedFile {
 #[derive(Debug, Default)]
 pub(crate) struct AppendOnly {
     pub(crate) is_on: AtomicBool,
-    /// Held while it is turned on or off: a lane, and who follows a master, may want to at once.
+    /// Held while it is turned on or off: a lane and the master's thread may do so together.
     pub(crate) turning: Mutex<()>,
     /// `appendfsync`, one of the constants below.
     pub(crate) policy: AtomicU8,
@@ -105,7 +105,7 @@ pub(crate) struct AppendOnly {
     /// Offsets in the log: what is written to the file, and what is on the disk.
     pub(crate) written: AtomicU64,
     pub(crate) synced: AtomicU64,
-    /// The disk is waited for until here at once, whatever the policy.
+    /// An fsync up to this offset is due now, under every policy.
     pub(crate) wanted: AtomicU64,
     /// There is a switch among the orders.
     pub(crate) switch_ordered: AtomicBool,
@@ -125,7 +125,7 @@ pub(crate) struct AppendOnly {
     /// From the thread: something was done.
     pub(crate) done: Condvar,
     pub(crate) files: Mutex<Files>,
-    pub(crate) thread: Mutex<Option<Running>>,
+    pub(crate) thread: Mutex<Option<RunningTask>>,
     pub(crate) has_failed: AtomicBool,
     /// New bases that were put in place.
     pub(crate) bases: AtomicU64,
@@ -188,20 +188,9 @@ pub(crate) enum Hold {
     Everything(u64),
 }
 
-/// What INFO shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogNumbers {
-    pub(crate) bytes: u64,
-    pub(crate) base_bytes: u64,
-    pub(crate) rewrites: u64,
-    pub(crate) failures: u64,
-    pub(crate) rewrite_failed: bool,
-    pub(crate) rewrite_took_s: i64,
-}
-
 /// What is done in the background, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
+pub(crate) enum SaveJob {
     /// BGSAVE.
     Snapshot,
     /// BGREWRITEAOF.
@@ -258,8 +247,19 @@ impl Default for Saving {
 /// Jobs in the background.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    pub(crate) running: Option<(Job, Instant)>,
-    pub(crate) scheduled: Vec<Job>,
+    pub(crate) running: Option<(SaveJob, Instant)>,
+    pub(crate) scheduled: Vec<SaveJob>,
+}
+
+impl Jobs {
+    /// Lets a job begin when the one that runs has ended.
+    pub(crate) fn schedule(&mut self, job: SaveJob) {
+        debug_assert!(self.running.is_some(), "a job waits for another one");
+        if !self.scheduled.contains(&job) {
+            self.scheduled.push(job);
+        }
+        debug_assert!(self.scheduled.len() <= 2, "each job waits once");
+    }
 }
 
 /// How far loading has come, and what the last one found.

@@ -1,4 +1,4 @@
-//! What is looked at from time to time.
+//! Periodic checks: save points and rewrites that are due, changed parameters, and the end.
 
 use std::sync::atomic::Ordering;
 
@@ -6,12 +6,12 @@ use tidewire_keyspace::order;
 use tracing::warn;
 
 use super::save_points;
-use super::state::{BY_SIGNAL, Durability, Job, SAVED, WITHOUT_SAVING};
+use super::state::{BY_SIGNAL, Durability, SAVED, SaveJob, WITHOUT_SAVING};
 use crate::parameters::{APPENDONLY, SAVE};
 use crate::server::Server;
 
 impl Durability {
-    /// Whether [`tick`](Self::tick) has anything to look at.
+    /// Whether [`tick`](Self::tick) has anything to do.
     pub(crate) fn wants_ticks(&self, server: &Server) -> bool {
         self.log.is_on() || server.parameters.is_set(SAVE)
     }
@@ -40,16 +40,16 @@ impl Durability {
         self.save_after_flush(server);
     }
 
-    /// To be called ten times a second or so: begins what is due.
+    /// Begins the jobs that are due. The caller runs it about ten times a second.
     pub(crate) fn tick(&self, server: &Server) {
         if server.is_filling() {
             return;
         }
         if self.is_save_due(server) {
-            let _ = self.request(server, Job::Snapshot, false);
+            let _ = self.request(server, SaveJob::Snapshot, false);
         }
         if self.is_rewrite_due(server) {
-            let _ = self.request(server, Job::Rewrite, false);
+            let _ = self.request(server, SaveJob::Rewrite, false);
         }
     }
 
@@ -118,7 +118,7 @@ impl Durability {
         if saves && server.keyspace.is_in_snapshot() {
             server.replication.give_up_files();
         }
-        for job in [Job::Rewrite, Job::Snapshot] {
+        for job in [SaveJob::Rewrite, SaveJob::Snapshot] {
             match saves {
                 true => self.cancel(job),
                 // Its thread may wait for shards that a script holds: it is not waited for.
@@ -155,8 +155,8 @@ impl Durability {
         if let Some(master) = server.replication.master() {
             master.arriving.give_up();
         }
-        self.cancel(Job::Rewrite);
-        self.cancel(Job::Snapshot);
+        self.cancel(SaveJob::Rewrite);
+        self.cancel(SaveJob::Snapshot);
         let _turning = self.background.lock(&self.log.turning);
         let unwritten = self
             .log

@@ -1,4 +1,4 @@
-//! The thread of the append-only file: it waits for the disk, and writes what no lane has written.
+//! The thread of the append-only file: it calls fsync, and writes what no lane has written.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tidewire_lane::instant;
 use tracing::error;
 
 use super::append_only::{SLOW_WRITE, log_of};
-use crate::background::Running;
+use crate::background::RunningTask;
 use crate::server::Server;
 
 /// Starts the thread.
-pub(super) fn start(server: &Arc<Server>) -> io::Result<Running> {
+pub(super) fn start(server: &Arc<Server>) -> io::Result<RunningTask> {
     let now = instant();
     let scribe = Scribe {
         server: server.clone(),
@@ -45,9 +45,9 @@ struct Scribe {
     synced_at: Instant,
     /// When there was last something to write.
     busy_at: Instant,
-    /// Since when every write was fast although the disk counts as slow.
+    /// When the disk, still counted as slow, began to be fast for every write.
     slow_since: Option<Instant>,
-    /// How long that must last until lanes write again: longer if it was not for long before.
+    /// How long that must last until lanes write again. It doubles if the disk was slow again soon.
     slow_for: Duration,
     /// Of those since the last look; telling the lanes is no part of it.
     longest_write: Duration,
@@ -88,7 +88,7 @@ impl Scribe {
         }
     }
 
-    /// Writes what lanes have left: because they cannot, or since the last look.
+    /// Writes what lanes could not write, or have not written since the last round.
     fn write(&mut self, closing: bool) -> io::Result<()> {
         let server = self.server.clone();
         let own = &server.durability.log;
@@ -105,6 +105,10 @@ impl Scribe {
         }
         self.longest_write = Duration::ZERO;
         let written = self.write_all(closing);
+        debug_assert!(
+            written.is_err() || self.job.is_none(),
+            "nothing is written behind an fsync that has failed"
+        );
         if is_slow {
             self.look_at_speed();
         }
@@ -135,9 +139,13 @@ impl Scribe {
             self.slow_since = None;
             self.fast_since = Some(now);
         }
+        debug_assert!(
+            (SLOW_FOR_LEAST..=SLOW_FOR_MOST).contains(&self.slow_for),
+            "how long a disk must be fast stays between its bounds"
+        );
     }
 
-    /// Writes all that is told, and goes on to the next file where that was ordered.
+    /// Writes all logged changes, and switches to the next file where that was ordered.
     fn write_all(&mut self, closing: bool) -> io::Result<()> {
         let server = self.server.clone();
         let own = &server.durability.log;
@@ -191,6 +199,10 @@ impl Scribe {
         match synced {
             Ok(at) => {
                 self.synced_at = instant();
+                debug_assert!(
+                    at <= own.written.load(Ordering::SeqCst),
+                    "only what is written is on the disk"
+                );
                 own.synced.fetch_max(at, Ordering::SeqCst);
                 own.note_synced(&server);
                 Ok(())
@@ -203,7 +215,7 @@ impl Scribe {
         }
     }
 
-    /// What the disk is to be waited for; nothing while only a new base can make it durable.
+    /// Begins an fsync; none while only a new base can make the log durable.
     fn begin_sync(&mut self) -> Option<SyncJob> {
         let own = &self.server.durability.log;
         let mut guard = own.writer.lock();
@@ -226,6 +238,7 @@ impl Scribe {
     fn follow_bases(&mut self) {
         let own = &self.server.durability.log;
         let bases = own.bases.load(Ordering::Acquire);
+        debug_assert!(self.bases <= bases, "new bases are only added to");
         if std::mem::replace(&mut self.bases, bases) != bases
             && let Some(writer) = own.writer.lock().as_mut()
         {
@@ -279,7 +292,7 @@ const SYNC_EACH: Duration = Duration::from_secs(1);
 /// How long a disk that was slow must be fast until it is believed to be.
 const SLOW_FOR_LEAST: Duration = Duration::from_millis(100);
 const SLOW_FOR_MOST: Duration = Duration::from_secs(1);
-/// For so long after something was told the thread looks by itself.
+/// How long after a change the thread polls by itself.
 const BUSY: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(10);
 const LONG_NAP: Duration = Duration::from_millis(200);

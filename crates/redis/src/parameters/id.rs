@@ -78,34 +78,34 @@ impl RedisConfig {
 }
 
 /// What a parameter can be read as.
-pub trait Value {
+pub trait ParameterValue {
     /// The value of the row of this number.
     #[doc(hidden)]
     fn read(parameters: &Parameters, number: usize) -> Self;
 }
 
-impl Value for u64 {
+impl ParameterValue for u64 {
     #[inline]
     fn read(parameters: &Parameters, number: usize) -> Self {
         parameters.words[number].load(Ordering::Relaxed)
     }
 }
 
-impl Value for i64 {
+impl ParameterValue for i64 {
     #[inline]
     fn read(parameters: &Parameters, number: usize) -> Self {
         u64::read(parameters, number).cast_signed()
     }
 }
 
-impl Value for bool {
+impl ParameterValue for bool {
     #[inline]
     fn read(parameters: &Parameters, number: usize) -> Self {
         u64::read(parameters, number) != 0
     }
 }
 
-impl Value for &'static str {
+impl ParameterValue for &'static str {
     fn read(parameters: &Parameters, number: usize) -> Self {
         let chosen = u64::read(parameters, number) as usize;
         match TABLE[number].kind {
@@ -117,7 +117,7 @@ impl Value for &'static str {
 
 /// The text, with a lock held for as long as it is copied: nothing on the way of a command to its
 /// reply reads one.
-impl Value for String {
+impl ParameterValue for String {
     fn read(parameters: &Parameters, number: usize) -> Self {
         String::from_utf8_lossy(&parameters.shown.lock()[number]).into_owned()
     }

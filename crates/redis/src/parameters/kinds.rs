@@ -45,6 +45,17 @@ type Result = std::result::Result<Vec<u8>, String>;
 impl Kind {
     /// The text to keep for `text`, or why there is none; `current` is kept now.
     pub(super) fn read(self, text: &[u8], current: &[u8]) -> Result {
+        let value = self.read_once(text, current)?;
+        // A folder may be gone by now.
+        debug_assert!(
+            matches!(self, Kind::Directory)
+                || self.read_once(&value, current).as_ref() == Ok(&value),
+            "CONFIG SET takes what CONFIG GET shows"
+        );
+        Ok(value)
+    }
+
+    fn read_once(self, text: &[u8], current: &[u8]) -> Result {
         if matches!(self, Kind::Text | Kind::Words) {
             return Ok(text.to_vec());
         }

@@ -1,8 +1,8 @@
-//! What the parameters of memory stand for.
+//! Values that follow from the parameters of memory.
 
 use tidewire_keyspace::{EvictionOrder, EvictionRules};
 
-/// The rules that a name of `maxmemory-policy` stands for; `None` where nothing gives way.
+/// The rules of a policy of `maxmemory-policy`; `None` if no key is evicted.
 pub(super) fn rules_of(policy: &str, samples: usize) -> Option<EvictionRules> {
     let (scope, order) = policy.split_once('-')?;
     let order = match order {
@@ -31,7 +31,7 @@ pub(super) fn clients_bytes_max(text: &str, bytes_max: u64) -> u64 {
     };
     match allowed {
         0 => 0,
-        // With less nobody could say so.
+        // With less no client could send CONFIG SET.
         allowed => allowed.max(128 << 10),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Parameters;
-use super::parameter::{Access, Does, Parameter};
+use super::parameter::{Does, Mutability, Parameter};
 use super::table::TABLE;
 
 impl Parameters {
@@ -26,10 +26,10 @@ fn acting() -> String {
             default => format!("`{default}`"),
         };
         let access = match one.access {
-            Access::Free => "yes",
-            Access::Fixed => "no",
-            Access::Protected => "protected",
-            Access::Unavailable(_) => "refused",
+            Mutability::Free => "yes",
+            Mutability::Fixed => "no",
+            Mutability::Protected => "protected",
+            Mutability::Unavailable(_) => "refused",
         };
         let text = text.trim_end_matches('.');
         let _ = writeln!(

@@ -11,7 +11,7 @@ pub(super) struct Parameter {
     pub(super) alias: Option<&'static str>,
     pub(super) kind: Kind,
     pub(super) default: &'static str,
-    pub(super) access: Access,
+    pub(super) access: Mutability,
     pub(super) start: Start,
     /// Found by its exact name only.
     pub(super) hidden: bool,
@@ -23,7 +23,7 @@ pub(super) struct Parameter {
 
 /// Whether CONFIG SET may change a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum Mutability {
     Free,
     /// Only at the start.
     Fixed,
@@ -89,7 +89,7 @@ pub(crate) fn has_effect(name: &[u8], effect: Effect) -> bool {
     number_of(name).is_some_and(|number| TABLE[number].effects.contains(&effect))
 }
 
-/// Whether a parameter's value is not shown to those who look on.
+/// Whether SLOWLOG and MONITOR hide a parameter's value.
 pub(crate) fn is_secret(name: &[u8]) -> bool {
     number_of(name).is_some_and(|number| TABLE[number].secret)
 }
@@ -100,7 +100,7 @@ const fn parameter(name: &'static str, kind: Kind, default: &'static str) -> Par
         alias: None,
         kind,
         default,
-        access: Access::Free,
+        access: Mutability::Free,
         start: Start::Any,
         hidden: false,
         secret: false,
@@ -159,17 +159,17 @@ impl Parameter {
     }
 
     pub(super) const fn fixed(mut self) -> Self {
-        self.access = Access::Fixed;
+        self.access = Mutability::Fixed;
         self
     }
 
     pub(super) const fn protected(mut self) -> Self {
-        self.access = Access::Protected;
+        self.access = Mutability::Protected;
         self
     }
 
     pub(super) const fn only_default(mut self, text: &'static str) -> Self {
-        self.access = Access::Unavailable(text);
+        self.access = Mutability::Unavailable(text);
         self.start = Start::Default(text);
         self
     }

@@ -11,6 +11,10 @@ impl Parameters {
     /// Every parameter as it stands in a redis.conf.
     pub(crate) fn directives(&self) -> Vec<Directive> {
         let values = self.shown.lock();
+        debug_assert!(
+            values.len() == TABLE.len() && self.starting.len() == TABLE.len(),
+            "every parameter is shown and has a default"
+        );
         let rows = TABLE.iter().zip(&*values).zip(&self.starting);
         rows.map(|((parameter, value), starting)| Directive {
             name: parameter.name,

@@ -1,6 +1,6 @@
 //! CONFIG REWRITE: new lines in the places of the old ones; comments and order stay.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::words::split;
 
@@ -26,6 +26,15 @@ pub(crate) fn rewrite(
     directives: &[Directive],
     known: impl Fn(&str) -> Option<String>,
 ) -> Vec<u8> {
+    debug_assert_eq!(
+        directives
+            .iter()
+            .map(|one| one.name)
+            .collect::<HashSet<_>>()
+            .len(),
+        directives.len(),
+        "a directive has all its lines in one place of the list"
+    );
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut places: HashMap<String, VecDeque<usize>> = HashMap::new();
     let mut is_signed = false;

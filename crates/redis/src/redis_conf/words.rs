@@ -102,6 +102,11 @@ pub(crate) fn quoted(word: &[u8]) -> Vec<u8> {
         }
     }
     text.push(b'"');
+    debug_assert_eq!(
+        split(&text).as_deref(),
+        Some(&[word.to_vec()][..]),
+        "a word in quotes is read as it is"
+    );
     text
 }
 

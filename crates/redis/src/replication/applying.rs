@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidewire_keyspace::{
-    Command, CommandError, LIVE_CHANNEL, Locked, Outcome, Run, ShardSet, resolve,
+    Command, CommandError, DATABASES, LIVE_CHANNEL, Locked, Outcome, Run, ShardSet, resolve,
 };
 use tidewire_resp::number::parse_integer;
 use tidewire_resp::{
@@ -24,7 +24,7 @@ use tidewire_lane::unix_ms;
 use tidewire_retry::Seldom;
 
 /// Executes a stream of commands.
-pub(super) struct Applier<'a> {
+pub(super) struct StreamApplier<'a> {
     server: &'a Server,
     master: &'a Master,
     parser: RequestParser,
@@ -43,9 +43,9 @@ pub(super) struct Applier<'a> {
     refusals: Seldom,
 }
 
-impl<'a> Applier<'a> {
+impl<'a> StreamApplier<'a> {
     pub(super) fn new(server: &'a Server, master: &'a Master) -> Self {
-        Applier {
+        StreamApplier {
             server,
             master,
             parser: RequestParser::new(Limits::of_server()),
@@ -63,6 +63,10 @@ impl<'a> Applier<'a> {
     /// Another connection brings the stream, which has selected a database. What was not executed
     /// of a transaction comes again.
     pub(super) fn restart(&mut self, database: usize) {
+        debug_assert!(
+            database < DATABASES,
+            "a stream selects only databases that are there"
+        );
         self.parser = RequestParser::new(Limits::of_server());
         self.database = database;
         self.queued = None;
@@ -79,6 +83,10 @@ impl<'a> Applier<'a> {
             let rest = &input[taken..];
             match parser.parse(rest)? {
                 Progress::Complete { consumed } => {
+                    debug_assert!(
+                        (1..=rest.len()).contains(&consumed),
+                        "a command has bytes, and they have come"
+                    );
                     // The keys and the stream's end go on together.
                     let _stream = self.server.replication.hold_stream();
                     if self.master.is_over() {
@@ -107,6 +115,11 @@ impl<'a> Applier<'a> {
         } else {
             log.relay(bytes, self.database);
         }
+        debug_assert_eq!(
+            self.queued.is_some(),
+            !self.held.is_empty(),
+            "bytes are held back while a transaction is queued"
+        );
     }
 
     /// FUNCTION LOAD, or a library of the file of all keys.
@@ -215,7 +228,7 @@ impl<'a> Applier<'a> {
             (b"SELECT", 2) => {
                 let database = parse_integer(&arguments[1]);
                 let database = database.and_then(|number| usize::try_from(number).ok());
-                let known = database.filter(|&number| number < tidewire_keyspace::DATABASES);
+                let known = database.filter(|&number| number < DATABASES);
                 match known {
                     Some(database) => self.database = database,
                     None => warn!("the master selects a database that is not there"),

@@ -55,7 +55,8 @@ impl Replication {
             pause: pause.map(|until_ms| (until_ms, server.pause.is_total())),
         });
         *current = Some(attempt.clone());
-        self.failover.state.store(WAITING, Ordering::Release);
+        let state = self.failover.state.swap(WAITING, Ordering::AcqRel);
+        debug_assert_eq!(state, NONE, "one failover ends before the next begins");
         // What replicas would have to hear of waits, from now on.
         server.pause.begin(i64::MAX, false);
         server.keyspace.pause_expiry(i64::MAX);
@@ -79,10 +80,15 @@ impl Replication {
     /// It is over: the replica is the master now, or the text says why it is not. False if there
     /// was none.
     pub(super) fn end_failover(&self, server: &Server, result: Result<(), &str>) -> bool {
-        let Some(attempt) = self.failover.current.lock().take() else {
+        let mut current = self.failover.current.lock();
+        let Some(attempt) = current.take() else {
             return false;
         };
-        let was_told = self.failover.state.swap(NONE, Ordering::AcqRel) == UNDER_WAY;
+        // With the lock: the state is that of this attempt, and not of one that begins now.
+        let state = self.failover.state.swap(NONE, Ordering::AcqRel);
+        debug_assert_ne!(state, NONE, "an attempt is under way until it ends");
+        drop(current);
+        let was_told = state == UNDER_WAY;
         if let Err(reason) = result {
             match &attempt.order.target {
                 Some((host, port)) => warn!("Aborting failover to {host}:{port}. {reason}"),
@@ -107,12 +113,7 @@ impl Replication {
 
     /// Waits until a replica has everything, or the time is over.
     fn wait_for_successor(&self, server: &Server, attempt: &Arc<Attempt>) {
-        let is_current = || {
-            let current = self.failover.current.lock();
-            current
-                .as_ref()
-                .is_some_and(|one| Arc::ptr_eq(one, attempt))
-        };
+        let is_current = || is_same(&self.failover.current.lock(), attempt);
         let order = &attempt.order;
         let is_late = || {
             order
@@ -169,16 +170,20 @@ impl Replication {
 
     fn hand_over(&self, server: &Server, attempt: &Arc<Attempt>, host: String, port: u16) {
         let current = self.failover.current.lock();
-        if !current
-            .as_ref()
-            .is_some_and(|one| Arc::ptr_eq(one, attempt))
-        {
+        if !is_same(&current, attempt) {
             return;
         }
-        self.failover.state.store(UNDER_WAY, Ordering::Release);
+        let state = self.failover.state.swap(UNDER_WAY, Ordering::AcqRel);
+        debug_assert_eq!(state, WAITING, "a replica is told once to take over");
         drop(current);
         self.follow_master(server, Master::new(host, port, true));
     }
+}
+
+fn is_same(current: &Option<Arc<Attempt>>, attempt: &Arc<Attempt>) -> bool {
+    current
+        .as_ref()
+        .is_some_and(|one| Arc::ptr_eq(one, attempt))
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -23,6 +23,11 @@ impl Fence {
     /// Waits on a thread of its own until every lane has ended what it had begun: two turns, of
     /// which the first may have been about to end. False if `is_over` says so first.
     pub(super) fn wait(&self, server: &Server, is_over: impl Fn() -> bool) -> bool {
+        debug_assert_eq!(
+            self.before.len(),
+            server.lanes.len(),
+            "a server keeps its lanes"
+        );
         loop {
             let lanes = ended(server).zip(&self.before).enumerate();
             let mut late = lanes.filter(|(_, (now, before))| *now < **before + 2);

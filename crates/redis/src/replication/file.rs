@@ -8,7 +8,7 @@ use tidewire_keyspace::{Audience, Keyspace, Options, SnapshotOptions};
 use tracing::{info, warn};
 
 use super::log_of;
-use super::replica::Replica;
+use super::replica::{Phase, Replica};
 use super::state::new_id;
 use crate::durability::dawdle;
 use crate::parameters::{
@@ -139,7 +139,7 @@ impl FileMaker {
             && !server.durability.is_ending()
         {
             let enough = server.parameters.read(REPL_DISKLESS_SYNC_MAX_REPLICAS) as usize;
-            if enough > 0 && server.replication.count_waiting() >= enough {
+            if enough > 0 && server.replication.count_in(Phase::Waiting) >= enough {
                 // The others need not find it out: some may have begun by then.
                 server
                     .replication

@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::log_of;
 use super::state::{Master, Replication, StreamPosition, new_id};
-use super::stream_lock::Held;
+use super::stream_lock::StreamGuard;
 use crate::attention::Obstacles;
 use crate::parameters::REPLICAOF;
 use crate::replication::state::History;
@@ -53,7 +53,7 @@ impl Replication {
         is(&history.id) || second.is_some_and(|(own, until)| is(own) && offset <= *until)
     }
 
-    /// Begins another history: what was told before cannot be gone on with.
+    /// Begins another history: no replica can go on from the old one.
     pub(super) fn change_id(&self) {
         *self.history.lock() = History::default();
     }
@@ -70,10 +70,12 @@ impl Replication {
             history.id
         );
         history.second = Some((old, end));
+        history.assert_invariants();
     }
 
     /// A master's history, taken over with all its keys.
     pub(super) fn adopt(&self, server: &Server, position: StreamPosition) {
+        position.assert_invariants();
         *self.history.lock() = History {
             id: position.id,
             second: None,
@@ -84,7 +86,7 @@ impl Replication {
     /// Keeps the master's stream where it is, so that the keys and the stream's end belong
     /// together. On a master the shards' locks do. Not to be called by a lane, but for the one that
     /// [bars](Self::bar_stream) it: it may wait.
-    pub(crate) fn hold_stream(&self) -> Held<'_> {
+    pub(crate) fn hold_stream(&self) -> StreamGuard<'_> {
         self.stream.hold()
     }
 
@@ -105,9 +107,13 @@ impl Replication {
         self.stream.is_barred_here()
     }
 
-    /// Where the stream is, if anybody could go on with it. To be called with every shard locked
-    /// and the stream [held](Self::hold_stream).
+    /// Returns the position of the stream, if it is open. The caller has locked every shard and
+    /// [holds](Self::hold_stream) the stream.
     pub(crate) fn position(&self, server: &Server) -> Option<StreamPosition> {
+        debug_assert!(
+            self.stream.is_held(),
+            "the keys and the stream's end stand still"
+        );
         let log = log_of(server);
         log.is_open().then(|| StreamPosition {
             id: self.id(),
@@ -119,6 +125,7 @@ impl Replication {
     /// At the start: goes on with the history that the file of all keys tells of. Its replicas, if
     /// this is a master, or its master otherwise, need not begin with all keys again.
     pub(crate) fn restore(&self, server: &Server, position: StreamPosition) {
+        position.assert_invariants();
         let is_replica = self.master().is_some();
         info!(
             id = position.id,
@@ -130,12 +137,19 @@ impl Replication {
         }
         log_of(server).continue_at(position.offset);
         server.keyspace.propagation().open(Audience::Replicas);
-        self.history.lock().second = Some((position.id, position.offset));
+        let mut history = self.history.lock();
+        history.second = Some((position.id, position.offset));
+        history.assert_invariants();
+        drop(history);
         self.alone_since_ms.store(unix_ms(), Ordering::Relaxed);
     }
 
     /// The stream that is passed on begins here.
     fn restart_stream(&self, server: &Server, offset: u64, database: usize) {
+        debug_assert!(
+            self.master().is_some(),
+            "only a replica passes on another server's stream"
+        );
         let log = log_of(server);
         log.continue_at(offset);
         server.keyspace.propagation().relay(Audience::Replicas);
@@ -155,7 +169,8 @@ impl Replication {
         };
         let port = port.ok_or_else(|| format!("replicaof '{text}': expected HOST PORT"))?;
         let master = Arc::new(Master::new(host.to_owned(), port, false));
-        *self.master.lock() = Some(master);
+        let other = self.master.lock().replace(master);
+        debug_assert!(other.is_none(), "the configured master is the first");
         self.become_replica(server);
         Ok(())
     }

@@ -49,6 +49,10 @@ impl LaneReplicas {
         now_ms: i64,
     ) {
         server.replication.add(replica.clone(), now_ms);
+        debug_assert!(
+            self.position(connection).is_none(),
+            "a connection is one replica's"
+        );
         let has_file = replica.phase() == Phase::Online;
         let serving = &server.replication.lanes.serving;
         serving.fetch_or(1 << lane, Ordering::AcqRel);
@@ -62,6 +66,7 @@ impl LaneReplicas {
             moved_ms: now_ms,
             has_file,
         });
+        self.assert_invariants(server, lane);
     }
 
     /// A connection has ended; nothing if it was no replica's.
@@ -82,9 +87,10 @@ impl LaneReplicas {
             let serving = &server.replication.lanes.serving;
             serving.fetch_and(!(1 << lane), Ordering::AcqRel);
         }
+        self.assert_invariants(server, lane);
     }
 
-    /// The lane is awake, and will look at the stream by itself: nobody need tell it.
+    /// Notes that the lane is awake and will read the stream: no thread needs to wake it.
     #[inline]
     pub(crate) fn note_awake(&self, server: &Server, lane: usize) {
         if !self.replicas.is_empty() {
@@ -92,9 +98,9 @@ impl LaneReplicas {
         }
     }
 
-    /// Sends every replica what there is for it.
+    /// Sends each replica its part of the file or of the stream.
     pub(crate) fn serve(&mut self, server: &Arc<Server>, context: &mut Context) {
-        // Exchanged before the log is looked at: whoever still finds the mark has appended before.
+        // Exchanged before the log is read: a thread that still finds the mark has appended before.
         server.replication.lanes.told[context.lane()].swap(false, Ordering::AcqRel);
         for served in &mut self.replicas {
             served.serve(server, context);
@@ -113,7 +119,7 @@ impl LaneReplicas {
         }
     }
 
-    /// Cuts off those that are too far behind, or were not heard of for too long.
+    /// Disconnects replicas that are too far behind, or silent for too long.
     pub(crate) fn sweep(&mut self, server: &Server, context: &mut Context) {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let limit = server.parameters.output_limit(ClientClass::Replica);
@@ -141,6 +147,15 @@ impl LaneReplicas {
                 context.close(served.connection, CloseReason::Requested);
             }
         }
+    }
+
+    fn assert_invariants(&self, server: &Server, lane: usize) {
+        let serving = server.replication.lanes.serving.load(Ordering::Acquire);
+        debug_assert_eq!(
+            serving >> lane & 1 == 1,
+            !self.replicas.is_empty(),
+            "a lane is woken for the stream while it has replicas"
+        );
     }
 
     fn position(&self, connection: ConnectionId) -> Option<usize> {
@@ -247,6 +262,7 @@ impl Served {
         out.buffer().reserve_exact(room);
         match log.read(from, READ_BYTES, out.buffer()) {
             Ok(to) => {
+                debug_assert!(to >= from, "a replica gets no byte twice");
                 self.replica.set_sent(to);
                 to != from
             }
@@ -261,8 +277,8 @@ impl Served {
     }
 }
 
-/// Above so many unsent bytes a replica is given no more; the rest waits in the log, or where the
-/// file is made.
+/// Unsent bytes above which a replica gets no more. The rest waits in the log, or with the thread
+/// that makes the file.
 const STREAM_BYTES_MAX: usize = 16 << 10;
 const FILE_BYTES_MAX: usize = 256 << 10;
 /// Bytes copied out of the log under one lock.

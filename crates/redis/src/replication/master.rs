@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidewire_keyspace::{Audience, FileReader, FileRecord, LoadOptions, Loaded};
+use tidewire_keyspace::{Audience, DATABASES, FileReader, FileRecord, LoadOptions, Loaded};
 use tidewire_resp::number::parse_integer;
+use tidewire_resp::write_request;
 use tracing::{info, warn};
 
-use super::applying::Applier;
+use super::applying::StreamApplier;
 use super::fence::Fence;
 use super::log_of;
 use super::state::{LinkState, Master, StreamPosition, is_history_id, parse_offset};
@@ -84,8 +85,8 @@ impl Master {
         }
     }
 
-    /// CLIENT KILL: the connection is made anew. `is_it` is asked with its address; whether there
-    /// was one and it was it.
+    /// CLIENT KILL: closes the connection if `is_it` accepts its address; the link then reconnects.
+    /// Returns whether it was closed.
     pub(crate) fn reconnect(&self, is_it: impl FnOnce(&str) -> bool) -> bool {
         let socket = self.socket.lock();
         let Some(socket) = socket.as_ref() else {
@@ -98,13 +99,13 @@ impl Master {
         is_it
     }
 
-    /// Follows it until [`leave`](Self::leave), whatever happens to the connection.
+    /// Follows it until [`leave`](Self::leave), over any number of connections.
     pub(crate) fn follow(self: Arc<Self>, server: Arc<Server>) {
         let run = move || {
             let mut link = Link {
                 master: &self,
                 server: &server,
-                applier: Applier::new(&server, &self),
+                applier: StreamApplier::new(&server, &self),
                 buffer: Vec::new(),
                 on_disk: 0,
                 unsynced: None,
@@ -162,6 +163,10 @@ impl Master {
     }
 
     fn set_state(&self, state: LinkState) {
+        debug_assert!(
+            state == LinkState::Connecting || self.state() as u8 <= state as u8,
+            "the states of a connection follow each other"
+        );
         self.state.store(state as u8, Ordering::Release);
     }
 }
@@ -170,7 +175,7 @@ impl Master {
 struct Link<'a> {
     master: &'a Master,
     server: &'a Server,
-    applier: Applier<'a>,
+    applier: StreamApplier<'a>,
     /// What has come and was not read.
     buffer: Vec<u8>,
     /// Offset behind all that is on this server's disk.
@@ -290,7 +295,7 @@ impl Link<'_> {
         }
     }
 
-    /// Tells the master who comes.
+    /// Sends the handshake: AUTH, PING, and REPLCONF with this server's port and capabilities.
     fn greet(&mut self, socket: &mut TcpStream) -> io::Result<()> {
         let parameters = &self.server.parameters;
         let password = parameters.read(MASTERAUTH);
@@ -324,8 +329,8 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Takes the file of all keys, with which nothing is wrong as far as can be seen before it is
-    /// loaded. All that is here stays meanwhile, and is served.
+    /// Receives the file of all keys and checks its form. The old keys stay, and are served,
+    /// until it is loaded.
     fn receive(&mut self, socket: &mut TcpStream) -> io::Result<Box<dyn Read + Send>> {
         let head = self.line(socket)?;
         let transfer = Transfer::begin(self.server, self.master, &head)?;
@@ -344,9 +349,10 @@ impl Link<'_> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         // The gate closes before the keyspace, and opens behind it.
-        self.master.is_replacing.store(true, Ordering::Release);
+        let was_replacing = self.master.is_replacing.swap(true, Ordering::AcqRel);
+        debug_assert!(!was_replacing, "one file is loaded at a time");
         drop(stream);
-        // What is loaded is not told to the append-only file: it begins anew with it.
+        // The append-only file does not record what is loaded: it restarts with a new base.
         self.server.durability.suspend_log(self.server);
         self.server.replication.disconnect(self.server);
         self.server.keyspace.propagation().close(Audience::Replicas);
@@ -355,7 +361,7 @@ impl Link<'_> {
         if replaced.is_err() {
             let _stream = self.server.replication.hold_stream();
             if !self.master.is_over() {
-                // A part of the keys is worth nothing: nobody must take it for all of them.
+                // A part of the keys is useless: no client must take it for all of them.
                 self.server.keyspace.clear(&mut LiveObserver(self.server));
                 self.server.scripting.libraries.flush();
             }
@@ -436,6 +442,7 @@ impl Link<'_> {
                 FileRecord::Library(code) => self.applier.load_library(&code, true),
                 FileRecord::Aux { name, value } if *name == *b"repl-stream-db" => {
                     let number = parse_integer(&value).and_then(|one| usize::try_from(one).ok());
+                    let number = number.filter(|&number| number < DATABASES);
                     *database = number.unwrap_or(0);
                 }
                 FileRecord::End => return Ok(true),
@@ -445,7 +452,7 @@ impl Link<'_> {
         Ok(false)
     }
 
-    /// Executes what comes, and says how far it has come.
+    /// Executes the stream, and acknowledges the offset.
     fn follow_stream(&mut self, socket: &mut TcpStream) -> io::Result<()> {
         self.master.heard_ms.store(unix_ms(), Ordering::Relaxed);
         let mut acknowledged_ms = unix_ms();
@@ -501,6 +508,10 @@ impl Link<'_> {
             true => self.on_disk = offset,
             false => _ = self.unsynced.get_or_insert((offset, end)),
         }
+        debug_assert!(
+            self.on_disk <= offset,
+            "what is on the disk has been executed"
+        );
         let on_disk = self.on_disk.to_string();
         socket.write_all(&request(&["REPLCONF", "ACK", &text, "FACK", &on_disk]))
     }
@@ -537,7 +548,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// An error if the master was not heard of for `repl-timeout`, which may change any time.
+    /// Returns an error if the master was silent for `repl-timeout`, which may change at any time.
     fn check_silence(&self) -> io::Result<()> {
         let silent_s_max = self.server.parameters.read(REPL_TIMEOUT) as i64;
         match self.master.silent_s() > silent_s_max {
@@ -546,7 +557,7 @@ impl Link<'_> {
         }
     }
 
-    /// The master was not heard of for `repl-timeout`.
+    /// The error for a master that was silent for `repl-timeout`.
     fn timed_out(&self) -> io::Error {
         let text = match self.master.state() {
             LinkState::Loading => {
@@ -597,14 +608,12 @@ fn unexpected(text: &str) -> io::Error {
 }
 
 fn request(words: &[&str]) -> Vec<u8> {
-    let mut out = format!("*{}\r\n", words.len());
-    for word in words {
-        out.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-    }
-    out.into_bytes()
+    let mut out = Vec::new();
+    write_request(&mut out, words);
+    out
 }
 
-/// How often the master is told how far we are.
+/// How often the master gets an acknowledgement.
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -615,7 +624,7 @@ const VALKEY_VERSION: &str = "9.0.0";
 const READ_BYTES: usize = 64 << 10;
 /// While CLIENT PAUSE holds the master's changes no more than this is read ahead.
 const PAUSED_BYTES_MAX: usize = 256 << 20;
-/// Of an answer that is not understood, no more is shown.
+/// Characters that are shown of an unexpected answer.
 const UNEXPECTED_CHARACTERS_MAX: usize = 200;
 /// The longest answer to a request of ours.
 const LINE_BYTES_MAX: usize = 64 << 10;

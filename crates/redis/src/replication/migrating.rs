@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use tidewire_keyspace::{Locked, ShardSet, lookup};
 use tidewire_resp::number::parse_integer;
-use tidewire_resp::{ArgumentList, Protocol, Writer};
+use tidewire_resp::{ArgumentList, Protocol, Writer, write_request};
 
+use super::waits::serve;
 use crate::live::LiveObserver;
-use crate::mail::RedisMail;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
@@ -52,7 +52,7 @@ impl Migration {
         self.keys.iter().any(is_there)
     }
 
-    /// Moves the keys; the client's lane hears how it ended.
+    /// Moves the keys on a thread, and mails the reply to the client's lane.
     pub(crate) fn begin(self, server: &Server, client: u64) -> io::Result<()> {
         let Some(server) = server.own.upgrade() else {
             return Ok(());
@@ -64,22 +64,14 @@ impl Migration {
                 Ok(false) => "+NOKEY\r\n".to_owned(),
                 Err(text) => format!("-{text}\r\n"),
             };
-            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
-                server.mail.send(
-                    lane,
-                    RedisMail::Served {
-                        client,
-                        failed: reply.starts_with('-'),
-                        reply: reply.into_bytes(),
-                    },
-                );
-            }
+            let failed = reply.starts_with('-');
+            serve(&server, client, reply.into_bytes(), failed);
         };
         thread.spawn(run).map(drop)
     }
 
-    /// Whether there was any key to move; or the text of the error. What has arrived has moved even
-    /// then.
+    /// Returns whether there was a key to move, or the text of the error. Keys that have arrived
+    /// stay moved even after an error.
     fn run(&self, server: &Server) -> Result<bool, String> {
         let sockets = &server.replication.migration;
         let address = (self.host.clone(), self.port, self.authentication.clone());
@@ -91,7 +83,7 @@ impl Migration {
         };
         let mut moved = self.move_keys(server, &mut peer);
         if is_kept && !peer.has_answered && moved.is_err() {
-            // It was closed while nobody looked.
+            // The peer had closed it since it was last used.
             peer = self.connect()?;
             moved = self.move_keys(server, &mut peer);
         }
@@ -109,11 +101,12 @@ impl Migration {
         peer.set_timeout(self.timeout)?;
         let mut heads: Vec<Vec<u8>> = Vec::new();
         if !self.authentication.is_empty() {
-            let words = self.authentication.iter().map(Vec::as_slice);
-            heads.push(request([&b"AUTH"[..]].into_iter().chain(words)));
+            let mut words = vec![&b"AUTH"[..]];
+            words.extend(self.authentication.iter().map(Vec::as_slice));
+            heads.push(request(&words));
         }
         let database = self.to_database.to_string();
-        heads.push(request([&b"SELECT"[..], database.as_bytes()]));
+        heads.push(request(&[b"SELECT", database.as_bytes()]));
         peer.send(&heads.concat())?;
         let mut errors = Vec::new();
         for _ in &heads {
@@ -165,12 +158,12 @@ impl Migration {
             match self.remove_if_same(server, key, &sent) {
                 Ok(After::Removed) => return Ok(Ok(())),
                 Ok(After::Gone) => {
-                    // Somebody has removed it, and heard so: it must not live on there.
-                    peer.send(&request([&b"DEL"[..], key]))?;
+                    // A client has removed it and got its reply: it must not exist there either.
+                    peer.send(&request(&[b"DEL", key]))?;
                     return Ok(peer.error()?.map_or(Ok(()), |error| Err(refused(&error))));
                 }
                 Ok(After::Changed(now)) => sent = now,
-                Err(Refusal::Later) if Instant::now() < until => {
+                Err(RemovalRefusal::Later) if Instant::now() < until => {
                     std::thread::sleep(LOOK_EVERY);
                     continue;
                 }
@@ -187,14 +180,19 @@ impl Migration {
     }
 
     /// Removes a key that is what was sent.
-    fn remove_if_same(&self, server: &Server, key: &[u8], sent: &Found) -> Result<After, Refusal> {
+    fn remove_if_same(
+        &self,
+        server: &Server,
+        key: &[u8],
+        sent: &Found,
+    ) -> Result<After, RemovalRefusal> {
         // No other part is taken meanwhile, and what a replica must have for that is all told.
         let _stream = server.replication.hold_stream();
         if server.replication.master().is_some() {
-            return Err(Refusal::Never(READ_ONLY.to_owned()));
+            return Err(RemovalRefusal::Never(READ_ONLY.to_owned()));
         }
         if server.replication.failover.is_on() || server.pause.until_ms(unix_ms()).is_some() {
-            return Err(Refusal::Later);
+            return Err(RemovalRefusal::Later);
         }
         let mut reply = Vec::new();
         let after = self.with_key(server, key, |own, locked| {
@@ -210,7 +208,7 @@ impl Migration {
         match reply.strip_prefix(b"-") {
             Some(text) => {
                 let text = String::from_utf8_lossy(text);
-                Err(Refusal::Never(text.trim_end().to_owned()))
+                Err(RemovalRefusal::Never(text.trim_end().to_owned()))
             }
             None => Ok(after),
         }
@@ -277,9 +275,9 @@ impl Migration {
     ) -> Result<(), String> {
         let left_ms = found.deadline_ms.map_or(0, |ms| (ms - unix_ms()).max(1));
         let left_ms = left_ms.to_string();
-        let words = [&b"RESTORE"[..], key, left_ms.as_bytes(), &found.payload];
-        let words = words.into_iter().chain(replaces.then_some(&b"REPLACE"[..]));
-        peer.send(&request(words))
+        let mut words = vec![&b"RESTORE"[..], key, left_ms.as_bytes(), &found.payload];
+        words.extend(replaces.then_some(&b"REPLACE"[..]));
+        peer.send(&request(&words))
     }
 
     fn connect(&self) -> Result<Peer, String> {
@@ -301,7 +299,7 @@ impl Migration {
     }
 }
 
-/// What became of a key that has arrived.
+/// The fate here of a key that has arrived there.
 enum After {
     Removed,
     /// It was not there any more.
@@ -311,17 +309,17 @@ enum After {
 }
 
 /// Why a key is not removed.
-enum Refusal {
+enum RemovalRefusal {
     /// Writes wait just now.
     Later,
     Never(String),
 }
 
-impl Refusal {
+impl RemovalRefusal {
     fn text(self) -> String {
         match self {
-            Refusal::Later => PAUSED.to_owned(),
-            Refusal::Never(text) => text,
+            RemovalRefusal::Later => PAUSED.to_owned(),
+            RemovalRefusal::Never(text) => text,
         }
     }
 }
@@ -381,14 +379,9 @@ impl Peer {
     }
 }
 
-fn request<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let words: Vec<&[u8]> = words.into_iter().collect();
-    let mut out = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_request(&mut out, words);
     out
 }
 

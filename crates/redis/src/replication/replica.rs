@@ -89,6 +89,16 @@ struct File {
     is_whole: bool,
 }
 
+impl File {
+    fn assert_invariants(&self) {
+        debug_assert_eq!(
+            self.bytes,
+            self.parts.iter().map(Vec::len).sum::<usize>(),
+            "the bytes of a file are those of its parts"
+        );
+    }
+}
+
 impl Replica {
     /// A replica that is to get everything.
     pub(crate) fn new(
@@ -128,6 +138,10 @@ impl Replica {
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
+        debug_assert!(
+            self.phase() as u8 <= phase as u8,
+            "a replica's phases follow each other"
+        );
         self.phase.store(phase as u8, Ordering::Release);
     }
 
@@ -154,7 +168,7 @@ impl Replica {
         self.out_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Where the stream must be kept from, for it.
+    /// Offset from which the stream must be kept for it.
     pub(crate) fn needed_from(&self) -> Option<u64> {
         (self.phase() != Phase::Waiting).then(|| self.sent())
     }
@@ -212,8 +226,10 @@ impl Replica {
         while is_bounded && file.bytes > FILE_BYTES_MAX && !self.has_left() {
             self.room.wait(&mut file);
         }
+        debug_assert!(!file.is_whole, "nothing comes behind the end of a file");
         file.bytes += part.len();
         file.parts.push_back(part);
+        file.assert_invariants();
         !self.has_left()
     }
 
@@ -222,7 +238,7 @@ impl Replica {
         self.file.lock().is_whole = true;
     }
 
-    /// There is no file for it, but an error, with which the connection ends.
+    /// Sends an error in place of a file; the connection closes behind it.
     pub(crate) fn refuse(&self, error: Vec<u8>) {
         self.push(error, false);
         self.is_refused.store(true, Ordering::Release);
@@ -234,11 +250,12 @@ impl Replica {
         self.wanted.is_all || self.is_refused.load(Ordering::Acquire)
     }
 
-    /// What comes next of its file, and whether that is the end of it.
+    /// Takes the next part of its file. Returns also whether that was the last one.
     pub(crate) fn take_part(&self) -> (Option<Vec<u8>>, bool) {
         let mut file = self.file.lock();
         let part = file.parts.pop_front();
         file.bytes -= part.as_ref().map_or(0, Vec::len);
+        file.assert_invariants();
         self.room.notify_all();
         (part, file.is_whole && file.parts.is_empty())
     }
@@ -252,6 +269,7 @@ impl Replica {
         self.has_left.store(true, Ordering::Release);
         file.parts.clear();
         file.bytes = 0;
+        file.assert_invariants();
         self.room.notify_all();
     }
 }
@@ -267,5 +285,5 @@ impl Phase {
     }
 }
 
-/// Bytes of a file that wait for their lane; whoever makes it waits above that.
+/// Bytes of a file that may wait for the lane; above that the thread that makes it waits.
 const FILE_BYTES_MAX: usize = 16 << 20;

@@ -1,5 +1,5 @@
-//! What replication remembers: data, and what can be said of it alone. What is done with it
-//! stands in the files beside this one.
+//! The state of replication: its data, and functions that need nothing else. Operations on it are
+//! in the files beside this one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidewire_files::WholeFile;
-use tidewire_keyspace::OFFSET_MAX;
+use tidewire_keyspace::{DATABASES, OFFSET_MAX};
 use tidewire_resp::number::parse_integer;
 
 use super::replica::Replica;
@@ -36,13 +36,13 @@ pub(crate) struct Replication {
     pub(crate) leaving: Mutex<Vec<Arc<Replica>>>,
     pub(crate) count: AtomicUsize,
     pub(crate) lanes: Arc<Lanes>,
-    pub(crate) waits: Mutex<Vec<Wait>>,
+    pub(crate) waits: Mutex<Vec<ReplicaWait>>,
     pub(crate) waiting: AtomicUsize,
     /// When the replicas were last sent a PING, ms since the UNIX epoch.
     pub(crate) pinged_ms: AtomicI64,
     /// How often `repl-diskless-sync-max-replicas` waited for a file.
     pub(crate) enough_came: AtomicU64,
-    /// Since when nobody follows, ms since the UNIX epoch.
+    /// When the last replica left, ms since the UNIX epoch.
     pub(crate) alone_since_ms: AtomicI64,
     pub(crate) full_syncs: AtomicU64,
     pub(crate) partial_syncs: AtomicU64,
@@ -85,7 +85,37 @@ pub(crate) struct StreamPosition {
     pub(crate) database: usize,
 }
 
+impl History {
+    pub(crate) fn assert_invariants(&self) {
+        debug_assert!(
+            is_history_id(self.id.as_bytes()),
+            "a history's name has 40 letters and digits"
+        );
+        let second = self.second.as_ref();
+        debug_assert!(
+            second.is_none_or(|(id, _)| is_history_id(id.as_bytes()) && *id != self.id),
+            "the older name is another one, of the same form"
+        );
+    }
+}
+
 impl StreamPosition {
+    /// What is told by another server or a file has been checked before.
+    pub(crate) fn assert_invariants(&self) {
+        debug_assert!(
+            is_history_id(self.id.as_bytes()),
+            "a position belongs to a history"
+        );
+        debug_assert!(
+            self.offset <= OFFSET_MAX,
+            "an offset leaves room for the stream behind it"
+        );
+        debug_assert!(
+            self.database < DATABASES,
+            "a stream selects only databases that are there"
+        );
+    }
+
     /// As fields of a file, by the names that Redis gives them.
     pub(crate) fn fields(&self) -> [(&'static str, String); 3] {
         [
@@ -109,7 +139,9 @@ pub(crate) fn parse_offset(text: &[u8]) -> Option<u64> {
 
 pub(crate) fn new_id() -> String {
     let word = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+    let id = format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32);
+    debug_assert!(is_history_id(id.as_bytes()), "other servers take the name");
+    id
 }
 
 /// Whether this master is giving its part to a replica.
@@ -164,7 +196,7 @@ pub(crate) struct MigrationSockets {
     pub(crate) kept: Mutex<HashMap<Address, (TcpStream, Instant)>>,
 }
 
-/// Host, port and who this server is there.
+/// Host, port, and the words of AUTH there.
 pub(crate) type Address = (String, u16, Vec<Vec<u8>>);
 
 impl MigrationSockets {
@@ -189,7 +221,7 @@ impl MigrationSockets {
 
 /// A client that waits.
 #[derive(Debug)]
-pub(crate) struct Wait {
+pub(crate) struct ReplicaWait {
     pub(crate) client: u64,
     pub(crate) wanted: Wanted,
 }
@@ -236,7 +268,7 @@ pub(crate) struct Master {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Connecting = 0,
-    /// The master hears who comes, and has not said yet how to go on.
+    /// The handshake is under way: the master has not answered PSYNC yet.
     Handshake = 1,
     /// The file of all keys is on its way.
     Loading = 2,

@@ -1,8 +1,8 @@
 //! The lock of the master's stream, which a lane can bar without waiting for it.
 //!
-//! Threads hold it for a moment: to execute a command of the master, to begin a snapshot. A lane
-//! never waits for a thread. It says that it bars the lock, and then looks whether somebody holds
-//! it; who takes it looks, when it has it, whether it is barred. One of both sees the other.
+//! Threads hold it for a moment: to execute a command of the master, or to begin a snapshot. A lane
+//! never waits for a thread. It sets the bar first, and then checks whether a thread holds the
+//! lock. A thread takes the lock first, and then checks the bar. One of them sees the other.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use loom::sync::{Mutex, MutexGuard};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Held as long as this is there.
-pub(crate) type Held<'a> = MutexGuard<'a, ()>;
+pub(crate) type StreamGuard<'a> = MutexGuard<'a, ()>;
 
 #[derive(Debug, Default)]
 pub(crate) struct StreamLock {
@@ -26,7 +26,7 @@ pub(crate) struct StreamLock {
 }
 
 impl StreamLock {
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(&self) -> StreamGuard<'_> {
         loop {
             let held = lock(&self.lock);
             let barred_by = self.barred_by.load(Ordering::SeqCst);
@@ -39,17 +39,17 @@ impl StreamLock {
     }
 
     /// For a lane, which has its right and so is barred by none.
-    pub(super) fn hold_soon(&self, time_max: Duration) -> Option<Held<'_>> {
+    pub(super) fn hold_soon(&self, time_max: Duration) -> Option<StreamGuard<'_>> {
         lock_soon(&self.lock, time_max)
     }
 
-    /// False if somebody holds it at the moment.
+    /// Bars it. Returns false, and bars nothing, if a thread holds it.
     pub(super) fn bar(&self) -> bool {
         debug_assert!(
             self.barred_by.load(Ordering::SeqCst) == 0,
             "one bars it at a time"
         );
-        // Whoever takes the lock from now on sees it.
+        // A thread that takes the lock from now on sees it.
         self.barred_by.store(own_number(), Ordering::SeqCst);
         let is_free = is_free(&self.lock);
         if !is_free {
@@ -59,7 +59,16 @@ impl StreamLock {
     }
 
     pub(super) fn unbar(&self) {
+        debug_assert!(
+            matches!(self.barred_by.load(Ordering::SeqCst), 0) || self.is_barred_here(),
+            "nobody ends what another thread bars"
+        );
         self.barred_by.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether some thread holds it.
+    pub(super) fn is_held(&self) -> bool {
+        !is_free(&self.lock)
     }
 
     pub(super) fn is_barred_here(&self) -> bool {
@@ -68,12 +77,12 @@ impl StreamLock {
 }
 
 #[cfg(not(loom))]
-fn lock(mutex: &Mutex<()>) -> Held<'_> {
+fn lock(mutex: &Mutex<()>) -> StreamGuard<'_> {
     mutex.lock()
 }
 
 #[cfg(not(loom))]
-fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<Held<'_>> {
+fn lock_soon(mutex: &Mutex<()>, time_max: Duration) -> Option<StreamGuard<'_>> {
     mutex.try_lock_for(time_max)
 }
 
@@ -102,12 +111,12 @@ fn own_number() -> u64 {
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[cfg(loom)]
-fn lock(mutex: &Mutex<()>) -> Held<'_> {
+fn lock(mutex: &Mutex<()>) -> StreamGuard<'_> {
     mutex.lock().expect("no thread of the model panics with it")
 }
 
 #[cfg(loom)]
-fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<Held<'_>> {
+fn lock_soon(mutex: &Mutex<()>, _time_max: Duration) -> Option<StreamGuard<'_>> {
     mutex.lock().ok()
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Transfer<'a> {
 
 /// Where the file ends.
 enum End {
-    /// Behind so many bytes more.
+    /// After this number of further bytes.
     Length(u64),
     /// Before a mark.
     Mark(String),
@@ -74,6 +74,7 @@ impl<'a> Transfer<'a> {
                 let is_last = *left == 0;
                 self.keep(&input[..count])?;
                 input.drain(..count);
+                self.assert_invariants();
                 if is_last {
                     self.reader.finish();
                     self.look()?;
@@ -84,13 +85,24 @@ impl<'a> Transfer<'a> {
                 if !self.is_read {
                     self.keep(input)?;
                     input.clear();
-                    // What follows the last record stands in the file too, where nobody reads it.
+                    // The file also has the bytes behind the last record; no reader gets there.
                     if self.is_read {
                         input.extend_from_slice(self.reader.rest());
                     }
                 }
                 self.take_mark(input)
             }
+        }
+    }
+
+    fn assert_invariants(&self) {
+        let [total, read] = self.arriving.bytes().map(i64::cast_unsigned);
+        if let End::Length(left) = self.end {
+            debug_assert_eq!(
+                read + left,
+                total,
+                "the bytes that are here and those that are left are the whole file"
+            );
         }
     }
 
@@ -115,6 +127,10 @@ impl<'a> Transfer<'a> {
         }
         let read = &self.arriving.read;
         read.fetch_add(bytes.len() as i64, Ordering::Relaxed);
+        debug_assert!(
+            !self.is_read || matches!(self.end, End::Length(_)),
+            "before a mark nothing comes behind the last record"
+        );
         if !self.is_read {
             self.reader.push(bytes);
         }

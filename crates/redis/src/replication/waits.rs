@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::Audience;
 
 use super::log_of;
-use super::state::{Replication, Wait, Wanted, WantedFile};
+use super::state::{ReplicaWait, Replication, Wanted, WantedFile};
 use crate::mail::RedisMail;
 use crate::server::Server;
 
 impl Wanted {
-    /// That so many replicas have all that was changed until now.
+    /// WAIT: `replicas` replicas have all changes made until now.
     pub(crate) fn by_replicas(server: &Server, replicas: usize) -> Self {
         Wanted {
             offset: log_of(server).changed(),
@@ -19,7 +19,7 @@ impl Wanted {
         }
     }
 
-    /// That it is on the disks of so many replicas, and, if that is needed, on this server's.
+    /// WAITAOF: `replicas` replicas have them on disk, and this server too if that `is_needed`.
     pub(crate) fn on_disks(server: &Server, is_needed: bool, replicas: usize) -> Self {
         let offset = server.keyspace.propagation().log(Audience::File).changed();
         let file = WantedFile { offset, is_needed };
@@ -36,7 +36,7 @@ impl Wanted {
         replicas >= self.replicas && (local || !is_needed)
     }
 
-    /// The reply, however far it has come.
+    /// The reply, whether the wait is met or not.
     pub(crate) fn reply(&self, server: &Server) -> Vec<u8> {
         let (local, replicas) = self.found(server);
         let text = match self.file {
@@ -50,7 +50,7 @@ impl Wanted {
         self.file.is_some_and(|file| file.is_needed)
     }
 
-    /// Whether this server's disk has it, and how many replicas have.
+    /// Returns whether this server's disk has the changes, and how many replicas do.
     fn found(&self, server: &Server) -> (bool, usize) {
         let replicas = server.replication.replicas.lock();
         let Some(file) = self.file else {
@@ -68,7 +68,11 @@ impl Replication {
     /// A client waits; it has been told to its lane.
     pub(crate) fn wait(&self, server: &Server, client: u64, wanted: Wanted) {
         let mut waits = self.waits.lock();
-        waits.push(Wait { client, wanted });
+        debug_assert!(
+            waits.iter().all(|wait| wait.client != client),
+            "a client waits for one thing"
+        );
+        waits.push(ReplicaWait { client, wanted });
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
         if self.count() > 0 {
@@ -78,7 +82,17 @@ impl Replication {
         self.serve_waits(server);
     }
 
-    /// Replicas or the disk have more: answers those for whom it is enough.
+    /// A client's wait has ended without this: what it waits for next must not get the reply.
+    pub(crate) fn forget_wait(&self, client: u64) {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut waits = self.waits.lock();
+        waits.retain(|wait| wait.client != client);
+        self.waiting.store(waits.len(), Ordering::Release);
+    }
+
+    /// Answers the clients whose waits are met, after an acknowledgement or an fsync.
     pub(crate) fn serve_waits(&self, server: &Server) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
@@ -88,7 +102,7 @@ impl Replication {
         });
     }
 
-    /// There is no append-only file any more: who needs it waits in vain.
+    /// Ends the waits that need the append-only file, which has been turned off, with an error.
     pub(crate) fn refuse_file_waits(&self, server: &Server) {
         let refusal = format!("-{NO_FILE}\r\n").into_bytes();
         self.end(server, |wanted| {
@@ -96,26 +110,17 @@ impl Replication {
         });
     }
 
-    /// This server follows another one now: nobody acknowledges anything.
+    /// Ends all waits with an error: this server is a replica now.
     pub(super) fn refuse_waits(&self, server: &Server) {
         let refusal = format!("-{DEMOTED}\r\n").into_bytes();
         self.end(server, |_| Some((refusal.clone(), true)));
     }
 
-    /// This server follows another one now: a client that waits for a key would take from it what
-    /// the master has not given away.
+    /// Ends waits for keys with an error: this server is a replica now, and must not pop elements
+    /// by itself.
     pub(super) fn unblock_clients(&self, server: &Server) {
         for client in server.waiting.waiting_for_keys() {
-            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
-                server.mail.send(
-                    lane,
-                    RedisMail::Served {
-                        client,
-                        reply: format!("-{DEMOTED}\r\n").into_bytes(),
-                        failed: true,
-                    },
-                );
-            }
+            serve(server, client, format!("-{DEMOTED}\r\n").into_bytes(), true);
         }
     }
 
@@ -132,17 +137,20 @@ impl Replication {
         self.waiting.store(waits.len(), Ordering::Release);
         drop(waits);
         for (client, (reply, failed)) in served {
-            if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
-                server.mail.send(
-                    lane,
-                    RedisMail::Served {
-                        client,
-                        reply,
-                        failed,
-                    },
-                );
-            }
+            serve(server, client, reply, failed);
         }
+    }
+}
+
+/// Ends a client's wait with a reply, if it still waits.
+pub(super) fn serve(server: &Server, client: u64, reply: Vec<u8>, failed: bool) {
+    if let Some(lane) = server.waiting.claim(client, &server.keyspace) {
+        let served = RedisMail::Served {
+            client,
+            reply,
+            failed,
+        };
+        server.mail.send(lane, served);
     }
 }
 

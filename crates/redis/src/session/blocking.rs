@@ -81,6 +81,7 @@ impl RespSession {
         let Stop::Waiting(reply_at_timeout) = self.state.stop else {
             return;
         };
+        server.replication.forget_wait(self.state.client.id);
         self.state.note_waited(server);
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| reply_at_timeout.write(server, reply));
@@ -93,6 +94,7 @@ impl RespSession {
             Some(command) => server.note_failure(context.lane(), command, "UNBLOCKED"),
             None => server.note_error("UNBLOCKED"),
         }
+        server.replication.forget_wait(self.state.client.id);
         self.state.note_waited(server);
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| {
@@ -108,6 +110,7 @@ impl RespSession {
         }
         let text = format!("NOPERM {text}");
         server.note_error(&text);
+        server.replication.forget_wait(self.state.client.id);
         self.state.end_wait(context, |state, context| {
             state.reply(context, |reply| reply.error(&text));
         });

@@ -1,7 +1,7 @@
 //! INFO.
 
 use super::{Call, State};
-use crate::counters::{Look, TABLE};
+use crate::counters::{ServerLook, TABLE};
 use crate::registry::{Shown, write_heading};
 
 impl State {
@@ -21,7 +21,7 @@ impl State {
             Shown::WithAll if all => true,
             _ => is_asked(&name.to_lowercase()),
         };
-        let look = Look::of_lane(call.server, call.context.unix_ns());
+        let look = ServerLook::of_lane(call.server, call.context.unix_ns());
         let mut text = String::new();
         for section in TABLE {
             if is_shown(section.name, section.shown) {

@@ -4,7 +4,7 @@ use tidewire_keyspace::DATABASES;
 use tidewire_resp::Writer;
 
 use super::{Call, State};
-use crate::counters::Held;
+use crate::counters::HeldMemory;
 
 impl State {
     pub(super) fn memory_purge(&self, call: &mut Call<'_>) {
@@ -22,7 +22,7 @@ impl State {
 
     pub(super) fn memory_stats(&self, call: &mut Call<'_>) {
         let server = call.server;
-        let held = Held::now(server);
+        let held = HeldMemory::now(server);
         let keys: Vec<usize> = (0..DATABASES)
             .map(|number| server.keyspace.keys(number))
             .collect();
@@ -77,7 +77,7 @@ impl State {
     /// What is worth a word about memory.
     pub(super) fn memory_doctor(&self, call: &mut Call<'_>) {
         let server = call.server;
-        let held = Held::now(server);
+        let held = HeldMemory::now(server);
         let clients = (server.clients.len() as u64).max(1);
         let mut findings = Vec::new();
         if held.used < SMALL_BYTES {

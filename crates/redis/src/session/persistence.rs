@@ -2,7 +2,7 @@
 
 use super::scripting::forget_functions;
 use super::{Call, State};
-use crate::durability::{Job, Requested};
+use crate::durability::{Requested, SaveJob};
 use crate::parts::StopOrder;
 use crate::stopping::{NOT_STOPPED, Stop};
 
@@ -31,7 +31,7 @@ impl State {
         let text = match call
             .server
             .durability
-            .request(call.server, Job::Snapshot, schedules)
+            .request(call.server, SaveJob::Snapshot, schedules)
         {
             // It begins behind a transaction.
             Requested::Started if !self.is_executing => "Background saving started",
@@ -48,7 +48,7 @@ impl State {
         let text = match call
             .server
             .durability
-            .request(call.server, Job::Rewrite, true)
+            .request(call.server, SaveJob::Rewrite, true)
         {
             Requested::Started if !self.is_executing => {
                 "Background append only file rewriting started"

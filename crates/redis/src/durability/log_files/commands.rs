@@ -53,6 +53,11 @@ impl CommandReader {
 
     /// Adds what comes next.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(!self.is_last, "nothing comes behind the end");
+        debug_assert!(
+            self.taken <= self.buffer.len(),
+            "only what has come is done with"
+        );
         self.before += self.taken as u64;
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -91,6 +96,10 @@ impl CommandReader {
             }
             match self.parser.parse(rest) {
                 Ok(Progress::Complete { consumed }) => {
+                    debug_assert!(
+                        (1..=rest.len()).contains(&consumed),
+                        "a command has bytes, and they have come"
+                    );
                     let start = self.taken;
                     self.taken += consumed;
                     let arguments = self.parser.arguments(&self.buffer[start..]);

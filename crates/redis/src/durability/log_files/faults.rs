@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{CommandReader, LogFolder, LogWriter, Manifest, Next, Source, SyncJob};
+use super::{CommandReader, LogFolder, LogSource, LogWriter, Manifest, Next, SyncJob};
 use tidewire_files::{Disk, FaultRates, SimulatedDisk};
 
 /// What is told: unit `n` is a command with its number, some with a long argument.
@@ -15,7 +15,7 @@ struct Told {
     units: u64,
 }
 
-impl Source for Told {
+impl LogSource for Told {
     fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64> {
         let rest = &self.bytes[from as usize..];
         let part = &rest[..rest.len().min(bytes_max)];

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidewire_files::{AppendFile, Disk};
 
+use super::manifest::ManifestError;
 use super::{LogFile, Manifest};
 
 /// Where the files of an append-only file are, and how they begin.
@@ -73,6 +74,12 @@ impl LogFolder {
     /// must stay as they are, but for the last increment of each, which may grow.
     pub(crate) fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
         let text = manifest.text();
+        // A server does not start with one that it cannot read.
+        let read = Manifest::parse(text.as_bytes());
+        assert!(
+            matches!(read, Err(ManifestError::TooLong)) || read.as_ref() == Ok(manifest),
+            "a manifest reads as it was written"
+        );
         self.disk.replace(&self.manifest_path(), text.as_bytes())
     }
 
@@ -106,6 +113,15 @@ impl LogFolder {
             last = Some(file);
         }
         if let Some(last) = last {
+            debug_assert_eq!(
+                Some(last.path()),
+                manifest
+                    .increments
+                    .last()
+                    .map(|file| self.path_of(file))
+                    .as_deref(),
+                "the last increment is the one that grows"
+            );
             // The manifest too: it may have been renamed, and the folder not made durable.
             self.disk.sync_folder_of(&self.manifest_path())?;
             return Ok(last);
@@ -123,6 +139,10 @@ impl LogFolder {
     /// If the manifest cannot be written; see [`write_manifest`](Self::write_manifest).
     pub(crate) fn replace_base(&self, manifest: &mut Manifest, base: LogFile) -> io::Result<()> {
         manifest.replace_base(base);
+        debug_assert!(
+            manifest.base.is_some(),
+            "there is a base in the place of the files that go"
+        );
         self.write_manifest(manifest)?;
         for file in std::mem::take(&mut manifest.history) {
             let _ = self.disk.remove(&self.path_of(&file));

@@ -7,6 +7,8 @@
 //! file appendonly.aof.1.base.rdb seq 1 type h      not needed any more, and not removed yet
 //! ```
 
+use crate::redis_conf::{quoted, split};
+
 /// The files of an append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -75,6 +77,7 @@ impl Manifest {
             }
             manifest.add(line)?;
         }
+        manifest.assert_invariants();
         match manifest == Manifest::default() {
             true => Err(ManifestError::Empty),
             false => Ok(manifest),
@@ -102,6 +105,7 @@ impl Manifest {
         let next = first_free(prefix, INCREMENT, last.unwrap_or(0) + 1, is_free);
         let name = next.name.clone();
         self.increments.push(next);
+        self.assert_invariants();
         name
     }
 
@@ -113,13 +117,37 @@ impl Manifest {
 
     /// A new base stands for the old one and for all increments but the last.
     pub(crate) fn replace_base(&mut self, base: LogFile) {
+        debug_assert!(
+            self.base
+                .as_ref()
+                .is_none_or(|old| old.sequence < base.sequence),
+            "a new base has a higher number than the old one"
+        );
         self.history.extend(self.base.replace(base));
         let last = self.increments.len().saturating_sub(1);
         self.history.extend(self.increments.drain(..last));
+        debug_assert!(
+            self.increments.len() <= 1,
+            "the last increment alone follows a new base"
+        );
+        self.assert_invariants();
+    }
+
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.increments
+                .is_sorted_by(|one, next| one.sequence < next.sequence),
+            "increments are numbered in ascending order"
+        );
+        let mut files = self.base.iter().chain(&self.increments);
+        debug_assert!(
+            files.all(|file| file.sequence > 0 && !file.name.is_empty()),
+            "every file has a name and a number from 1"
+        );
     }
 
     fn add(&mut self, line: &str) -> Result<(), ManifestError> {
-        let words = split(line).ok_or(ManifestError::Format)?;
+        let words = words_of(line).ok_or(ManifestError::Format)?;
         let (pairs, []) = words.as_chunks::<2>() else {
             return Err(ManifestError::Format);
         };
@@ -181,74 +209,23 @@ fn first_free(
 
 impl LogFile {
     fn line(&self, kind: char) -> String {
-        let name = quoted(&self.name);
+        let is_plain = |letter: char| letter.is_ascii_graphic() && !"\"'\\".contains(letter);
+        let name = match self.name.chars().all(is_plain) {
+            true => self.name.clone(),
+            false => String::from_utf8_lossy(&quoted(self.name.as_bytes())).into_owned(),
+        };
         format!("file {name} seq {} type {kind}\n", self.sequence)
     }
 }
 
 /// The words of a line, of which some may stand in quotes.
-fn split(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut rest = line.trim_start();
-    while !rest.is_empty() {
-        if let Some(inside) = rest.strip_prefix('"') {
-            let mut word = String::new();
-            let mut letters = inside.char_indices();
-            let end = loop {
-                match letters.next()? {
-                    (at, '"') => break at + 1,
-                    (_, '\\') => word.push(unescaped(&mut letters)?),
-                    (_, letter) => word.push(letter),
-                }
-            };
-            words.push(word);
-            rest = &inside[end..];
-            if !rest.is_empty() && !rest.starts_with([' ', '\t']) {
-                return None;
-            }
-        } else {
-            let end = rest.find([' ', '\t']).unwrap_or(rest.len());
-            words.push(rest[..end].to_owned());
-            rest = &rest[end..];
-        }
-        rest = rest.trim_start();
-    }
-    Some(words)
-}
-
-/// The letter that stands behind a backslash.
-fn unescaped(letters: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
-    Some(match letters.next()?.1 {
-        'a' => '\x07',
-        'b' => '\x08',
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        'x' => {
-            let mut digit = || letters.next()?.1.to_digit(16);
-            char::from_u32(digit()? * 16 + digit()?)?
-        }
-        letter => letter,
-    })
-}
-
-fn quoted(name: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_graphic() && letter != '"' && letter != '\\';
-    if name.chars().all(is_plain) {
-        return name.to_owned();
-    }
-    let mut quoted = String::from('"');
-    for letter in name.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            '\n' => quoted += "\\n",
-            '\r' => quoted += "\\r",
-            '\t' => quoted += "\\t",
-            '\0'..' ' | '\x7F' => quoted += &format!("\\x{:02x}", u32::from(letter)),
-            letter => quoted.push(letter),
-        }
-    }
-    quoted + "\""
+fn words_of(line: &str) -> Option<Vec<String>> {
+    // Names with a `'` were once written without quotes.
+    let is_plain = || !line.contains('"');
+    let plain = || line.split_ascii_whitespace().map(|word| word.into());
+    let words = split(line.as_bytes()).or_else(|| is_plain().then(|| plain().collect()))?;
+    let words = words.into_iter().map(String::from_utf8);
+    words.collect::<Result<_, _>>().ok()
 }
 
 const INCREMENT: &str = ".incr.aof";

@@ -20,4 +20,4 @@ pub(crate) use save_points::SavePoints;
 mod faults;
 
 mod writer;
-pub(crate) use writer::{LogWriter, Source, SyncJob};
+pub(crate) use writer::{LogSource, LogWriter, SyncJob};

@@ -25,7 +25,7 @@ impl SavePoints {
         self.0.is_empty()
     }
 
-    /// Whether a snapshot is due after so many changes in the seconds since the last one.
+    /// Whether a snapshot is due `seconds` after the last one, with `changes` changes since.
     pub(crate) fn is_due(&self, seconds: u64, changes: u64) -> bool {
         let mut points = self.0.iter();
         points.any(|&(after, least)| changes >= least && seconds > after)

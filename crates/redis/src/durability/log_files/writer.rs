@@ -1,4 +1,4 @@
-//! Writes what is told to the last increment, and makes it durable.
+//! Writes logged changes to the last increment, and makes them durable.
 //!
 //! **A write that fails** leaves the file as it was before, and what was to be written stays to be
 //! written: the file always ends where a unit of commands ends.
@@ -14,7 +14,7 @@ use std::io;
 use tidewire_files::{AppendFile, Syncer};
 
 /// What is to be written: bytes by offset, in units that belong together.
-pub(crate) trait Source {
+pub(crate) trait LogSource {
     /// Adds at most about `bytes_max` bytes from an offset on to `out`. Returns the offset behind
     /// them; `Err` is the oldest offset that is kept, if that is a later one.
     fn read(&self, from: u64, bytes_max: usize, out: &mut Vec<u8>) -> Result<u64, u64>;
@@ -94,7 +94,14 @@ impl LogWriter {
     /// # Errors
     ///
     /// If the disk does not take it. The file is as it was.
-    pub(crate) fn write(&mut self, source: &impl Source, end: u64, note: &[u8]) -> io::Result<u64> {
+    pub(crate) fn write(
+        &mut self,
+        source: &impl LogSource,
+        end: u64,
+        note: &[u8],
+    ) -> io::Result<u64> {
+        debug_assert!(self.at <= end, "what is in the file is not written again");
+        let unwritten = end - self.at;
         let before = self.file.length();
         let kept = self.unsynced.bytes.len();
         self.unsynced.bytes.extend_from_slice(note);
@@ -106,6 +113,7 @@ impl LogWriter {
                 if let Err(error) = appended {
                     self.file.cut(before);
                     self.unsynced.bytes.truncate(kept);
+                    self.assert_invariants();
                     return Err(error);
                 }
             }
@@ -118,16 +126,27 @@ impl LogWriter {
             }
             let bytes_max = COPY_BYTES.min((end - at) as usize);
             match source.read(at, bytes_max, &mut self.unsynced.bytes) {
-                Ok(next) => at = next,
+                Ok(next) => {
+                    debug_assert!(next > at, "the source has all bytes before the end");
+                    at = next;
+                }
                 Err(oldest) => {
-                    // Nobody else trims the source; the next base has what is missing here.
+                    // Only this writer trims the source. The next base has what is missing here.
                     debug_assert!(false, "commands before offset {oldest} are gone");
                     (at, self.in_doubt) = (oldest, true);
                 }
             }
         }
+        debug_assert_eq!(at, end, "it is written until where a unit ends");
         self.at = at;
-        Ok(self.file.length() - before)
+        let grown = self.file.length() - before;
+        debug_assert_eq!(
+            grown,
+            unwritten + note.len() as u64,
+            "the file grows by what was to be written"
+        );
+        self.assert_invariants();
+        Ok(grown)
     }
 
     /// Goes on in another file. The one before must be [mended](Self::mend), and then durable: were
@@ -137,10 +156,16 @@ impl LogWriter {
             !self.file.is_torn(),
             "a torn file would be followed by another"
         );
+        debug_assert_ne!(
+            file.path(),
+            self.file.path(),
+            "the next increment is another file"
+        );
         let next = Unsynced::after(&file);
         self.retired
             .push(std::mem::replace(&mut self.unsynced, next));
         self.file = file;
+        self.assert_invariants();
     }
 
     /// Begins an fsync of all that is written.
@@ -148,6 +173,7 @@ impl LogWriter {
         let next = Unsynced::after(&self.file);
         let mut parts = std::mem::take(&mut self.retired);
         parts.push(std::mem::replace(&mut self.unsynced, next));
+        self.assert_invariants();
         SyncJob { parts, at: self.at }
     }
 
@@ -155,6 +181,10 @@ impl LogWriter {
     /// which it may have dropped some.
     pub(crate) fn extend_sync(&mut self, job: &mut SyncJob) {
         let newer = self.begin_sync();
+        debug_assert!(
+            job.at <= newer.at,
+            "the next try covers all that the failed one did"
+        );
         job.parts.extend(newer.parts);
         job.at = newer.at;
         job.parts.iter_mut().for_each(|part| part.has_failed = true);
@@ -171,6 +201,7 @@ impl LogWriter {
             job.parts.retain(|part| part.syncer.path() == path);
             self.in_doubt = job.parts.iter().any(|part| !part.is_kept);
         }
+        self.assert_invariants();
     }
 
     /// Cuts off what a failed write has left, if the disk lets it.
@@ -180,6 +211,28 @@ impl LogWriter {
     /// As [`AppendFile::mend`].
     pub(crate) fn mend(&mut self) -> io::Result<()> {
         self.file.mend()
+    }
+
+    fn assert_invariants(&self) {
+        let (own, length) = (&self.unsynced, self.file.length());
+        debug_assert!(
+            own.from <= length,
+            "the part that no fsync has covered begins in the file"
+        );
+        debug_assert!(
+            !own.is_kept || own.from + own.bytes.len() as u64 == length,
+            "a part that is kept ends where the file ends"
+        );
+        debug_assert!(
+            !own.has_failed,
+            "a part whose fsync has failed belongs to a job"
+        );
+        debug_assert!(
+            self.retired
+                .iter()
+                .all(|part| part.syncer.path() != self.file.path()),
+            "the increments before this one are other files"
+        );
     }
 }
 
