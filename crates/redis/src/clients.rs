@@ -154,6 +154,10 @@ impl Clients {
         let removed = self.by_id.lock().remove(&id);
         if let Some(client) = removed {
             debug_assert_eq!(client.id, id, "a client is found by its number");
+            debug_assert!(
+                !client.evicted.load(Ordering::Relaxed),
+                "a client is taken out of the list once"
+            );
             client.evicted.store(true, Ordering::Relaxed);
             let bytes = client.memory_bytes.swap(0, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);

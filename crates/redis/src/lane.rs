@@ -14,6 +14,7 @@ use tracing::debug;
 
 use crate::activity::Part;
 use crate::attention::Obstacles;
+use crate::lane_waits::{LaneWait, WaitReason, set_in_turn};
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
 use crate::parameters::{LATENCY_MONITOR_THRESHOLD, TRACKING_TABLE_MAX_KEYS};
@@ -96,6 +97,7 @@ impl RedisLane {
     /// Input of any protocol has come. What is returned is given to [`RedisLane::end_input`].
     #[inline]
     pub fn begin_input(&self) -> u64 {
+        set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Input);
         let _ = self.server.scripting.rights.enter(self.lane);
         // Where the log ends would not show who has changed something: other lanes write there too.
@@ -146,6 +148,7 @@ impl RedisLane {
 
     /// A connection is about to be ended.
     pub fn begin_closing(&self) {
+        set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Closing);
     }
 
@@ -164,16 +167,19 @@ impl RedisLane {
             self.fanout.depart(id);
         }
         self.server.clients.disconnect(session.client().id);
+        session.assert_gone(&self.server, &self.waiting);
         true
     }
 
     /// The lane ends, and there will be no turn that gives back what it may lock.
     pub fn stop(&self) {
+        set_in_turn(false);
         self.server.scripting.rights.leave(self.lane);
     }
 
     /// Mail of any kind is about to be taken.
     pub fn begin_mail(&self) {
+        set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Mail);
     }
 
@@ -271,6 +277,8 @@ impl RedisLane {
     /// one.
     #[inline]
     pub fn begin_turn(&mut self, context: &mut Context) -> (bool, Option<u64>) {
+        set_in_turn(true);
+        debug_assert!(self.started.is_none(), "the last turn was timed to its end");
         let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
         if self.turns == 0 {
             tidewire_keyspace::never_sleep();
@@ -335,7 +343,9 @@ impl RedisLane {
     #[inline]
     pub fn end_turn(&mut self, context: &mut Context, deadline_ns: Option<u64>) -> Option<u64> {
         let server = &self.server;
+        let permit = LaneWait::permit(WaitReason::Flush);
         server.durability.before_replies(server, self.lane);
+        drop(permit);
         self.settle_log(context);
         let deadline_ns = earlier(deadline_ns, self.settle_users(context));
         let commands = std::mem::take(&mut self.sessions.turn_commands);
@@ -347,7 +357,16 @@ impl RedisLane {
         }
         let deadline_ns = earlier(deadline_ns, self.note_turn(context));
         self.server.scripting.rights.leave(self.lane);
+        debug_assert!(
+            !self.server.scripting.rights.holds(self.lane),
+            "between two turns a lane has no right to lock shards"
+        );
+        debug_assert!(
+            self.sessions.users_changers.is_empty(),
+            "each turn settles its own changes of users"
+        );
         self.server.sleep_along();
+        set_in_turn(false);
         deadline_ns
     }
 
@@ -404,6 +423,7 @@ impl RedisLane {
         if server.replication.is_swept(&server) {
             let now_ms = (context.unix_ns() / 1_000_000) as i64;
             server.replication.sweep(&server, now_ms);
+            let _permit = LaneWait::permit(WaitReason::Shutdown);
             server.follow_stop(has_right);
         }
     }
@@ -411,7 +431,12 @@ impl RedisLane {
     /// The session of a client that waits no more.
     fn end_wait(&mut self, client: u64) -> Option<&mut RespSession> {
         let connection = self.waiting.remove(client)?;
-        self.sessions.get_mut(connection)
+        let session = self.sessions.get_mut(connection)?;
+        debug_assert!(
+            session.client().id == client && session.is_waiting(),
+            "a client in the lane's list of waiting clients waits"
+        );
+        Some(session)
     }
 
     /// Answers clients whose time has come. Returns when to look again.
@@ -430,6 +455,10 @@ impl RedisLane {
             }
         }
         let mut deadline_ms = self.waiting.deadline_ms();
+        debug_assert!(
+            deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms),
+            "every wait whose time has come has ended"
+        );
         if self.waiting.has_postponed() {
             match server.pause.until_ms(now_ms) {
                 Some(until_ms) => {
@@ -479,6 +508,7 @@ impl RedisLane {
         }
         let clients = &self.server.clients;
         let is_there = |id: u64| clients.find(id).is_some();
+        debug_assert!(self.tracking_sweep < SHARDS, "a sweep begins at a shard");
         for shard in self.tracking_sweep..self.tracking_sweep + SHARDS_A_SWEEP {
             self.server.keyspace.sweep_tracking(shard, &is_there);
         }
@@ -526,6 +556,10 @@ const TURNS_A_TIMING: u32 = 64;
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.
 const SHARDS_A_SWEEP: usize = 8;
+const _: () = assert!(
+    SHARDS.is_multiple_of(SHARDS_A_SWEEP),
+    "a sweep ends with the last shard"
+);
 /// How soon to look again whether keys are loaded.
 const FILLING_WAIT_NS: u64 = 10_000_000;
 /// How soon to look again whether another lane's script has ended.

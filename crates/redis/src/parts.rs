@@ -110,16 +110,32 @@ impl Monitors {
         lane: usize,
         connection: ConnectionId,
     ) {
+        debug_assert!(lane < u64::BITS as usize, "each lane has a bit of its own");
         let mut clients = self.clients.lock();
         if clients.iter().all(|(id, _, _)| *id != client) {
             clients.push((client, lane, connection));
         }
         attention.set(Obstacles::MONITORED, true);
+        debug_assert_eq!(
+            clients.iter().filter(|(id, _, _)| *id == client).count(),
+            1,
+            "a client listens once"
+        );
+    }
+
+    /// Whether a client listens.
+    pub(crate) fn has(&self, client: u64) -> bool {
+        let clients = self.clients.lock();
+        clients.iter().any(|(id, _, _)| *id == client)
     }
 
     /// Shows no more to a client.
     pub(crate) fn remove(&self, attention: &Attention, client: u64) {
         let mut clients = self.clients.lock();
+        debug_assert!(
+            clients.is_empty() || attention.has(Obstacles::MONITORED),
+            "commands are shown while a client listens"
+        );
         clients.retain(|(id, _, _)| *id != client);
         attention.set(Obstacles::MONITORED, !clients.is_empty());
     }

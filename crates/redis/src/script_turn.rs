@@ -46,6 +46,10 @@ impl Scripting {
     /// A script begins: that of a turn, or one of several in a transaction. Each has its own time,
     /// and can be killed unless it has written itself.
     pub(crate) fn begin_one(&self, server: &Server, is_function: bool) {
+        debug_assert!(
+            self.rights.are_taken(),
+            "a script begins once its lane has all rights"
+        );
         if self.state.load(Ordering::Relaxed) != RUNNING {
             *self.running.lock() = None;
         }
@@ -105,6 +109,10 @@ impl Server {
 
     /// Wakes lanes whose connections wait for the end of a script.
     pub(crate) fn tell_script_over(&self, lanes: u64) {
+        debug_assert!(
+            lanes.checked_shr(self.mail.lanes() as u32).unwrap_or(0) == 0,
+            "only lanes that there are wait"
+        );
         for lane in bits(lanes) {
             self.mail.send(lane, RedisMail::ScriptOver);
         }
@@ -114,6 +122,7 @@ impl Server {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let scripting = &self.server.scripting;
+        debug_assert!(scripting.is_running(), "a turn ends with its script");
         if scripting.busy_text().is_some() {
             *scripting.running.lock() = None;
         }

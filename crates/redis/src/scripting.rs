@@ -136,7 +136,16 @@ impl Scripting {
 
     /// The script has run for too long.
     pub(crate) fn set_busy(&self, form: Form, running: Running) {
-        debug_assert!(self.is_running(), "only a script that runs is busy");
+        debug_assert_eq!(
+            self.state.load(Ordering::Relaxed),
+            RUNNING,
+            "a script is announced as busy once"
+        );
+        debug_assert_eq!(
+            form == Form::Function,
+            self.is_function.load(Ordering::Relaxed),
+            "a script is announced as what it was begun as"
+        );
         *self.running.lock() = Some(running);
         let state = match form {
             Form::Function => BUSY_FUNCTION,
@@ -158,6 +167,7 @@ impl Scripting {
 
     /// The script writes.
     pub(crate) fn set_dirty(&self) {
+        debug_assert!(self.is_running(), "only a script that runs writes");
         self.is_dirty.store(true, Ordering::SeqCst);
     }
 
@@ -220,6 +230,10 @@ impl Scripting {
 
     /// Takes what a lane has put off; it has its right again.
     pub(crate) fn take_put_off(&self, lane: usize) -> Vec<Later> {
+        debug_assert!(
+            self.rights.holds(lane),
+            "what was put off needs the right to lock shards"
+        );
         let put_off = &self.put_off[lane];
         put_off.is_some.store(false, Ordering::Relaxed);
         std::mem::take(&mut *put_off.list.lock())

@@ -325,6 +325,7 @@ impl Server {
     /// A lane has looked at all of its sessions, as users were in a generation. Replies to those
     /// who have changed users wait for that.
     pub fn set_users_looked(&self, lane: usize, generation: u64) {
+        debug_assert!(lane < self.turns.len(), "a lane that there is");
         let waiting = self.access.set_looked(lane, generation);
         bits(waiting).for_each(|lane| self.mail.wake(lane));
     }

@@ -207,6 +207,10 @@ impl RespSession {
         input: &[u8],
     ) -> usize {
         let id = self.state.id;
+        debug_assert!(
+            !self.state.is_executing,
+            "a client whose EXEC or script runs is not in the table"
+        );
         if input.len() > LONG_INPUT_BYTES && self.is_too_much(server, context, input.len()) {
             return input.len();
         }
@@ -237,6 +241,10 @@ impl RespSession {
                     pause_bytes,
                 );
                 let executed = &requests[at..at + direct];
+                debug_assert!(
+                    direct == 0 || !self.state.is_stopped(),
+                    "a direct command neither waits nor ends the connection"
+                );
                 consumed += executed.iter().map(Request::length).sum::<usize>();
                 commands += direct as u64;
                 at += direct;
@@ -310,6 +318,8 @@ impl RespSession {
                 }
             }
         }
+        debug_assert!(consumed <= input.len(), "requests lie in what came");
+        self.state.assert_between_requests();
         if commands > 0 {
             server.commands.fetch_add(commands, Ordering::Relaxed);
             sessions.turn_commands += commands;
@@ -328,6 +338,10 @@ impl RespSession {
             ..=LONG_INPUT_BYTES => 0,
             _ => self.parser.partial_argument(&input[consumed..]),
         };
+        debug_assert!(
+            announced == 0 || consumed < input.len(),
+            "an argument that is announced has begun"
+        );
         if announced != self.announced {
             self.announced = announced;
             let bytes = &self.state.client.announced_bytes;
@@ -396,6 +410,10 @@ impl State {
         mut call: Call<'_>,
         command: &Result<&'static Command, String>,
     ) -> bool {
+        debug_assert!(
+            !self.is_stopped(),
+            "a client that is stopped executes nothing"
+        );
         let mut obstacles = self.obstacles(call.server);
         if obstacles.has(Obstacles::REPLICA | Obstacles::PAUSED | Obstacles::MUTED)
             && let Some(is_over) = self.begin_past(&mut call, command)

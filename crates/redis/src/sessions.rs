@@ -75,12 +75,24 @@ impl Sessions {
 
     /// Takes a session out, to execute its requests with the others at hand.
     pub(crate) fn take(&mut self, id: ConnectionId) -> Option<Box<RespSession>> {
-        self.by_index.get_mut(id.index())?.take()
+        let session = self.by_index.get_mut(id.index())?.take();
+        debug_assert!(
+            session
+                .as_ref()
+                .is_none_or(|session| session.client().connection == id),
+            "a session is taken by its own connection"
+        );
+        session
     }
 
     /// Puts it back.
     pub(crate) fn put_back(&mut self, id: ConnectionId, session: Box<RespSession>) {
         debug_assert!(!self.serves(id), "two clients have one connection");
+        debug_assert_eq!(
+            session.client().connection,
+            id,
+            "a session goes back to its place"
+        );
         self.by_index[id.index()] = Some(session);
     }
 
@@ -111,6 +123,10 @@ impl Sessions {
             None => self.resp_address.clone(),
         };
         let (lane, unix_ns) = (context.lane(), context.unix_ns());
+        debug_assert!(
+            lane < server.config.lanes,
+            "a client is on a lane that there is"
+        );
         let user = server.access.default_user().clone();
         let client = server
             .clients

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidewire_lane::monotonic_ns;
 
+use crate::lane_waits::{LaneWait, WaitReason, before_wait};
 use crate::server::Server;
 
 impl Server {
@@ -28,6 +29,7 @@ impl Server {
 
     #[cold]
     fn sleep_on(&self) {
+        let _permit = LaneWait::permit(WaitReason::Sleep);
         while !self.stop_asked.load(Ordering::Acquire) {
             let until_ns = self.sleeping.until_ns.load(Ordering::Acquire);
             let left_ns = until_ns.saturating_sub(monotonic_ns());
@@ -35,6 +37,7 @@ impl Server {
                 return;
             }
             let left = Duration::from_nanos(left_ns);
+            before_wait();
             std::thread::sleep(left.min(LOOK_EVERY));
         }
     }

@@ -96,6 +96,7 @@ impl Statistics {
         if errors.counts.len() < ERRORS_MAX {
             let word = word.chars().take(ERROR_CHARS_MAX).collect();
             errors.counts.insert(word, 1);
+            debug_assert!(errors.counts.len() <= ERRORS_MAX, "words have their bound");
             return None;
         }
         let counts = std::mem::take(&mut errors.counts);
@@ -329,6 +330,10 @@ impl CommandCounts {
         for (_, count) in &mut rows {
             *count = (u128::from(*count) * u128::from(self.calls) / u128::from(total)) as u64;
         }
+        debug_assert!(
+            rows.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1),
+            "a longer time has as many calls at least"
+        );
         rows
     }
 }

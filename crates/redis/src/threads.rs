@@ -53,6 +53,7 @@ impl Threads {
             let newest = std::mem::replace(&mut looks[1], look);
             looks[0] = newest;
         }
+        debug_assert!(looks[0].at <= looks[1].at, "the older look is the first");
         let then = &looks[0];
         let passed_ns = now.duration_since(then.at).as_nanos().max(1) as f64;
         for share in &mut shares {

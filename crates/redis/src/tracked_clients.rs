@@ -65,6 +65,21 @@ impl ClientTracking {
         self.flags.fetch_and(!flags, Ordering::AcqRel);
     }
 
+    fn assert_invariants(&self) {
+        let prefixes = self.prefixes.lock();
+        debug_assert_eq!(
+            self.has(BCAST),
+            !prefixes.is_empty(),
+            "a client hears of prefixes, or of what it has read"
+        );
+        let bytes = prefixes.iter().map(|one| one.len() as u64 + PREFIX_BYTES);
+        debug_assert_eq!(
+            self.prefix_bytes(),
+            bytes.sum::<u64>(),
+            "each prefix of a client is counted"
+        );
+    }
+
     /// Whom it redirects to, -1 if it does not track.
     pub(crate) fn redirect(&self) -> i64 {
         match self.has(ON) {
@@ -146,6 +161,7 @@ impl Tracking {
                 }
             }
         }
+        own.assert_invariants();
         registry.tell(keyspace, attention);
     }
 
@@ -173,6 +189,7 @@ impl Tracking {
         }
         own.prefix_bytes.store(0, Ordering::Relaxed);
         own.clear(ON | BROKEN | BCAST | OPTIN | OPTOUT | CACHING | NOLOOP);
+        own.assert_invariants();
         registry.tell(keyspace, attention);
     }
 
@@ -212,6 +229,11 @@ impl Registry {
         debug_assert!(
             self.clients > 0 || self.prefixes.is_empty(),
             "and the last takes it along"
+        );
+        debug_assert_eq!(
+            self.prefixes.is_empty(),
+            self.readers == self.clients,
+            "a client that hears of prefixes has one, and no other does"
         );
         keyspace.set_tracking(self.readers > 0, !self.prefixes.is_empty());
         attention.set(Obstacles::TRACKED, self.clients > 0);

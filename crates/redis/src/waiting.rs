@@ -201,10 +201,20 @@ impl LaneWaiting {
         connection: ConnectionId,
         deadline_ms: Option<i64>,
     ) {
-        let other = self.by_client.insert(client, (connection, deadline_ms));
-        debug_assert!(other.is_none(), "a client waits for one thing");
+        debug_assert!(!self.has(client), "a client waits for one thing");
+        self.by_client.insert(client, (connection, deadline_ms));
         self.deadlines
             .extend(deadline_ms.map(|deadline_ms| (deadline_ms, client)));
+        debug_assert!(
+            self.deadlines.len() <= self.by_client.len(),
+            "a client has one deadline at most"
+        );
+    }
+
+    /// Whether a client waits or is postponed.
+    pub(crate) fn has(&self, client: u64) -> bool {
+        self.by_client.contains_key(&client)
+            || self.postponed.iter().any(|(other, _)| *other == client)
     }
 
     pub(crate) fn remove(&mut self, client: u64) -> Option<ConnectionId> {
@@ -233,6 +243,10 @@ impl LaneWaiting {
             return None;
         }
         self.deadlines.pop_first();
+        debug_assert!(
+            self.by_client.get(&client).map(|(_, own_ms)| *own_ms) == Some(Some(deadline_ms)),
+            "the clients and the list have the same deadlines"
+        );
         let (connection, deadline_ms) = self.by_client.get_mut(&client)?;
         *deadline_ms = None;
         Some((client, *connection))
@@ -250,10 +264,7 @@ impl LaneWaiting {
     }
 
     pub(crate) fn postpone(&mut self, client: u64, connection: ConnectionId, all: &WaitingClients) {
-        debug_assert!(
-            self.postponed.iter().all(|(other, _)| *other != client),
-            "a client is postponed once"
-        );
+        debug_assert!(!self.has(client), "a client waits for one thing");
         self.postponed.push((client, connection));
         all.blocked.fetch_add(1, Ordering::Relaxed);
     }
@@ -307,7 +318,8 @@ impl LaneWaiting {
         self.postponed.retain(|&(other, _)| other != client);
         let gone = (before - self.postponed.len()) as u64;
         debug_assert!(gone <= 1, "a client is postponed once");
-        all.blocked.fetch_sub(gone, Ordering::Relaxed);
+        let blocked = all.blocked.fetch_sub(gone, Ordering::Relaxed);
+        debug_assert!(blocked >= gone, "a postponed client is counted");
     }
 }
 

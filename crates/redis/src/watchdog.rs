@@ -92,6 +92,14 @@ impl Reported {
             }
             news.push(*one);
         }
+        debug_assert!(
+            self.0.len() >= news.len()
+                && self.0.iter().all(|(lane, _)| {
+                    let same = self.0.iter().filter(|(other, _)| other == lane);
+                    same.count() == 1
+                }),
+            "each lane that is stuck is remembered once"
+        );
         news
     }
 

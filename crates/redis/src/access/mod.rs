@@ -201,6 +201,14 @@ impl AccessControl {
 
     /// A lane has looked at all of its sessions. Returns the lanes that wait for that, a bit each.
     pub(crate) fn set_looked(&self, lane: usize, generation: u64) -> u64 {
+        debug_assert!(
+            self.looked[lane].load(Ordering::SeqCst) <= generation,
+            "a lane looks at newer users each time"
+        );
+        debug_assert!(
+            generation <= self.generation(),
+            "a lane has looked at a generation that there was"
+        );
         self.looked[lane].store(generation, Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst)
     }
@@ -293,6 +301,7 @@ impl AccessControl {
                 users.insert(name.into(), User::new(name, rules));
             }
         }
+        self.assert_has_default(&users);
         drop(users);
         self.raise_generation();
         Ok(())
@@ -308,6 +317,7 @@ impl AccessControl {
                 count += 1;
             }
         }
+        self.assert_has_default(&users);
         drop(users);
         self.raise_generation();
         count
@@ -352,8 +362,25 @@ impl AccessControl {
                 }
             }
         }
+        debug_assert!(
+            users.iter().all(|(name, user)| *name == user.name),
+            "each user stands under its name"
+        );
+        self.assert_has_default(&users);
         drop(users);
         self.raise_generation();
+    }
+
+    fn assert_has_default(&self, users: &BTreeMap<Box<[u8]>, Arc<User>>) {
+        let default = users.get(&self.default.name);
+        debug_assert!(
+            default.is_some_and(|user| Arc::ptr_eq(user, &self.default)),
+            "the default user is never replaced by another of its name"
+        );
+        debug_assert!(
+            self.default.rules.read().is_some(),
+            "the default user is never deleted"
+        );
     }
 
     /// Counts a refusal, and keeps it for ACL LOG where `entries_max` lets it.

@@ -39,6 +39,10 @@ impl Rules {
         let root = &mut rules.selectors[0];
         // These three are no errors.
         let _ = [&b"+@all"[..], b"~*", b"&*"].map(|modifier| root.apply(modifier));
+        debug_assert!(
+            rules.is_unlimited(),
+            "the default user may do everything at first"
+        );
         rules
     }
 
@@ -83,7 +87,20 @@ impl Rules {
                 _ => self.selectors[0].apply(modifier)?,
             }
         }
+        self.assert_invariants();
         Ok(())
+    }
+
+    fn assert_invariants(&self) {
+        debug_assert!(
+            !self.selectors.is_empty(),
+            "a user has a selector of its own"
+        );
+        debug_assert!(
+            !self.needs_no_password || self.passwords.is_empty(),
+            "a user whom any password admits has none"
+        );
+        self.selectors.iter().for_each(Selector::assert_invariants);
     }
 
     fn add_password(&mut self, digest: [u8; 32]) {
@@ -132,6 +149,14 @@ impl Rules {
                 Err(other) => denial = denial.max(other),
             }
         }
+        debug_assert!(
+            !self.is_unlimited(),
+            "a user who may do everything is denied nothing"
+        );
+        debug_assert!(
+            denial.at < arguments.len().max(1),
+            "a denial is about an argument of the request"
+        );
         Err(denial)
     }
 

@@ -73,15 +73,28 @@ impl Selector {
 
     /// Whether it allows everything.
     pub(super) fn is_unlimited(&self) -> bool {
+        self.all_commands && self.all_keys && self.all_channels
+    }
+
+    pub(super) fn assert_invariants(&self) {
         debug_assert!(
             !self.all_keys || self.key_patterns.is_empty(),
             "all keys need no pattern"
         );
         debug_assert!(
             !self.all_channels || self.channels.is_empty(),
-            "nor do all channels"
+            "all channels need no pattern"
         );
-        self.all_commands && self.all_keys && self.all_channels
+        debug_assert!(
+            !self.all_commands || self.from_all && self.commands == CommandSet::all(),
+            "all commands are allowed by `+@all` alone, and are in the set"
+        );
+        debug_assert!(
+            self.key_patterns
+                .iter()
+                .all(|own| own.access.reads || own.access.writes),
+            "a key pattern allows something"
+        );
     }
 
     /// Applies one modifier, such as `+get`, `~cache:*` or `resetchannels`.

@@ -133,6 +133,12 @@ impl RedisLane {
                 .of_users
                 .retain(|change| change.generation > passed);
         }
+        debug_assert!(
+            self.holding
+                .of_users
+                .is_sorted_by_key(|change| change.generation),
+            "changes of users wait in the order of their generations"
+        );
         access.set_waiting(self.lane, !self.holding.of_users.is_empty());
         self.holding
             .of_users
@@ -147,6 +153,10 @@ impl RedisLane {
                 context.release(id);
             }
         }
+        debug_assert!(
+            self.holding.is_choked || self.holding.put_off.is_empty(),
+            "input is put off only while the disk does not keep up"
+        );
     }
 }
 

@@ -14,6 +14,10 @@ impl RedisLane {
         self.server.scripting.rights.go_on(self.lane);
         let parked = self.waiting.take_parked();
         self.let_go_on(context, parked);
+        debug_assert!(
+            !self.waiting.has_parked(),
+            "a connection that goes on is read later, not at once"
+        );
         self.has_resumed = true;
     }
 
@@ -58,6 +62,10 @@ impl RedisLane {
         if self.server.scripting.has_put_off(self.lane) {
             self.server.do_put_off(self.lane);
         }
+        debug_assert!(
+            !self.server.scripting.has_put_off(self.lane),
+            "a lane with its right has nothing put off"
+        );
         if self.waiting.has_parked() {
             self.resume_parked(context);
         }

@@ -266,6 +266,7 @@ fn write_user(reply: &mut Writer<'_>, rules: &Rules) {
         .iter()
         .for_each(|digest| reply.bulk(digest.as_bytes()));
     let mut selectors = rules.selector_fields();
+    debug_assert!(selectors.len() > 0, "a user has a selector of its own");
     if let Some(own) = selectors.next() {
         write_selector(reply, &own);
     }

@@ -73,11 +73,28 @@ impl Permit {
         let is_free = rules.is_some_and(|rules| rules.is_unlimited());
         self.free_in = if is_free { generation } else { 0 };
         self.seen = generation;
+        self.assert_invariants();
+    }
+
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.free_in == 0 || self.free_in == self.seen,
+            "everything is allowed in the generation that was looked at, and in no other"
+        );
+        debug_assert!(
+            !(self.is_stranger && self.is_authenticated),
+            "a client that has given its password is no stranger"
+        );
+        debug_assert!(
+            self.free_in == 0 || self.rules.is_some() && !self.is_stranger,
+            "strangers and deleted users are looked at closely"
+        );
     }
 
     fn become_user(&mut self, access: &AccessControl, user: Arc<User>) {
         (self.user, self.is_authenticated, self.seen) = (user, true, 0);
         self.look(access);
+        debug_assert!(!self.is_stranger, "a user that was proved is known");
     }
 }
 
@@ -264,6 +281,10 @@ impl State {
     /// Takes the newest rules. False if the connection ends: its user is deleted, or may not
     /// listen any more to what it is subscribed to.
     fn look_at_user(&mut self, server: &Server, fanout: &Fanout, context: &mut Context) -> bool {
+        debug_assert!(
+            Arc::ptr_eq(&self.client.user.lock(), &self.permit.user),
+            "CLIENT LIST shows the user whose rules hold"
+        );
         let old = self.permit.rules.clone();
         self.permit.look(&server.access);
         let is_revoked = match (&old, &self.permit.rules) {
@@ -301,6 +322,10 @@ impl State {
                 at: 0,
             },
         };
+        debug_assert!(
+            self.permit.free_in == 0,
+            "a user who may do everything is denied nothing"
+        );
         let object = match denial.reason {
             Reason::Command => command.full_name.into(),
             _ => arguments[denial.at].to_vec(),

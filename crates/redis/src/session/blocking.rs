@@ -21,6 +21,7 @@ use crate::mail::RedisMail;
 use crate::replication::{NO_FILE, Wanted};
 use crate::scripting::Later;
 use crate::server::Server;
+use crate::tracked_clients::ON;
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
@@ -140,6 +141,10 @@ impl RespSession {
                 let lane = self.state.client.lane;
                 if server.scripting.rights.enter(lane) {
                     server.waiting.forget(client, &server.keyspace);
+                    debug_assert!(
+                        !server.waiting.contains(client),
+                        "a client that has left waits for nothing"
+                    );
                 } else {
                     server.waiting.abandon(client);
                     server.scripting.put_off(lane, Later::GiveUp(client));
@@ -153,8 +158,45 @@ impl RespSession {
     }
 }
 
+impl RespSession {
+    /// Whether its command waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state.stop, Stop::Waiting(_))
+    }
+
+    /// Asserts that no table has anything of the client any more. What another lane does with its
+    /// number alone, such as a SHUTDOWN that it waited for, may still come.
+    pub(crate) fn assert_gone(&self, server: &Server, waiting: &LaneWaiting) {
+        let client = &*self.state.client;
+        debug_assert!(
+            server.clients.find(client.id).is_none(),
+            "a client that has left is not in the list of clients"
+        );
+        debug_assert!(
+            !waiting.has(client.id),
+            "a client that has left waits for nothing on its lane"
+        );
+        debug_assert!(
+            !server.monitors.has(client.id),
+            "a client that has left is shown no commands"
+        );
+        debug_assert!(
+            self.state.transaction.is_none() && self.state.watched.is_empty(),
+            "a client that has left has no transaction and watches no key"
+        );
+        debug_assert!(
+            !client.tracking.has(ON) && client.tracking.prefixes().is_empty(),
+            "a client that has left tracks nothing"
+        );
+    }
+}
+
 impl State {
     pub(super) fn set_stop(&mut self, stop: Stop) {
+        debug_assert!(
+            matches!(stop, Stop::No) != matches!(self.stop, Stop::No),
+            "a client that is stopped goes on before it is stopped again"
+        );
         self.own.set(Obstacles::STOPPED, !matches!(stop, Stop::No));
         self.stop = stop;
     }
@@ -323,6 +365,10 @@ impl State {
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
         );
+        debug_assert!(
+            !self.is_executing,
+            "nothing waits in a transaction or a script, which holds shards"
+        );
         self.set_stop(Stop::Waiting(reply_at_timeout));
         self.client.set_blocked(true);
         let client = self.client.id;
@@ -341,6 +387,10 @@ impl State {
         if !matches!(self.stop, Stop::Waiting(_)) {
             return;
         }
+        debug_assert!(
+            self.waiting_request.is_none(),
+            "the request of a command that waited is noted before its reply"
+        );
         self.set_stop(Stop::No);
         self.client.set_blocked(false);
         reply(self, context);
@@ -366,6 +416,7 @@ impl State {
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
         );
+        debug_assert!(!self.is_executing, "a pause holds whole transactions");
         self.set_stop(Stop::Postponed);
         self.client.set_blocked(true);
         call.waiting
@@ -379,6 +430,10 @@ impl State {
         debug_assert!(
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
+        );
+        debug_assert!(
+            !self.is_executing,
+            "EXEC and scripts have the right they need"
         );
         self.set_stop(Stop::Parked);
         call.waiting.park(self.id, false);

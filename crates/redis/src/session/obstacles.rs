@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Flags};
+use tidewire_keyspace::{Command, DATABASES, Flags};
 use tidewire_resp::Protocol;
 
 use super::blocking::Stop;
@@ -27,6 +27,57 @@ impl State {
         debug_assert_eq!(has(Obstacles::REPLICA), self.replica.is_some());
         debug_assert_eq!(has(Obstacles::SUBSCRIBER), self.client.is_subscriber());
         debug_assert_eq!(has(Obstacles::BUSY), self.busy.is_some());
+        let client = &*self.client;
+        debug_assert_eq!(
+            has(Obstacles::NO_TOUCH),
+            client.no_touch.load(Ordering::Relaxed),
+            "CLIENT NO-TOUCH stands in the session and in the list of clients"
+        );
+        debug_assert_eq!(
+            has(Obstacles::TRANSACTION),
+            client.multi.load(Ordering::Relaxed) >= 0,
+            "CLIENT LIST counts the commands of a transaction that there is"
+        );
+        debug_assert_eq!(
+            client.watched.load(Ordering::Relaxed) as usize,
+            self.watched.len(),
+            "CLIENT LIST counts the watched keys"
+        );
+        debug_assert_eq!(
+            client.database.load(Ordering::Relaxed) as usize,
+            self.database,
+            "CLIENT LIST shows the database"
+        );
+        debug_assert_eq!(
+            client.blocked.load(Ordering::Relaxed),
+            matches!(self.stop, Stop::Waiting(_) | Stop::Postponed),
+            "a client is blocked while its command waits or is postponed"
+        );
+    }
+
+    /// What holds whenever none of the client's requests is being executed.
+    pub(super) fn assert_between_requests(&self) {
+        self.check_obstacles();
+        debug_assert!(
+            !self.is_executing,
+            "EXEC and scripts end within their request"
+        );
+        debug_assert!(
+            self.told.is_empty(),
+            "what a command tells others is in the log when it has ended"
+        );
+        debug_assert!(
+            self.busy.is_none(),
+            "one command is refused as busy, not those behind it"
+        );
+        debug_assert!(
+            self.waiting_request.is_none() || matches!(self.stop, Stop::Waiting(_)),
+            "a request is kept while its command waits"
+        );
+        debug_assert!(
+            self.database < DATABASES,
+            "a client has selected a database that there is"
+        );
     }
 
     /// Nothing more is executed: QUIT, or an error that ends the connection.

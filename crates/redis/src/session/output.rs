@@ -51,7 +51,12 @@ impl State {
         if let Some(out) = context.out(self.id)
             && out.len() <= self.output_bytes_max
         {
+            let before = out.buffer().len();
             write(&mut self.writer(out));
+            debug_assert!(
+                out.buffer().len() > before || self.output_bytes_max < usize::MAX,
+                "a reply is not empty unless it reaches the limit on unread output"
+            );
         }
     }
 

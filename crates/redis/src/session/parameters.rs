@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use super::{Call, State, transaction};
 use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
+use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parameters::{
     ACLFILE, BIND, DIR, Effect, OOM_SCORE_ADJ, PORT, Parameters, failed_text, has_effect,
 };
@@ -72,6 +73,7 @@ impl State {
                 }
                 // Limits of memory concern no file: EXEC sets them with its shards locked.
                 let concerns_files = transaction::sets_more_than_memory(call.arguments);
+                let _permit = LaneWait::permit(WaitReason::Parameters);
                 if concerns_files && let Err(text) = server.durability.follow_parameters(server) {
                     if let Some(directory) = directory {
                         // Another server has the new one.

@@ -3,6 +3,7 @@
 use super::scripting::forget_functions;
 use super::{Call, State};
 use crate::durability::{Job, Requested};
+use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parts::StopOrder;
 use crate::stopping::{NOT_STOPPED, Stop};
 
@@ -13,6 +14,7 @@ impl State {
     }
 
     pub(super) fn save(&self, call: &mut Call<'_>) {
+        let _permit = LaneWait::permit(WaitReason::Save);
         match call.server.durability.save(call.server) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
             Err(text) => self.refuse(call, text),
@@ -77,7 +79,10 @@ impl State {
                 _ => return self.refuse(call, "ERR syntax error"),
             }
         }
-        match call.server.stop(order) {
+        let permit = LaneWait::permit(WaitReason::Shutdown);
+        let stop = call.server.stop(order);
+        drop(permit);
+        match stop {
             // The connection ends with the server, and tells the client of that.
             Stop::Ends => self.set_closing(),
             Stop::Waits => self.wait_for_end(call),
@@ -107,11 +112,13 @@ impl State {
             }
         }
         let server = call.server;
+        let _permit = LaneWait::permit(WaitReason::Reload);
         let reloaded = server.durability.reload(server, saves, flushes, replaces);
         self.after_loading(call, reloaded);
     }
 
     pub(super) fn debug_load_log(&self, call: &mut Call<'_>) {
+        let _permit = LaneWait::permit(WaitReason::Reload);
         let reloaded = call.server.durability.reload_log(call.server);
         self.after_loading(call, reloaded);
     }

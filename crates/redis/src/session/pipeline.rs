@@ -160,6 +160,13 @@ impl Pipeline {
         gathered: Gathered,
     ) -> Gathered {
         debug_assert!(
+            self.requests()
+                .iter()
+                .try_fold(0, |end, one| (one.start == end).then_some(end + one.length))
+                .is_some_and(|end| end <= input.len()),
+            "requests follow each other in the input, without a gap"
+        );
+        debug_assert!(
             self.keys.len() <= DEPTH * KEYS_AHEAD,
             "keys ahead have their bound"
         );
@@ -175,6 +182,10 @@ impl Request {
     /// Its arguments, as slices of the input it was found in.
     #[inline]
     pub(super) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
+        debug_assert!(
+            self.start + self.length <= input.len(),
+            "a request is read from the input it was found in"
+        );
         self.parser.arguments(&input[self.start..])
     }
 

@@ -52,6 +52,10 @@ impl State {
             call.fanout.unsubscribe(self.id, kind, name);
             self.confirm(call, word, kind, Some(name));
         }
+        debug_assert!(
+            call.arguments.len() > 1 || call.fanout.names(self.id, kind).is_empty(),
+            "without a name every subscription of the kind ends"
+        );
         self.count_subscriptions(call);
     }
 

@@ -12,6 +12,7 @@ use tracing::info;
 use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
 use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
+use crate::lane_waits::{LaneWait, WaitReason};
 use crate::replication::{
     FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_offset,
     parse_port,
@@ -110,6 +111,7 @@ impl State {
         }
         let id = &call.arguments[1];
         info!(id = %id.escape_ascii(), "Failover request received for replid");
+        let _permit = LaneWait::permit(WaitReason::Promotion);
         let refusal = if replication.master().is_none() {
             "ERR PSYNC FAILOVER can't be sent to a master."
         } else if !id.eq_ignore_ascii_case(replication.id().as_bytes()) {
@@ -138,6 +140,7 @@ impl State {
     }
 
     fn begin_replica(&mut self, call: &mut Call<'_>, acknowledges: bool, from: Option<u64>) {
+        debug_assert!(!self.is_replica(), "a connection becomes a replica's once");
         self.own.set(Obstacles::REPLICA, true);
         let own = self.replica.get_or_insert_default();
         let address = own.address.clone().unwrap_or_else(|| {
@@ -325,6 +328,7 @@ impl State {
             return self.refuse(call, "ERR REPLICAOF not allowed while failing over.");
         }
         if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
+            let _permit = LaneWait::permit(WaitReason::Promotion);
             return match server.replication.follow_nobody(server) {
                 true => self.reply(call.context, |reply| reply.ok()),
                 false => self.refuse(call, BUSY_WITH_MASTER),
@@ -349,6 +353,7 @@ impl State {
 
     /// FAILOVER: a replica becomes the master, and this server its replica.
     pub(super) fn fail_over(&self, call: &mut Call<'_>) {
+        let _permit = LaneWait::permit(WaitReason::Promotion);
         let (server, arguments) = (call.server, call.arguments);
         let is = |at: usize, word: &str| {
             let given = arguments.get(at);
@@ -452,6 +457,7 @@ impl State {
                 false => unit.push(told.database, words),
             }
         }
+        debug_assert!(!self.has_told(), "each command is told once");
     }
 
     /// Whether there is something to [`tell_into`](Self::tell_into) a unit.

@@ -181,6 +181,10 @@ impl State {
     /// Runs a script by itself. The lane has the turn to.
     pub(super) fn run_script_alone(&mut self, call: &mut Call<'_>, script: ScriptCommand) {
         let server = call.server;
+        debug_assert!(
+            server.scripting.is_running() && server.scripting.rights.has(call.context.lane()),
+            "a script has the turn before it locks all shards"
+        );
         let locked = server.keyspace.lock(ShardSet::all());
         // Its client may leave while it runs.
         let outer = call.context.work_for(Some(self.id));
@@ -280,6 +284,10 @@ impl State {
         }
         let protocol = self.protocol;
         let request = call.arguments;
+        debug_assert!(
+            keys + 3 <= request.len(),
+            "the number of keys was checked against the arguments"
+        );
         let reply_bytes_max = self.output_bytes_max;
         let mut host = ScriptHost {
             server,
@@ -303,6 +311,10 @@ impl State {
         let mut reply = Writer::new(&mut out, protocol).until(reply_bytes_max);
         let ended = engines.run(job, request.tail(3), keys, &mut host, &mut reply);
         let (locked, has_failed) = (host.locked.take(), host.has_failed);
+        debug_assert!(
+            server.scripting.is_running(),
+            "no other script begins or ends while one runs"
+        );
         if host.pipeline.is_some() {
             host.call.context.release(host.state.id);
         }

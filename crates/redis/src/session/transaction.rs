@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use tidewire_keyspace::{Command, Flags, Locked, Outcome, Run, ShardSet, Suspended, WatchedKey};
 use tidewire_resp::{ArgumentList, Arguments};
 
+use super::blocking::Stop;
 use super::declared::counts_as_write;
 use super::fixed;
 use super::observing::Stopwatch;
@@ -32,6 +33,21 @@ impl Transaction {
     /// Bytes of what is queued.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Its bytes are those of what is queued, as long as it will be executed.
+    fn assert_invariants(&self) {
+        let bytes_of = |(_, arguments): &(&Command, ArgumentList)| {
+            arguments.memory_bytes() + size_of::<(&Command, ArgumentList)>()
+        };
+        debug_assert!(
+            self.is_aborted || self.bytes == self.queued.iter().map(bytes_of).sum::<usize>(),
+            "the bytes of a transaction are those of its commands"
+        );
+        debug_assert!(
+            self.is_aborted || self.bytes <= TRANSACTION_BYTES_MAX,
+            "a transaction that is executed is within its limit"
+        );
     }
 
     /// Whether no other lane may do anything while EXEC runs: shards that a transaction lets go in
@@ -90,6 +106,7 @@ impl State {
         let Some(transaction) = &mut self.transaction else {
             return;
         };
+        debug_assert!(!self.is_executing, "what EXEC runs is not queued again");
         let mut arguments = ArgumentList::new();
         call.arguments
             .iter()
@@ -192,6 +209,7 @@ impl State {
         };
         self.own.set(Obstacles::TRANSACTION, false);
         self.client.multi.store(-1, Ordering::Relaxed);
+        transaction.assert_invariants();
         if transaction.is_aborted {
             self.unwatch_all(call.server);
             let text = "EXECABORT Transaction discarded because of previous errors.";
@@ -218,6 +236,14 @@ impl State {
         let outer = call.context.work_for(Some(self.id));
         let locked = self.run_queued(call, &transaction, shards, locked);
         let _ = call.context.work_for(outer);
+        debug_assert!(
+            self.is_executing,
+            "a script within EXEC leaves EXEC running"
+        );
+        debug_assert!(
+            matches!(self.stop, Stop::No),
+            "no command of a transaction waits"
+        );
         // They are of the commands that were queued: EXEC itself has not failed.
         self.refusals.set(refusals);
         self.is_executing = false;
@@ -228,6 +254,7 @@ impl State {
             .keyspace
             .release(locked, now_ms, &mut LiveObserver(server));
         self.unwatch_all(server);
+        debug_assert!(self.watched.is_empty(), "EXEC ends every WATCH");
         if !self.replies()
             && let Some(start) = start
             && let Some(out) = call.context.out(self.id)
@@ -250,7 +277,8 @@ impl State {
         if self.watched.is_empty() {
             return;
         }
-        server.watching_clients.fetch_sub(1, Ordering::Relaxed);
+        let before = server.watching_clients.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a client that watches keys is counted");
         self.client.watched.store(0, Ordering::Relaxed);
         let watched = std::mem::take(&mut self.watched);
         let lane = self.client.lane;

@@ -193,6 +193,10 @@ impl ScriptHost<'_, '_, '_> {
         let (context, database) = (&*self.call.context, self.database);
         self.state
             .sample_key(server, context, database, command, arguments);
+        debug_assert!(
+            self.locked.is_some(),
+            "a script holds its shards between calls"
+        );
         let Some(locked) = &mut self.locked else {
             return;
         };
@@ -280,6 +284,10 @@ impl ScriptHost<'_, '_, '_> {
         state.client.database.store(database, Ordering::Relaxed);
         if let Some(out) = self.call.context.out(id) {
             let written = out.buffer();
+            debug_assert!(
+                written.len() >= start,
+                "a command of a script leaves what the client was sent before"
+            );
             reply.extend_from_slice(&written[start..]);
             written.truncate(start);
         }
