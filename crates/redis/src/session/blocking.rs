@@ -107,6 +107,8 @@ impl RespSession {
         if let Some(command) = self.state.last_command {
             server.statistics.of(context.lane(), command).taken_back();
         }
+        // What never began is not slow either.
+        self.state.waiting_request = None;
         let text = format!("NOPERM {text}");
         server.note_error(&text);
         self.state.end_wait(context, |state, context| {
