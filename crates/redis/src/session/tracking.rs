@@ -89,13 +89,13 @@ impl State {
     ) {
         let acting = Acting::begin(&self.client);
         self.pass(call, command, obstacles);
-        drop(acting);
+        let invalid = acting.end();
         let own = &self.client.tracking;
         let is_client = command.full_name.starts_with("client|");
         if own.has(CACHING) && !is_client && self.transaction.is_none() {
             own.clear(CACHING);
         }
-        for invalid in call.server.take_own_invalid() {
+        for invalid in invalid {
             if own.redirect() > 0 {
                 call.server.tell_invalid(&self.client, invalid);
             } else {
