@@ -1,6 +1,6 @@
 //! The write gate: every condition that keeps a request of any protocol from being executed now.
 //!
-//! Each condition is named once, here. A protocol describes its request ([`Request`]) and asks for
+//! Each condition is named once, here. A protocol describes its request ([`GatedRequest`]) and asks for
 //! the [`Verdict`]: the request goes, it waits until a condition ends, or it is refused. What to do
 //! about it is the protocol's own: a Redis client gets the error's text, a ZeroMQ pusher is parked
 //! (nothing more of its input is read) or its message is left out, counted and logged.
@@ -21,7 +21,7 @@ use crate::replication::state::LinkState;
 use crate::server::Server;
 
 /// What the gate must know of a request. Asked only while some condition holds.
-pub(crate) trait Request {
+pub(crate) trait GatedRequest {
     /// Whether it changes keys.
     fn writes(&self, server: &Server) -> bool;
     /// Whether it may not run while files cannot be written.
@@ -38,7 +38,7 @@ pub(crate) trait Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainWrite;
 
-impl Request for PlainWrite {
+impl GatedRequest for PlainWrite {
     fn writes(&self, _: &Server) -> bool {
         true
     }
@@ -222,7 +222,7 @@ impl Server {
     /// Where memory is short, keys are evicted first.
     #[cold]
     #[inline(never)]
-    pub(crate) fn verdict(&self, context: &mut Context, request: &impl Request) -> Verdict {
+    pub(crate) fn verdict(&self, context: &mut Context, request: &impl GatedRequest) -> Verdict {
         if let Some(wait) = self.load_wait()
             && !request.runs_while_loading()
         {
@@ -234,7 +234,7 @@ impl Server {
         }
     }
 
-    fn refusal(&self, context: &mut Context, request: &impl Request) -> Option<Refusal> {
+    fn refusal(&self, context: &mut Context, request: &impl GatedRequest) -> Option<Refusal> {
         if self.parameters.limits_memory()
             && self.make_room(context) == Room::Full
             && request.needs_memory(self)

@@ -40,7 +40,7 @@ struct Sketch {
     /// A fingerprint of each entry, side by side: most names are told apart by them, without a look
     /// at the entries.
     prints: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<HotEntry>,
     faded_ns: u64,
     /// No entry before this one has so small a count as `least`, and none anywhere a smaller one.
     next: usize,
@@ -48,7 +48,7 @@ struct Sketch {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HotEntry {
     kind: HotKind,
     name: Vec<u8>,
     count: f64,
@@ -132,7 +132,7 @@ impl Sketch {
             self.entries[at].count += 1.0;
         } else if self.entries.len() < NAMES_MAX {
             self.prints.push(print);
-            self.entries.push(Entry {
+            self.entries.push(HotEntry {
                 kind,
                 name: name.to_vec(),
                 count: 1.0,
@@ -171,7 +171,7 @@ impl Sketch {
     #[inline]
     fn least_seen(&mut self) -> usize {
         loop {
-            let is_least = |entry: &Entry| entry.count <= self.least;
+            let is_least = |entry: &HotEntry| entry.count <= self.least;
             if let Some(found) = self.entries[self.next..].iter().position(is_least) {
                 self.next += found;
                 return self.next;

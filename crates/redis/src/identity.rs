@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidewire_keyspace::lookup;
 use tidewire_resp::ArgumentList;
 
-use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
+use crate::access::{AccessControl, AclLogEntry, Origin, Reason, Rules, User};
 use crate::access::{NO_KEY, no_command_text};
 use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
@@ -145,7 +145,7 @@ impl Identity {
 }
 
 fn note(server: &Server, reason: Reason, object: &[u8], user: &[u8], address: &str) {
-    let entry = Entry {
+    let entry = AclLogEntry {
         reason,
         origin: Origin::Toplevel,
         object: object.to_vec(),

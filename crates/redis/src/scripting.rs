@@ -34,7 +34,7 @@ pub(crate) struct Scripting {
     /// SCRIPT KILL has come.
     pub(crate) is_killed: AtomicBool,
     /// What runs, once it has run for too long.
-    pub(crate) running: Mutex<Option<Running>>,
+    pub(crate) running: Mutex<Option<LongScript>>,
     /// What each lane has put off because it had no right to lock shards.
     pub(crate) put_off: Vec<PutOff>,
     /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
@@ -45,7 +45,7 @@ pub(crate) struct Scripting {
 
 /// A script that has run for too long.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct LongScript {
     pub(crate) name: String,
     pub(crate) request: ArgumentList,
     pub(crate) started: Instant,
@@ -135,7 +135,7 @@ impl Scripting {
     }
 
     /// The script has run for too long.
-    pub(crate) fn set_busy(&self, form: Form, running: Running) {
+    pub(crate) fn set_busy(&self, form: Form, running: LongScript) {
         debug_assert_eq!(
             self.state.load(Ordering::Relaxed),
             RUNNING,
@@ -197,7 +197,7 @@ impl Scripting {
     }
 
     /// What runs, if it has run for too long.
-    pub(crate) fn running(&self) -> Option<Running> {
+    pub(crate) fn running(&self) -> Option<LongScript> {
         self.running.lock().clone()
     }
 

@@ -57,7 +57,7 @@ use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use pipeline::{Gathered, Request};
-use replication::{ReplicaSession, Told};
+use replication::{ReplicaSession, ToldCommand};
 use tidewire_fanout::Dialect;
 use tidewire_fanout::Fanout;
 use tidewire_fanout::OverLimit;
@@ -100,7 +100,7 @@ struct State {
     /// What it has said as a replica, or in order to become one.
     replica: Option<Box<ReplicaSession>>,
     /// What the session's own commands have to tell others.
-    told: Vec<Told>,
+    told: Vec<ToldCommand>,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
     /// The request that waits and how long it took so far, where slow ones are kept.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// Looks at the threads' processor time; a share is of the time since a look that is a second old.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    looks: Mutex<[Look; 2]>,
+    looks: Mutex<[ThreadLook; 2]>,
 }
 
 /// One thread.
@@ -25,14 +25,14 @@ pub(crate) struct Share {
 }
 
 #[derive(Clone, Debug)]
-struct Look {
+struct ThreadLook {
     at: Instant,
     used: Vec<(u32, u64)>,
 }
 
 impl Threads {
     pub(crate) fn new() -> Self {
-        let look = Look {
+        let look = ThreadLook {
             at: Instant::now(),
             used: Vec::new(),
         };
@@ -49,7 +49,7 @@ impl Threads {
         if now.duration_since(looks[1].at).as_millis() >= LOOK_MS_MIN {
             let used = shares.iter().map(|share| (share.id, share.used_ns));
             let used = used.collect();
-            let look = Look { at: now, used };
+            let look = ThreadLook { at: now, used };
             let newest = std::mem::replace(&mut looks[1], look);
             looks[0] = newest;
         }

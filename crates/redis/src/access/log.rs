@@ -13,7 +13,7 @@ pub(crate) struct Log {
 
 /// A refusal.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct AclLogEntry {
     pub(crate) reason: Reason,
     pub(crate) origin: Origin,
     /// The command, key or channel that was refused.
@@ -32,12 +32,12 @@ pub(crate) struct Numbered {
     pub(crate) count: i64,
     /// When it came first, ms since the UNIX epoch; the entry has when it came last.
     pub(crate) created_unix_ms: i64,
-    pub(crate) entry: Entry,
+    pub(crate) entry: AclLogEntry,
 }
 
 impl Log {
     /// Keeps a refusal, or counts it with one of the newest that is like it.
-    pub(super) fn add(&mut self, entry: Entry, entries_max: usize) {
+    pub(super) fn add(&mut self, entry: AclLogEntry, entries_max: usize) {
         let mut newest = self.entries.iter().take(SEARCHED_MAX);
         let like = newest.position(|other| other.entry.is_like(&entry));
         if entries_max == 0 {
@@ -76,8 +76,8 @@ impl Log {
     }
 }
 
-impl Entry {
-    fn is_like(&self, other: &Entry) -> bool {
+impl AclLogEntry {
+    fn is_like(&self, other: &AclLogEntry) -> bool {
         self.reason == other.reason
             && self.origin == other.origin
             && self.unix_ms.abs_diff(other.unix_ms) <= ALIKE_MS_MAX

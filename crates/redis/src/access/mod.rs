@@ -13,7 +13,7 @@ mod selector;
 mod sha256;
 
 pub(crate) use file::{check_user, replace_file};
-pub(crate) use log::{Entry, Log};
+pub(crate) use log::{AclLogEntry, Log};
 pub(crate) use rules::Rules;
 
 pub(crate) use denial::{NO_KEY, no_command_text};
@@ -384,7 +384,7 @@ impl AccessControl {
     }
 
     /// Counts a refusal, and keeps it for ACL LOG where `entries_max` lets it.
-    pub(crate) fn note(&self, entry: Entry, entries_max: usize) {
+    pub(crate) fn note(&self, entry: AclLogEntry, entries_max: usize) {
         self.refusals[entry.reason as usize].fetch_add(1, Ordering::Relaxed);
         self.log.lock().add(entry, entries_max);
     }

@@ -3,7 +3,7 @@
 use tidewire_keyspace::{Command, Flags, lookup};
 use tidewire_resp::Arguments;
 
-use super::selector::{Access, Selector};
+use super::selector::{KeyAccess, Selector};
 use super::sha256::sha256;
 use super::{Denial, ModifierError, Reason};
 
@@ -262,7 +262,7 @@ fn check_selector(
     }
     if !selector.all_keys && !command.keys.is_empty() {
         let allows = |&(at, flags): &(usize, &'static str)| {
-            selector.allows_key(&arguments[at], Access::of_flags(flags))
+            selector.allows_key(&arguments[at], KeyAccess::of_flags(flags))
         };
         let only = command.only_key_with_flags(arguments);
         let refused = match &only {

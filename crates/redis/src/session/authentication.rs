@@ -10,7 +10,7 @@ use tidewire_resp::Arguments;
 use super::{Call, RespSession, State};
 use crate::access::NO_KEY;
 use crate::access::no_command_text;
-use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
+use crate::access::{AccessControl, AclLogEntry, Denial, Origin, Reason, Rules, User};
 use crate::parameters::ACLLOG_MAX_LEN;
 use crate::server::Server;
 use tidewire_fanout::Fanout;
@@ -350,7 +350,7 @@ impl State {
         object: Vec<u8>,
         user: &[u8],
     ) {
-        let entry = Entry {
+        let entry = AclLogEntry {
             reason,
             origin,
             object,

@@ -5,7 +5,7 @@ use tidewire_resp::{ArgumentList, Arguments};
 
 use super::declared::{is_write, may_be_stale, needs_memory};
 use super::{Call, State};
-use crate::gate::{Request, Verdict};
+use crate::gate::{GatedRequest, Verdict};
 use crate::server::Server;
 
 /// A client's command, and what EXEC would run if it is that.
@@ -30,7 +30,7 @@ impl Asked<'_> {
     }
 }
 
-impl Request for Asked<'_> {
+impl GatedRequest for Asked<'_> {
     fn writes(&self, server: &Server) -> bool {
         is_write(server, self.command, self.arguments)
             || self.any_queued(|command, arguments| is_write(server, command, arguments))

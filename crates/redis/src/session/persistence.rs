@@ -5,7 +5,7 @@ use super::{Call, State};
 use crate::durability::{Job, Requested};
 use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parts::StopOrder;
-use crate::stopping::{NOT_STOPPED, Stop};
+use crate::stopping::{NOT_STOPPED, StopOutcome};
 
 impl State {
     pub(super) fn last_save(&self, call: &mut Call<'_>) {
@@ -84,9 +84,9 @@ impl State {
         drop(permit);
         match stop {
             // The connection ends with the server, and tells the client of that.
-            Stop::Ends => self.set_closing(),
-            Stop::Waits => self.wait_for_end(call),
-            Stop::Failed => self.refuse(call, NOT_STOPPED),
+            StopOutcome::Ends => self.set_closing(),
+            StopOutcome::Waits => self.wait_for_end(call),
+            StopOutcome::Failed => self.refuse(call, NOT_STOPPED),
         }
     }
 

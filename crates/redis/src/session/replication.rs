@@ -32,7 +32,7 @@ pub(super) struct ReplicaSession {
 /// A command that the session has run and that others are to be told of, in the unit of what runs
 /// with it.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ToldCommand {
     database: usize,
     words: ArgumentList,
     replicas_only: bool,
@@ -435,7 +435,7 @@ impl State {
         }
         let mut words = ArgumentList::new();
         words.extend(call.arguments);
-        self.told.push(Told {
+        self.told.push(ToldCommand {
             database: self.database,
             words,
             replicas_only,

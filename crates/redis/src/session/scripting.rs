@@ -20,7 +20,7 @@ use tidewire_script::{Engine, Failure, Libraries, Purpose, Script, ScriptFlags, 
 
 use super::{Call, State};
 use crate::attention::Obstacles;
-use crate::gate::Refusal as GateRefusal;
+use crate::gate::Refusal;
 use crate::live::LiveObserver;
 use crate::parameters::REPLICA_READ_ONLY;
 use crate::script_turn::{Turn, has_deprecated};
@@ -45,7 +45,7 @@ struct Engines {
 }
 
 /// What is to be run.
-enum Job {
+enum ScriptJob {
     Script(Arc<Script>),
     Function(String, ScriptFlags),
 }
@@ -234,7 +234,7 @@ impl State {
     ) -> Result<(), &'static str> {
         if flags.has(ScriptFlags::UNDECLARED) {
             return match server.is_stale() {
-                true => Err(GateRefusal::Stale.text()),
+                true => Err(Refusal::Stale.text()),
                 false => Ok(()),
             };
         }
@@ -271,7 +271,7 @@ impl State {
         call: &mut Call<'_>,
         script: ScriptCommand,
         engines: &mut Engines,
-        job: &Job,
+        job: &ScriptJob,
         keys: usize,
         locked: Locked<'h>,
     ) -> Locked<'h> {
@@ -426,18 +426,18 @@ impl State {
     }
 }
 
-impl Job {
+impl ScriptJob {
     fn flags(&self) -> ScriptFlags {
         match self {
-            Job::Script(script) => script.flags,
-            Job::Function(_, flags) => *flags,
+            ScriptJob::Script(script) => script.flags,
+            ScriptJob::Function(_, flags) => *flags,
         }
     }
 
     fn name(&self) -> &str {
         match self {
-            Job::Script(script) => &script.name,
-            Job::Function(name, _) => name,
+            ScriptJob::Script(script) => &script.name,
+            ScriptJob::Function(name, _) => name,
         }
     }
 }
@@ -464,14 +464,18 @@ impl Engines {
     }
 
     /// What a command is to run, its number of keys checked; or the text of the refusal.
-    fn find(&mut self, call: &Call<'_>, script: ScriptCommand) -> Result<Job, Cow<'static, str>> {
+    fn find(
+        &mut self,
+        call: &Call<'_>,
+        script: ScriptCommand,
+    ) -> Result<ScriptJob, Cow<'static, str>> {
         let (server, name) = (call.server, &call.arguments[1]);
         if script.form == Form::Function {
             let flags = server.scripting.libraries.flags(name);
             let flags = flags.ok_or("ERR Function not found")?;
             check_keys(call.arguments, "ERR Bad number of keys provided")?;
             let name = String::from_utf8_lossy(name).into_owned();
-            return Ok(Job::Function(name, flags));
+            return Ok(ScriptJob::Function(name, flags));
         }
         let sha1 = match script.form {
             Form::Sha1 => Some(Sha1::parse(name).ok_or(NO_SCRIPT)?),
@@ -487,25 +491,25 @@ impl Engines {
         };
         if let Some(script) = own {
             scripts.touch(script);
-            return Ok(Job::Script(script.clone()));
+            return Ok(ScriptJob::Script(script.clone()));
         }
         if let Some(sha1) = sha1 {
             let script = scripts.find(&sha1).ok_or(NO_SCRIPT)?;
             scripts.touch(&script);
-            return Ok(Job::Script(script));
+            return Ok(ScriptJob::Script(script));
         }
         let script = Script::new(name)?;
         if let Some(script) = scripts.find(&script.sha1) {
             scripts.touch(&script);
-            return Ok(Job::Script(script));
+            return Ok(ScriptJob::Script(script));
         }
         engine.check(&script).map_err(|failure| failure.text)?;
-        Ok(Job::Script(scripts.add(script, false)))
+        Ok(ScriptJob::Script(scripts.add(script, false)))
     }
 
     fn run(
         &mut self,
-        job: &Job,
+        job: &ScriptJob,
         rest: Arguments<'_>,
         keys: usize,
         host: &mut ScriptHost<'_, '_, '_>,
@@ -517,11 +521,11 @@ impl Engines {
             is_counted: false,
         };
         match job {
-            Job::Script(script) => {
+            ScriptJob::Script(script) => {
                 let engine = self.scripts(server).map_err(failure)?;
                 engine.eval(script, rest, keys, host, reply)
             }
-            Job::Function(name, _) => {
+            ScriptJob::Function(name, _) => {
                 let engine = self.functions(server).map_err(failure)?;
                 let libraries = server.scripting.libraries.current();
                 engine.call(&libraries, name, rest, keys, host, reply)

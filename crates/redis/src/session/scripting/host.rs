@@ -12,10 +12,10 @@ use tidewire_script::Host;
 use super::super::observing::{Stopwatch, note_called, show_called};
 use super::super::transaction;
 use super::super::{Call, Pipeline, ReplyMode, State};
-use crate::gate::Refusal as GateRefusal;
+use crate::gate::Refusal;
 use crate::live::LiveObserver;
 use crate::parameters::BUSY_REPLY_THRESHOLD;
-use crate::scripting::{Form, Running};
+use crate::scripting::{Form, LongScript};
 use crate::server::Server;
 use crate::sessions::DuringCall;
 
@@ -117,7 +117,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         if self.pipeline.is_none() {
             self.pipeline = Some(Box::new(Pipeline::new(server.renames.clone())));
             self.call.context.hold(self.state.id);
-            let running = Running {
+            let running = LongScript {
                 name: self.name.to_owned(),
                 request: ArgumentList::from(self.call.arguments),
                 started: self.started,
@@ -172,7 +172,7 @@ impl ScriptHost<'_, '_, '_> {
         }
         let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
         if full && command.has(Flags::DENYOOM) {
-            return Err(GateRefusal::Memory.text());
+            return Err(Refusal::Memory.text());
         }
         Ok(())
     }
@@ -306,9 +306,12 @@ impl ScriptHost<'_, '_, '_> {
 }
 
 /// A refusal, and the command that it is about if there is one.
-type Refusal = (Option<&'static Command>, &'static str);
+type CallRefusal = (Option<&'static Command>, &'static str);
 
-fn find_command(server: &Server, arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
+fn find_command(
+    server: &Server,
+    arguments: Arguments<'_>,
+) -> Result<&'static Command, CallRefusal> {
     let unknown = "ERR Unknown Redis command called from script";
     let named = |name: &[u8]| match &server.renames {
         None => lookup(name),
