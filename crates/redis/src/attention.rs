@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of conditions, each of which keeps a request from being executed at once.
 ///
-/// | bits | of whom | set by |
+/// | bits | belong to | set by |
 /// |---|---|---|
 /// | 0 to 11 | the whole server | [`Attention::set`] |
 /// | 12 to 23 | one connection | its session |
-/// | 24 to 63 | its user, who may not do everything | [`Attention::obstacles`] |
+/// | 24 to 63 | a user with restrictions | [`Attention::obstacles`] |
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Obstacles(u64);
 
@@ -162,7 +162,7 @@ impl Attention {
 
     /// Users have changed: each session looks at its own again.
     pub(crate) fn raise_generation(&self) {
-        // 0 would be that of a user who may not do everything.
+        // 0 stands for a user with restrictions.
         let next = |word: u64| {
             let next = word.wrapping_add(1 << USER_SHIFT);
             Some(if next >> USER_SHIFT == 0 {

@@ -21,7 +21,7 @@ pub struct Clients {
     evicted: AtomicU64,
 }
 
-/// One connected Redis client. Its lane writes, anybody reads.
+/// One connected Redis client. Its lane writes; any thread reads.
 #[derive(Debug)]
 pub struct Client {
     /// Number from 1, never reused.
@@ -192,8 +192,8 @@ impl Clients {
         &self.evicted
     }
 
-    /// Forgets those who hold most, until the rest hold no more than this; their lanes are to cut
-    /// them off. Who asked for it with CLIENT NO-EVICT stays.
+    /// Removes the clients that hold most, until the rest hold at most `bytes_max`, and returns
+    /// them: their lanes cut them off. Clients with CLIENT NO-EVICT stay.
     #[cold]
     pub(crate) fn evict(&self, bytes_max: u64) -> Vec<Arc<Client>> {
         let mut clients = self.list();
@@ -221,7 +221,7 @@ impl Clients {
         self.by_id.lock().len()
     }
 
-    /// Whether nobody is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -261,7 +261,7 @@ impl Client {
             .map(|count| of(count, SUBSCRIPTION_BYTES))
             .sum();
         let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
-        // Who says that he sends much is measured by that, before it has come.
+        // A client that announces a long argument counts with it before it arrives.
         let query = load(&self.query_bytes).max(load(&self.announced_bytes));
         let output = match self.is_replica.load(Ordering::Relaxed) {
             // It is counted with the stream.

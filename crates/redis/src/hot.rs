@@ -37,8 +37,8 @@ pub(crate) struct HotName {
 
 #[derive(Debug, Default)]
 struct Sketch {
-    /// A fingerprint of each entry, side by side: most names are told apart by them, without a look
-    /// at the entries.
+    /// A fingerprint of each entry, side by side. Most names differ in it, so that few entries are
+    /// read.
     prints: Vec<u32>,
     entries: Vec<HotEntry>,
     faded_ns: u64,
@@ -63,7 +63,7 @@ impl HotNames {
         }
     }
 
-    /// A name was used, in a command that is looked at.
+    /// Counts the name of a sampled command.
     pub(crate) fn note(&self, lane: usize, kind: HotKind, name: &[u8], now_ns: u64) {
         if self.started_ns.load(Ordering::Relaxed) > now_ns {
             self.started_ns.store(now_ns, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Sketch {
 
     #[inline]
     fn find(&self, print: u32, kind: HotKind, name: &[u8]) -> Option<usize> {
-        // All are compared before any is looked at: the processor does several at once.
+        // All are compared before any entry is read: the processor does several at once.
         let seen = |prints: &[u32]| {
             prints
                 .iter()
@@ -217,12 +217,12 @@ fn print(kind: HotKind, name: &[u8]) -> u32 {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// What is left of a count after so many seconds.
+/// The part of a count that is left after `seconds`.
 fn fade(seconds: f64) -> f64 {
     (-seconds / HALF_LIFE_S).exp2()
 }
 
-/// One command in so many is looked at.
+/// One in this many commands is sampled.
 pub(crate) const SAMPLED_EVERY: u32 = 16;
 /// Names of one lane's sketch.
 const NAMES_MAX: usize = 64;

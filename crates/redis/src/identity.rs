@@ -28,7 +28,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a peer that has not said yet who it is.
+    /// The identity of a peer that has not authenticated yet.
     pub fn new(address: String, is_refused: bool) -> Self {
         Self {
             address,
@@ -44,7 +44,7 @@ impl Identity {
         &self.address
     }
 
-    /// It is this user from now on.
+    /// Makes it this user.
     pub fn become_user(&mut self, access: &AccessControl, user: Arc<User>) {
         self.user = Some(user);
         self.look(access);
@@ -66,7 +66,7 @@ impl Identity {
         !is_same
     }
 
-    /// Whether it has proved to be somebody who still exists.
+    /// Whether it has authenticated as a user that still exists.
     pub fn is_somebody(&self) -> bool {
         self.rules.is_some()
     }
@@ -108,7 +108,7 @@ impl Identity {
         Err(format!("NOPERM {text}"))
     }
 
-    /// Whether it may read a key; nobody is told if not.
+    /// Whether it may read a key. A refusal is not logged.
     pub fn may_read(&mut self, server: &Server, key: &[u8]) -> bool {
         if self.is_free(&server.access) {
             return true;
@@ -137,7 +137,7 @@ impl Identity {
         allows
     }
 
-    /// It has not proved who it is, or may not be let in.
+    /// Logs a failed login.
     pub fn note_failed_login(&self, server: &Server, protocol: &str, name: &[u8]) {
         tidewire_retry::note_failed_login(protocol, &self.address, name);
         note(server, Reason::Authentication, b"AUTH", name, &self.address);

@@ -36,7 +36,7 @@ pub struct RedisLane {
     lane: usize,
     sessions: Sessions,
     pipeline: Pipeline,
-    /// When clients' own limits are next looked at, monotonic ns.
+    /// When clients' own limits are checked next, monotonic ns.
     sweep_ns: u64,
     /// A client may have left something unread.
     has_unread: bool,
@@ -100,7 +100,7 @@ impl RedisLane {
         set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Input);
         let _ = self.server.scripting.rights.enter(self.lane);
-        // Where the log ends would not show who has changed something: other lanes write there too.
+        // The end of the log does not tell who changed something: other lanes write there too.
         changes_told_here()
     }
 
@@ -253,7 +253,7 @@ impl RedisLane {
         }
     }
 
-    /// A client's write to a live source has ended, unless somebody else has ended the wait.
+    /// A client's write to a live source has ended, unless its wait has ended before.
     pub fn mount_written(
         &mut self,
         context: &mut Context,
@@ -447,7 +447,7 @@ impl RedisLane {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let server = self.server.clone();
         while let Some((client, _)) = self.waiting.pop_due(now_ms) {
-            // If somebody else has ended the wait, the reply is on its way.
+            // If the wait has ended otherwise, the reply is on its way.
             if server.waiting.claim(client, &server.keyspace).is_some()
                 && let Some(session) = self.end_wait(client)
             {
@@ -550,9 +550,9 @@ pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Of so many turns the upkeep of one is timed.
+/// The upkeep of one in this many turns is timed.
 const TURNS_A_TIMING: u32 = 64;
-/// How often sessions' deadlines are looked at.
+/// How often sessions' deadlines are checked.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.
 const SHARDS_A_SWEEP: usize = 8;

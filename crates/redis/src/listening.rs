@@ -1,7 +1,7 @@
 //! Addresses of Redis clients: `bind` and `port`, which CONFIG SET can change.
 //!
-//! The first lane accepts; whichever lane executes CONFIG SET makes the new sockets, so that a
-//! mistake is told at once, stops the old ones, and sends the first lane what has become of them.
+//! The first lane accepts. The lane that executes CONFIG SET opens the new sockets, so that an
+//! error is in its reply, stops the old ones, and mails the result to the first lane.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -88,7 +88,7 @@ impl Server {
         Ok(())
     }
 
-    /// No Redis client can connect over TCP any more, whatever the lanes are busy with.
+    /// Stops listening for Redis clients over TCP, even while the lanes are busy.
     pub fn stop_listening(&self) {
         let handles = self.listening.handles.lock();
         handles.iter().for_each(ListenerHandle::stop);

@@ -7,12 +7,12 @@ use tidewire_lane::{ConnectionId, Listener};
 
 use crate::tracked_clients::Invalid;
 
-/// What lanes tell each other of Redis clients.
+/// A message from one lane to another about Redis clients.
 #[derive(Debug)]
 pub enum RedisMail {
     /// End a connection of that lane.
     Kill(ConnectionId),
-    /// End one at once, whatever it has still to be sent.
+    /// End one at once, without sending what waits.
     CutOff(ConnectionId),
     /// The reply that a waiting client of that lane gets.
     Served {
@@ -34,7 +34,7 @@ pub enum RedisMail {
     Denied {
         /// The client's number.
         client: u64,
-        /// Of what it lacks the right.
+        /// Which permission is missing.
         text: String,
     },
     /// CLIENT UNPAUSE.
@@ -45,11 +45,11 @@ pub enum RedisMail {
     UsersChanged,
     /// A client of that lane must not use what it has read any more.
     Invalid {
-        /// Who is told.
+        /// The connection that gets the message.
         connection: ConnectionId,
-        /// It is told of what another client has read.
+        /// It gets the invalidations of another client (REDIRECT).
         is_redirected: bool,
-        /// What it must not use.
+        /// What it must no longer use.
         invalid: Invalid,
         /// What this counts in the mailbox.
         bytes: usize,

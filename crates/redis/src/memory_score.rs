@@ -35,7 +35,7 @@ impl Server {
         Ok(())
     }
 
-    /// The same where nobody hears of an error: it is logged.
+    /// Does the same, and logs an error.
     pub(crate) fn follow_memory_score(&self) {
         if let Err(error) = self.adjust_memory_score() {
             tracing::warn!(%error, "oom-score-adj cannot be set");

@@ -1,5 +1,5 @@
-//! What the server remembers for its smaller parts: data, and what can be said of it alone. What
-//! is done with it stands in the file of the part's own name.
+//! State of the server's smaller parts. The functions that use it are in the file with the part's
+//! name.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -14,9 +14,9 @@ use crate::attention::{Attention, Obstacles};
 pub(crate) enum Room {
     /// There is some.
     Enough,
-    /// There is none yet: keys are still giving way.
+    /// There is none yet: keys are still being evicted.
     Clearing,
-    /// There is none, and no key may give way.
+    /// There is none, and no key may be evicted.
     Full,
 }
 
@@ -42,8 +42,8 @@ impl Evictions {
         }
     }
 
-    /// No key can give way, but room is being made in the background. Whether that has lasted for
-    /// less than so long; after a second of patience a new one begins.
+    /// No key can be evicted, but memory is being freed in the background. Returns whether that
+    /// wait has lasted for less than `time_max_ns`. After a second a new wait begins.
     pub(crate) fn waits_no_longer_than(&self, time_max_ns: u64) -> bool {
         self.waits_at(monotonic_ns(), time_max_ns)
     }
@@ -140,7 +140,7 @@ impl Monitors {
         attention.set(Obstacles::MONITORED, !clients.is_empty());
     }
 
-    /// Who listens on a lane.
+    /// The connections of a lane that listen.
     pub(crate) fn on(&self, lane: usize) -> Vec<ConnectionId> {
         let clients = self.clients.lock();
         clients
@@ -158,10 +158,10 @@ impl Monitors {
     }
 }
 
-/// Until when nothing is done.
+/// Until when the server sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeping {
-    /// Monotonic ns; 0: nobody ever slept.
+    /// Monotonic ns; 0 if DEBUG SLEEP never ran.
     pub(crate) until_ns: AtomicU64,
 }
 
@@ -187,7 +187,7 @@ pub(crate) struct Pending {
     pub(crate) deadline_ms: i64,
     /// The pause that stood before.
     pub(crate) pause: Option<(i64, bool)>,
-    /// Who hears it if nothing comes of it.
+    /// Clients that get an error if the shutdown fails or is aborted.
     pub(crate) clients: Vec<u64>,
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct StopOrder {
     pub(crate) is_immediate: bool,
 }
 
-/// Whether somebody may want to hear of topics.
+/// Whether a client may want changes of topics.
 #[derive(Debug, Default)]
 pub(crate) struct TopicWatch(pub(crate) AtomicBool);
 

@@ -1,5 +1,5 @@
-//! What happened a second lately, for INFO: looked at when somebody asks, and ten times a second
-//! while the first lane has something to do.
+//! Rates per second for INFO: sampled when INFO is called, and ten times a second while the first
+//! lane has something to do.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// So many commands were executed in one turn.
+    /// Notes how many commands one turn has executed.
     #[inline]
     pub(crate) fn note_commands(&self, commands: u64) {
         if commands > self.commands_max.load(Ordering::Relaxed) {

@@ -4,7 +4,7 @@
 //! would wait as long: it could not accept, reply -BUSY, or obey a signal. Therefore a lane locks
 //! shards only while it has the *right* to. It takes the right with the first thing that comes in
 //! a turn and lets it go at the turn's end; between two commands it looks whether a script wants
-//! it. Who wants to run a script takes the rights of all other lanes first, and locks shards
+//! it. A lane that runs a script takes the rights of all other lanes first, and locks shards
 //! after that. So a lane that has its right waits for no script, and a lane that cannot get it
 //! leaves what needs shards for later: connections are parked, other work is put off.
 //!
@@ -97,7 +97,8 @@ impl Rights {
         }
     }
 
-    /// Lets the right go for a script that wants it, and takes it again if that ends in a moment.
+    /// Releases the right for a script that wants it, and takes it again if the script ends within
+    /// microseconds.
     #[cold]
     pub(crate) fn enter_soon(&self, lane: usize) -> bool {
         self.leave(lane);

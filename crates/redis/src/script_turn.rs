@@ -1,4 +1,4 @@
-//! The right to run a script, and what lanes do while they lack it.
+//! The right to run a script, and what lanes do without it.
 
 use std::sync::atomic::Ordering;
 
@@ -87,12 +87,12 @@ impl Server {
         self.scripting.is_running() && self.scripting.busy_text().is_none()
     }
 
-    /// The error of who asks while a script has run for too long, if one has.
+    /// The error that clients get while a script has run for too long, if one has.
     pub fn busy_text(&self) -> Option<&'static str> {
         self.scripting.busy_text()
     }
 
-    /// Does what a lane has put off. It has its right again.
+    /// Does what a lane has put off, now that it has its right again.
     #[cold]
     pub(crate) fn do_put_off(&self, lane: usize) {
         for later in self.scripting.take_put_off(lane) {

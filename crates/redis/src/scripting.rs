@@ -2,7 +2,7 @@
 //!
 //! A script holds every shard, so that only one runs at a time. Before it locks them its lane takes
 //! the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked for
-//! `busy-reply-threshold` at most: after that every client is told that the server is busy.
+//! `busy-reply-threshold` at most: after that every client gets -BUSY.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
@@ -113,7 +113,7 @@ impl Scripting {
         self.state.load(Ordering::Relaxed) != IDLE
     }
 
-    /// What everybody is told while a script has run for too long.
+    /// The error that all clients get while a script has run for too long.
     pub(crate) fn busy_text(&self) -> Option<&'static str> {
         match self.state() {
             BUSY_SCRIPT => Some(BUSY_SCRIPT_TEXT),

@@ -43,7 +43,7 @@ pub trait House: Debug + Send + Sync {
     /// Says in the port's own protocol that protected mode refuses a peer, and ends the connection.
     /// False if the peer may stay.
     fn turn_away(&self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) -> bool;
-    /// Counts a connection for which there is no room, and returns what its peer is told.
+    /// Counts a connection over the limit, and returns the error for its peer.
     fn refuse(&self, port: u16) -> Vec<u8>;
     /// Appends the sections of INFO behind the server's own that are shown.
     fn write_info(&self, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String);
@@ -82,7 +82,7 @@ pub struct Server {
     pub(crate) waiting: WaitingClients,
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
-    /// SHUTDOWN: whoever runs the hub is asked to stop it.
+    /// SHUTDOWN: the program is asked to stop the hub.
     pub stop_asked: AtomicBool,
     /// `oom-score-adj`.
     pub(crate) memory_score: MemoryScore,
@@ -113,7 +113,7 @@ pub struct Server {
     pub(crate) statistics: Statistics,
     /// What the lanes' turns were like.
     pub(crate) turns: Vec<Turns>,
-    /// Who looks at every command.
+    /// Conditions that keep a request from the direct path.
     pub(crate) attention: Arc<Attention>,
     /// Client-side caching.
     pub(crate) tracking: Tracking,
@@ -131,7 +131,7 @@ pub struct Server {
     pub(crate) reply_peak_ns: AtomicU64,
     /// What share of a processor each thread takes.
     pub(crate) threads: Threads,
-    /// Whether somebody may want to hear of market topics and tags as of keys.
+    /// Whether a client may want changes of market topics and tags as of keys.
     pub(crate) topic_watch: TopicWatch,
     /// Counts changes of live keys.
     pub(crate) live_version: AtomicU64,
@@ -297,7 +297,7 @@ impl Server {
     }
 
     /// Users have changed. Clients that wait with a command that they may run no more get their
-    /// refusal now, before anybody can serve them; all others are looked at by their lanes.
+    /// refusal now, before another client can serve them. Lanes check all others.
     pub(crate) fn tell_users_changed(&self) {
         for client in self.clients.list() {
             let Some(waiter) = self.waiting.waiter(client.id) else {
@@ -322,8 +322,8 @@ impl Server {
         }
     }
 
-    /// A lane has looked at all of its sessions, as users were in a generation. Replies to those
-    /// who have changed users wait for that.
+    /// Notes that a lane has checked all of its sessions against the users of a generation. Replies
+    /// to clients that changed users wait for that.
     pub fn set_users_looked(&self, lane: usize, generation: u64) {
         debug_assert!(lane < self.turns.len(), "a lane that there is");
         let waiting = self.access.set_looked(lane, generation);

@@ -83,7 +83,7 @@ struct State {
     client: Arc<Client>,
     reply_mode: ReplyMode,
     last_command: Option<&'static Command>,
-    /// What of this connection keeps a request from being executed at once.
+    /// Conditions of this connection that keep a request from being executed at once.
     own: Obstacles,
     /// Why nothing is executed for now.
     stop: Stop,
@@ -95,11 +95,11 @@ struct State {
     /// The user that it is, and what that user may do.
     permit: Permit,
     over_limit: OverLimit,
-    /// What it may leave unread, as of the last requests.
+    /// How many bytes it may leave unread, as of the last requests.
     output_bytes_max: usize,
-    /// What it has said as a replica, or in order to become one.
+    /// Its settings as a replica, or before it becomes one.
     replica: Option<Box<ReplicaSession>>,
-    /// What the session's own commands have to tell others.
+    /// Commands of the session that replicas and the append-only file must receive.
     told: Vec<ToldCommand>,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
@@ -183,7 +183,7 @@ impl RespSession {
                 told: Vec::new(),
                 refusals: Cell::new(0),
                 waiting_request: None,
-                // Clients that come at once do not all look at the same of their commands.
+                // Clients that connect together sample different commands.
                 sampled: id.index() as u32,
                 mount_writes: 0,
                 busy: None,
@@ -373,8 +373,8 @@ impl RespSession {
         self.state.account(server, context);
     }
 
-    /// Whether the client was cut off for a request so long that all clients together hold more
-    /// than they may.
+    /// Cuts the client off if, with this request, all clients together hold more than
+    /// `maxmemory-clients`. Returns whether it was cut off.
     fn is_too_much(&self, server: &Server, context: &mut Context, bytes: usize) -> bool {
         let client = &self.state.client;
         client.query_bytes.store(bytes as u64, Ordering::Relaxed);
@@ -476,7 +476,7 @@ impl State {
         self.reply_mode == ReplyMode::On
     }
 
-    /// Executes a command that nothing stands before.
+    /// Executes a command that no condition keeps back.
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let stopwatch = Stopwatch::start(call.server, call.context.lane(), command);
@@ -541,7 +541,7 @@ impl State {
         }
     }
 
-    /// Runs a data command whose locks are to be told something.
+    /// Runs a data command that sets options on its locks.
     #[cold]
     fn run_otherwise(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let (server, now_ms) = (call.server, call.now_ms());
@@ -598,8 +598,8 @@ impl State {
         }
     }
 
-    /// It has sent more at once than `client-query-buffer-limit` allows. It gets no word of it, as
-    /// with Redis: it is still writing, and a client that reads an error takes it for a reply.
+    /// Ends the connection because its request is longer than `client-query-buffer-limit`. As in
+    /// Redis there is no error: the client is still writing, and would take it for a reply.
     #[cold]
     fn end_for_length(&mut self, server: &Server, context: &mut Context) {
         server.query_cut_off.fetch_add(1, Ordering::Relaxed);
@@ -643,11 +643,11 @@ impl State {
 }
 
 const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";
-/// A client with so many bytes of replies unread gets no further command executed.
+/// With this many bytes of replies unread, a client gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
 /// What such a client may send meanwhile. Each time that it goes on, the rest of this is moved.
 const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
-/// Input of more bytes at once is looked at before it is executed.
+/// Input of more bytes at once is counted before it is executed.
 const LONG_INPUT_BYTES: usize = 64 << 10;
-/// An argument of so many bytes counts before it has come.
+/// An argument of at least this many bytes counts before it has arrived.
 const LONG_ARGUMENT_BYTES: usize = 32 << 10;

@@ -112,7 +112,7 @@ impl Sessions {
         }
         let most = server.parameters.read(MAXCLIENTS);
         if server.clients.len() as u64 >= most {
-            // It gets no session: it is told so, and ends.
+            // It gets no session, but an error, and its connection ends.
             if let (Some(house), Some(out)) = (house, context.out(id)) {
                 out.buffer().extend_from_slice(&house.refuse(RESP_PORT));
             }
@@ -141,8 +141,8 @@ impl Sessions {
     }
 }
 
-/// A lane in the middle of one client's long call: the other Redis clients are answered, everybody
-/// else waits until the call has ended.
+/// A lane in the middle of one client's long call: it answers other Redis clients. Clients of other
+/// protocols wait until the call has ended.
 pub(crate) struct DuringCall<'a> {
     pub(crate) server: &'a Server,
     pub(crate) sessions: &'a mut Sessions,

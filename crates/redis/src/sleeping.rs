@@ -1,4 +1,4 @@
-//! DEBUG SLEEP: the whole server stops for a while, as a busy Redis does.
+//! DEBUG SLEEP: the whole server stops for a while, as Redis does.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::lane_waits::{LaneWait, WaitReason, before_wait};
 use crate::server::Server;
 
 impl Server {
-    /// Stops every lane, and the link to the master, for so long; also the calling one.
+    /// Stops every lane, the calling one too, and the link to the master for `time`.
     pub(crate) fn sleep_everywhere(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = monotonic_ns().saturating_add(ns);
@@ -18,8 +18,8 @@ impl Server {
         self.sleep_along();
     }
 
-    /// Sleeps while the server does; at once awake when it is to end. One relaxed load where
-    /// nobody ever slept.
+    /// Sleeps while the server does, and wakes up at once when it is to end. One relaxed load if
+    /// DEBUG SLEEP never ran.
     #[inline]
     pub(crate) fn sleep_along(&self) {
         if self.sleeping.until_ns.load(Ordering::Relaxed) != 0 {

@@ -47,8 +47,8 @@ impl Server {
         }
     }
 
-    /// What stands in the way of being ready, one line each: keys that are being loaded, and a
-    /// master that is not connected.
+    /// Why the server is not ready, one line each: keys that are being loaded, and a master that is
+    /// not connected.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         if self.durability.is_loading() {

@@ -1,4 +1,4 @@
-//! What commands have done: counted by each lane for itself, added up when somebody asks.
+//! Statistics of commands: each lane counts its own, and a reader adds them up.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,12 +19,13 @@ pub(crate) struct Statistics {
 #[derive(Debug, Default)]
 struct Errors {
     counts: BTreeMap<String, u64>,
-    /// There were too many distinct ones, so many: no more are counted until the next reset.
+    /// How many distinct ones there were when they became too many. No more are counted until the
+    /// next reset.
     forgotten: u64,
 }
 
 /// The counters of one lane, by the commands' numbers. Only the lane writes, so
-/// that a counter is raised by a load and a store; whoever reads it may be a moment late.
+/// that a counter is raised by a load and a store; a reader may be a moment late.
 #[derive(Debug)]
 pub(crate) struct LaneStatistics {
     slots: Box<[Slot]>,
@@ -303,8 +304,8 @@ impl CommandCounts {
         0.0
     }
 
-    /// How many calls took at most so many microseconds, in powers of two, as far as there are
-    /// any; scaled from those that were timed to all.
+    /// How many calls took at most a number of microseconds, in powers of two; scaled from the
+    /// timed calls to all calls.
     pub(crate) fn cumulated(&self) -> Vec<(u64, u64)> {
         let total: u64 = self.histogram.iter().sum();
         let mut rows = Vec::new();

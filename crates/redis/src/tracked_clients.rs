@@ -33,7 +33,7 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 pub struct ClientTracking {
     pub(crate) flags: AtomicU32,
-    /// The client that is told instead; 0: itself.
+    /// The client that gets the invalidations instead; 0: itself.
     pub(crate) redirect: AtomicU64,
     /// None is the beginning of another.
     pub(crate) prefixes: Mutex<BTreeSet<Box<[u8]>>>,
@@ -41,14 +41,14 @@ pub struct ClientTracking {
     pub(crate) prefix_bytes: AtomicU64,
 }
 
-/// What a client is told not to use any more.
+/// What a client must no longer use.
 #[derive(Clone, Debug)]
 pub enum Invalid {
     /// These keys, as a RESP array.
     Keys(Arc<[u8]>),
     /// All keys.
     Everything,
-    /// Nothing: whom it redirects to is not there any more.
+    /// Nothing: the client that it redirects to has left.
     BrokenRedirect(u64),
 }
 
@@ -80,7 +80,7 @@ impl ClientTracking {
         );
     }
 
-    /// Whom it redirects to, -1 if it does not track.
+    /// The client that it redirects to; -1 if it does not track.
     pub(crate) fn redirect(&self) -> i64 {
         match self.has(ON) {
             true => self.redirect.load(Ordering::Acquire) as i64,
@@ -210,7 +210,7 @@ impl Tracking {
         self.registry.lock().prefixes.len()
     }
 
-    /// Who hears of which prefix.
+    /// The clients of each prefix.
     pub(crate) fn listeners(&self) -> Vec<(Box<[u8]>, Vec<u64>)> {
         let registry = self.registry.lock();
         let prefixes = registry.prefixes.iter();
@@ -285,10 +285,10 @@ pub(crate) const OPTOUT: u32 = 1 << 3;
 pub(crate) const NOLOOP: u32 = 1 << 4;
 /// CLIENT CACHING holds for the next command.
 pub(crate) const CACHING: u32 = 1 << 5;
-/// Whom it redirects to has left.
+/// The client that it redirects to has left.
 pub(crate) const BROKEN: u32 = 1 << 6;
 
-/// Where clients of RESP2 hear of it.
+/// The channel on which RESP2 clients get invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 #[cfg(test)]

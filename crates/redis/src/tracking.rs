@@ -1,7 +1,7 @@
 //! Client-side caching: decides which clients get invalidations, and sends them.
 //!
-//! Who has read a key is kept by the key's shard ([`Keyspace::set_tracking`]). A change is told
-//! while the key's shard is locked: to other clients through the mailbox of their lane, behind
+//! The clients that have read a key are kept by the key's shard ([`Keyspace::set_tracking`]). A
+//! change is told while the key's shard is locked: to other clients through the mailbox of their lane, behind
 //! every reply that was written before; to the client whose command makes the change behind the
 //! reply to that command. What goes to clients that want to hear of prefixes is gathered and told
 //! once a turn, as Redis does.
@@ -30,19 +30,19 @@ use crate::tracked_clients::ON;
 /// Changes that clients are told of at the end of a command or a turn of one lane.
 #[derive(Debug, Default)]
 struct LaneChanges {
-    /// Whose command is executed.
+    /// The client whose command runs.
     current: Option<Arc<Client>>,
-    /// What that client is told after its reply.
+    /// The keys that this client is told of behind its reply; `None` is every key.
     own: Vec<Option<Box<[u8]>>>,
-    /// The same two of whoever goes on when the client that waited has been served.
+    /// The same two of the clients that go on when a waiting client has been served.
     suspended: Vec<Suspended>,
-    /// Keys that were changed in this turn, and by whom at last.
+    /// Keys that were changed in this turn, and the client that changed each last.
     changed: BTreeMap<Box<[u8]>, u64>,
     /// There were too many to name.
     all_changed: bool,
 }
 
-/// Who does something, and what he is told after his reply.
+/// A client, and the messages queued until its own reply is written.
 type Suspended = (Option<Arc<Client>>, Vec<Option<Box<[u8]>>>);
 
 thread_local! {
@@ -106,7 +106,7 @@ impl Server {
             .disable(&self.keyspace, &self.attention, client);
     }
 
-    /// Who hears of changes of what the command under way on this lane reads.
+    /// The client that tracks what the command under way on this lane reads.
     pub(crate) fn tracking_reader(&self) -> Option<u64> {
         LANE_CHANGES.with_borrow(|changes| {
             let client = changes.current.as_ref()?;
@@ -181,7 +181,7 @@ impl Server {
         }
     }
 
-    /// Sends word to a client, or to whom it redirects.
+    /// Sends an invalidation to a client, or to the one that it redirects to.
     pub(crate) fn tell_invalid(&self, client: &Client, invalid: Invalid) {
         let redirect = client.tracking.redirect.load(Ordering::Acquire);
         if redirect == 0 {
@@ -219,7 +219,7 @@ impl Server {
         }
     }
 
-    /// Tells everybody on a lane that has missed mail that nothing holds any more.
+    /// Invalidates everything for the clients of a lane that has missed mail.
     pub(crate) fn invalidate_lane(&self, lane: usize) {
         if !self.attention.has(Obstacles::TRACKED) {
             return;
@@ -236,8 +236,8 @@ impl Server {
         }
     }
 
-    /// From now on what happens on this lane is done by a client that waited; with `None`, by whom
-    /// it was done before, and the client is told of its own changes. Its reply is on its way.
+    /// From now on a waiting client acts on this lane. With `None` the client before it acts again,
+    /// and the served client, whose reply is on its way, is told of its own changes.
     pub(crate) fn serve_for(&self, client: Option<u64>) {
         let client = client.map(|id| self.clients.find(id));
         let served = LANE_CHANGES.with_borrow_mut(|changes| match client {

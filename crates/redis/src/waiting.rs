@@ -44,8 +44,8 @@ impl WaitingClients {
         }
     }
 
-    /// Ends a wait; the client's lane, unless it was not waiting or its reply is on its way. Who
-    /// gets the lane answers the client.
+    /// Ends a wait. Returns the client's lane, or `None` if it was not waiting or its reply is on
+    /// its way. A caller that gets the lane answers the client.
     pub(crate) fn claim(&self, client: u64, keyspace: &Keyspace) -> Option<usize> {
         let (lane, block) = self.by_client.lock().get(&client)?.clone();
         // Not under this lock: giving up locks shards, whose holders may come for this one.
@@ -61,7 +61,7 @@ impl WaitingClients {
         removed.then_some(lane)
     }
 
-    /// A client that waits has left. Until [`forget`](Self::forget) it is served no more.
+    /// A waiting client has left: it is no longer served, and waits for [`forget`](Self::forget).
     pub(crate) fn abandon(&self, client: u64) {
         if let Some(waiter) = self.waiter(client) {
             waiter.abandon();
@@ -175,7 +175,7 @@ impl Pause {
         self.state.load(Ordering::SeqCst) & 1 != 0
     }
 
-    /// Whether a command counts as a write: whatever a replica would have to hear of.
+    /// Whether a command counts as a write, which is anything that replicas must receive.
     pub(crate) fn counts_as_write(command: &Command) -> bool {
         command.has(Flags::WRITE | Flags::MAY_REPLICATE)
     }

@@ -113,8 +113,8 @@ impl Reported {
     }
 }
 
-/// A turn that lasts so long is told of: no command of a well-behaved client takes as long, and a
-/// script that runs long serves others from within.
+/// A turn of this length is logged. No command of a well-behaved client takes as long, and a long
+/// script serves others from within.
 const STUCK_NS: u64 = 2_000_000_000;
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 

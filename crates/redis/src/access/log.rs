@@ -66,7 +66,7 @@ impl Log {
         }
     }
 
-    /// The newest, at most so many.
+    /// Returns up to `count` refusals, newest first.
     pub(crate) fn newest(&self, count: usize) -> Vec<Numbered> {
         self.entries.iter().take(count).cloned().collect()
     }
@@ -86,7 +86,7 @@ impl AclLogEntry {
     }
 }
 
-/// How many entries are looked at for one that is alike.
+/// How many entries are searched for an equal one.
 const SEARCHED_MAX: usize = 10;
-/// Refusals further apart are told apart.
+/// Refusals further apart than this count separately.
 const ALIKE_MS_MAX: u64 = 60_000;

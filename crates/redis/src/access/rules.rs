@@ -1,4 +1,4 @@
-//! What a user may do, and how it is told to: modifiers such as `on`, `>password` and `~key:*`.
+//! What a user may do, and the modifiers that say so, such as `on`, `>password` and `~key:*`.
 
 use tidewire_keyspace::{Command, Flags, lookup};
 use tidewire_resp::Arguments;
@@ -20,7 +20,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Those of a new user: nothing.
+    /// Returns the rules of a new user, who may do nothing.
     pub(super) fn new(all_channels: bool) -> Self {
         Rules {
             is_enabled: false,
@@ -31,7 +31,7 @@ impl Rules {
         }
     }
 
-    /// Those that the default user has at first: everything, without a password.
+    /// Returns the first rules of the default user: unrestricted, without a password.
     pub(super) fn unlimited() -> Self {
         let mut rules = Rules::new(true);
         rules.is_enabled = true;
@@ -117,8 +117,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether somebody with this password may come in. Takes as long wherever a wrong one
-    /// differs.
+    /// Whether the password is right and the user enabled. Takes the same time wherever a wrong
+    /// password differs.
     pub(super) fn admits(&self, password: &[u8]) -> bool {
         if !self.is_enabled || self.needs_no_password {
             return self.is_enabled;

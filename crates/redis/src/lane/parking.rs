@@ -1,4 +1,4 @@
-//! What a lane does with its right to lock shards, and what it leaves for want of it.
+//! What a lane does with its right to lock shards, and what it puts off without it.
 
 use tidewire_lane::{ConnectionId, Context};
 
@@ -21,7 +21,7 @@ impl RedisLane {
         self.has_resumed = true;
     }
 
-    /// A script has run for too long: those that are told so go on.
+    /// A script has run for too long: connections that get -BUSY go on.
     pub(super) fn resume_impatient(&mut self, context: &mut Context) {
         if self.waiting.has_parked() && self.server.scripting.busy_text().is_some() {
             let parked = self.waiting.take_impatient();
@@ -54,7 +54,7 @@ impl RedisLane {
         None
     }
 
-    /// Takes the lane's right to lock shards, and does what was put off for want of it.
+    /// Takes the lane's right to lock shards, and does what was put off without it.
     pub(super) fn enter(&mut self, context: &mut Context) -> bool {
         if !self.server.scripting.rights.enter(self.lane) {
             return false;

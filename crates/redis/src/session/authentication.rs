@@ -29,12 +29,12 @@ pub(super) struct Permit {
     pub(super) is_stranger: bool,
     /// The generation of users that the rules are of; 0: none yet.
     seen: u64,
-    /// The same if everything is allowed, else 0: every command is looked at closely.
+    /// The same if the user may do everything, else 0: every command is checked.
     free_in: u64,
 }
 
 impl Permit {
-    /// That of a client that has not said who it is.
+    /// The permit of a client that has not authenticated.
     pub(super) fn new(access: &AccessControl) -> Self {
         let mut permit = Permit {
             user: access.default_user().clone(),
@@ -99,8 +99,8 @@ impl Permit {
 }
 
 impl RespSession {
-    /// Users have changed: whoever is subscribed to what is no longer allowed is cut off, and
-    /// whoever is nobody any more.
+    /// Checks the client after a change of users. The connection ends if its user is deleted, or
+    /// may no longer use a channel it is subscribed to.
     pub(crate) fn users_changed(
         &mut self,
         server: &Server,
@@ -150,13 +150,13 @@ impl State {
         self.permit.become_user(&server.access, user);
     }
 
-    /// Makes the client as one that has not said who it is.
+    /// Resets the client to one that has not authenticated.
     pub(super) fn forget_user(&mut self, server: &Server) {
         self.permit = Permit::new(&server.access);
         *self.client.user.lock() = self.permit.user.clone();
     }
 
-    /// Whether the client is somebody, as HELLO asks.
+    /// Whether the client has authenticated, as HELLO requires.
     pub(super) fn is_authenticated(&self) -> bool {
         self.permit.is_authenticated
     }
@@ -299,7 +299,7 @@ impl State {
             _ => false,
         };
         if is_revoked {
-            // Nobody sees it any more, although the connection ends with the turn.
+            // No client sees it from now on, although the connection ends with the turn.
             server.clients.disconnect(self.client.id);
             context.close_after_flush(self.id, CloseReason::Requested);
             self.set_closing();

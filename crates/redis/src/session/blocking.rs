@@ -1,8 +1,8 @@
 //! Commands that have not ended: BLPOP and its kind, WAIT, CLIENT PAUSE and UNBLOCK.
 //!
 //! While a client waits, nothing more of its input is executed or even read; its connection is
-//! held. What ends the wait (a reply from whoever changed the key, the deadline, CLIENT UNBLOCK)
-//! comes to the client's lane, which writes the reply and lets the connection go on.
+//! held. What ends the wait (a reply from the client that changed the key, the timeout, CLIENT
+//! UNBLOCK) reaches the client's lane, which writes the reply and resumes the connection.
 
 use tidewire_keyspace::{ClientTag, Command, Flags, Outcome, Waiter};
 use tidewire_lane::Context;
@@ -29,7 +29,7 @@ use crate::waiting::{Block, LaneWaiting};
 pub(super) enum Stop {
     #[default]
     No,
-    /// Its command waits; what it gets if nothing comes.
+    /// Its command waits; with the reply at the timeout.
     Waiting(TimeoutReply),
     /// A pause holds its next command.
     Postponed,
@@ -37,7 +37,7 @@ pub(super) enum Stop {
     Parked,
 }
 
-/// What a client gets that waited in vain.
+/// The reply to a client whose wait timed out.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeoutReply {
     NullArray,
@@ -102,7 +102,7 @@ impl RespSession {
         });
     }
 
-    /// The client may not run any more what it waits with. It counts as never begun.
+    /// The client may no longer run its waiting command, which counts as never begun.
     pub(crate) fn denied(&mut self, server: &Server, context: &mut Context, text: &str) {
         if let Some(command) = self.state.last_command {
             server.statistics.of(context.lane(), command).taken_back();
@@ -125,7 +125,7 @@ impl RespSession {
         }
     }
 
-    /// The lane may lock shards again, or will not soon: what was parked is executed, or refused.
+    /// Resumes a parked client: its command is executed, or refused while a script stays busy.
     pub(crate) fn unpark(&mut self, context: &mut Context) {
         if matches!(self.state.stop, Stop::Parked) {
             self.state.set_stop(Stop::No);
@@ -426,8 +426,8 @@ impl State {
         call.context.hold(self.id);
     }
 
-    /// Leaves the command for when the lane may lock shards. It is executed although the client
-    /// leaves meanwhile, as it would be had it come a moment before.
+    /// Leaves the command until the lane may lock shards. It is executed even if the client leaves
+    /// meanwhile, as if it had come a moment earlier.
     pub(super) fn park(&mut self, call: &mut Call<'_>) {
         debug_assert!(
             matches!(self.stop, Stop::No),

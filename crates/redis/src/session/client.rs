@@ -259,7 +259,7 @@ fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
     Ok(found)
 }
 
-/// Whom CLIENT KILL ends.
+/// The clients that CLIENT KILL ends.
 #[derive(Debug)]
 struct Filter {
     id: Option<u64>,

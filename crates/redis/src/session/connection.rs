@@ -109,7 +109,7 @@ impl State {
     }
 
     pub(super) fn quit(&mut self, call: &mut Call<'_>) {
-        // Before it has its answer: who knows of that, on any lane, finds it gone.
+        // Before the reply: a client that sees the reply, on any lane, finds this one gone.
         call.server.clients.disconnect(self.client.id);
         self.reply(call.context, |reply| reply.ok());
         call.context

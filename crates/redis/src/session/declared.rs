@@ -34,8 +34,8 @@ pub(super) fn may_be_stale(server: &Server, command: &Command, arguments: Argume
     }
 }
 
-/// Whether a command counts as a write: whatever a replica would have to hear of. A script that
-/// says what it does is believed.
+/// Whether a command counts as a write, which is anything that replicas must receive. The flags
+/// that a script declares decide.
 pub(super) fn counts_as_write(
     server: &Server,
     command: &Command,

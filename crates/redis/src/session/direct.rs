@@ -1,5 +1,5 @@
-//! Requests that run on their key's entry alone, one after the other, with what is the same for all
-//! of them looked at once.
+//! Requests that run on their key's entry alone, one after the other. What is the same for all of
+//! them is checked once.
 
 use tidewire_keyspace::Command;
 use tidewire_lane::Context;

@@ -18,7 +18,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// Whether it is a SET that a mount may take, such as of a plant's tag. That needs neither our
-    /// memory nor our disk: who controls a plant can do so while either is full.
+    /// memory nor our disk: plants stay under control while either is full.
     fn is_for_mount(&self, server: &Server) -> bool {
         let key = self.arguments.get(1).filter(|_| self.command.name == "set");
         key.is_some_and(|key| server.keyspace.mount_of(self.database, key).is_some())

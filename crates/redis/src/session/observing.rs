@@ -54,7 +54,7 @@ impl<'h> Stopwatch<'h> {
 }
 
 impl State {
-    /// A command that took this long has ended.
+    /// Notes how long a command took.
     #[inline]
     pub(super) fn note_time(
         &self,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// A command has been executed: whoever listens to all of them is shown it.
+    /// Shows an executed command to the clients that run MONITOR.
     #[inline]
     pub(super) fn show(&self, call: &Call<'_>, command: &'static Command) {
         self.show_if(call, command, false);

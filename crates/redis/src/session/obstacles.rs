@@ -95,8 +95,8 @@ impl State {
         self.own.set(Obstacles::BUSY, busy.is_some());
     }
 
-    /// What is looked at before a command is even begun. Some: it ends here, true if it is over,
-    /// false if it waits.
+    /// Checks what can end a command before it begins. `Some`: the command ends here, with true if
+    /// it is over and false if it waits.
     #[cold]
     pub(super) fn begin_past(
         &mut self,
@@ -162,7 +162,7 @@ impl State {
         self.show(call, command);
     }
 
-    /// Whoever listens to all commands is as a replica: it may not use keys.
+    /// Refuses keys to a client that runs MONITOR, as to a replica.
     fn is_refused_as_monitor(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
         let uses_keys = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
         let is_refused = self.client.monitors.load(Ordering::Relaxed) && command.has(uses_keys);

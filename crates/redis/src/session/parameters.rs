@@ -98,7 +98,7 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// Writes the redis.conf back as things are; with a line for every default too, if `all`.
+    /// Writes the current configuration to the redis.conf; with `all`, defaults too.
     pub(super) fn config_rewrite(&self, call: &mut Call<'_>, all: bool) {
         let Some(path) = call.server.config.redis_conf.clone() else {
             return self.refuse(call, "ERR The server is running without a config file");

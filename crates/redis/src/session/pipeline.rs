@@ -7,13 +7,13 @@ use tidewire_resp::{Arguments, Head, Limits, Progress, ProtocolError, RequestPar
 
 use crate::renames::Renames;
 
-/// Requests that wait to be executed, of whatever connection is being read. One a lane.
+/// Requests of the connection being read that are ready to execute. One per lane.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     requests: Vec<Request>,
     /// How many of `requests` are in use.
     count: usize,
-    /// Keys of theirs that are fetched ahead.
+    /// Keys of these requests that are fetched ahead.
     keys: Vec<WantedKey>,
     /// How many more bytes the request that has only partly come needs at least.
     needed: usize,
@@ -229,8 +229,8 @@ impl Request {
         };
     }
 
-    /// How it begins, and its command, if that is the one before as well and whatever begins so
-    /// is of it.
+    /// Returns how the request begins and its command, if the request before has the same command
+    /// and every request with this beginning is of that command.
     #[inline]
     fn repeats(
         &self,

@@ -44,7 +44,7 @@ struct Engines {
     reply: Vec<u8>,
 }
 
-/// What is to be run.
+/// A script or a function to run.
 enum ScriptJob {
     Script(Arc<Script>),
     Function(String, ScriptFlags),
@@ -87,10 +87,10 @@ pub(super) fn with_functions<R>(
     })
 }
 
-/// Drops this lane's Lua state for functions: there are none.
+/// Drops this lane's Lua state for functions, because no function is left.
 pub(crate) fn forget_functions(server: &Server, lane: usize) {
     ENGINES.with(|engines| {
-        // While a script runs it is not to be had; it will be seen to be old when it is used next.
+        // While a script runs, the state is in use. The next use sees that it is outdated.
         if let Ok(mut engines) = engines.try_borrow_mut() {
             engines.functions = None;
             engines.note_memory(server, lane);
@@ -99,8 +99,8 @@ pub(crate) fn forget_functions(server: &Server, lane: usize) {
 }
 
 impl State {
-    /// Executes a command while the lane may not lock shards, as far as that goes; false if it
-    /// must wait until it may.
+    /// Executes a command while the lane may not lock shards. Returns false if the command must
+    /// wait for that right.
     #[cold]
     pub(super) fn execute_beside_script(
         &mut self,
@@ -160,7 +160,7 @@ impl State {
         }
     }
 
-    /// The turn to run a script, or nothing: then the command waits.
+    /// Takes the turn to run a script. `None`: the command waits.
     #[cold]
     pub(super) fn begin_script<'h>(
         &mut self,
@@ -400,7 +400,7 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// There is no debugger, so that it can only be left off.
+    /// There is no debugger: only NO is accepted.
     pub(super) fn script_debug(&mut self, call: &mut Call<'_>) {
         match &call.arguments[2] {
             mode if mode.eq_ignore_ascii_case(b"no") => {

@@ -10,7 +10,7 @@ use crate::hot::{HotKind, SAMPLED_EVERY};
 use crate::server::Server;
 
 impl State {
-    /// One command in a few is looked at: its first key is noted.
+    /// Samples one command in 16 and notes its first key.
     #[inline]
     pub(super) fn sample_key(
         &mut self,

@@ -55,7 +55,7 @@ impl RespSession {
 }
 
 impl State {
-    /// Cuts a client off that does not read what it is told unasked; whether it did.
+    /// Cuts off a client that does not read its push messages. Returns whether it did.
     fn is_deaf(&self, server: &Server, context: &mut Context) -> bool {
         let limit = server
             .parameters

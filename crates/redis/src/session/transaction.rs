@@ -1,7 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
 //! EXEC locks the shards of everything that was queued, and of the keys that are watched, at once:
-//! nothing of another client happens in between, on whatever lane.
+//! no command of another client runs in between, on any lane.
 
 use std::sync::atomic::Ordering;
 
@@ -126,7 +126,7 @@ impl State {
         self.reply(call.context, |reply| reply.simple("QUEUED"));
     }
 
-    /// What EXEC would run; of other commands nothing.
+    /// Returns what EXEC would run; empty for other commands.
     pub(super) fn queued_by(&self, command: &Command) -> &[(&'static Command, ArgumentList)] {
         let queued = self
             .transaction
@@ -261,7 +261,7 @@ impl State {
         {
             out.buffer().truncate(start);
         }
-        // What it has subscribed to is owed its current values, behind the reply.
+        // New subscriptions get their current values behind the reply.
         call.fanout.pump(call.context, self.id);
     }
 
@@ -356,7 +356,7 @@ impl State {
                     let mut suspended = None;
                     if apart {
                         // It looks into shards by itself, and must not find them locked by us.
-                        // Those who wait are served at the end.
+                        // Waiting clients are served at the end.
                         suspended = Some(suspend(server, locked, command, queued.arguments));
                         locked = server.keyspace.lock(ShardSet::empty());
                     }
@@ -438,7 +438,7 @@ pub(super) fn sets_more_than_memory(arguments: Arguments<'_>) -> bool {
     !arguments.tail(2).iter().step_by(2).all(is_limit)
 }
 
-/// Lets shards go in the middle of a transaction or a script, of which all is told together.
+/// Unlocks shards in the middle of a transaction or a script, whose changes are told together.
 pub(super) fn suspend<'h>(
     server: &Server,
     locked: Locked<'h>,
@@ -450,7 +450,7 @@ pub(super) fn suspend<'h>(
         || command.has(Flags::SETS_PARAMETERS)
             && arguments.tail(2).iter().step_by(2).any(is_of_files);
     if tells_by_itself {
-        // It may change keys, or wait for another thread: what was done before it is told before.
+        // The command may change keys, or wait for another thread. Earlier changes are told first.
         server.replication.unbar_stream();
     }
     match server.replication.bars_stream() {

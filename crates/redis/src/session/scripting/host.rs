@@ -19,12 +19,12 @@ use crate::scripting::{Form, LongScript};
 use crate::server::Server;
 use crate::sessions::DuringCall;
 
-/// What a script reaches.
+/// The commands and the session that a script can use.
 pub(super) struct ScriptHost<'s, 'c, 'h> {
     pub(super) server: &'h Server,
     pub(super) state: &'s mut State,
     pub(super) call: &'s mut Call<'c>,
-    /// Nothing only while a command runs that locks for itself.
+    /// `None` only while a command runs that locks shards by itself.
     pub(super) locked: Option<Locked<'h>>,
     /// The script's own: SELECT in it does not concern its client.
     pub(super) database: usize,
@@ -34,7 +34,7 @@ pub(super) struct ScriptHost<'s, 'c, 'h> {
     pub(super) is_dirty: bool,
     /// It has replied an error.
     pub(super) has_failed: bool,
-    /// From whom its changes are withheld: replicas, and the append-only file.
+    /// Whether its changes are withheld from replicas, and from the append-only file.
     pub(super) withholds: (bool, bool),
     pub(super) started: Instant,
     /// There once the script has run for too long and the lane is served from within.
@@ -239,8 +239,8 @@ impl ScriptHost<'_, '_, '_> {
         let apart = transaction::locks_shards(command, arguments);
         let mut suspended = None;
         if apart {
-            // It looks into shards by itself, and must not find them locked by us. Those who wait
-            // are served when the script has ended.
+            // It locks shards by itself, so they must not be locked here. Waiting clients are
+            // served when the script has ended.
             let locked = self.locked.take();
             suspended =
                 locked.map(|locked| transaction::suspend(server, locked, command, arguments));
@@ -305,7 +305,7 @@ impl ScriptHost<'_, '_, '_> {
     }
 }
 
-/// A refusal, and the command that it is about if there is one.
+/// The text of a refusal, and the refused command if it is known.
 type CallRefusal = (Option<&'static Command>, &'static str);
 
 fn find_command(
