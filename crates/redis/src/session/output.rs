@@ -51,7 +51,10 @@ impl State {
         if let Some(out) = context.out(self.id)
             && out.len() <= self.output_bytes_max
         {
-            let before = out.buffer().len();
+            let before = match cfg!(debug_assertions) {
+                true => out.buffer().len(),
+                false => 0,
+            };
             write(&mut self.writer(out));
             debug_assert!(
                 out.buffer().len() > before || self.output_bytes_max < usize::MAX,
