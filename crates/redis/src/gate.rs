@@ -1,9 +1,9 @@
 //! The write gate: every condition that keeps a request of any protocol from being executed now.
 //!
-//! Each condition is named once, here. A protocol describes its request ([`GatedRequest`]) and asks for
-//! the [`Verdict`]: the request goes, it waits until a condition ends, or it is refused. What to do
-//! about it is the protocol's own: a Redis client gets the error's text, a ZeroMQ pusher is parked
-//! (nothing more of its input is read) or its message is left out, counted and logged.
+//! Each condition is named once, here. A protocol describes its request ([`GatedRequest`]) and asks
+//! for the [`Verdict`]: the request goes, waits until a condition ends, or is refused. Each protocol
+//! acts on it in its own way: a Redis client gets the error's text; a ZeroMQ pusher is parked
+//! (nothing more of its input is read), or its message is left out, counted and logged.
 //!
 //! Two conditions stand elsewhere, because they need what only the place knows: access control
 //! (the rules of the request's user) and mounts (`Keyspace`, under the key's lock). The keyspace

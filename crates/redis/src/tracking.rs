@@ -1,10 +1,10 @@
 //! Client-side caching: decides which clients get invalidations, and sends them.
 //!
-//! The clients that have read a key are kept by the key's shard ([`Keyspace::set_tracking`]). A
-//! change is told while the key's shard is locked: to other clients through the mailbox of their lane, behind
-//! every reply that was written before; to the client whose command makes the change behind the
-//! reply to that command. What goes to clients that want to hear of prefixes is gathered and told
-//! once a turn, as Redis does.
+//! The key's shard keeps the clients that have read the key ([`Keyspace::set_tracking`]). A change
+//! is told while the shard is locked. Other clients are told through the mailbox of their lane,
+//! behind every reply that was written before. The client whose command makes the change is told
+//! behind the reply to that command. Changes under prefixes (BCAST) are gathered and told once a
+//! turn, as Redis does.
 //!
 //! [`Keyspace::set_tracking`]: tidewire_keyspace::Keyspace::set_tracking
 
