@@ -38,7 +38,7 @@ pub struct Client {
     pub connected_unix_ns: u64,
     /// The user that it is.
     pub(crate) user: Mutex<Arc<User>>,
-    /// What CLIENT SETNAME and SETINFO say.
+    /// The values of CLIENT SETNAME and SETINFO.
     pub labels: Mutex<Labels>,
     /// When it last sent a command, ns since the UNIX epoch.
     pub active_unix_ns: AtomicU64,
@@ -58,7 +58,7 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// Bytes received and not executed yet.
     pub query_bytes: AtomicU64,
-    /// What the request that has begun says it will take; 0 where it is not much.
+    /// Announced bytes of the request that has begun; 0 if they are few.
     pub(crate) announced_bytes: AtomicU64,
     /// Bytes that the kernel did not take yet.
     pub output_bytes: AtomicU64,
@@ -66,7 +66,7 @@ pub struct Client {
     pub queued_bytes: AtomicU64,
     /// Bytes of all that it holds, as counted in the sum of all clients.
     pub memory_bytes: AtomicU64,
-    /// It was cut off for what it held.
+    /// It was cut off because it held too much memory.
     pub evicted: AtomicBool,
     /// Name of the last command.
     pub last_command: Mutex<&'static str>,
@@ -88,7 +88,7 @@ pub struct Client {
     pub is_replica: AtomicBool,
 }
 
-/// What a client says of itself.
+/// The names that a client gives itself.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     /// CLIENT SETNAME.
@@ -264,7 +264,7 @@ impl Client {
         // A client that announces a long argument counts with it before it arrives.
         let query = load(&self.query_bytes).max(load(&self.announced_bytes));
         let output = match self.is_replica.load(Ordering::Relaxed) {
-            // It is counted with the stream.
+            // The replication stream counts it.
             true => 0,
             false => load(&self.output_bytes),
         };
@@ -302,7 +302,7 @@ impl Client {
     /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
     pub fn describe(&self, now_unix_ns: u64, is_blocked: bool, forget_after_ns: u64) -> String {
         let peak_bytes = self.reply_bytes(now_unix_ns, forget_after_ns);
-        // As Redis sizes the buffer that replies are written to first.
+        // Redis sizes its first reply buffer like this.
         let buffer_bytes = peak_bytes.next_power_of_two().clamp(1 << 10, 16 << 10);
         let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
         let labels = self.labels.lock().clone();

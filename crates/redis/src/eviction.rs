@@ -159,7 +159,8 @@ impl Server {
     }
 }
 
-/// What to keep free of `maxmemory`, up to an eighth, so that the system gives 2 % more at most.
+/// How much of `maxmemory` to keep free, up to an eighth, so that resident memory exceeds it by at
+/// most 2 %.
 /// What lies unused grows as keys give way, so that this goes on until new values find their place
 /// there.
 fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {

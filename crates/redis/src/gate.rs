@@ -20,7 +20,7 @@ use crate::parts::Room;
 use crate::replication::state::LinkState;
 use crate::server::Server;
 
-/// What the gate must know of a request. Asked only while some condition holds.
+/// The properties of a request that the gate needs. Called only while some condition holds.
 pub(crate) trait GatedRequest {
     /// Whether it changes keys.
     fn writes(&self, server: &Server) -> bool;
@@ -60,7 +60,7 @@ impl GatedRequest for PlainWrite {
     }
 }
 
-/// What the gate says.
+/// The gate's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Verdict {
@@ -70,7 +70,7 @@ pub(crate) enum Verdict {
     Refused(Refusal),
 }
 
-/// What ends by itself.
+/// A condition that ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// CLIENT PAUSE.
@@ -136,7 +136,7 @@ impl Refusal {
         Refusal::Lost,
     ];
 
-    /// As INFO and the metrics name it.
+    /// Its name in INFO and the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Refusal::Form => "form",
@@ -191,7 +191,7 @@ impl Server {
             && (self.pause.is_total() || is_told())
     }
 
-    /// What every request that changes keys waits for, if there is anything.
+    /// The condition that every request that changes keys waits for, if there is one.
     #[cold]
     pub fn write_wait(&self, now_ms: i64) -> Option<Wait> {
         if self.is_paused_for(now_ms, || true) {

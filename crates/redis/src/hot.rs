@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// What all lanes have seen.
+/// The names that all lanes have sampled.
 #[derive(Debug)]
 pub(crate) struct HotNames {
     lanes: Vec<Mutex<Sketch>>,
@@ -14,7 +14,7 @@ pub(crate) struct HotNames {
     started_ns: AtomicU64,
 }
 
-/// What a name is.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HotKind {
     /// A key, with its database.
@@ -226,7 +226,7 @@ fn fade(seconds: f64) -> f64 {
 pub(crate) const SAMPLED_EVERY: u32 = 16;
 /// Names of one lane's sketch.
 const NAMES_MAX: usize = 64;
-/// What is kept of a name.
+/// Bytes of a name that are kept.
 const NAME_BYTES_MAX: usize = 256;
 /// After this time a count has faded by half.
 const HALF_LIFE_S: f64 = 10.0;

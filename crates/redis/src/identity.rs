@@ -52,7 +52,7 @@ impl Identity {
 
     /// Takes the newest rules of its user; whether they are others than before.
     pub fn look(&mut self, access: &AccessControl) -> bool {
-        // What changes from here on will be seen by the next look.
+        // The next look sees any change from here on.
         let generation = access.generation();
         let rules = self.user.as_ref().and_then(|user| user.rules());
         let is_same = match (&self.rules, &rules) {

@@ -27,7 +27,7 @@ use crate::waiting::LaneWaiting;
 /// The Redis server's part of one lane. The lane drives it, beside what else it serves.
 #[derive(Debug)]
 pub struct RedisLane {
-    /// What all lanes share.
+    /// The state that all lanes share.
     pub server: Arc<Server>,
     /// Subscribers of every protocol.
     pub fanout: Fanout,
@@ -138,7 +138,7 @@ impl RedisLane {
         self.sessions.replicas.drained(&self.server, context, id);
     }
 
-    /// What was read from a connection waits to be taken.
+    /// Input of a connection waits to be executed, or output to be read.
     pub fn buffered(&mut self, context: &mut Context, id: ConnectionId) {
         self.has_unread |= context.out_bytes(id) > 0;
         if let Some(session) = self.sessions.get_mut(id) {
@@ -199,7 +199,7 @@ impl RedisLane {
                 failed,
             } => {
                 server.waiting.remove(client);
-                // It may tell of a change: an element that a client waited for is taken.
+                // The reply may tell of a change: the element that the client waited for is gone.
                 self.holding.writers.extend(self.waiting.connection(client));
                 if let Some(session) = self.end_wait(client) {
                     session.served(server, context, &reply, failed);
@@ -296,7 +296,7 @@ impl RedisLane {
             deadline_ns = Some(self.renew_again_ns(context));
         }
         if self.invalid_bytes + self.unsent_bytes > 0 {
-            // What was written in this turn leaves at its end.
+            // Output of this turn is sent at its end.
             self.server.post.taken(self.lane, self.unsent_bytes);
             self.unsent_bytes = std::mem::take(&mut self.invalid_bytes);
             deadline_ns = Some(context.now_ns());
@@ -304,7 +304,7 @@ impl RedisLane {
         (has_right, deadline_ns)
     }
 
-    /// What is due in a turn. Returns when the next one is wanted.
+    /// Does the work that is due in a turn. Returns when the next one is wanted.
     #[inline]
     pub fn turn(&mut self, context: &mut Context, has_right: bool) -> Option<u64> {
         self.sweep(context, has_right);
@@ -408,7 +408,7 @@ impl RedisLane {
         }
     }
 
-    /// What the first lane does for all.
+    /// Does the first lane's work for the whole server.
     fn sweep_server(&mut self, context: &Context, has_right: bool) {
         let server = self.server.clone();
         server.usage.look();

@@ -18,7 +18,7 @@ use crate::server::Server;
 pub struct BindAddress {
     /// Where to listen.
     pub address: SocketAddr,
-    /// It stands behind a `-`: the machine need not have it.
+    /// It has the prefix `-`: the machine need not have it.
     pub is_optional: bool,
 }
 
@@ -159,7 +159,7 @@ fn resolve(host: &str, port: u16) -> Option<SocketAddr> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Some(SocketAddr::new(address, port));
     }
-    // What only looks like an address is nothing to ask a name server for.
+    // A malformed address is not a name to resolve.
     if host.is_empty()
         || host
             .bytes()

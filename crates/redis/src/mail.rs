@@ -18,7 +18,7 @@ pub enum RedisMail {
     Served {
         /// The client's number.
         client: u64,
-        /// As it goes out.
+        /// The reply, encoded.
         reply: Vec<u8>,
         /// Whether it is an error.
         failed: bool,
@@ -39,9 +39,9 @@ pub enum RedisMail {
     },
     /// CLIENT UNPAUSE.
     Unpaused,
-    /// There are no functions any more, and so no state for them.
+    /// All functions were deleted: each lane drops its Lua state for them.
     FunctionsForgotten,
-    /// What users may do has changed.
+    /// Users or their permissions have changed.
     UsersChanged,
     /// A client of that lane must not use what it has read any more.
     Invalid {
@@ -51,7 +51,7 @@ pub enum RedisMail {
         is_redirected: bool,
         /// What it must no longer use.
         invalid: Invalid,
-        /// What this counts in the mailbox.
+        /// Bytes that this message counts in the mailbox.
         bytes: usize,
     },
     /// A command, for the clients of that lane that listen to all of them.

@@ -1,6 +1,6 @@
 //! `oom-score-adj`: the order in which the kernel kills processes when memory is short.
 //!
-//! What the process has at the start is the base: `relative` adds to it, `absolute` replaces it,
+//! The score at the start is the base: `relative` adds to it, `absolute` replaces it,
 //! and `no` gives it back. A master and a replica have values of their own.
 
 use std::fs;

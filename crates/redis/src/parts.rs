@@ -9,7 +9,7 @@ use tidewire_lane::{ConnectionId, ListenerHandle, monotonic_ns, unix_ns};
 
 use crate::attention::{Attention, Obstacles};
 
-/// What is left of the memory that the process may hold.
+/// Whether memory is left below `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// There is some.
@@ -20,7 +20,7 @@ pub(crate) enum Room {
     Full,
 }
 
-/// What the lanes know of their evictions.
+/// The state of evictions on all lanes.
 #[derive(Debug)]
 pub(crate) struct Evictions {
     pub(crate) lanes: Vec<Mutex<Evictor>>,
@@ -172,7 +172,7 @@ pub(crate) struct Stopping {
     pub(crate) is_pending: AtomicBool,
     /// A signal has been answered.
     pub(crate) has_signal: AtomicBool,
-    /// What the signal asked for has come to nothing.
+    /// The shutdown that the signal asked for has failed or was aborted.
     pub(crate) is_signal_over: AtomicBool,
     /// Until when the end waits for a script, ms since the UNIX epoch; 0: it does not.
     pub(crate) script_deadline_ms: AtomicI64,

@@ -83,7 +83,7 @@ impl Server {
     }
 }
 
-/// What each write counts as.
+/// The command that each write counts as.
 fn set_command() -> Option<&'static Command> {
     thread_local! {
         static SET: Option<&'static Command> = lookup(b"set");

@@ -32,7 +32,7 @@ pub(crate) struct Rights {
     owed: AtomicU64,
 }
 
-/// What a lane has: [`HELD`], and whether it is [`WANTED`] by a script.
+/// The right of one lane: whether it is [`HELD`], and whether a script [`WANTED`] it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Right(AtomicU8);
@@ -81,7 +81,7 @@ impl Rights {
                 }
                 has
             }
-            // What is under way may end; nothing new begins.
+            // Commands under way end; no new one begins.
             _ => false,
         }
     }
@@ -212,7 +212,8 @@ impl Rights {
         self.owed.load(Ordering::Relaxed) >> lane & 1 != 0
     }
 
-    /// What waited on a lane has had its turn. Lanes that have waited for that are returned.
+    /// The connections that waited on a lane have had their turn. Returns the lanes that waited for
+    /// that.
     pub(crate) fn note_turn(&self, lane: usize) -> u64 {
         let own = 1 << lane;
         self.owed.fetch_and(!own, Ordering::SeqCst);

@@ -27,15 +27,15 @@ pub(crate) struct Scripting {
     /// When what runs has run for too long, monotonic ns. Its lane may be in one long call and not
     /// notice.
     pub(crate) busy_at_ns: AtomicU64,
-    /// It was begun as a function.
+    /// The script is a function.
     pub(crate) is_function: AtomicBool,
-    /// It has written, and cannot be undone.
+    /// The script has written, and cannot be undone.
     pub(crate) is_dirty: AtomicBool,
     /// SCRIPT KILL has come.
     pub(crate) is_killed: AtomicBool,
-    /// What runs, once it has run for too long.
+    /// The script that has run for too long, if one has.
     pub(crate) running: Mutex<Option<LongScript>>,
-    /// What each lane has put off because it had no right to lock shards.
+    /// Work that each lane has put off because it had no right to lock shards.
     pub(crate) put_off: Vec<PutOff>,
     /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
     pub(crate) bytes: Vec<[AtomicU64; 2]>,
@@ -51,7 +51,7 @@ pub(crate) struct LongScript {
     pub(crate) started: Instant,
 }
 
-/// What a lane does when it has its right again.
+/// Work that a lane does when it has its right again.
 #[derive(Debug)]
 pub(crate) enum Later {
     /// These keys are watched no more.
@@ -196,7 +196,7 @@ impl Scripting {
         }
     }
 
-    /// What runs, if it has run for too long.
+    /// Returns the script that runs, if it has run for too long.
     pub(crate) fn running(&self) -> Option<LongScript> {
         self.running.lock().clone()
     }
@@ -239,7 +239,7 @@ impl Scripting {
         std::mem::take(&mut *put_off.list.lock())
     }
 
-    /// What a script says about itself, if it is known and says something.
+    /// Returns the flags that a known script declares, if it declares any.
     pub(crate) fn flags(&self, form: Form, name: &[u8]) -> Option<ScriptFlags> {
         let flags = match form {
             Form::Body => ScriptFlags::of_script(name).ok()?.0,

@@ -38,7 +38,7 @@ use crate::threads::Threads;
 use crate::tracked_clients::Tracking;
 use crate::waiting::{Pause, WaitingClients};
 
-/// What the house around the Redis server adds to it.
+/// What the hub around the Redis server adds to it.
 pub trait House: Debug + Send + Sync {
     /// Says in the port's own protocol that protected mode refuses a peer, and ends the connection.
     /// False if the peer may stay.
@@ -58,7 +58,7 @@ pub struct Server {
     pub(crate) own: Weak<Server>,
     /// Limits and switches.
     pub config: RedisConfig,
-    /// What CONFIG shows and changes.
+    /// The parameters of CONFIG.
     pub parameters: Parameters,
     /// Keys.
     pub keyspace: Keyspace,
@@ -68,7 +68,7 @@ pub struct Server {
     pub post: Arc<Post>,
     /// Redis clients.
     pub clients: Clients,
-    /// What the lanes have done.
+    /// Counters of the lanes.
     pub lanes: Vec<Arc<LaneCounters>>,
     /// When the hub started, ns since the UNIX epoch.
     pub started_unix_ns: u64,
@@ -102,16 +102,16 @@ pub struct Server {
     pub(crate) scripting: Scripting,
     /// Replicas of this server.
     pub(crate) replication: Replication,
-    /// What outlives the process.
+    /// Snapshots and the append-only file.
     pub durability: Durability,
     /// Where Redis clients connect.
     pub(crate) listening: Listening,
     /// How full memory has been.
     pub(crate) usage: Usage,
     pub(crate) evictions: Evictions,
-    /// What commands have done.
+    /// Statistics of commands.
     pub(crate) statistics: Statistics,
-    /// What the lanes' turns were like.
+    /// Statistics of the lanes' turns.
     pub(crate) turns: Vec<Turns>,
     /// Conditions that keep a request from the direct path.
     pub(crate) attention: Arc<Attention>,
@@ -123,13 +123,13 @@ pub struct Server {
     pub(crate) slowlog: Slowlog,
     /// The names that are used most.
     pub(crate) hot: HotNames,
-    /// What happened a second lately.
+    /// Recent rates per second.
     pub(crate) rates: Rates,
     /// Moments that took long.
     pub(crate) slow_events: SlowEvents,
     /// How long the most that a client's replies took is remembered.
     pub(crate) reply_peak_ns: AtomicU64,
-    /// What share of a processor each thread takes.
+    /// The processor share of each thread.
     pub(crate) threads: Threads,
     /// Whether a client may want changes of market topics and tags as of keys.
     pub(crate) topic_watch: TopicWatch,
@@ -355,5 +355,5 @@ fn note_bad_payload() {
     }
 }
 
-/// As Redis remembers it.
+/// Redis remembers the peak for as long.
 pub(crate) const REPLY_PEAK_NS: u64 = 5_000_000_000;

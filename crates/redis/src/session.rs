@@ -67,14 +67,14 @@ use transaction::Transaction;
 #[derive(Debug)]
 pub(crate) struct RespSession {
     parser: RequestParser,
-    /// Of the input that is kept, what stands before the long argument that is coming.
+    /// Bytes of kept input in front of a long argument that is arriving.
     query_skipped: usize,
     /// How long the request is to become that has begun, where it names a long argument.
     announced: usize,
     state: State,
 }
 
-/// What a client's commands change.
+/// The state that a client's commands change.
 #[derive(Debug)]
 struct State {
     id: ConnectionId,
@@ -87,7 +87,7 @@ struct State {
     own: Obstacles,
     /// Why nothing is executed for now.
     stop: Stop,
-    /// What has been queued since MULTI.
+    /// The commands queued since MULTI.
     transaction: Option<Box<Transaction>>,
     watched: HashSet<WatchedKey, RandomState>,
     /// EXEC runs, and has shards locked.
@@ -124,7 +124,7 @@ enum ReplyMode {
     Skip,
 }
 
-/// What a command sees beside its client's state.
+/// The context of one command, beside its client's state.
 struct Call<'a> {
     server: &'a Server,
     fanout: &'a mut Fanout,
@@ -275,7 +275,7 @@ impl RespSession {
                 at += 1;
             }
             if !whole {
-                // What was found ahead is found again, from its first byte.
+                // Requests parsed ahead are parsed again, from their first byte.
                 self.parser = RequestParser::new(Limits::default());
                 if context.out_bytes(id) > limit {
                     self.state.cut_off(server, context);
@@ -572,7 +572,7 @@ impl State {
         keyspace.release(locked, now_ms, &mut observer);
         let frees = is_flush && keyspace.lazily_freed().0 > 0;
         if frees {
-            // What the thread that frees keeps for itself would hold on to memory all over.
+            // The freeing thread's own cache would keep memory in use.
             keyspace.when_freed(Box::new(tidewire_memory::purge));
         }
         let waits = frees
@@ -645,7 +645,7 @@ impl State {
 const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";
 /// With this many bytes of replies unread, a client gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
-/// What such a client may send meanwhile. Each time that it goes on, the rest of this is moved.
+/// Bytes that such a client may send meanwhile. Each time it goes on, the rest of them is moved.
 const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// Input of more bytes at once is counted before it is executed.
 const LONG_INPUT_BYTES: usize = 64 << 10;

@@ -16,7 +16,7 @@ use crate::waiting::LaneWaiting;
 pub(crate) struct Sessions {
     /// By the connection's index; one is taken out while its requests are executed.
     by_index: Vec<Option<Box<RespSession>>>,
-    /// Those of them that are replicas.
+    /// The replicas among them.
     pub(crate) replicas: LaneReplicas,
     /// Where Redis clients connect to, for CLIENT LIST.
     pub(crate) resp_address: String,

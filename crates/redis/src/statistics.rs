@@ -31,7 +31,7 @@ pub(crate) struct LaneStatistics {
     slots: Box<[Slot]>,
 }
 
-/// What a lane counts of one command.
+/// One lane's counters of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// Which of its calls are timed: [`SAMPLED`], [`NEXT`] or [`EVERY`].
@@ -46,7 +46,7 @@ pub(crate) struct Slot {
     histogram: OnceLock<Box<[AtomicU32; BUCKETS]>>,
 }
 
-/// What all lanes have counted of one command.
+/// The counters of a command, added up over all lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandCounts {
     pub(crate) calls: u64,
@@ -175,7 +175,7 @@ impl LaneStatistics {
 }
 
 impl Slot {
-    /// That of the command of a number; behind the last there is one for what is not in the table.
+    /// Creates the slot of a command by its number. The last slot is of commands outside the table.
     fn new(number: usize) -> Self {
         let command = table::with_parts().get(number);
         let is_brief = command
@@ -378,7 +378,7 @@ const BUCKETS: usize = 144;
 /// Distinct first words of errors, as Redis has it.
 const ERRORS_MAX: usize = 128;
 const ERROR_CHARS_MAX: usize = 64;
-/// What stands for all errors once there are too many.
+/// The name that replaces all errors once there are too many.
 const ERRORS_OFF: &str = "ERRORSTATS_DISABLED";
 
 #[cfg(test)]

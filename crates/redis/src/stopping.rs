@@ -12,14 +12,14 @@ use crate::replication::log_of;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
-/// What has become of an order.
+/// The result of an order to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopOutcome {
     /// The process ends.
     Ends,
     /// When replicas have what they lack.
     Waits,
-    /// It could not be saved what had to be.
+    /// The data could not be saved.
     Failed,
 }
 
@@ -57,7 +57,7 @@ impl Server {
             None if self.stop_asked.load(Ordering::Acquire) => return,
             None => {}
         }
-        // It has come to nothing already.
+        // The shutdown has failed or was aborted already.
         self.tell_not_stopped(client);
     }
 
@@ -262,5 +262,5 @@ impl Server {
     }
 }
 
-/// What a client hears whose SHUTDOWN has come to nothing.
+/// The error for a client whose SHUTDOWN has failed or was aborted.
 pub(crate) const NOT_STOPPED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";

@@ -16,11 +16,11 @@ pub(crate) struct Threads {
 pub(crate) struct Share {
     /// Its number to the system.
     pub(crate) id: u32,
-    /// As the system has it: at most 15 characters.
+    /// The name the system has, at most 15 characters.
     pub(crate) name: String,
     /// Processor time since the thread began.
     pub(crate) used_ns: u64,
-    /// Of one processor, lately.
+    /// Recent share of one processor, percent.
     pub(crate) percent: f64,
 }
 

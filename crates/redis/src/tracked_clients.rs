@@ -23,9 +23,9 @@ pub(crate) struct Tracking {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) clients: u64,
-    /// Those that hear of what they have read.
+    /// Clients that hear of keys they have read.
     pub(crate) readers: u64,
-    /// Those that hear of all changes under a prefix, by client number.
+    /// Client numbers by the prefix whose changes they hear of.
     pub(crate) prefixes: BTreeMap<Box<[u8]>, Vec<u64>>,
 }
 
@@ -37,7 +37,7 @@ pub struct ClientTracking {
     pub(crate) redirect: AtomicU64,
     /// None is the beginning of another.
     pub(crate) prefixes: Mutex<BTreeSet<Box<[u8]>>>,
-    /// What they take.
+    /// Bytes of the prefixes.
     pub(crate) prefix_bytes: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl ClientTracking {
         self.prefixes.lock().iter().cloned().collect()
     }
 
-    /// What its prefixes take, bytes.
+    /// Bytes of its prefixes.
     pub(crate) fn prefix_bytes(&self) -> u64 {
         self.prefix_bytes.load(Ordering::Relaxed)
     }
@@ -273,13 +273,13 @@ impl Invalid {
 
 /// CLIENT TRACKING is on.
 pub(crate) const ON: u32 = 1;
-/// What one prefix of one client takes beside its bytes.
+/// Overhead of one prefix of one client, bytes.
 const PREFIX_BYTES: u64 = 128;
-/// It hears of prefixes, not of what it has read.
+/// It hears of prefixes, not of keys it has read.
 pub(crate) const BCAST: u32 = 1 << 1;
 /// Only what follows CLIENT CACHING YES is tracked.
 pub(crate) const OPTIN: u32 = 1 << 2;
-/// What follows CLIENT CACHING NO is not tracked.
+/// The command behind CLIENT CACHING NO is not tracked.
 pub(crate) const OPTOUT: u32 = 1 << 3;
 /// It does not hear of its own changes.
 pub(crate) const NOLOOP: u32 = 1 << 4;

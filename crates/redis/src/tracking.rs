@@ -46,7 +46,7 @@ struct LaneChanges {
 type Suspended = (Option<Arc<Client>>, Vec<Option<Box<[u8]>>>);
 
 thread_local! {
-    /// Of this thread, which is one lane.
+    /// The changes of this thread, which is one lane.
     static LANE_CHANGES: RefCell<LaneChanges> = RefCell::default();
 }
 

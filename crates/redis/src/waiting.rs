@@ -16,11 +16,11 @@ use crate::attention::{Attention, Obstacles};
 #[derive(Debug, Default)]
 pub(crate) struct WaitingClients {
     by_client: Mutex<HashMap<u64, (usize, Block), RandomState>>,
-    /// Those, and the postponed ones.
+    /// Waiting and postponed clients.
     blocked: AtomicU64,
 }
 
-/// What a client waits for.
+/// The event that a client waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     /// One of its keys.
@@ -75,7 +75,7 @@ impl WaitingClients {
         }
     }
 
-    /// What a client waits with for a key, if it does.
+    /// The waiter of a client that waits for a key.
     pub(crate) fn waiter(&self, client: u64) -> Option<Arc<Waiter>> {
         match self.by_client.lock().get(&client)? {
             (_, Block::Keys(waiter)) => Some(waiter.clone()),
@@ -165,7 +165,7 @@ impl Pause {
                 self.open();
                 None
             }
-            // It was made longer, or another lane has ended it.
+            // Another lane has prolonged or ended it.
             Err(_) => self.until_ms(now_ms),
         }
     }
@@ -187,7 +187,7 @@ pub struct LaneWaiting {
     by_client: HashMap<u64, (ConnectionId, Option<i64>), RandomState>,
     /// Ms since the UNIX epoch, and the client.
     deadlines: BTreeSet<(i64, u64)>,
-    /// Those whose next command waits for the end of a pause.
+    /// Clients whose next command waits for the end of a pause.
     postponed: Vec<(u64, ConnectionId)>,
     /// Connections whose input waits until the lane may lock shards, and whether they wait also
     /// once a script has run for too long.

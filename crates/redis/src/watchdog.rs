@@ -17,7 +17,7 @@ use crate::server::Server;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck {
     pub(crate) lane: usize,
-    /// What it does: a command's name, or a part of the turn.
+    /// Its activity: a command's name, or a part of the turn.
     pub(crate) doing: &'static str,
     /// For how long its turn has lasted, ns.
     pub(crate) ns: u64,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// What a lane does in its turn, or did in the last one.
+    /// A lane's activity in this turn, or in the last one.
     pub(crate) fn doing(&self, lane: usize) -> &'static str {
         self.turns[lane].doing.name()
     }

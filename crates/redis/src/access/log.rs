@@ -19,7 +19,7 @@ pub(crate) struct AclLogEntry {
     /// The command, key or channel that was refused.
     pub(crate) object: Vec<u8>,
     pub(crate) user: Box<[u8]>,
-    /// As CLIENT INFO describes the client.
+    /// The client, as CLIENT INFO describes it.
     pub(crate) client: String,
     /// Ms since the UNIX epoch.
     pub(crate) unix_ms: i64,

@@ -324,7 +324,7 @@ impl AccessControl {
         count
     }
 
-    /// What `requirepass` means: the only password of the default user, or that it needs none.
+    /// Applies `requirepass`: the only password of the default user, or none if it is empty.
     pub(crate) fn set_default_password(&self, password: &[u8]) {
         let mut rules = self.default.rules.write();
         if let Some(current) = &*rules {

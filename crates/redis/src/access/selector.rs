@@ -19,7 +19,7 @@ pub(crate) struct Selector {
     commands: CommandSet,
     /// First arguments with which a command is allowed that is not in the set.
     first_arguments: Vec<(u16, Vec<u8>)>,
-    /// What led from all or nothing to the set, such as `+get` and `-@dangerous`, in order.
+    /// The rules that made the set from all or no commands, such as `+get`, in order.
     command_rules: Vec<String>,
     pub(super) all_keys: bool,
     key_patterns: Vec<KeyPattern>,
@@ -34,7 +34,7 @@ struct KeyPattern {
     access: KeyAccess,
 }
 
-/// What is done to a key, or may be done.
+/// Access to a key, wanted or allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeyAccess {
     pub(super) reads: bool,
@@ -47,7 +47,7 @@ impl KeyAccess {
         writes: false,
     };
 
-    /// What a command does to a key, by the words of its declaration.
+    /// The access that a command wants to a key, by the words of its declaration.
     pub(super) fn of_flags(flags: &str) -> Self {
         let mut access = KeyAccess::default();
         for word in flags.split(' ') {

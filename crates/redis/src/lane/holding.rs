@@ -6,7 +6,7 @@ use tidewire_lane::{ConnectionId, Context, Gate};
 use super::RedisLane;
 use crate::durability::Hold;
 
-/// What a lane knows of them.
+/// The held replies of one lane.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     /// Clients that may have changed something in this turn.

@@ -62,7 +62,7 @@ impl Permit {
 
     /// Takes the newest rules of its user.
     fn look(&mut self, access: &AccessControl) {
-        // What changes from here on will be seen by the next look.
+        // The next look sees any change from here on.
         let generation = access.generation();
         if self.seen == generation {
             return;
@@ -215,7 +215,7 @@ impl State {
         false
     }
 
-    /// What a transaction changes of the users itself holds for what follows in it.
+    /// Applies a transaction's own changes of users to its remaining commands.
     pub(super) fn follow_own_change(&mut self, call: &mut Call<'_>, command: &Command) {
         let server = call.server;
         if !command.has(Flags::CHANGES_USERS) {
@@ -223,7 +223,7 @@ impl State {
         }
         self.permit.look(&server.access);
         if self.permit.rules.is_none() {
-            // It has deleted itself: the rest is executed with the rights of the default user.
+            // The user has deleted itself: the rest runs as the default user.
             self.forget_user(server);
             server.clients.disconnect(self.client.id);
             call.context

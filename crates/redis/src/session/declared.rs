@@ -1,4 +1,4 @@
-//! What scripts say of themselves, and what follows for the commands that run them.
+//! The flags that scripts declare, and their effect on the commands that run them.
 
 use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::Arguments;
@@ -8,7 +8,7 @@ use super::scripting::ScriptCommand;
 use crate::server::Server;
 use crate::waiting::Pause;
 
-/// What the script of a command says of itself, if the command runs one that is known.
+/// Returns the flags that a command's script declares, if the command runs a known script.
 fn declared_flags(
     server: &Server,
     command: &Command,

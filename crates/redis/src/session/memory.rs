@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// What MEMORY STATS shows, in order.
+/// The fields of MEMORY STATS, in order.
 #[derive(Default)]
 struct Fields(Vec<(String, Figure)>);
 

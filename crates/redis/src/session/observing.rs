@@ -1,4 +1,4 @@
-//! What is recorded beside a command's execution: its duration, and MONITOR.
+//! Records of a command's execution: its duration, and MONITOR.
 
 use std::time::Instant;
 
@@ -110,7 +110,7 @@ pub(super) fn show_called(
     }
 }
 
-/// The same of [`State::note_time`] for a command that a script calls.
+/// Does the same as [`State::note_time`] for a command that a script calls.
 pub(super) fn note_called(
     server: &Server,
     command: &'static Command,

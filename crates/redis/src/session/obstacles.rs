@@ -1,4 +1,4 @@
-//! What stands between a request and its execution, one after the other.
+//! Conditions that keep a request from being executed, checked one after the other.
 
 use std::sync::atomic::Ordering;
 
@@ -11,14 +11,14 @@ use crate::attention::Obstacles;
 use crate::server::Server;
 
 impl State {
-    /// What stands before a request just now: this connection's, its user's and the server's.
+    /// The obstacles of a request now: this connection's, its user's and the server's.
     #[inline]
     pub(super) fn obstacles(&self, server: &Server) -> Obstacles {
         self.check_obstacles();
         server.attention.obstacles(self.own, self.permit.free_in())
     }
 
-    /// Each bit says what the field says that it stands for.
+    /// Asserts that each bit agrees with the field that it stands for.
     fn check_obstacles(&self) {
         let has = |one| self.own.has(one);
         debug_assert_eq!(has(Obstacles::STOPPED), !matches!(self.stop, Stop::No));
@@ -55,7 +55,7 @@ impl State {
         );
     }
 
-    /// What holds whenever none of the client's requests is being executed.
+    /// Asserts what holds while none of the client's requests is being executed.
     pub(super) fn assert_between_requests(&self) {
         self.check_obstacles();
         debug_assert!(

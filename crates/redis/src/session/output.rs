@@ -22,7 +22,7 @@ impl State {
         }
     }
 
-    /// It leaves more unread than it may.
+    /// Cuts off a client that leaves more unread than it may.
     #[cold]
     pub(super) fn cut_off(&mut self, server: &Server, context: &mut Context) {
         self.tell_cut_off();

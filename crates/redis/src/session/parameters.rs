@@ -160,7 +160,7 @@ fn set_again(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Strin
     server.parameters.set(&server.keyspace, &pairs, true)
 }
 
-/// What a redis.conf has to say for the server to start as it is.
+/// The directives of a redis.conf with which the server starts as it is now.
 fn directives(server: &Server) -> Vec<Directive> {
     let mut directives = server.parameters.directives();
     let in_file = server.parameters.is_set(ACLFILE);

@@ -30,7 +30,7 @@ pub(super) struct Request {
     /// Where it begins in the input, and how long it is.
     start: usize,
     length: usize,
-    /// What it asks for, or the error reply; nothing for an empty request.
+    /// Its command, or the error reply; `None` for an empty request.
     pub(super) command: Option<Result<&'static Command, String>>,
     /// The hash of its first key, where that is fetched ahead.
     pub(super) first_key: Option<KeyHash>,
@@ -43,7 +43,7 @@ pub(super) enum Gathered {
     Full,
     /// The rest of the input is the beginning of a request, of this many bytes so far.
     Partial(usize),
-    /// What follows is no request.
+    /// The rest is not a request.
     Broken(ProtocolError),
 }
 
@@ -201,7 +201,7 @@ impl Request {
         Some((key, element))
     }
 
-    /// What it asks for, where that may be run on its key's entry alone.
+    /// Its command, if that may run on its key's entry alone.
     #[inline]
     pub(super) fn direct(&self) -> Option<&'static Command> {
         match self.command {

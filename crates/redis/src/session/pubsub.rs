@@ -60,7 +60,7 @@ impl State {
     }
 
     pub(super) fn publish(&mut self, call: &mut Call<'_>, origin: Origin) {
-        // What EXEC publishes to its own client follows the reply to it.
+        // Messages that EXEC publishes to its own client follow its reply.
         let (name, payload) = (&call.arguments[1], &call.arguments[2]);
         // EXEC and scripts hold shards: they have asked before.
         if origin == Origin::Channel

@@ -19,7 +19,7 @@ use crate::replication::{
 };
 use crate::server::Server;
 
-/// What a client has said of itself before it asks to be a replica, and the replica it is then.
+/// The REPLCONF settings of a client, and the replica that it becomes.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSession {
     port: u16,
@@ -70,7 +70,7 @@ impl State {
         let (server, replication) = (call.server, &call.server.replication);
         let log = log_of(server);
         replication.trim_backlog(server);
-        // It counts from 1, and asks for what comes next.
+        // The offset counts from 1, and names the next byte.
         let from = next
             .checked_sub(1)
             .and_then(|from| u64::try_from(from).ok());
@@ -491,7 +491,7 @@ impl StreamStatus {
     }
 }
 
-/// What replicas send once they are replicas.
+/// The commands that a replica sends.
 const REPLICAS_MAY_SEND: &[&str] = &["replconf", "psync", "sync"];
 /// The longest address that a replica may give itself.
 const ADDRESS_BYTES_MAX: usize = 256;

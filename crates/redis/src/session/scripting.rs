@@ -463,7 +463,7 @@ impl Engines {
         open(server, &mut self.functions, Purpose::Functions)
     }
 
-    /// What a command is to run, its number of keys checked; or the text of the refusal.
+    /// Finds what a command runs, and checks its number of keys. Errors are the refusal's text.
     fn find(
         &mut self,
         call: &Call<'_>,
@@ -568,7 +568,7 @@ fn runs_beside_scripts(command: &Command, arguments: Arguments<'_>) -> bool {
     match command.name {
         // Watching needs a shard.
         "watch" => false,
-        // What a script has done in part is not saved.
+        // The partial effects of a script are not saved.
         "shutdown" => {
             let has = |word: &[u8]| arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
             has(b"NOSAVE") || has(b"ABORT")

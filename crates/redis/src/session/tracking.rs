@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::tracked_clients::{BCAST, BROKEN, CACHING, Invalid, NOLOOP, ON, OPTIN, OPTOUT};
 use crate::tracking::Acting;
 
-/// What CLIENT TRACKING ON asks for.
+/// The options of CLIENT TRACKING ON.
 #[derive(Debug, Default)]
 struct Options<'a> {
     flags: u32,

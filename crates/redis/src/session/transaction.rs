@@ -20,7 +20,7 @@ use crate::parameters::{Effect, has_effect};
 use crate::scripting::Later;
 use crate::server::Server;
 
-/// What a client has queued since MULTI.
+/// The commands that a client has queued since MULTI.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     queued: Vec<(&'static Command, ArgumentList)>,
@@ -185,7 +185,7 @@ impl State {
             if let Some(first) = self.watched.replace(watched)
                 && let Some(again) = self.watched.replace(first)
             {
-                // What the client saw first counts.
+                // The version that the client saw first counts.
                 server.keyspace.unwatch(again);
             }
         }
@@ -355,7 +355,7 @@ impl State {
                     let apart = script.is_none() && locks_shards(command, queued.arguments);
                     let mut suspended = None;
                     if apart {
-                        // It looks into shards by itself, and must not find them locked by us.
+                        // It locks shards by itself, so they must not be locked here.
                         // Waiting clients are served at the end.
                         suspended = Some(suspend(server, locked, command, queued.arguments));
                         locked = server.keyspace.lock(ShardSet::empty());
@@ -459,5 +459,5 @@ pub(super) fn suspend<'h>(
     }
 }
 
-/// What a client may queue in one transaction, bytes.
+/// Bytes that a client may queue in one transaction.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
