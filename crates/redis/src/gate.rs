@@ -1,7 +1,7 @@
 //! The write gate: every condition that keeps a request of any protocol from being executed now.
 //!
 //! Each condition is named once, here. A protocol describes its request ([`GatedRequest`]) and asks
-//! for the [`Verdict`]: the request goes, waits until a condition ends, or is refused. Each protocol
+//! for the [`Verdict`]: the request goes, waits until a condition ends, or is refused. A protocol
 //! acts on it in its own way: a Redis client gets the error's text; a ZeroMQ pusher is parked
 //! (nothing more of its input is read), or its message is left out, counted and logged.
 //!
