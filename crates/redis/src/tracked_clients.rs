@@ -66,6 +66,9 @@ impl ClientTracking {
     }
 
     fn assert_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
         let prefixes = self.prefixes.lock();
         debug_assert_eq!(
             self.has(BCAST),
