@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from support import RespSocket, eventually
+from support import Reply, RespSocket, eventually
 
 
 @pytest.fixture(params=[1, 3], ids=["one lane", "three lanes"])
@@ -217,3 +217,33 @@ def test_what_only_the_server_removes_is_told_to_clients_without_loops(hub, mode
     client.call("CONFIG", "SET", "maxmemory", "1")
     assert client.read() == [b"invalidate", [b"evicted"]]
     client.call("CONFIG", "SET", "maxmemory", "0")
+
+
+def test_a_client_served_during_a_script_is_not_told_what_the_script_s_client_is_told(hub):
+    owner, other = connect(hub), connect(hub)
+    owner.call("CONFIG", "SET", "busy-reply-threshold", "50")
+    owner.call("SET", "key", "1")
+    owner.call("CLIENT", "TRACKING", "ON")
+    owner.call("GET", "key")
+    script = """
+        redis.call('set', KEYS[1], '2')
+        local function now()
+            local time = redis.call('time')
+            return time[1] * 1000 + time[2] / 1000
+        end
+        local till = now() + 1500
+        while now() < till do end
+        return 'done'
+    """
+    owner.send("EVAL", script, "1", "key")
+
+    def is_busy():
+        try:
+            return other.call("PING") != b"PONG"
+        except Reply as reply:
+            return str(reply).startswith("BUSY")
+
+    eventually(is_busy, "-BUSY")
+    assert owner.read() == b"done"
+    assert owner.read() == [b"invalidate", [b"key"]]
+    assert other.call("PING") == b"PONG"

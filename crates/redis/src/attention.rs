@@ -1,4 +1,4 @@
-//! What stands between a request and its execution: one word of bits, 0 if nothing does.
+//! Conditions that keep a request from being executed at once: one word of bits, 0 if none holds.
 //!
 //! A new mode adds a bit here and sets it. The direct path (`session/direct.rs`) and the
 //! ordinary one (`session/mod.rs`) ask for the same word, so neither has to be told of it.
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of conditions, each of which keeps a request from being executed at once.
 ///
-/// | bits | of whom | set by |
+/// | bits | belong to | set by |
 /// |---|---|---|
 /// | 0 to 11 | the whole server | [`Attention::set`] |
 /// | 12 to 23 | one connection | its session |
-/// | 24 to 63 | its user, who may not do everything | [`Attention::obstacles`] |
+/// | 24 to 63 | a user with restrictions | [`Attention::obstacles`] |
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Obstacles(u64);
 
@@ -36,7 +36,7 @@ impl Obstacles {
     pub(crate) const WANTS_REPLICAS: Self = Self(1 << 7);
     /// This server is a replica.
     pub(crate) const FOLLOWS: Self = Self(1 << 8);
-    /// There is a `maxmemory`.
+    /// `maxmemory` is set.
     pub(crate) const MEMORY_LIMITED: Self = Self(1 << 9);
     const SERVER: u64 = (1 << SESSION_SHIFT) - 1;
 
@@ -61,7 +61,7 @@ impl Obstacles {
     /// The user may not do everything, or users have changed.
     pub(crate) const USER: Self = Self(u64::MAX << USER_SHIFT);
 
-    /// What the gate (`gate.rs`) looks at.
+    /// The bits that the gate (`gate.rs`) checks.
     pub(crate) const GATE: Self = Self(
         Self::LOADING.0
             | Self::SNAPSHOT_FAILED.0
@@ -133,7 +133,7 @@ impl Attention {
         Obstacles((self.0.load(Ordering::Acquire) ^ free_in << USER_SHIFT) | own.0)
     }
 
-    /// Those of the whole server.
+    /// The obstacles of the whole server.
     #[inline]
     pub(crate) fn of_server(&self) -> Obstacles {
         Obstacles(self.0.load(Ordering::Acquire) & Obstacles::SERVER)
@@ -162,7 +162,7 @@ impl Attention {
 
     /// Users have changed: each session looks at its own again.
     pub(crate) fn raise_generation(&self) {
-        // 0 would be that of a user who may not do everything.
+        // 0 stands for a user with restrictions.
         let next = |word: u64| {
             let next = word.wrapping_add(1 << USER_SHIFT);
             Some(if next >> USER_SHIFT == 0 {

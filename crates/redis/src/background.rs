@@ -14,6 +14,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidewire_lane::{advance_simulated_clock, monotonic_ns};
 
+use crate::lane_waits::before_wait;
+
 /// How work beside the lanes runs. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Background(Option<Arc<Tasks>>);
@@ -85,6 +87,7 @@ impl Background {
 
     /// Sleeps.
     pub(crate) fn pause(&self, time: Duration) {
+        before_wait();
         match &self.0 {
             None => thread::sleep(time),
             Some(tasks) => tasks.pause(time, false),
@@ -100,6 +103,7 @@ impl Background {
 
     /// Locks what others hold while they pause.
     pub(crate) fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        before_wait();
         if self.0.is_none() {
             return mutex.lock();
         }
@@ -119,6 +123,7 @@ impl Background {
         guard: &mut MutexGuard<'_, T>,
         time: Duration,
     ) {
+        before_wait();
         match &self.0 {
             None => {
                 let _ = news.wait_for(guard, time);
@@ -152,6 +157,7 @@ impl TaskState {
 impl RunningTask {
     /// Waits for its end.
     pub(crate) fn join(self) {
+        before_wait();
         match self {
             RunningTask::Thread(thread) => drop(thread.join()),
             RunningTask::Task(tasks, number) => {

@@ -21,7 +21,7 @@ pub struct Clients {
     evicted: AtomicU64,
 }
 
-/// One connected Redis client. Its lane writes, anybody reads.
+/// One connected Redis client. Its lane writes; any thread reads.
 #[derive(Debug)]
 pub struct Client {
     /// Number from 1, never reused.
@@ -38,7 +38,7 @@ pub struct Client {
     pub connected_unix_ns: u64,
     /// The user that it is.
     pub(crate) user: Mutex<Arc<User>>,
-    /// What CLIENT SETNAME and SETINFO say.
+    /// The values of CLIENT SETNAME and SETINFO.
     pub labels: Mutex<Labels>,
     /// When it last sent a command, ns since the UNIX epoch.
     pub active_unix_ns: AtomicU64,
@@ -58,7 +58,7 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// Bytes received and not executed yet.
     pub query_bytes: AtomicU64,
-    /// What the request that has begun says it will take; 0 where it is not much.
+    /// Announced bytes of the request that has begun; 0 if they are few.
     pub(crate) announced_bytes: AtomicU64,
     /// Bytes that the kernel did not take yet.
     pub output_bytes: AtomicU64,
@@ -66,7 +66,7 @@ pub struct Client {
     pub queued_bytes: AtomicU64,
     /// Bytes of all that it holds, as counted in the sum of all clients.
     pub memory_bytes: AtomicU64,
-    /// It was cut off for what it held.
+    /// It was cut off because it held too much memory.
     pub evicted: AtomicBool,
     /// Name of the last command.
     pub last_command: Mutex<&'static str>,
@@ -88,7 +88,7 @@ pub struct Client {
     pub is_replica: AtomicBool,
 }
 
-/// What a client says of itself.
+/// The names that a client gives itself.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
     /// CLIENT SETNAME.
@@ -154,6 +154,10 @@ impl Clients {
         let removed = self.by_id.lock().remove(&id);
         if let Some(client) = removed {
             debug_assert_eq!(client.id, id, "a client is found by its number");
+            debug_assert!(
+                !client.evicted.load(Ordering::Relaxed),
+                "a client is taken out of the list once"
+            );
             client.evicted.store(true, Ordering::Relaxed);
             let bytes = client.memory_bytes.swap(0, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(bytes as i64, Ordering::Relaxed);
@@ -188,8 +192,8 @@ impl Clients {
         &self.evicted
     }
 
-    /// Forgets those who hold most, until the rest hold no more than this; their lanes are to cut
-    /// them off. Who asked for it with CLIENT NO-EVICT stays.
+    /// Removes the clients that hold most, until the rest hold at most `bytes_max`, and returns
+    /// them: their lanes cut them off. Clients with CLIENT NO-EVICT stay.
     #[cold]
     pub(crate) fn evict(&self, bytes_max: u64) -> Vec<Arc<Client>> {
         let mut clients = self.list();
@@ -217,7 +221,7 @@ impl Clients {
         self.by_id.lock().len()
     }
 
-    /// Whether nobody is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -257,10 +261,10 @@ impl Client {
             .map(|count| of(count, SUBSCRIPTION_BYTES))
             .sum();
         let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
-        // Who says that he sends much is measured by that, before it has come.
+        // A client that announces a long argument counts with it before it arrives.
         let query = load(&self.query_bytes).max(load(&self.announced_bytes));
         let output = match self.is_replica.load(Ordering::Relaxed) {
-            // It is counted with the stream.
+            // The replication stream counts it.
             true => 0,
             false => load(&self.output_bytes),
         };
@@ -298,7 +302,7 @@ impl Client {
     /// The line that CLIENT LIST and CLIENT INFO show, without a line end.
     pub fn describe(&self, now_unix_ns: u64, is_blocked: bool, forget_after_ns: u64) -> String {
         let peak_bytes = self.reply_bytes(now_unix_ns, forget_after_ns);
-        // As Redis sizes the buffer that replies are written to first.
+        // Redis sizes its first reply buffer like this.
         let buffer_bytes = peak_bytes.next_power_of_two().clamp(1 << 10, 16 << 10);
         let seconds = |since_ns: u64| now_unix_ns.saturating_sub(since_ns) / 1_000_000_000;
         let labels = self.labels.lock().clone();

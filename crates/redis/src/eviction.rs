@@ -19,7 +19,7 @@ use crate::server::Server;
 use tidewire_lane::unix_ms;
 
 impl Server {
-    /// Lets keys give way until less than `maxmemory` is held, for as long as
+    /// Evicts keys until less than `maxmemory` is used, for as long as
     /// `maxmemory-eviction-tenacity` allows. To be called where no shard is held.
     #[inline]
     pub(crate) fn make_room(&self, context: &mut Context) -> Room {
@@ -50,7 +50,7 @@ impl Server {
         }
         // What waits for replicas, for the disk, and on its way to other lanes' clients goes by
         // itself: keys that gave way to it would only add to it. Other lanes add to it and take
-        // from it just now, so that it is looked at on both sides of what is used.
+        // from it at this moment, so it is read before and after the memory in use.
         let uncounted = self.uncounted_bytes();
         let used = used_bytes();
         let uncounted = uncounted.max(self.uncounted_bytes());
@@ -122,7 +122,7 @@ impl Server {
             && parameters.eviction().is_some();
         let wanted = match counts {
             false => 0,
-            // Nothing gives way: less would be kept for no use.
+            // Nothing is evicted: a reserve would be useless.
             true if parameters.memory_is_full.load(Ordering::Relaxed) => 0,
             true => reserve_for(resident_bytes(), used_bytes(), bytes_max),
         };
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// `maxmemory-clients`: cuts off those clients who hold most, if all together hold too much.
+    /// `maxmemory-clients`: cuts off the clients that hold most, if all together hold too much.
     #[inline]
     pub(crate) fn evict_clients(&self, context: &mut Context) {
         let bytes_max = self.parameters.clients_bytes_max.load(Ordering::Relaxed);
@@ -159,7 +159,8 @@ impl Server {
     }
 }
 
-/// What to keep free of `maxmemory`, up to an eighth, so that the system gives 2 % more at most.
+/// How much of `maxmemory` to keep free, up to an eighth, so that resident memory exceeds it by at
+/// most 2 %.
 /// What lies unused grows as keys give way, so that this goes on until new values find their place
 /// there.
 fn reserve_for(resident: u64, used: u64, bytes_max: u64) -> u64 {

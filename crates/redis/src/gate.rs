@@ -1,9 +1,9 @@
 //! The write gate: every condition that keeps a request of any protocol from being executed now.
 //!
-//! Each condition is named once, here. A protocol describes its request ([`Request`]) and asks for
-//! the [`Verdict`]: the request goes, it waits until a condition ends, or it is refused. What to do
-//! about it is the protocol's own: a Redis client gets the error's text, a ZeroMQ pusher is parked
-//! (nothing more of its input is read) or its message is left out, counted and logged.
+//! Each condition is named once, here. A protocol describes its request ([`GatedRequest`]) and asks
+//! for the [`Verdict`]: the request goes, waits until a condition ends, or is refused. A protocol
+//! acts on it in its own way: a Redis client gets the error's text; a ZeroMQ pusher is parked
+//! (nothing more of its input is read), or its message is left out, counted and logged.
 //!
 //! Two conditions stand elsewhere, because they need what only the place knows: access control
 //! (the rules of the request's user) and mounts (`Keyspace`, under the key's lock). The keyspace
@@ -20,8 +20,8 @@ use crate::parts::Room;
 use crate::replication::state::LinkState;
 use crate::server::Server;
 
-/// What the gate must know of a request. Asked only while some condition holds.
-pub(crate) trait Request {
+/// The properties of a request that the gate needs. Called only while some condition holds.
+pub(crate) trait GatedRequest {
     /// Whether it changes keys.
     fn writes(&self, server: &Server) -> bool;
     /// Whether it may not run while files cannot be written.
@@ -38,7 +38,7 @@ pub(crate) trait Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainWrite;
 
-impl Request for PlainWrite {
+impl GatedRequest for PlainWrite {
     fn writes(&self, _: &Server) -> bool {
         true
     }
@@ -60,7 +60,7 @@ impl Request for PlainWrite {
     }
 }
 
-/// What the gate says.
+/// The gate's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Verdict {
@@ -70,7 +70,7 @@ pub(crate) enum Verdict {
     Refused(Refusal),
 }
 
-/// What ends by itself.
+/// A condition that ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// CLIENT PAUSE.
@@ -136,7 +136,7 @@ impl Refusal {
         Refusal::Lost,
     ];
 
-    /// As INFO and the metrics name it.
+    /// Its name in INFO and the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Refusal::Form => "form",
@@ -191,7 +191,7 @@ impl Server {
             && (self.pause.is_total() || is_told())
     }
 
-    /// What every request that changes keys waits for, if there is anything.
+    /// The condition that every request that changes keys waits for, if there is one.
     #[cold]
     pub fn write_wait(&self, now_ms: i64) -> Option<Wait> {
         if self.is_paused_for(now_ms, || true) {
@@ -222,7 +222,7 @@ impl Server {
     /// Where memory is short, keys are evicted first.
     #[cold]
     #[inline(never)]
-    pub(crate) fn verdict(&self, context: &mut Context, request: &impl Request) -> Verdict {
+    pub(crate) fn verdict(&self, context: &mut Context, request: &impl GatedRequest) -> Verdict {
         if let Some(wait) = self.load_wait()
             && !request.runs_while_loading()
         {
@@ -234,7 +234,7 @@ impl Server {
         }
     }
 
-    fn refusal(&self, context: &mut Context, request: &impl Request) -> Option<Refusal> {
+    fn refusal(&self, context: &mut Context, request: &impl GatedRequest) -> Option<Refusal> {
         if self.parameters.limits_memory()
             && self.make_room(context) == Room::Full
             && request.needs_memory(self)

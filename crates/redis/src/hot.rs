@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// What all lanes have seen.
+/// The names that all lanes have sampled.
 #[derive(Debug)]
 pub(crate) struct HotNames {
     lanes: Vec<Mutex<Sketch>>,
@@ -14,7 +14,7 @@ pub(crate) struct HotNames {
     started_ns: AtomicU64,
 }
 
-/// What a name is.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HotKind {
     /// A key, with its database.
@@ -37,10 +37,10 @@ pub(crate) struct HotName {
 
 #[derive(Debug, Default)]
 struct Sketch {
-    /// A fingerprint of each entry, side by side: most names are told apart by them, without a look
-    /// at the entries.
+    /// A fingerprint of each entry, side by side. Most names differ in it, so that few entries are
+    /// read.
     prints: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<HotEntry>,
     faded_ns: u64,
     /// No entry before this one has so small a count as `least`, and none anywhere a smaller one.
     next: usize,
@@ -48,7 +48,7 @@ struct Sketch {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HotEntry {
     kind: HotKind,
     name: Vec<u8>,
     count: f64,
@@ -63,7 +63,7 @@ impl HotNames {
         }
     }
 
-    /// A name was used, in a command that is looked at.
+    /// Counts the name of a sampled command.
     pub(crate) fn note(&self, lane: usize, kind: HotKind, name: &[u8], now_ns: u64) {
         if self.started_ns.load(Ordering::Relaxed) > now_ns {
             self.started_ns.store(now_ns, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Sketch {
             self.entries[at].count += 1.0;
         } else if self.entries.len() < NAMES_MAX {
             self.prints.push(print);
-            self.entries.push(Entry {
+            self.entries.push(HotEntry {
                 kind,
                 name: name.to_vec(),
                 count: 1.0,
@@ -153,7 +153,7 @@ impl Sketch {
 
     #[inline]
     fn find(&self, print: u32, kind: HotKind, name: &[u8]) -> Option<usize> {
-        // All are compared before any is looked at: the processor does several at once.
+        // All are compared before any entry is read: the processor does several at once.
         let seen = |prints: &[u32]| {
             prints
                 .iter()
@@ -171,7 +171,7 @@ impl Sketch {
     #[inline]
     fn least_seen(&mut self) -> usize {
         loop {
-            let is_least = |entry: &Entry| entry.count <= self.least;
+            let is_least = |entry: &HotEntry| entry.count <= self.least;
             if let Some(found) = self.entries[self.next..].iter().position(is_least) {
                 self.next += found;
                 return self.next;
@@ -217,16 +217,16 @@ fn print(kind: HotKind, name: &[u8]) -> u32 {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// What is left of a count after so many seconds.
+/// The part of a count that is left after `seconds`.
 fn fade(seconds: f64) -> f64 {
     (-seconds / HALF_LIFE_S).exp2()
 }
 
-/// One command in so many is looked at.
+/// One in this many commands is sampled.
 pub(crate) const SAMPLED_EVERY: u32 = 16;
 /// Names of one lane's sketch.
 const NAMES_MAX: usize = 64;
-/// What is kept of a name.
+/// Bytes of a name that are kept.
 const NAME_BYTES_MAX: usize = 256;
 /// After this time a count has faded by half.
 const HALF_LIFE_S: f64 = 10.0;

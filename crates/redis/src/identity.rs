@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidewire_keyspace::lookup;
 use tidewire_resp::ArgumentList;
 
-use crate::access::{AccessControl, Entry, Origin, Reason, Rules, User};
+use crate::access::{AccessControl, AclLogEntry, Origin, Reason, Rules, User};
 use crate::access::{NO_KEY, no_command_text};
 use crate::parameters::{ACLLOG_MAX_LEN, PROTECTED_MODE};
 use crate::server::Server;
@@ -28,7 +28,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a peer that has not said yet who it is.
+    /// The identity of a peer that has not authenticated yet.
     pub fn new(address: String, is_refused: bool) -> Self {
         Self {
             address,
@@ -44,7 +44,7 @@ impl Identity {
         &self.address
     }
 
-    /// It is this user from now on.
+    /// Makes it this user.
     pub fn become_user(&mut self, access: &AccessControl, user: Arc<User>) {
         self.user = Some(user);
         self.look(access);
@@ -52,7 +52,7 @@ impl Identity {
 
     /// Takes the newest rules of its user; whether they are others than before.
     pub fn look(&mut self, access: &AccessControl) -> bool {
-        // What changes from here on will be seen by the next look.
+        // The next look sees any change from here on.
         let generation = access.generation();
         let rules = self.user.as_ref().and_then(|user| user.rules());
         let is_same = match (&self.rules, &rules) {
@@ -66,7 +66,7 @@ impl Identity {
         !is_same
     }
 
-    /// Whether it has proved to be somebody who still exists.
+    /// Whether it has authenticated as a user that still exists.
     pub fn is_somebody(&self) -> bool {
         self.rules.is_some()
     }
@@ -108,7 +108,7 @@ impl Identity {
         Err(format!("NOPERM {text}"))
     }
 
-    /// Whether it may read a key; nobody is told if not.
+    /// Whether it may read a key. A refusal is not logged.
     pub fn may_read(&mut self, server: &Server, key: &[u8]) -> bool {
         if self.is_free(&server.access) {
             return true;
@@ -137,7 +137,7 @@ impl Identity {
         allows
     }
 
-    /// It has not proved who it is, or may not be let in.
+    /// Logs a failed login.
     pub fn note_failed_login(&self, server: &Server, protocol: &str, name: &[u8]) {
         tidewire_retry::note_failed_login(protocol, &self.address, name);
         note(server, Reason::Authentication, b"AUTH", name, &self.address);
@@ -145,7 +145,7 @@ impl Identity {
 }
 
 fn note(server: &Server, reason: Reason, object: &[u8], user: &[u8], address: &str) {
-    let entry = Entry {
+    let entry = AclLogEntry {
         reason,
         origin: Origin::Toplevel,
         object: object.to_vec(),

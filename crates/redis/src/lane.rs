@@ -14,6 +14,7 @@ use tracing::debug;
 
 use crate::activity::Part;
 use crate::attention::Obstacles;
+use crate::lane_waits::{LaneWait, WaitReason, set_in_turn};
 use crate::live::LiveObserver;
 use crate::mail::RedisMail;
 use crate::parameters::{LATENCY_MONITOR_THRESHOLD, TRACKING_TABLE_MAX_KEYS};
@@ -26,7 +27,7 @@ use crate::waiting::LaneWaiting;
 /// The Redis server's part of one lane. The lane drives it, beside what else it serves.
 #[derive(Debug)]
 pub struct RedisLane {
-    /// What all lanes share.
+    /// The state that all lanes share.
     pub server: Arc<Server>,
     /// Subscribers of every protocol.
     pub fanout: Fanout,
@@ -35,7 +36,7 @@ pub struct RedisLane {
     lane: usize,
     sessions: Sessions,
     pipeline: Pipeline,
-    /// When clients' own limits are next looked at, monotonic ns.
+    /// When clients' own limits are checked next, monotonic ns.
     sweep_ns: u64,
     /// A client may have left something unread.
     has_unread: bool,
@@ -96,9 +97,10 @@ impl RedisLane {
     /// Input of any protocol has come. What is returned is given to [`RedisLane::end_input`].
     #[inline]
     pub fn begin_input(&self) -> u64 {
+        set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Input);
         let _ = self.server.scripting.rights.enter(self.lane);
-        // Where the log ends would not show who has changed something: other lanes write there too.
+        // The end of the log does not tell who changed something: other lanes write there too.
         changes_told_here()
     }
 
@@ -136,7 +138,7 @@ impl RedisLane {
         self.sessions.replicas.drained(&self.server, context, id);
     }
 
-    /// What was read from a connection waits to be taken.
+    /// Input of a connection waits to be executed, or output to be read.
     pub fn buffered(&mut self, context: &mut Context, id: ConnectionId) {
         self.has_unread |= context.out_bytes(id) > 0;
         if let Some(session) = self.sessions.get_mut(id) {
@@ -146,6 +148,7 @@ impl RedisLane {
 
     /// A connection is about to be ended.
     pub fn begin_closing(&self) {
+        set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Closing);
     }
 
@@ -164,16 +167,19 @@ impl RedisLane {
             self.fanout.depart(id);
         }
         self.server.clients.disconnect(session.client().id);
+        session.assert_gone(&self.server, &self.waiting);
         true
     }
 
     /// The lane ends, and there will be no turn that gives back what it may lock.
     pub fn stop(&self) {
+        set_in_turn(false);
         self.server.scripting.rights.leave(self.lane);
     }
 
     /// Mail of any kind is about to be taken.
     pub fn begin_mail(&self) {
+        set_in_turn(true);
         self.server.turns[self.lane].doing.part(Part::Mail);
     }
 
@@ -193,7 +199,7 @@ impl RedisLane {
                 failed,
             } => {
                 server.waiting.remove(client);
-                // It may tell of a change: an element that a client waited for is taken.
+                // The reply may tell of a change: the element that the client waited for is gone.
                 self.holding.writers.extend(self.waiting.connection(client));
                 if let Some(session) = self.end_wait(client) {
                     session.served(server, context, &reply, failed);
@@ -247,7 +253,7 @@ impl RedisLane {
         }
     }
 
-    /// A client's write to a live source has ended, unless somebody else has ended the wait.
+    /// A client's write to a live source has ended, unless its wait has ended before.
     pub fn mount_written(
         &mut self,
         context: &mut Context,
@@ -271,6 +277,8 @@ impl RedisLane {
     /// one.
     #[inline]
     pub fn begin_turn(&mut self, context: &mut Context) -> (bool, Option<u64>) {
+        set_in_turn(true);
+        debug_assert!(self.started.is_none(), "the last turn was timed to its end");
         let is_timed = self.turns.is_multiple_of(TURNS_A_TIMING) || self.sessions.times_turn;
         if self.turns == 0 {
             tidewire_keyspace::never_sleep();
@@ -288,7 +296,7 @@ impl RedisLane {
             deadline_ns = Some(self.renew_again_ns(context));
         }
         if self.invalid_bytes + self.unsent_bytes > 0 {
-            // What was written in this turn leaves at its end.
+            // Output of this turn is sent at its end.
             self.server.post.taken(self.lane, self.unsent_bytes);
             self.unsent_bytes = std::mem::take(&mut self.invalid_bytes);
             deadline_ns = Some(context.now_ns());
@@ -296,7 +304,7 @@ impl RedisLane {
         (has_right, deadline_ns)
     }
 
-    /// What is due in a turn. Returns when the next one is wanted.
+    /// Does the work that is due in a turn. Returns when the next one is wanted.
     #[inline]
     pub fn turn(&mut self, context: &mut Context, has_right: bool) -> Option<u64> {
         self.sweep(context, has_right);
@@ -335,7 +343,9 @@ impl RedisLane {
     #[inline]
     pub fn end_turn(&mut self, context: &mut Context, deadline_ns: Option<u64>) -> Option<u64> {
         let server = &self.server;
+        let permit = LaneWait::permit(WaitReason::Flush);
         server.durability.before_replies(server, self.lane);
+        drop(permit);
         self.settle_log(context);
         let deadline_ns = earlier(deadline_ns, self.settle_users(context));
         let commands = std::mem::take(&mut self.sessions.turn_commands);
@@ -347,7 +357,16 @@ impl RedisLane {
         }
         let deadline_ns = earlier(deadline_ns, self.note_turn(context));
         self.server.scripting.rights.leave(self.lane);
+        debug_assert!(
+            !self.server.scripting.rights.holds(self.lane),
+            "between two turns a lane has no right to lock shards"
+        );
+        debug_assert!(
+            self.sessions.users_changers.is_empty(),
+            "each turn settles its own changes of users"
+        );
         self.server.sleep_along();
+        set_in_turn(false);
         deadline_ns
     }
 
@@ -389,7 +408,7 @@ impl RedisLane {
         }
     }
 
-    /// What the first lane does for all.
+    /// Does the first lane's work for the whole server.
     fn sweep_server(&mut self, context: &Context, has_right: bool) {
         let server = self.server.clone();
         server.usage.look();
@@ -404,6 +423,7 @@ impl RedisLane {
         if server.replication.is_swept(&server) {
             let now_ms = (context.unix_ns() / 1_000_000) as i64;
             server.replication.sweep(&server, now_ms);
+            let _permit = LaneWait::permit(WaitReason::Shutdown);
             server.follow_stop(has_right);
         }
     }
@@ -411,7 +431,12 @@ impl RedisLane {
     /// The session of a client that waits no more.
     fn end_wait(&mut self, client: u64) -> Option<&mut RespSession> {
         let connection = self.waiting.remove(client)?;
-        self.sessions.get_mut(connection)
+        let session = self.sessions.get_mut(connection)?;
+        debug_assert!(
+            session.client().id == client && session.is_waiting(),
+            "a client in the lane's list of waiting clients waits"
+        );
+        Some(session)
     }
 
     /// Answers clients whose time has come. Returns when to look again.
@@ -422,7 +447,7 @@ impl RedisLane {
         let now_ms = (context.unix_ns() / 1_000_000) as i64;
         let server = self.server.clone();
         while let Some((client, _)) = self.waiting.pop_due(now_ms) {
-            // If somebody else has ended the wait, the reply is on its way.
+            // If the wait has ended otherwise, the reply is on its way.
             if server.waiting.claim(client, &server.keyspace).is_some()
                 && let Some(session) = self.end_wait(client)
             {
@@ -430,6 +455,10 @@ impl RedisLane {
             }
         }
         let mut deadline_ms = self.waiting.deadline_ms();
+        debug_assert!(
+            deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms),
+            "every wait whose time has come has ended"
+        );
         if self.waiting.has_postponed() {
             match server.pause.until_ms(now_ms) {
                 Some(until_ms) => {
@@ -479,6 +508,7 @@ impl RedisLane {
         }
         let clients = &self.server.clients;
         let is_there = |id: u64| clients.find(id).is_some();
+        debug_assert!(self.tracking_sweep < SHARDS, "a sweep begins at a shard");
         for shard in self.tracking_sweep..self.tracking_sweep + SHARDS_A_SWEEP {
             self.server.keyspace.sweep_tracking(shard, &is_there);
         }
@@ -520,12 +550,16 @@ pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Of so many turns the upkeep of one is timed.
+/// The upkeep of one in this many turns is timed.
 const TURNS_A_TIMING: u32 = 64;
-/// How often sessions' deadlines are looked at.
+/// How often sessions' deadlines are checked.
 const SWEEP_INTERVAL_NS: u64 = 100_000_000;
 /// Shards looked through at a time for clients that have left.
 const SHARDS_A_SWEEP: usize = 8;
+const _: () = assert!(
+    SHARDS.is_multiple_of(SHARDS_A_SWEEP),
+    "a sweep ends with the last shard"
+);
 /// How soon to look again whether keys are loaded.
 const FILLING_WAIT_NS: u64 = 10_000_000;
 /// How soon to look again whether another lane's script has ended.

@@ -48,6 +48,8 @@ pub use identity::{Identity, is_loopback};
 mod lane;
 pub use lane::{RedisLane, earlier};
 
+mod lane_waits;
+
 mod listening;
 pub use listening::BindAddress;
 

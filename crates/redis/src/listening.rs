@@ -1,7 +1,7 @@
 //! Addresses of Redis clients: `bind` and `port`, which CONFIG SET can change.
 //!
-//! The first lane accepts; whichever lane executes CONFIG SET makes the new sockets, so that a
-//! mistake is told at once, stops the old ones, and sends the first lane what has become of them.
+//! The first lane accepts. The lane that executes CONFIG SET opens the new sockets, so that an
+//! error is in its reply, stops the old ones, and mails the result to the first lane.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -18,7 +18,7 @@ use crate::server::Server;
 pub struct BindAddress {
     /// Where to listen.
     pub address: SocketAddr,
-    /// It stands behind a `-`: the machine need not have it.
+    /// It has the prefix `-`: the machine need not have it.
     pub is_optional: bool,
 }
 
@@ -88,7 +88,7 @@ impl Server {
         Ok(())
     }
 
-    /// No Redis client can connect over TCP any more, whatever the lanes are busy with.
+    /// Stops listening for Redis clients over TCP, even while the lanes are busy.
     pub fn stop_listening(&self) {
         let handles = self.listening.handles.lock();
         handles.iter().for_each(ListenerHandle::stop);
@@ -159,7 +159,7 @@ fn resolve(host: &str, port: u16) -> Option<SocketAddr> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Some(SocketAddr::new(address, port));
     }
-    // What only looks like an address is nothing to ask a name server for.
+    // A malformed address is not a name to resolve.
     if host.is_empty()
         || host
             .bytes()

@@ -81,6 +81,10 @@ impl Observer for LiveObserver<'_> {
 
     fn served(&mut self, waiter: &Arc<Waiter>, reply: Vec<u8>, outcome: &Outcome) {
         let client = waiter.client;
+        debug_assert!(
+            client.lane < self.0.turns.len(),
+            "a client is on a lane that there is"
+        );
         self.0.mail.send(
             client.lane,
             RedisMail::Served {
@@ -97,7 +101,14 @@ impl Observer for LiveObserver<'_> {
 /// value is taken for a removal.
 pub(crate) fn write_published(value: Option<ValueRef<'_>>, out: &mut Vec<u8>) {
     let start = out.len();
-    if !value.is_some_and(|value| write_value(value, out)) {
+    let is_written = value.is_some_and(|value| write_value(value, out));
+    debug_assert_eq!(
+        is_written,
+        value.is_some_and(has_form),
+        "values that have a form are those that can be written"
+    );
+    if !is_written {
+        debug_assert_eq!(out.len(), start, "a value without a form writes nothing");
         out.extend_from_slice(GONE);
         return;
     }

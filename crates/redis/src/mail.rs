@@ -7,18 +7,18 @@ use tidewire_lane::{ConnectionId, Listener};
 
 use crate::tracked_clients::Invalid;
 
-/// What lanes tell each other of Redis clients.
+/// A message from one lane to another about Redis clients.
 #[derive(Debug)]
 pub enum RedisMail {
     /// End a connection of that lane.
     Kill(ConnectionId),
-    /// End one at once, whatever it has still to be sent.
+    /// End one at once, without sending what waits.
     CutOff(ConnectionId),
     /// The reply that a waiting client of that lane gets.
     Served {
         /// The client's number.
         client: u64,
-        /// As it goes out.
+        /// The reply, encoded.
         reply: Vec<u8>,
         /// Whether it is an error.
         failed: bool,
@@ -34,24 +34,24 @@ pub enum RedisMail {
     Denied {
         /// The client's number.
         client: u64,
-        /// Of what it lacks the right.
+        /// Which permission is missing.
         text: String,
     },
     /// CLIENT UNPAUSE.
     Unpaused,
-    /// There are no functions any more, and so no state for them.
+    /// All functions were deleted: each lane drops its Lua state for them.
     FunctionsForgotten,
-    /// What users may do has changed.
+    /// Users or their permissions have changed.
     UsersChanged,
     /// A client of that lane must not use what it has read any more.
     Invalid {
-        /// Who is told.
+        /// The connection that gets the message.
         connection: ConnectionId,
-        /// It is told of what another client has read.
+        /// It gets the invalidations of another client (REDIRECT).
         is_redirected: bool,
-        /// What it must not use.
+        /// What it must no longer use.
         invalid: Invalid,
-        /// What this counts in the mailbox.
+        /// Bytes that this message counts in the mailbox.
         bytes: usize,
     },
     /// A command, for the clients of that lane that listen to all of them.

@@ -30,7 +30,7 @@ fn pages(number: usize) -> u64 {
     figure.unwrap_or(0)
 }
 
-/// What has been seen of [`used_bytes`].
+/// Samples of [`used_bytes`].
 #[derive(Debug)]
 pub(crate) struct Usage {
     /// When everything stood and no client had come.

@@ -1,6 +1,6 @@
 //! `oom-score-adj`: the order in which the kernel kills processes when memory is short.
 //!
-//! What the process has at the start is the base: `relative` adds to it, `absolute` replaces it,
+//! The score at the start is the base: `relative` adds to it, `absolute` replaces it,
 //! and `no` gives it back. A master and a replica have values of their own.
 
 use std::fs;
@@ -35,7 +35,7 @@ impl Server {
         Ok(())
     }
 
-    /// The same where nobody hears of an error: it is logged.
+    /// Does the same, and logs an error.
     pub(crate) fn follow_memory_score(&self) {
         if let Err(error) = self.adjust_memory_score() {
             tracing::warn!(%error, "oom-score-adj cannot be set");

@@ -8,7 +8,7 @@ use tidewire_resp::Arguments;
 use crate::mail::RedisMail;
 use crate::server::Server;
 
-/// Who gave a command.
+/// Where a command came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Giver<'a> {
     /// A client, by its address.
@@ -18,7 +18,7 @@ pub(crate) enum Giver<'a> {
 }
 
 impl Server {
-    /// Shows a command to all who listen, on whatever lane.
+    /// Shows a command to the clients of every lane that run MONITOR.
     #[cold]
     pub(crate) fn show_command(
         &self,

@@ -1,5 +1,5 @@
-//! What the server remembers for its smaller parts: data, and what can be said of it alone. What
-//! is done with it stands in the file of the part's own name.
+//! State of the server's smaller parts. The functions that use it are in the file with the part's
+//! name.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -9,18 +9,18 @@ use tidewire_lane::{ConnectionId, ListenerHandle, monotonic_ns, unix_ns};
 
 use crate::attention::{Attention, Obstacles};
 
-/// What is left of the memory that the process may hold.
+/// Whether memory is left below `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// There is some.
     Enough,
-    /// There is none yet: keys are still giving way.
+    /// There is none yet: keys are still being evicted.
     Clearing,
-    /// There is none, and no key may give way.
+    /// There is none, and no key may be evicted.
     Full,
 }
 
-/// What the lanes know of their evictions.
+/// The state of evictions on all lanes.
 #[derive(Debug)]
 pub(crate) struct Evictions {
     pub(crate) lanes: Vec<Mutex<Evictor>>,
@@ -42,8 +42,8 @@ impl Evictions {
         }
     }
 
-    /// No key can give way, but room is being made in the background. Whether that has lasted for
-    /// less than so long; after a second of patience a new one begins.
+    /// No key can be evicted, but memory is being freed in the background. Returns whether that
+    /// wait has lasted for less than `time_max_ns`. After a second a new wait begins.
     pub(crate) fn waits_no_longer_than(&self, time_max_ns: u64) -> bool {
         self.waits_at(monotonic_ns(), time_max_ns)
     }
@@ -110,21 +110,37 @@ impl Monitors {
         lane: usize,
         connection: ConnectionId,
     ) {
+        debug_assert!(lane < u64::BITS as usize, "each lane has a bit of its own");
         let mut clients = self.clients.lock();
         if clients.iter().all(|(id, _, _)| *id != client) {
             clients.push((client, lane, connection));
         }
         attention.set(Obstacles::MONITORED, true);
+        debug_assert_eq!(
+            clients.iter().filter(|(id, _, _)| *id == client).count(),
+            1,
+            "a client listens once"
+        );
+    }
+
+    /// Whether a client listens.
+    pub(crate) fn has(&self, client: u64) -> bool {
+        let clients = self.clients.lock();
+        clients.iter().any(|(id, _, _)| *id == client)
     }
 
     /// Shows no more to a client.
     pub(crate) fn remove(&self, attention: &Attention, client: u64) {
         let mut clients = self.clients.lock();
+        debug_assert!(
+            clients.is_empty() || attention.has(Obstacles::MONITORED),
+            "commands are shown while a client listens"
+        );
         clients.retain(|(id, _, _)| *id != client);
         attention.set(Obstacles::MONITORED, !clients.is_empty());
     }
 
-    /// Who listens on a lane.
+    /// The connections of a lane that listen.
     pub(crate) fn on(&self, lane: usize) -> Vec<ConnectionId> {
         let clients = self.clients.lock();
         clients
@@ -142,10 +158,10 @@ impl Monitors {
     }
 }
 
-/// Until when nothing is done.
+/// Until when the server sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeping {
-    /// Monotonic ns; 0: nobody ever slept.
+    /// Monotonic ns; 0 if DEBUG SLEEP never ran.
     pub(crate) until_ns: AtomicU64,
 }
 
@@ -156,7 +172,7 @@ pub(crate) struct Stopping {
     pub(crate) is_pending: AtomicBool,
     /// A signal has been answered.
     pub(crate) has_signal: AtomicBool,
-    /// What the signal asked for has come to nothing.
+    /// The shutdown that the signal asked for has failed or was aborted.
     pub(crate) is_signal_over: AtomicBool,
     /// Until when the end waits for a script, ms since the UNIX epoch; 0: it does not.
     pub(crate) script_deadline_ms: AtomicI64,
@@ -171,7 +187,7 @@ pub(crate) struct Pending {
     pub(crate) deadline_ms: i64,
     /// The pause that stood before.
     pub(crate) pause: Option<(i64, bool)>,
-    /// Who hears it if nothing comes of it.
+    /// Clients that get an error if the shutdown fails or is aborted.
     pub(crate) clients: Vec<u64>,
 }
 
@@ -186,7 +202,7 @@ pub(crate) struct StopOrder {
     pub(crate) is_immediate: bool,
 }
 
-/// Whether somebody may want to hear of topics.
+/// Whether a client may want changes of topics.
 #[derive(Debug, Default)]
 pub(crate) struct TopicWatch(pub(crate) AtomicBool);
 

@@ -13,7 +13,7 @@ use crate::monitor::Giver;
 use crate::server::Server;
 use crate::session::{Stopwatch, note_slow};
 
-/// What has become of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Written {
@@ -21,7 +21,7 @@ pub enum Written {
     Done,
     /// It must be tried again: keys cannot be written just now.
     Waits,
-    /// It will never be.
+    /// It is refused.
     Refused(Refusal),
 }
 
@@ -83,7 +83,7 @@ impl Server {
     }
 }
 
-/// What each write counts as.
+/// The command that each write counts as.
 fn set_command() -> Option<&'static Command> {
     thread_local! {
         static SET: Option<&'static Command> = lookup(b"set");

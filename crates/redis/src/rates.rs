@@ -1,5 +1,5 @@
-//! What happened a second lately, for INFO: looked at when somebody asks, and ten times a second
-//! while the first lane has something to do.
+//! Rates per second for INFO: sampled when INFO is called, and ten times a second while the first
+//! lane has something to do.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct Moment {
     pub(crate) busy_ns: u64,
 }
 
-/// What happened a second.
+/// Rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
     pub(crate) commands: f64,
@@ -38,18 +38,18 @@ pub(crate) struct Rate {
     pub(crate) turn_us: f64,
 }
 
-/// What the turns of one lane were like. The lane alone writes.
+/// Statistics of one lane's turns. Only the lane writes.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// Of the turns whose upkeep was timed, all together.
+    /// Total upkeep of the timed turns.
     upkeep_ns: AtomicU64,
     commands_max: AtomicU64,
-    /// What the lane does now.
+    /// The lane's current activity.
     pub(crate) doing: Activity,
 }
 
 impl Turns {
-    /// So many commands were executed in one turn.
+    /// Notes how many commands one turn has executed.
     #[inline]
     pub(crate) fn note_commands(&self, commands: u64) {
         if commands > self.commands_max.load(Ordering::Relaxed) {
@@ -65,7 +65,7 @@ impl Turns {
         self.upkeep_ns.store(sum, Ordering::Relaxed);
     }
 
-    /// Of the turns that were timed, all together, µs.
+    /// Total upkeep of the timed turns, µs.
     pub(crate) fn upkeep_us(&self) -> u64 {
         self.upkeep_ns.load(Ordering::Relaxed) / 1_000
     }
@@ -91,7 +91,7 @@ impl Rates {
         debug_assert!(moments.len() <= MOMENTS_MAX, "moments have their bound");
     }
 
-    /// What happened since the oldest moment.
+    /// Returns the rates since the oldest moment.
     pub(crate) fn rate(&self, now: Moment) -> Rate {
         let moments = self.moments.lock();
         let Some(then) = moments.front().filter(|then| then.now_ns < now.now_ns) else {
@@ -116,7 +116,7 @@ impl Rates {
     }
 }
 
-/// As many as Redis takes the mean of.
+/// Redis averages as many samples.
 const MOMENTS_MAX: usize = 16;
 const MOMENT_NS: u64 = 90_000_000;
 

@@ -209,6 +209,7 @@ impl<S: Source> Counter<S> {
 
     /// INFO shows it only while `condition` holds.
     pub const fn when(mut self, condition: fn(&S::Look<'_>) -> bool) -> Self {
+        assert!(self.condition.is_none(), "a counter has one condition");
         self.condition = Some(condition);
         self
     }
@@ -225,6 +226,8 @@ impl<S: Source> Counter<S> {
 
     /// On the page it is at `place`, and of a kind: counter, gauge, histogram or summary.
     pub const fn metric(mut self, place: u16, kind: &'static str, name: &'static str) -> Self {
+        assert!(self.metric.is_none(), "a counter has one metric");
+        assert!(!name.is_empty(), "a metric has a name");
         self.metric = Some(Metric {
             place,
             kind,
@@ -255,6 +258,11 @@ impl<S: Source> Counter<S> {
 
     /// `tidewire watch` shows it under `name`.
     pub const fn watched(mut self, name: &'static str) -> Self {
+        assert!(self.watched.is_empty(), "`watch` shows a counter once");
+        assert!(
+            !self.name.is_empty(),
+            "`watch` finds a counter by its name in INFO"
+        );
         self.watched = name;
         self
     }

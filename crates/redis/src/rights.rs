@@ -4,7 +4,7 @@
 //! would wait as long: it could not accept, reply -BUSY, or obey a signal. Therefore a lane locks
 //! shards only while it has the *right* to. It takes the right with the first thing that comes in
 //! a turn and lets it go at the turn's end; between two commands it looks whether a script wants
-//! it. Who wants to run a script takes the rights of all other lanes first, and locks shards
+//! it. A lane that runs a script takes the rights of all other lanes first, and locks shards
 //! after that. So a lane that has its right waits for no script, and a lane that cannot get it
 //! leaves what needs shards for later: connections are parked, other work is put off.
 //!
@@ -32,7 +32,7 @@ pub(crate) struct Rights {
     owed: AtomicU64,
 }
 
-/// What a lane has: [`HELD`], and whether it is [`WANTED`] by a script.
+/// The right of one lane: whether it is [`HELD`], and whether a script [`WANTED`] it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Right(AtomicU8);
@@ -55,6 +55,16 @@ impl Rights {
         self.lanes[lane].0.load(Ordering::Relaxed) == HELD
     }
 
+    /// Whether a lane has its right, even if a script wants it.
+    pub(crate) fn holds(&self, lane: usize) -> bool {
+        self.lanes[lane].0.load(Ordering::Relaxed) & HELD != 0
+    }
+
+    /// Whether a lane has taken, or is taking, the rights of all others.
+    pub(crate) fn are_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Relaxed)
+    }
+
     /// Takes a lane's right; false if a script has it. Only the lane itself calls this, and
     /// [`leave`](Self::leave).
     #[inline]
@@ -71,7 +81,7 @@ impl Rights {
                 }
                 has
             }
-            // What is under way may end; nothing new begins.
+            // Commands under way end; no new one begins.
             _ => false,
         }
     }
@@ -87,7 +97,8 @@ impl Rights {
         }
     }
 
-    /// Lets the right go for a script that wants it, and takes it again if that ends in a moment.
+    /// Releases the right for a script that wants it, and takes it again if the script ends within
+    /// microseconds.
     #[cold]
     pub(crate) fn enter_soon(&self, lane: usize) -> bool {
         self.leave(lane);
@@ -101,10 +112,7 @@ impl Rights {
     /// or others that have waited go first, or a lane does not let go within [`PATIENCE`]: then
     /// `lane` has to do something else first.
     pub(crate) fn take_all(&self, lane: usize) -> bool {
-        debug_assert!(
-            self.lanes[lane].0.load(Ordering::Relaxed) & HELD != 0,
-            "who takes all rights has its own"
-        );
+        debug_assert!(self.holds(lane), "a lane that takes all rights has its own");
         order::assert_no_shard("a script begins");
         let own = 1 << lane;
         let owed = self.owed.load(Ordering::SeqCst);
@@ -142,6 +150,7 @@ impl Rights {
 
     /// Gives the rights of all other lanes back.
     pub(crate) fn give_back(&self, lane: usize) {
+        debug_assert!(self.are_taken(), "only rights that were taken go back");
         for (other, right) in self.lanes.iter().enumerate() {
             if other != lane {
                 right.0.fetch_and(!WANTED, Ordering::SeqCst);
@@ -152,18 +161,25 @@ impl Rights {
 
     /// While a script runs, its lane serves others from within: they may lock no shard either.
     pub(crate) fn lend(&self, lane: usize) {
+        debug_assert!(self.are_taken(), "only a lane that runs a script lends");
+        debug_assert!(self.has(lane), "a lane lends the right that it has");
         order::bar_shards(true);
         self.lanes[lane].0.store(WANTED, Ordering::SeqCst);
     }
 
     /// The script goes on.
     pub(crate) fn take_back(&self, lane: usize) {
+        debug_assert!(
+            self.are_taken() && !self.holds(lane),
+            "a lane takes back the right that it has lent"
+        );
         self.lanes[lane].0.store(HELD, Ordering::SeqCst);
         order::bar_shards(false);
     }
 
     /// A lane has connections that wait.
     pub(crate) fn wait(&self, lane: usize) {
+        debug_assert!(lane < self.lanes.len(), "each lane has a bit of its own");
         self.waiting.fetch_or(1 << lane, Ordering::SeqCst);
     }
 
@@ -180,6 +196,10 @@ impl Rights {
     /// A script of `lane` has ended: lanes that have waited go before its next one, and are
     /// returned.
     pub(crate) fn owe(&self, lane: usize) -> u64 {
+        debug_assert!(
+            self.are_taken(),
+            "lanes are owed their turn before they get their rights"
+        );
         let waiting = self.waiting() & !(1 << lane);
         self.owed.fetch_and(!(1 << lane), Ordering::SeqCst);
         self.owed.fetch_or(waiting, Ordering::SeqCst);
@@ -192,7 +212,8 @@ impl Rights {
         self.owed.load(Ordering::Relaxed) >> lane & 1 != 0
     }
 
-    /// What waited on a lane has had its turn. Lanes that have waited for that are returned.
+    /// The connections that waited on a lane have had their turn. Returns the lanes that waited for
+    /// that.
     pub(crate) fn note_turn(&self, lane: usize) -> u64 {
         let own = 1 << lane;
         self.owed.fetch_and(!own, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The right to run a script, and what lanes do while they lack it.
+//! The right to run a script, and what lanes do without it.
 
 use std::sync::atomic::Ordering;
 
@@ -46,6 +46,10 @@ impl Scripting {
     /// A script begins: that of a turn, or one of several in a transaction. Each has its own time,
     /// and can be killed unless it has written itself.
     pub(crate) fn begin_one(&self, server: &Server, is_function: bool) {
+        debug_assert!(
+            self.rights.are_taken(),
+            "a script begins once its lane has all rights"
+        );
         if self.state.load(Ordering::Relaxed) != RUNNING {
             *self.running.lock() = None;
         }
@@ -83,12 +87,12 @@ impl Server {
         self.scripting.is_running() && self.scripting.busy_text().is_none()
     }
 
-    /// The error of who asks while a script has run for too long, if one has.
+    /// The error that clients get while a script has run for too long, if one has.
     pub fn busy_text(&self) -> Option<&'static str> {
         self.scripting.busy_text()
     }
 
-    /// Does what a lane has put off. It has its right again.
+    /// Does what a lane has put off, now that it has its right again.
     #[cold]
     pub(crate) fn do_put_off(&self, lane: usize) {
         for later in self.scripting.take_put_off(lane) {
@@ -105,6 +109,10 @@ impl Server {
 
     /// Wakes lanes whose connections wait for the end of a script.
     pub(crate) fn tell_script_over(&self, lanes: u64) {
+        debug_assert!(
+            lanes.checked_shr(self.mail.lanes() as u32).unwrap_or(0) == 0,
+            "only lanes that there are wait"
+        );
         for lane in bits(lanes) {
             self.mail.send(lane, RedisMail::ScriptOver);
         }
@@ -114,6 +122,7 @@ impl Server {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let scripting = &self.server.scripting;
+        debug_assert!(scripting.is_running(), "a turn ends with its script");
         if scripting.busy_text().is_some() {
             *scripting.running.lock() = None;
         }

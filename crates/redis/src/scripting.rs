@@ -2,7 +2,7 @@
 //!
 //! A script holds every shard, so that only one runs at a time. Before it locks them its lane takes
 //! the [rights](crate::rights) of all other lanes. What comes to those meanwhile is parked for
-//! `busy-reply-threshold` at most: after that every client is told that the server is busy.
+//! `busy-reply-threshold` at most: after that every client gets -BUSY.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
@@ -27,15 +27,15 @@ pub(crate) struct Scripting {
     /// When what runs has run for too long, monotonic ns. Its lane may be in one long call and not
     /// notice.
     pub(crate) busy_at_ns: AtomicU64,
-    /// It was begun as a function.
+    /// The script is a function.
     pub(crate) is_function: AtomicBool,
-    /// It has written, and cannot be undone.
+    /// The script has written, and cannot be undone.
     pub(crate) is_dirty: AtomicBool,
     /// SCRIPT KILL has come.
     pub(crate) is_killed: AtomicBool,
-    /// What runs, once it has run for too long.
-    pub(crate) running: Mutex<Option<Running>>,
-    /// What each lane has put off because it had no right to lock shards.
+    /// The script that has run for too long, if one has.
+    pub(crate) running: Mutex<Option<LongScript>>,
+    /// Work that each lane has put off because it had no right to lock shards.
     pub(crate) put_off: Vec<PutOff>,
     /// Bytes of each lane's Lua states, of scripts and of functions, as last seen.
     pub(crate) bytes: Vec<[AtomicU64; 2]>,
@@ -45,13 +45,13 @@ pub(crate) struct Scripting {
 
 /// A script that has run for too long.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct LongScript {
     pub(crate) name: String,
     pub(crate) request: ArgumentList,
     pub(crate) started: Instant,
 }
 
-/// What a lane does when it has its right again.
+/// Work that a lane does when it has its right again.
 #[derive(Debug)]
 pub(crate) enum Later {
     /// These keys are watched no more.
@@ -113,7 +113,7 @@ impl Scripting {
         self.state.load(Ordering::Relaxed) != IDLE
     }
 
-    /// What everybody is told while a script has run for too long.
+    /// The error that all clients get while a script has run for too long.
     pub(crate) fn busy_text(&self) -> Option<&'static str> {
         match self.state() {
             BUSY_SCRIPT => Some(BUSY_SCRIPT_TEXT),
@@ -135,8 +135,17 @@ impl Scripting {
     }
 
     /// The script has run for too long.
-    pub(crate) fn set_busy(&self, form: Form, running: Running) {
-        debug_assert!(self.is_running(), "only a script that runs is busy");
+    pub(crate) fn set_busy(&self, form: Form, running: LongScript) {
+        debug_assert_eq!(
+            self.state.load(Ordering::Relaxed),
+            RUNNING,
+            "a script is announced as busy once"
+        );
+        debug_assert_eq!(
+            form == Form::Function,
+            self.is_function.load(Ordering::Relaxed),
+            "a script is announced as what it was begun as"
+        );
         *self.running.lock() = Some(running);
         let state = match form {
             Form::Function => BUSY_FUNCTION,
@@ -158,6 +167,7 @@ impl Scripting {
 
     /// The script writes.
     pub(crate) fn set_dirty(&self) {
+        debug_assert!(self.is_running(), "only a script that runs writes");
         self.is_dirty.store(true, Ordering::SeqCst);
     }
 
@@ -186,8 +196,8 @@ impl Scripting {
         }
     }
 
-    /// What runs, if it has run for too long.
-    pub(crate) fn running(&self) -> Option<Running> {
+    /// Returns the script that runs, if it has run for too long.
+    pub(crate) fn running(&self) -> Option<LongScript> {
         self.running.lock().clone()
     }
 
@@ -220,12 +230,16 @@ impl Scripting {
 
     /// Takes what a lane has put off; it has its right again.
     pub(crate) fn take_put_off(&self, lane: usize) -> Vec<Later> {
+        debug_assert!(
+            self.rights.holds(lane),
+            "what was put off needs the right to lock shards"
+        );
         let put_off = &self.put_off[lane];
         put_off.is_some.store(false, Ordering::Relaxed);
         std::mem::take(&mut *put_off.list.lock())
     }
 
-    /// What a script says about itself, if it is known and says something.
+    /// Returns the flags that a known script declares, if it declares any.
     pub(crate) fn flags(&self, form: Form, name: &[u8]) -> Option<ScriptFlags> {
         let flags = match form {
             Form::Body => ScriptFlags::of_script(name).ok()?.0,

@@ -38,12 +38,12 @@ use crate::threads::Threads;
 use crate::tracked_clients::Tracking;
 use crate::waiting::{Pause, WaitingClients};
 
-/// What the house around the Redis server adds to it.
+/// What the hub around the Redis server adds to it.
 pub trait House: Debug + Send + Sync {
     /// Says in the port's own protocol that protected mode refuses a peer, and ends the connection.
     /// False if the peer may stay.
     fn turn_away(&self, context: &mut Context, id: ConnectionId, port: u16, peer: &Peer) -> bool;
-    /// Counts a connection for which there is no room, and returns what its peer is told.
+    /// Counts a connection over the limit, and returns the error for its peer.
     fn refuse(&self, port: u16) -> Vec<u8>;
     /// Appends the sections of INFO behind the server's own that are shown.
     fn write_info(&self, is_shown: &dyn Fn(&str, Shown) -> bool, out: &mut String);
@@ -58,7 +58,7 @@ pub struct Server {
     pub(crate) own: Weak<Server>,
     /// Limits and switches.
     pub config: RedisConfig,
-    /// What CONFIG shows and changes.
+    /// The parameters of CONFIG.
     pub parameters: Parameters,
     /// Keys.
     pub keyspace: Keyspace,
@@ -68,7 +68,7 @@ pub struct Server {
     pub post: Arc<Post>,
     /// Redis clients.
     pub clients: Clients,
-    /// What the lanes have done.
+    /// Counters of the lanes.
     pub lanes: Vec<Arc<LaneCounters>>,
     /// When the hub started, ns since the UNIX epoch.
     pub started_unix_ns: u64,
@@ -82,7 +82,7 @@ pub struct Server {
     pub(crate) waiting: WaitingClients,
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
-    /// SHUTDOWN: whoever runs the hub is asked to stop it.
+    /// SHUTDOWN: the program is asked to stop the hub.
     pub stop_asked: AtomicBool,
     /// `oom-score-adj`.
     pub(crate) memory_score: MemoryScore,
@@ -102,18 +102,18 @@ pub struct Server {
     pub(crate) scripting: Scripting,
     /// Replicas of this server.
     pub(crate) replication: Replication,
-    /// What outlives the process.
+    /// Snapshots and the append-only file.
     pub durability: Durability,
     /// Where Redis clients connect.
     pub(crate) listening: Listening,
     /// How full memory has been.
     pub(crate) usage: Usage,
     pub(crate) evictions: Evictions,
-    /// What commands have done.
+    /// Statistics of commands.
     pub(crate) statistics: Statistics,
-    /// What the lanes' turns were like.
+    /// Statistics of the lanes' turns.
     pub(crate) turns: Vec<Turns>,
-    /// Who looks at every command.
+    /// Conditions that keep a request from the direct path.
     pub(crate) attention: Arc<Attention>,
     /// Client-side caching.
     pub(crate) tracking: Tracking,
@@ -123,15 +123,15 @@ pub struct Server {
     pub(crate) slowlog: Slowlog,
     /// The names that are used most.
     pub(crate) hot: HotNames,
-    /// What happened a second lately.
+    /// Recent rates per second.
     pub(crate) rates: Rates,
     /// Moments that took long.
     pub(crate) slow_events: SlowEvents,
     /// How long the most that a client's replies took is remembered.
     pub(crate) reply_peak_ns: AtomicU64,
-    /// What share of a processor each thread takes.
+    /// The processor share of each thread.
     pub(crate) threads: Threads,
-    /// Whether somebody may want to hear of market topics and tags as of keys.
+    /// Whether a client may want changes of market topics and tags as of keys.
     pub(crate) topic_watch: TopicWatch,
     /// Counts changes of live keys.
     pub(crate) live_version: AtomicU64,
@@ -297,7 +297,7 @@ impl Server {
     }
 
     /// Users have changed. Clients that wait with a command that they may run no more get their
-    /// refusal now, before anybody can serve them; all others are looked at by their lanes.
+    /// refusal now, before another client can serve them. Lanes check all others.
     pub(crate) fn tell_users_changed(&self) {
         for client in self.clients.list() {
             let Some(waiter) = self.waiting.waiter(client.id) else {
@@ -322,9 +322,10 @@ impl Server {
         }
     }
 
-    /// A lane has looked at all of its sessions, as users were in a generation. Replies to those
-    /// who have changed users wait for that.
+    /// Notes that a lane has checked all of its sessions against the users of a generation. Replies
+    /// to clients that changed users wait for that.
     pub fn set_users_looked(&self, lane: usize, generation: u64) {
+        debug_assert!(lane < self.turns.len(), "a lane that there is");
         let waiting = self.access.set_looked(lane, generation);
         bits(waiting).for_each(|lane| self.mail.wake(lane));
     }
@@ -354,5 +355,5 @@ fn note_bad_payload() {
     }
 }
 
-/// As Redis remembers it.
+/// Redis remembers the peak for as long.
 pub(crate) const REPLY_PEAK_NS: u64 = 5_000_000_000;

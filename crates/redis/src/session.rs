@@ -57,7 +57,7 @@ use crate::waiting::LaneWaiting;
 use authentication::{Permit, excess_of_stranger};
 use blocking::Stop;
 use pipeline::{Gathered, Request};
-use replication::{ReplicaSession, Told};
+use replication::{ReplicaSession, ToldCommand};
 use tidewire_fanout::Dialect;
 use tidewire_fanout::Fanout;
 use tidewire_fanout::OverLimit;
@@ -67,14 +67,14 @@ use transaction::Transaction;
 #[derive(Debug)]
 pub(crate) struct RespSession {
     parser: RequestParser,
-    /// Of the input that is kept, what stands before the long argument that is coming.
+    /// Bytes of kept input in front of a long argument that is arriving.
     query_skipped: usize,
     /// How long the request is to become that has begun, where it names a long argument.
     announced: usize,
     state: State,
 }
 
-/// What a client's commands change.
+/// The state that a client's commands change.
 #[derive(Debug)]
 struct State {
     id: ConnectionId,
@@ -83,11 +83,11 @@ struct State {
     client: Arc<Client>,
     reply_mode: ReplyMode,
     last_command: Option<&'static Command>,
-    /// What of this connection keeps a request from being executed at once.
+    /// Conditions of this connection that keep a request from being executed at once.
     own: Obstacles,
     /// Why nothing is executed for now.
     stop: Stop,
-    /// What has been queued since MULTI.
+    /// The commands queued since MULTI.
     transaction: Option<Box<Transaction>>,
     watched: HashSet<WatchedKey, RandomState>,
     /// EXEC runs, and has shards locked.
@@ -95,12 +95,12 @@ struct State {
     /// The user that it is, and what that user may do.
     permit: Permit,
     over_limit: OverLimit,
-    /// What it may leave unread, as of the last requests.
+    /// How many bytes it may leave unread, as of the last requests.
     output_bytes_max: usize,
-    /// What it has said as a replica, or in order to become one.
+    /// Its settings as a replica, or before it becomes one.
     replica: Option<Box<ReplicaSession>>,
-    /// What the session's own commands have to tell others.
-    told: Vec<Told>,
+    /// Commands of the session that replicas and the append-only file must receive.
+    told: Vec<ToldCommand>,
     /// Errors that the session itself has replied.
     refusals: Cell<u64>,
     /// The request that waits and how long it took so far, where slow ones are kept.
@@ -124,7 +124,7 @@ enum ReplyMode {
     Skip,
 }
 
-/// What a command sees beside its client's state.
+/// The context of one command, beside its client's state.
 struct Call<'a> {
     server: &'a Server,
     fanout: &'a mut Fanout,
@@ -183,7 +183,7 @@ impl RespSession {
                 told: Vec::new(),
                 refusals: Cell::new(0),
                 waiting_request: None,
-                // Clients that come at once do not all look at the same of their commands.
+                // Clients that connect together sample different commands.
                 sampled: id.index() as u32,
                 mount_writes: 0,
                 busy: None,
@@ -207,6 +207,10 @@ impl RespSession {
         input: &[u8],
     ) -> usize {
         let id = self.state.id;
+        debug_assert!(
+            !self.state.is_executing,
+            "a client whose EXEC or script runs is not in the table"
+        );
         if input.len() > LONG_INPUT_BYTES && self.is_too_much(server, context, input.len()) {
             return input.len();
         }
@@ -237,6 +241,10 @@ impl RespSession {
                     pause_bytes,
                 );
                 let executed = &requests[at..at + direct];
+                debug_assert!(
+                    direct == 0 || !self.state.is_stopped(),
+                    "a direct command neither waits nor ends the connection"
+                );
                 consumed += executed.iter().map(Request::length).sum::<usize>();
                 commands += direct as u64;
                 at += direct;
@@ -267,7 +275,7 @@ impl RespSession {
                 at += 1;
             }
             if !whole {
-                // What was found ahead is found again, from its first byte.
+                // Requests parsed ahead are parsed again, from their first byte.
                 self.parser = RequestParser::new(Limits::default());
                 if context.out_bytes(id) > limit {
                     self.state.cut_off(server, context);
@@ -310,6 +318,8 @@ impl RespSession {
                 }
             }
         }
+        debug_assert!(consumed <= input.len(), "requests lie in what came");
+        self.state.assert_between_requests();
         if commands > 0 {
             server.commands.fetch_add(commands, Ordering::Relaxed);
             sessions.turn_commands += commands;
@@ -328,6 +338,10 @@ impl RespSession {
             ..=LONG_INPUT_BYTES => 0,
             _ => self.parser.partial_argument(&input[consumed..]),
         };
+        debug_assert!(
+            announced == 0 || consumed < input.len(),
+            "an argument that is announced has begun"
+        );
         if announced != self.announced {
             self.announced = announced;
             let bytes = &self.state.client.announced_bytes;
@@ -359,8 +373,8 @@ impl RespSession {
         self.state.account(server, context);
     }
 
-    /// Whether the client was cut off for a request so long that all clients together hold more
-    /// than they may.
+    /// Cuts the client off if, with this request, all clients together hold more than
+    /// `maxmemory-clients`. Returns whether it was cut off.
     fn is_too_much(&self, server: &Server, context: &mut Context, bytes: usize) -> bool {
         let client = &self.state.client;
         client.query_bytes.store(bytes as u64, Ordering::Relaxed);
@@ -396,6 +410,10 @@ impl State {
         mut call: Call<'_>,
         command: &Result<&'static Command, String>,
     ) -> bool {
+        debug_assert!(
+            !self.is_stopped(),
+            "a client that is stopped executes nothing"
+        );
         let mut obstacles = self.obstacles(call.server);
         if obstacles.has(Obstacles::REPLICA | Obstacles::PAUSED | Obstacles::MUTED)
             && let Some(is_over) = self.begin_past(&mut call, command)
@@ -458,7 +476,7 @@ impl State {
         self.reply_mode == ReplyMode::On
     }
 
-    /// Executes a command that nothing stands before.
+    /// Executes a command that no condition keeps back.
     #[inline]
     fn run(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let stopwatch = Stopwatch::start(call.server, call.context.lane(), command);
@@ -523,7 +541,7 @@ impl State {
         }
     }
 
-    /// Runs a data command whose locks are to be told something.
+    /// Runs a data command that sets options on its locks.
     #[cold]
     fn run_otherwise(&mut self, call: &mut Call<'_>, command: &'static Command) {
         let (server, now_ms) = (call.server, call.now_ms());
@@ -554,7 +572,7 @@ impl State {
         keyspace.release(locked, now_ms, &mut observer);
         let frees = is_flush && keyspace.lazily_freed().0 > 0;
         if frees {
-            // What the thread that frees keeps for itself would hold on to memory all over.
+            // The freeing thread's own cache would keep memory in use.
             keyspace.when_freed(Box::new(tidewire_memory::purge));
         }
         let waits = frees
@@ -580,8 +598,8 @@ impl State {
         }
     }
 
-    /// It has sent more at once than `client-query-buffer-limit` allows. It gets no word of it, as
-    /// with Redis: it is still writing, and a client that reads an error takes it for a reply.
+    /// Ends the connection because its request is longer than `client-query-buffer-limit`. As in
+    /// Redis there is no error: the client is still writing, and would take it for a reply.
     #[cold]
     fn end_for_length(&mut self, server: &Server, context: &mut Context) {
         server.query_cut_off.fetch_add(1, Ordering::Relaxed);
@@ -625,11 +643,11 @@ impl State {
 }
 
 const EXEC_ARITY: &str = "ERR wrong number of arguments for 'exec' command";
-/// A client with so many bytes of replies unread gets no further command executed.
+/// With this many bytes of replies unread, a client gets no further command executed.
 const OUTPUT_PAUSE_BYTES: usize = 16 << 20;
-/// What such a client may send meanwhile. Each time that it goes on, the rest of this is moved.
+/// Bytes that such a client may send meanwhile. Each time it goes on, the rest of them is moved.
 const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
-/// Input of more bytes at once is looked at before it is executed.
+/// Input of more bytes at once is counted before it is executed.
 const LONG_INPUT_BYTES: usize = 64 << 10;
-/// An argument of so many bytes counts before it has come.
+/// An argument of at least this many bytes counts before it has arrived.
 const LONG_ARGUMENT_BYTES: usize = 32 << 10;

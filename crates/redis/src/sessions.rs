@@ -16,7 +16,7 @@ use crate::waiting::LaneWaiting;
 pub(crate) struct Sessions {
     /// By the connection's index; one is taken out while its requests are executed.
     by_index: Vec<Option<Box<RespSession>>>,
-    /// Those of them that are replicas.
+    /// The replicas among them.
     pub(crate) replicas: LaneReplicas,
     /// Where Redis clients connect to, for CLIENT LIST.
     pub(crate) resp_address: String,
@@ -75,12 +75,24 @@ impl Sessions {
 
     /// Takes a session out, to execute its requests with the others at hand.
     pub(crate) fn take(&mut self, id: ConnectionId) -> Option<Box<RespSession>> {
-        self.by_index.get_mut(id.index())?.take()
+        let session = self.by_index.get_mut(id.index())?.take();
+        debug_assert!(
+            session
+                .as_ref()
+                .is_none_or(|session| session.client().connection == id),
+            "a session is taken by its own connection"
+        );
+        session
     }
 
     /// Puts it back.
     pub(crate) fn put_back(&mut self, id: ConnectionId, session: Box<RespSession>) {
         debug_assert!(!self.serves(id), "two clients have one connection");
+        debug_assert_eq!(
+            session.client().connection,
+            id,
+            "a session goes back to its place"
+        );
         self.by_index[id.index()] = Some(session);
     }
 
@@ -100,7 +112,7 @@ impl Sessions {
         }
         let most = server.parameters.read(MAXCLIENTS);
         if server.clients.len() as u64 >= most {
-            // It gets no session: it is told so, and ends.
+            // It gets no session, but an error, and its connection ends.
             if let (Some(house), Some(out)) = (house, context.out(id)) {
                 out.buffer().extend_from_slice(&house.refuse(RESP_PORT));
             }
@@ -111,6 +123,10 @@ impl Sessions {
             None => self.resp_address.clone(),
         };
         let (lane, unix_ns) = (context.lane(), context.unix_ns());
+        debug_assert!(
+            lane < server.config.lanes,
+            "a client is on a lane that there is"
+        );
         let user = server.access.default_user().clone();
         let client = server
             .clients
@@ -125,8 +141,8 @@ impl Sessions {
     }
 }
 
-/// A lane in the middle of one client's long call: the other Redis clients are answered, everybody
-/// else waits until the call has ended.
+/// A lane in the middle of one client's long call: it answers other Redis clients. Clients of other
+/// protocols wait until the call has ended.
 pub(crate) struct DuringCall<'a> {
     pub(crate) server: &'a Server,
     pub(crate) sessions: &'a mut Sessions,

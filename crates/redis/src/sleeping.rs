@@ -1,14 +1,15 @@
-//! DEBUG SLEEP: the whole server stops for a while, as a busy Redis does.
+//! DEBUG SLEEP: the whole server stops for a while, as Redis does.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidewire_lane::monotonic_ns;
 
+use crate::lane_waits::{LaneWait, WaitReason, before_wait};
 use crate::server::Server;
 
 impl Server {
-    /// Stops every lane, and the link to the master, for so long; also the calling one.
+    /// Stops every lane, the calling one too, and the link to the master for `time`.
     pub(crate) fn sleep_everywhere(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = monotonic_ns().saturating_add(ns);
@@ -17,8 +18,8 @@ impl Server {
         self.sleep_along();
     }
 
-    /// Sleeps while the server does; at once awake when it is to end. One relaxed load where
-    /// nobody ever slept.
+    /// Sleeps while the server does, and wakes up at once when it is to end. One relaxed load if
+    /// DEBUG SLEEP never ran.
     #[inline]
     pub(crate) fn sleep_along(&self) {
         if self.sleeping.until_ns.load(Ordering::Relaxed) != 0 {
@@ -28,6 +29,7 @@ impl Server {
 
     #[cold]
     fn sleep_on(&self) {
+        let _permit = LaneWait::permit(WaitReason::Sleep);
         while !self.stop_asked.load(Ordering::Acquire) {
             let until_ns = self.sleeping.until_ns.load(Ordering::Acquire);
             let left_ns = until_ns.saturating_sub(monotonic_ns());
@@ -35,6 +37,7 @@ impl Server {
                 return;
             }
             let left = Duration::from_nanos(left_ns);
+            before_wait();
             std::thread::sleep(left.min(LOOK_EVERY));
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use parking_lot::Mutex;
 
-/// What has been slow, by event.
+/// Slow moments by event.
 #[derive(Debug, Default)]
 pub(crate) struct SlowEvents {
     series: Mutex<BTreeMap<&'static str, Series>>,
@@ -120,7 +120,7 @@ impl Series {
         text
     }
 
-    /// What there is to say of an event.
+    /// Appends the report of an event.
     pub(crate) fn report(&self, event: &str, now_s: u64, out: &mut String) {
         let count = self.samples.len() as u64;
         let mean = self.samples.iter().map(|(_, ms)| ms).sum::<u64>() / count.max(1);

@@ -1,4 +1,4 @@
-//! What the start of the program tells and asks: what was loaded, and whether the hub is ready.
+//! What the program needs at its start: what was loaded, and whether the hub is ready.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::parameters::{APPENDDIRNAME, APPENDONLY, DBFILENAME, DIR};
 use crate::replication::LinkState;
 use crate::server::Server;
 
-/// What was loaded at the start.
+/// The data loaded at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// The snapshot, or the folder of the append-only file; `None` if nothing was looked for, or
@@ -29,7 +29,7 @@ pub struct Loaded {
 }
 
 impl Server {
-    /// What was loaded at the start, once that is done.
+    /// Returns what was loaded at the start, once that is done.
     pub fn loaded(&self) -> Loaded {
         let loading = &self.durability.loading;
         let bytes = loading.loaded_bytes.load(Ordering::Relaxed);
@@ -47,8 +47,8 @@ impl Server {
         }
     }
 
-    /// What stands in the way of being ready, one line each: keys that are being loaded, and a
-    /// master that is not connected.
+    /// Why the server is not ready, one line each: keys that are being loaded, and a master that is
+    /// not connected.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         if self.durability.is_loading() {

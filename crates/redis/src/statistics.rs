@@ -1,4 +1,4 @@
-//! What commands have done: counted by each lane for itself, added up when somebody asks.
+//! Statistics of commands: each lane counts its own, and a reader adds them up.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,18 +19,19 @@ pub(crate) struct Statistics {
 #[derive(Debug, Default)]
 struct Errors {
     counts: BTreeMap<String, u64>,
-    /// There were too many distinct ones, so many: no more are counted until the next reset.
+    /// How many distinct ones there were when they became too many. No more are counted until the
+    /// next reset.
     forgotten: u64,
 }
 
 /// The counters of one lane, by the commands' numbers. Only the lane writes, so
-/// that a counter is raised by a load and a store; whoever reads it may be a moment late.
+/// that a counter is raised by a load and a store; a reader may be a moment late.
 #[derive(Debug)]
 pub(crate) struct LaneStatistics {
     slots: Box<[Slot]>,
 }
 
-/// What a lane counts of one command.
+/// One lane's counters of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// Which of its calls are timed: [`SAMPLED`], [`NEXT`] or [`EVERY`].
@@ -45,7 +46,7 @@ pub(crate) struct Slot {
     histogram: OnceLock<Box<[AtomicU32; BUCKETS]>>,
 }
 
-/// What all lanes have counted of one command.
+/// The counters of a command, added up over all lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandCounts {
     pub(crate) calls: u64,
@@ -96,6 +97,7 @@ impl Statistics {
         if errors.counts.len() < ERRORS_MAX {
             let word = word.chars().take(ERROR_CHARS_MAX).collect();
             errors.counts.insert(word, 1);
+            debug_assert!(errors.counts.len() <= ERRORS_MAX, "words have their bound");
             return None;
         }
         let counts = std::mem::take(&mut errors.counts);
@@ -173,7 +175,7 @@ impl LaneStatistics {
 }
 
 impl Slot {
-    /// That of the command of a number; behind the last there is one for what is not in the table.
+    /// Creates the slot of a command by its number. The last slot is of commands outside the table.
     fn new(number: usize) -> Self {
         let command = table::with_parts().get(number);
         let is_brief = command
@@ -302,8 +304,8 @@ impl CommandCounts {
         0.0
     }
 
-    /// How many calls took at most so many microseconds, in powers of two, as far as there are
-    /// any; scaled from those that were timed to all.
+    /// How many calls took at most a number of microseconds, in powers of two; scaled from the
+    /// timed calls to all calls.
     pub(crate) fn cumulated(&self) -> Vec<(u64, u64)> {
         let total: u64 = self.histogram.iter().sum();
         let mut rows = Vec::new();
@@ -329,6 +331,10 @@ impl CommandCounts {
         for (_, count) in &mut rows {
             *count = (u128::from(*count) * u128::from(self.calls) / u128::from(total)) as u64;
         }
+        debug_assert!(
+            rows.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1),
+            "a longer time has as many calls at least"
+        );
         rows
     }
 }
@@ -372,7 +378,7 @@ const BUCKETS: usize = 144;
 /// Distinct first words of errors, as Redis has it.
 const ERRORS_MAX: usize = 128;
 const ERROR_CHARS_MAX: usize = 64;
-/// What stands for all errors once there are too many.
+/// The name that replaces all errors once there are too many.
 const ERRORS_OFF: &str = "ERRORSTATS_DISABLED";
 
 #[cfg(test)]

@@ -12,22 +12,22 @@ use crate::replication::log_of;
 use crate::server::Server;
 use tidewire_lane::unix_ms;
 
-/// What has become of an order.
+/// The result of an order to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopOutcome {
     /// The process ends.
     Ends,
     /// When replicas have what they lack.
     Waits,
-    /// It could not be saved what had to be.
+    /// The data could not be saved.
     Failed,
 }
 
 impl Server {
     /// SHUTDOWN.
-    pub(crate) fn stop(&self, order: StopOrder) -> Stop {
+    pub(crate) fn stop(&self, order: StopOrder) -> StopOutcome {
         if self.stopping.is_pending.load(Ordering::Acquire) && !order.is_immediate {
-            return Stop::Waits;
+            return StopOutcome::Waits;
         }
         let timeout_ms = self.parameters.read(SHUTDOWN_TIMEOUT) as i64 * 1_000;
         if order.is_immediate || timeout_ms == 0 || !self.replicas_lag() {
@@ -47,7 +47,7 @@ impl Server {
         self.stopping.is_pending.store(true, Ordering::Release);
         drop(pending);
         log_of(self).append_aside(&[b"REPLCONF", b"GETACK", b"*"]);
-        Stop::Waits
+        StopOutcome::Waits
     }
 
     /// A client waits for the end.
@@ -57,7 +57,7 @@ impl Server {
             None if self.stop_asked.load(Ordering::Acquire) => return,
             None => {}
         }
-        // It has come to nothing already.
+        // The shutdown has failed or was aborted already.
         self.tell_not_stopped(client);
     }
 
@@ -94,7 +94,7 @@ impl Server {
             return;
         };
         drop(pending);
-        if self.finish_stop(over.order) == Stop::Failed {
+        if self.finish_stop(over.order) == StopOutcome::Failed {
             self.give_up_stop(over);
         }
     }
@@ -133,7 +133,7 @@ impl Server {
             return true;
         }
         tracing::info!("User requested shutdown...");
-        let goes_on = self.stop(order) != Stop::Failed;
+        let goes_on = self.stop(order) != StopOutcome::Failed;
         stopping.has_signal.store(goes_on, Ordering::Release);
         goes_on
     }
@@ -191,7 +191,7 @@ impl Server {
         waits
     }
 
-    fn finish_stop(&self, order: StopOrder) -> Stop {
+    fn finish_stop(&self, order: StopOrder) -> StopOutcome {
         self.tell_replicas_at_end();
         let is_ready = self
             .durability
@@ -200,10 +200,10 @@ impl Server {
             tracing::warn!(
                 "Errors trying to shut down the server. Check the logs for more information."
             );
-            return Stop::Failed;
+            return StopOutcome::Failed;
         }
         self.stop_asked.store(true, Ordering::Release);
-        Stop::Ends
+        StopOutcome::Ends
     }
 
     fn give_up_stop(&self, pending: Pending) {
@@ -262,5 +262,5 @@ impl Server {
     }
 }
 
-/// What a client hears whose SHUTDOWN has come to nothing.
+/// The error for a client whose SHUTDOWN has failed or was aborted.
 pub(crate) const NOT_STOPPED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";

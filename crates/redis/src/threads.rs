@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// Looks at the threads' processor time; a share is of the time since a look that is a second old.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    looks: Mutex<[Look; 2]>,
+    looks: Mutex<[ThreadLook; 2]>,
 }
 
 /// One thread.
@@ -16,23 +16,23 @@ pub(crate) struct Threads {
 pub(crate) struct Share {
     /// Its number to the system.
     pub(crate) id: u32,
-    /// As the system has it: at most 15 characters.
+    /// The name the system has, at most 15 characters.
     pub(crate) name: String,
     /// Processor time since the thread began.
     pub(crate) used_ns: u64,
-    /// Of one processor, lately.
+    /// Recent share of one processor, percent.
     pub(crate) percent: f64,
 }
 
 #[derive(Clone, Debug)]
-struct Look {
+struct ThreadLook {
     at: Instant,
     used: Vec<(u32, u64)>,
 }
 
 impl Threads {
     pub(crate) fn new() -> Self {
-        let look = Look {
+        let look = ThreadLook {
             at: Instant::now(),
             used: Vec::new(),
         };
@@ -49,10 +49,11 @@ impl Threads {
         if now.duration_since(looks[1].at).as_millis() >= LOOK_MS_MIN {
             let used = shares.iter().map(|share| (share.id, share.used_ns));
             let used = used.collect();
-            let look = Look { at: now, used };
+            let look = ThreadLook { at: now, used };
             let newest = std::mem::replace(&mut looks[1], look);
             looks[0] = newest;
         }
+        debug_assert!(looks[0].at <= looks[1].at, "the older look is the first");
         let then = &looks[0];
         let passed_ns = now.duration_since(then.at).as_nanos().max(1) as f64;
         for share in &mut shares {

@@ -13,8 +13,8 @@ use crate::server::Server;
 use tidewire_fanout::Kind;
 
 impl Server {
-    /// Somebody may want to hear of topics from now on: the first lane takes the news of all, until
-    /// it finds for each of them that nobody does.
+    /// A client may want changes of topics from now on. The first lane takes the news of every
+    /// topic, until it finds for each that no client wants it.
     pub(crate) fn watch_topics(&self) {
         self.topic_watch.0.store(true, Ordering::SeqCst);
         let topics = self.topics.matching(&|_| true);
@@ -27,7 +27,7 @@ impl Server {
         lane == LANE && self.topic_watch.0.load(Ordering::Relaxed)
     }
 
-    /// Tells that a topic has changed. Whether anybody wants to hear of the next change.
+    /// Tells that a topic has changed. Returns whether a client wants the next change.
     #[cold]
     pub(crate) fn tell_topic_changed(&self, name: &[u8]) -> bool {
         let is_cached = self.tracking.hears_of(name);
@@ -39,7 +39,7 @@ impl Server {
         is_cached || is_notified
     }
 
-    /// Somebody subscribes: to channels of keyspace notifications, it may be.
+    /// Notes a subscription, which may be to channels of keyspace notifications.
     pub(crate) fn watch_topics_for(&self, kind: Kind, name: &[u8]) {
         let literal = match kind {
             Kind::Shard => return,

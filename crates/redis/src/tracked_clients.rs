@@ -23,9 +23,9 @@ pub(crate) struct Tracking {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) clients: u64,
-    /// Those that hear of what they have read.
+    /// Clients that hear of keys they have read.
     pub(crate) readers: u64,
-    /// Those that hear of all changes under a prefix, by client number.
+    /// Client numbers by the prefix whose changes they hear of.
     pub(crate) prefixes: BTreeMap<Box<[u8]>, Vec<u64>>,
 }
 
@@ -33,22 +33,22 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 pub struct ClientTracking {
     pub(crate) flags: AtomicU32,
-    /// The client that is told instead; 0: itself.
+    /// The client that gets the invalidations instead; 0: itself.
     pub(crate) redirect: AtomicU64,
     /// None is the beginning of another.
     pub(crate) prefixes: Mutex<BTreeSet<Box<[u8]>>>,
-    /// What they take.
+    /// Bytes of the prefixes.
     pub(crate) prefix_bytes: AtomicU64,
 }
 
-/// What a client is told not to use any more.
+/// What a client must no longer use.
 #[derive(Clone, Debug)]
 pub enum Invalid {
     /// These keys, as a RESP array.
     Keys(Arc<[u8]>),
     /// All keys.
     Everything,
-    /// Nothing: whom it redirects to is not there any more.
+    /// Nothing: the client that it redirects to has left.
     BrokenRedirect(u64),
 }
 
@@ -65,7 +65,25 @@ impl ClientTracking {
         self.flags.fetch_and(!flags, Ordering::AcqRel);
     }
 
-    /// Whom it redirects to, -1 if it does not track.
+    fn assert_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let prefixes = self.prefixes.lock();
+        debug_assert_eq!(
+            self.has(BCAST),
+            !prefixes.is_empty(),
+            "a client hears of prefixes, or of what it has read"
+        );
+        let bytes = prefixes.iter().map(|one| one.len() as u64 + PREFIX_BYTES);
+        debug_assert_eq!(
+            self.prefix_bytes(),
+            bytes.sum::<u64>(),
+            "each prefix of a client is counted"
+        );
+    }
+
+    /// The client that it redirects to; -1 if it does not track.
     pub(crate) fn redirect(&self) -> i64 {
         match self.has(ON) {
             true => self.redirect.load(Ordering::Acquire) as i64,
@@ -78,7 +96,7 @@ impl ClientTracking {
         self.prefixes.lock().iter().cloned().collect()
     }
 
-    /// What its prefixes take, bytes.
+    /// Bytes of its prefixes.
     pub(crate) fn prefix_bytes(&self) -> u64 {
         self.prefix_bytes.load(Ordering::Relaxed)
     }
@@ -146,6 +164,7 @@ impl Tracking {
                 }
             }
         }
+        own.assert_invariants();
         registry.tell(keyspace, attention);
     }
 
@@ -173,6 +192,7 @@ impl Tracking {
         }
         own.prefix_bytes.store(0, Ordering::Relaxed);
         own.clear(ON | BROKEN | BCAST | OPTIN | OPTOUT | CACHING | NOLOOP);
+        own.assert_invariants();
         registry.tell(keyspace, attention);
     }
 
@@ -193,7 +213,7 @@ impl Tracking {
         self.registry.lock().prefixes.len()
     }
 
-    /// Who hears of which prefix.
+    /// The clients of each prefix.
     pub(crate) fn listeners(&self) -> Vec<(Box<[u8]>, Vec<u64>)> {
         let registry = self.registry.lock();
         let prefixes = registry.prefixes.iter();
@@ -212,6 +232,11 @@ impl Registry {
         debug_assert!(
             self.clients > 0 || self.prefixes.is_empty(),
             "and the last takes it along"
+        );
+        debug_assert_eq!(
+            self.prefixes.is_empty(),
+            self.readers == self.clients,
+            "a client that hears of prefixes has one, and no other does"
         );
         keyspace.set_tracking(self.readers > 0, !self.prefixes.is_empty());
         attention.set(Obstacles::TRACKED, self.clients > 0);
@@ -251,22 +276,22 @@ impl Invalid {
 
 /// CLIENT TRACKING is on.
 pub(crate) const ON: u32 = 1;
-/// What one prefix of one client takes beside its bytes.
+/// Overhead of one prefix of one client, bytes.
 const PREFIX_BYTES: u64 = 128;
-/// It hears of prefixes, not of what it has read.
+/// It hears of prefixes, not of keys it has read.
 pub(crate) const BCAST: u32 = 1 << 1;
 /// Only what follows CLIENT CACHING YES is tracked.
 pub(crate) const OPTIN: u32 = 1 << 2;
-/// What follows CLIENT CACHING NO is not tracked.
+/// The command behind CLIENT CACHING NO is not tracked.
 pub(crate) const OPTOUT: u32 = 1 << 3;
 /// It does not hear of its own changes.
 pub(crate) const NOLOOP: u32 = 1 << 4;
 /// CLIENT CACHING holds for the next command.
 pub(crate) const CACHING: u32 = 1 << 5;
-/// Whom it redirects to has left.
+/// The client that it redirects to has left.
 pub(crate) const BROKEN: u32 = 1 << 6;
 
-/// Where clients of RESP2 hear of it.
+/// The channel on which RESP2 clients get invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 #[cfg(test)]

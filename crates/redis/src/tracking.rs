@@ -1,10 +1,10 @@
 //! Client-side caching: decides which clients get invalidations, and sends them.
 //!
-//! Who has read a key is kept by the key's shard ([`Keyspace::set_tracking`]). A change is told
-//! while the key's shard is locked: to other clients through the mailbox of their lane, behind
-//! every reply that was written before; to the client whose command makes the change behind the
-//! reply to that command. What goes to clients that want to hear of prefixes is gathered and told
-//! once a turn, as Redis does.
+//! The key's shard keeps the clients that have read the key ([`Keyspace::set_tracking`]). A change
+//! is told while the shard is locked. Other clients are told through the mailbox of their lane,
+//! behind every reply that was written before. The client whose command makes the change is told
+//! behind the reply to that command. Changes under prefixes (BCAST) are gathered and told once a
+//! turn, as Redis does.
 //!
 //! [`Keyspace::set_tracking`]: tidewire_keyspace::Keyspace::set_tracking
 
@@ -27,41 +27,59 @@ use crate::tracked_clients::Invalid;
 use crate::tracked_clients::NOLOOP;
 use crate::tracked_clients::ON;
 
-/// What is gathered on one lane.
+/// Changes that clients are told of at the end of a command or a turn of one lane.
 #[derive(Debug, Default)]
-struct Gathered {
-    /// Whose command is executed.
+struct LaneChanges {
+    /// The client whose command runs.
     current: Option<Arc<Client>>,
-    /// What that client is told after its reply.
+    /// The keys that this client is told of behind its reply; `None` is every key.
     own: Vec<Option<Box<[u8]>>>,
-    /// The same two of whoever goes on when the client that waited has been served.
+    /// The same two of the clients that go on when a waiting client has been served.
     suspended: Vec<Suspended>,
-    /// Keys that were changed in this turn, and by whom at last.
+    /// Keys that were changed in this turn, and the client that changed each last.
     changed: BTreeMap<Box<[u8]>, u64>,
     /// There were too many to name.
     all_changed: bool,
 }
 
-/// Who does something, and what he is told after his reply.
+/// A client, and the messages queued until its own reply is written.
 type Suspended = (Option<Arc<Client>>, Vec<Option<Box<[u8]>>>);
 
 thread_local! {
-    /// Of this thread, which is one lane.
-    static GATHERED: RefCell<Gathered> = RefCell::default();
+    /// The changes of this thread, which is one lane.
+    static LANE_CHANGES: RefCell<LaneChanges> = RefCell::default();
 }
 
-/// While it lives, what happens on this lane is done by one client.
-pub(crate) struct Acting(Option<Arc<Client>>);
+/// While it lives, what happens on this lane is done by one client. It may begin while another one
+/// lives: a long script serves the lane's other clients.
+pub(crate) struct Acting(Suspended);
 
 impl Acting {
     pub(crate) fn begin(client: &Arc<Client>) -> Self {
-        GATHERED.with_borrow_mut(|gathered| Acting(gathered.current.replace(client.clone())))
+        LANE_CHANGES.with_borrow_mut(|changes| {
+            debug_assert!(
+                changes.own.is_empty() || changes.current.is_some(),
+                "only a client whose command runs is told behind its reply"
+            );
+            let current = changes.current.replace(client.clone());
+            Acting((current, std::mem::take(&mut changes.own)))
+        })
+    }
+
+    /// The client's command has ended. Returns what it is told behind its reply.
+    pub(crate) fn end(self) -> Vec<Invalid> {
+        let own = LANE_CHANGES.with_borrow_mut(|changes| std::mem::take(&mut changes.own));
+        invalid_of(own).collect()
     }
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
-        GATHERED.with_borrow_mut(|gathered| gathered.current = self.0.take());
+        let (current, own) = &mut self.0;
+        LANE_CHANGES.with_borrow_mut(|changes| {
+            changes.current = current.take();
+            changes.own = std::mem::take(own);
+        });
     }
 }
 
@@ -88,10 +106,10 @@ impl Server {
             .disable(&self.keyspace, &self.attention, client);
     }
 
-    /// Who hears of changes of what the command under way on this lane reads.
+    /// The client that tracks what the command under way on this lane reads.
     pub(crate) fn tracking_reader(&self) -> Option<u64> {
-        GATHERED.with_borrow(|gathered| {
-            let client = gathered.current.as_ref()?;
+        LANE_CHANGES.with_borrow(|changes| {
+            let client = changes.current.as_ref()?;
             client.tracking.remembers().then_some(client.id)
         })
     }
@@ -106,11 +124,11 @@ impl Server {
             if !client.tracking.has(ON) || client.tracking.has(BCAST) {
                 continue;
             }
-            let is_current = GATHERED.with_borrow_mut(|gathered| {
-                let is_current = gathered.is_current(id);
+            let is_current = LANE_CHANGES.with_borrow_mut(|changes| {
+                let is_current = changes.is_current(id);
                 let is_own = by == Changer::Command && client.tracking.has(NOLOOP);
                 if is_current && !is_own {
-                    gathered.own.push(Some(key.into()));
+                    changes.own.push(Some(key.into()));
                 }
                 is_current
             });
@@ -123,20 +141,20 @@ impl Server {
 
     /// A key has changed, and there are clients that hear of prefixes.
     pub(crate) fn note_changed(&self, key: &[u8], by: Changer) {
-        GATHERED.with_borrow_mut(|gathered| {
+        LANE_CHANGES.with_borrow_mut(|changes| {
             debug_assert!(
-                gathered.changed.len() <= CHANGED_MAX,
+                changes.changed.len() <= CHANGED_MAX,
                 "changes have their bound"
             );
-            if gathered.changed.len() >= CHANGED_MAX {
-                gathered.changed.clear();
-                gathered.all_changed = true;
+            if changes.changed.len() >= CHANGED_MAX {
+                changes.changed.clear();
+                changes.all_changed = true;
             }
-            if !gathered.all_changed {
-                let current = gathered.current.as_ref();
+            if !changes.all_changed {
+                let current = changes.current.as_ref();
                 let by = current.filter(|_| by == Changer::Command);
                 let by = by.map_or(0, |client| client.id);
-                gathered.changed.insert(key.into(), by);
+                changes.changed.insert(key.into(), by);
             }
         });
     }
@@ -150,10 +168,10 @@ impl Server {
             if !client.tracking.has(ON) {
                 continue;
             }
-            let is_current = GATHERED.with_borrow_mut(|gathered| {
-                let is_current = gathered.is_current(client.id);
+            let is_current = LANE_CHANGES.with_borrow_mut(|changes| {
+                let is_current = changes.is_current(client.id);
                 if is_current {
-                    gathered.own.push(None);
+                    changes.own.push(None);
                 }
                 is_current
             });
@@ -163,7 +181,7 @@ impl Server {
         }
     }
 
-    /// Sends word to a client, or to whom it redirects.
+    /// Sends an invalidation to a client, or to the one that it redirects to.
     pub(crate) fn tell_invalid(&self, client: &Client, invalid: Invalid) {
         let redirect = client.tracking.redirect.load(Ordering::Acquire);
         if redirect == 0 {
@@ -201,7 +219,7 @@ impl Server {
         }
     }
 
-    /// Tells everybody on a lane that has missed mail that nothing holds any more.
+    /// Invalidates everything for the clients of a lane that has missed mail.
     pub(crate) fn invalidate_lane(&self, lane: usize) {
         if !self.attention.has(Obstacles::TRACKED) {
             return;
@@ -218,30 +236,24 @@ impl Server {
         }
     }
 
-    /// What the client whose command has ended is told behind its reply.
-    pub(crate) fn take_own_invalid(&self) -> Vec<Invalid> {
-        let own = GATHERED.with_borrow_mut(|gathered| std::mem::take(&mut gathered.own));
-        invalid_of(own).collect()
-    }
-
-    /// From now on what happens on this lane is done by a client that waited; with `None`, by whom
-    /// it was done before, and the client is told of its own changes. Its reply is on its way.
+    /// From now on a waiting client acts on this lane. With `None` the client before it acts again,
+    /// and the served client, whose reply is on its way, is told of its own changes.
     pub(crate) fn serve_for(&self, client: Option<u64>) {
         let client = client.map(|id| self.clients.find(id));
-        let served = GATHERED.with_borrow_mut(|gathered| match client {
+        let served = LANE_CHANGES.with_borrow_mut(|changes| match client {
             Some(client) => {
                 let doing = (
-                    std::mem::replace(&mut gathered.current, client),
-                    std::mem::take(&mut gathered.own),
+                    std::mem::replace(&mut changes.current, client),
+                    std::mem::take(&mut changes.own),
                 );
-                gathered.suspended.push(doing);
+                changes.suspended.push(doing);
                 None
             }
             None => {
-                debug_assert!(!gathered.suspended.is_empty(), "what ends has begun");
-                let (current, own) = gathered.suspended.pop()?;
-                let client = std::mem::replace(&mut gathered.current, current);
-                Some((client?, std::mem::replace(&mut gathered.own, own)))
+                debug_assert!(!changes.suspended.is_empty(), "what ends has begun");
+                let (current, own) = changes.suspended.pop()?;
+                let client = std::mem::replace(&mut changes.current, current);
+                Some((client?, std::mem::replace(&mut changes.own, own)))
             }
         });
         if let Some((client, own)) = served {
@@ -252,9 +264,9 @@ impl Server {
     /// Tells clients that hear of prefixes what was changed on this lane in this turn.
     #[cold]
     pub(crate) fn broadcast_changed(&self) {
-        let (changed, all) = GATHERED.with_borrow_mut(|gathered| {
-            let all = std::mem::take(&mut gathered.all_changed);
-            (std::mem::take(&mut gathered.changed), all)
+        let (changed, all) = LANE_CHANGES.with_borrow_mut(|changes| {
+            let all = std::mem::take(&mut changes.all_changed);
+            (std::mem::take(&mut changes.changed), all)
         });
         if changed.is_empty() && !all {
             return;
@@ -289,7 +301,7 @@ impl Server {
     }
 }
 
-impl Gathered {
+impl LaneChanges {
     fn is_current(&self, id: u64) -> bool {
         self.current.as_ref().is_some_and(|client| client.id == id)
     }

@@ -16,11 +16,11 @@ use crate::attention::{Attention, Obstacles};
 #[derive(Debug, Default)]
 pub(crate) struct WaitingClients {
     by_client: Mutex<HashMap<u64, (usize, Block), RandomState>>,
-    /// Those, and the postponed ones.
+    /// Waiting and postponed clients.
     blocked: AtomicU64,
 }
 
-/// What a client waits for.
+/// The event that a client waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     /// One of its keys.
@@ -44,8 +44,8 @@ impl WaitingClients {
         }
     }
 
-    /// Ends a wait; the client's lane, unless it was not waiting or its reply is on its way. Who
-    /// gets the lane answers the client.
+    /// Ends a wait. Returns the client's lane, or `None` if it was not waiting or its reply is on
+    /// its way. A caller that gets the lane answers the client.
     pub(crate) fn claim(&self, client: u64, keyspace: &Keyspace) -> Option<usize> {
         let (lane, block) = self.by_client.lock().get(&client)?.clone();
         // Not under this lock: giving up locks shards, whose holders may come for this one.
@@ -61,7 +61,7 @@ impl WaitingClients {
         removed.then_some(lane)
     }
 
-    /// A client that waits has left. Until [`forget`](Self::forget) it is served no more.
+    /// A waiting client has left: it is no longer served, and waits for [`forget`](Self::forget).
     pub(crate) fn abandon(&self, client: u64) {
         if let Some(waiter) = self.waiter(client) {
             waiter.abandon();
@@ -75,7 +75,7 @@ impl WaitingClients {
         }
     }
 
-    /// What a client waits with for a key, if it does.
+    /// The waiter of a client that waits for a key.
     pub(crate) fn waiter(&self, client: u64) -> Option<Arc<Waiter>> {
         match self.by_client.lock().get(&client)? {
             (_, Block::Keys(waiter)) => Some(waiter.clone()),
@@ -165,7 +165,7 @@ impl Pause {
                 self.open();
                 None
             }
-            // It was made longer, or another lane has ended it.
+            // Another lane has prolonged or ended it.
             Err(_) => self.until_ms(now_ms),
         }
     }
@@ -175,7 +175,7 @@ impl Pause {
         self.state.load(Ordering::SeqCst) & 1 != 0
     }
 
-    /// Whether a command counts as a write: whatever a replica would have to hear of.
+    /// Whether a command counts as a write, which is anything that replicas must receive.
     pub(crate) fn counts_as_write(command: &Command) -> bool {
         command.has(Flags::WRITE | Flags::MAY_REPLICATE)
     }
@@ -187,7 +187,7 @@ pub struct LaneWaiting {
     by_client: HashMap<u64, (ConnectionId, Option<i64>), RandomState>,
     /// Ms since the UNIX epoch, and the client.
     deadlines: BTreeSet<(i64, u64)>,
-    /// Those whose next command waits for the end of a pause.
+    /// Clients whose next command waits for the end of a pause.
     postponed: Vec<(u64, ConnectionId)>,
     /// Connections whose input waits until the lane may lock shards, and whether they wait also
     /// once a script has run for too long.
@@ -201,10 +201,20 @@ impl LaneWaiting {
         connection: ConnectionId,
         deadline_ms: Option<i64>,
     ) {
-        let other = self.by_client.insert(client, (connection, deadline_ms));
-        debug_assert!(other.is_none(), "a client waits for one thing");
+        debug_assert!(!self.has(client), "a client waits for one thing");
+        self.by_client.insert(client, (connection, deadline_ms));
         self.deadlines
             .extend(deadline_ms.map(|deadline_ms| (deadline_ms, client)));
+        debug_assert!(
+            self.deadlines.len() <= self.by_client.len(),
+            "a client has one deadline at most"
+        );
+    }
+
+    /// Whether a client waits or is postponed.
+    pub(crate) fn has(&self, client: u64) -> bool {
+        self.by_client.contains_key(&client)
+            || self.postponed.iter().any(|(other, _)| *other == client)
     }
 
     pub(crate) fn remove(&mut self, client: u64) -> Option<ConnectionId> {
@@ -233,6 +243,10 @@ impl LaneWaiting {
             return None;
         }
         self.deadlines.pop_first();
+        debug_assert!(
+            self.by_client.get(&client).map(|(_, own_ms)| *own_ms) == Some(Some(deadline_ms)),
+            "the clients and the list have the same deadlines"
+        );
         let (connection, deadline_ms) = self.by_client.get_mut(&client)?;
         *deadline_ms = None;
         Some((client, *connection))
@@ -250,10 +264,7 @@ impl LaneWaiting {
     }
 
     pub(crate) fn postpone(&mut self, client: u64, connection: ConnectionId, all: &WaitingClients) {
-        debug_assert!(
-            self.postponed.iter().all(|(other, _)| *other != client),
-            "a client is postponed once"
-        );
+        debug_assert!(!self.has(client), "a client waits for one thing");
         self.postponed.push((client, connection));
         all.blocked.fetch_add(1, Ordering::Relaxed);
     }
@@ -307,7 +318,8 @@ impl LaneWaiting {
         self.postponed.retain(|&(other, _)| other != client);
         let gone = (before - self.postponed.len()) as u64;
         debug_assert!(gone <= 1, "a client is postponed once");
-        all.blocked.fetch_sub(gone, Ordering::Relaxed);
+        let blocked = all.blocked.fetch_sub(gone, Ordering::Relaxed);
+        debug_assert!(blocked >= gone, "a postponed client is counted");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::server::Server;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck {
     pub(crate) lane: usize,
-    /// What it does: a command's name, or a part of the turn.
+    /// Its activity: a command's name, or a part of the turn.
     pub(crate) doing: &'static str,
     /// For how long its turn has lasted, ns.
     pub(crate) ns: u64,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// What a lane does in its turn, or did in the last one.
+    /// A lane's activity in this turn, or in the last one.
     pub(crate) fn doing(&self, lane: usize) -> &'static str {
         self.turns[lane].doing.name()
     }
@@ -92,6 +92,14 @@ impl Reported {
             }
             news.push(*one);
         }
+        debug_assert!(
+            self.0.len() >= news.len()
+                && self.0.iter().all(|(lane, _)| {
+                    let same = self.0.iter().filter(|(other, _)| other == lane);
+                    same.count() == 1
+                }),
+            "each lane that is stuck is remembered once"
+        );
         news
     }
 
@@ -105,8 +113,8 @@ impl Reported {
     }
 }
 
-/// A turn that lasts so long is told of: no command of a well-behaved client takes as long, and a
-/// script that runs long serves others from within.
+/// A turn of this length is logged. No command of a well-behaved client takes as long, and a long
+/// script serves others from within.
 const STUCK_NS: u64 = 2_000_000_000;
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 

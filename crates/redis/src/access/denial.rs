@@ -4,7 +4,7 @@ use tidewire_keyspace::Command;
 
 use super::User;
 
-/// What a user is told who may not run a command.
+/// Returns the error text for a user who may not run a command.
 pub(crate) fn no_command_text(user: &User, command: &Command) -> String {
     let (user, name) = (user.name(), command.full_name);
     format!("User {user} has no permissions to run the '{name}' command")

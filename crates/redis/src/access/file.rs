@@ -91,7 +91,7 @@ pub(crate) fn replace_file(path: &Path, text: &[u8]) -> std::io::Result<()> {
     Disk::default().replace(path, text)
 }
 
-/// What is wrong with a line.
+/// The error in a line.
 enum LineError {
     NoUser,
     BadName(String),

@@ -13,13 +13,13 @@ pub(crate) struct Log {
 
 /// A refusal.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct AclLogEntry {
     pub(crate) reason: Reason,
     pub(crate) origin: Origin,
     /// The command, key or channel that was refused.
     pub(crate) object: Vec<u8>,
     pub(crate) user: Box<[u8]>,
-    /// As CLIENT INFO describes the client.
+    /// The client, as CLIENT INFO describes it.
     pub(crate) client: String,
     /// Ms since the UNIX epoch.
     pub(crate) unix_ms: i64,
@@ -32,12 +32,12 @@ pub(crate) struct Numbered {
     pub(crate) count: i64,
     /// When it came first, ms since the UNIX epoch; the entry has when it came last.
     pub(crate) created_unix_ms: i64,
-    pub(crate) entry: Entry,
+    pub(crate) entry: AclLogEntry,
 }
 
 impl Log {
     /// Keeps a refusal, or counts it with one of the newest that is like it.
-    pub(super) fn add(&mut self, entry: Entry, entries_max: usize) {
+    pub(super) fn add(&mut self, entry: AclLogEntry, entries_max: usize) {
         let mut newest = self.entries.iter().take(SEARCHED_MAX);
         let like = newest.position(|other| other.entry.is_like(&entry));
         if entries_max == 0 {
@@ -66,7 +66,7 @@ impl Log {
         }
     }
 
-    /// The newest, at most so many.
+    /// Returns up to `count` refusals, newest first.
     pub(crate) fn newest(&self, count: usize) -> Vec<Numbered> {
         self.entries.iter().take(count).cloned().collect()
     }
@@ -76,8 +76,8 @@ impl Log {
     }
 }
 
-impl Entry {
-    fn is_like(&self, other: &Entry) -> bool {
+impl AclLogEntry {
+    fn is_like(&self, other: &AclLogEntry) -> bool {
         self.reason == other.reason
             && self.origin == other.origin
             && self.unix_ms.abs_diff(other.unix_ms) <= ALIKE_MS_MAX
@@ -86,7 +86,7 @@ impl Entry {
     }
 }
 
-/// How many entries are looked at for one that is alike.
+/// How many entries are searched for an equal one.
 const SEARCHED_MAX: usize = 10;
-/// Refusals further apart are told apart.
+/// Refusals further apart than this count separately.
 const ALIKE_MS_MAX: u64 = 60_000;

@@ -1,8 +1,8 @@
 //! Access control as Redis has it: users, what they may do, and what was refused of late.
 //!
-//! A session keeps its user and the user's rules. Whoever changes a user raises the
-//! generation, which sessions compare with the one that they have seen before each command; and
-//! mails all lanes, so that connections that are no longer allowed end although they are silent.
+//! A session keeps its user and the user's rules. A change of any user raises the
+//! generation, which each session compares before each command with the one it has seen. The change
+//! is mailed to all lanes too, so that idle connections end if they are no longer allowed.
 
 mod denial;
 mod file;
@@ -13,7 +13,7 @@ mod selector;
 mod sha256;
 
 pub(crate) use file::{check_user, replace_file};
-pub(crate) use log::{Entry, Log};
+pub(crate) use log::{AclLogEntry, Log};
 pub(crate) use rules::Rules;
 
 pub(crate) use denial::{NO_KEY, no_command_text};
@@ -35,7 +35,7 @@ use selector::has_blanks;
 pub struct AccessControl {
     /// Its generation is raised by every change of any user.
     attention: Arc<Attention>,
-    /// The generation for which each lane has looked at its sessions.
+    /// The generation for which each lane has checked its sessions.
     looked: Vec<AtomicU64>,
     /// Lanes whose clients wait for a reply until all have looked, a bit each.
     waiting: AtomicU64,
@@ -46,7 +46,7 @@ pub struct AccessControl {
     refusals: [AtomicU64; 4],
 }
 
-/// A user. Sessions keep theirs, whatever becomes of its rules.
+/// A user. A session keeps its user even if the rules change.
 #[derive(Debug)]
 pub struct User {
     pub(crate) name: Box<[u8]>,
@@ -164,7 +164,7 @@ impl Rules {
         wish.filter(|_| !self.check_reading_every_key(command, arguments))
     }
 
-    /// Whether what somebody subscribed to under `old` rules is no longer allowed by these.
+    /// Whether these rules forbid a subscription that the `old` rules allowed.
     pub(crate) fn revokes<'a>(
         &self,
         old: &Rules,
@@ -178,7 +178,7 @@ impl Rules {
 }
 
 impl AccessControl {
-    /// One user, `default`, who may do everything without a password.
+    /// Creates one user, `default`, unrestricted and without a password.
     pub(crate) fn new(lanes: usize, attention: Arc<Attention>) -> Self {
         let default = User::new(b"default", Rules::unlimited());
         let users = [(default.name.clone(), default.clone())];
@@ -199,13 +199,22 @@ impl AccessControl {
         self.attention.generation()
     }
 
-    /// A lane has looked at all of its sessions. Returns the lanes that wait for that, a bit each.
+    /// Notes that a lane has checked all of its sessions. Returns the lanes that wait for that, one
+    /// bit each.
     pub(crate) fn set_looked(&self, lane: usize, generation: u64) -> u64 {
+        debug_assert!(
+            self.looked[lane].load(Ordering::SeqCst) <= generation,
+            "a lane looks at newer users each time"
+        );
+        debug_assert!(
+            generation <= self.generation(),
+            "a lane has looked at a generation that there was"
+        );
         self.looked[lane].store(generation, Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// The generation that every lane has looked at.
+    /// The generation for which every lane has checked its sessions.
     pub(crate) fn looked_by_all(&self) -> u64 {
         let looked = self.looked.iter();
         let looked = looked.map(|looked| looked.load(Ordering::SeqCst));
@@ -224,7 +233,7 @@ impl AccessControl {
         self.attention.raise_generation();
     }
 
-    /// The user of connections that have not said who they are.
+    /// The user of connections that have not authenticated.
     pub fn default_user(&self) -> &Arc<User> {
         &self.default
     }
@@ -293,6 +302,7 @@ impl AccessControl {
                 users.insert(name.into(), User::new(name, rules));
             }
         }
+        self.assert_has_default(&users);
         drop(users);
         self.raise_generation();
         Ok(())
@@ -308,12 +318,13 @@ impl AccessControl {
                 count += 1;
             }
         }
+        self.assert_has_default(&users);
         drop(users);
         self.raise_generation();
         count
     }
 
-    /// What `requirepass` means: the only password of the default user, or that it needs none.
+    /// Applies `requirepass`: the only password of the default user, or none if it is empty.
     pub(crate) fn set_default_password(&self, password: &[u8]) {
         let mut rules = self.default.rules.write();
         if let Some(current) = &*rules {
@@ -330,7 +341,7 @@ impl AccessControl {
         self.raise_generation();
     }
 
-    /// Replaces all users. Those who keep their names stay who they are.
+    /// Replaces all users. A user whose name remains keeps its sessions.
     fn replace(&self, mut fresh: BTreeMap<Box<[u8]>, Rules>) {
         let mut users = self.users.write();
         if !fresh.contains_key(&self.default.name) {
@@ -352,12 +363,32 @@ impl AccessControl {
                 }
             }
         }
+        debug_assert!(
+            users.iter().all(|(name, user)| *name == user.name),
+            "each user stands under its name"
+        );
+        self.assert_has_default(&users);
         drop(users);
         self.raise_generation();
     }
 
+    fn assert_has_default(&self, users: &BTreeMap<Box<[u8]>, Arc<User>>) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let default = users.get(&self.default.name);
+        debug_assert!(
+            default.is_some_and(|user| Arc::ptr_eq(user, &self.default)),
+            "the default user is never replaced by another of its name"
+        );
+        debug_assert!(
+            self.default.rules.read().is_some(),
+            "the default user is never deleted"
+        );
+    }
+
     /// Counts a refusal, and keeps it for ACL LOG where `entries_max` lets it.
-    pub(crate) fn note(&self, entry: Entry, entries_max: usize) {
+    pub(crate) fn note(&self, entry: AclLogEntry, entries_max: usize) {
         self.refusals[entry.reason as usize].fetch_add(1, Ordering::Relaxed);
         self.log.lock().add(entry, entries_max);
     }

@@ -35,6 +35,18 @@ impl CommandSet {
                 false => self.words[at / 64] &= !bit,
             }
         }
+        debug_assert!(
+            self.words.len() <= table::COUNT.div_ceil(64),
+            "only commands of the table are in a set"
+        );
+        debug_assert!(
+            self.contains(command) == allow
+                && command
+                    .subcommands()
+                    .iter()
+                    .all(|part| self.contains(part) == allow),
+            "a container is set with all of its subcommands"
+        );
     }
 }
 

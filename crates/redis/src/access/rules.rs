@@ -1,9 +1,9 @@
-//! What a user may do, and how it is told to: modifiers such as `on`, `>password` and `~key:*`.
+//! What a user may do, and the modifiers that say so, such as `on`, `>password` and `~key:*`.
 
 use tidewire_keyspace::{Command, Flags, lookup};
 use tidewire_resp::Arguments;
 
-use super::selector::{Access, Selector};
+use super::selector::{KeyAccess, Selector};
 use super::sha256::sha256;
 use super::{Denial, ModifierError, Reason};
 
@@ -20,7 +20,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Those of a new user: nothing.
+    /// Returns the rules of a new user, who may do nothing.
     pub(super) fn new(all_channels: bool) -> Self {
         Rules {
             is_enabled: false,
@@ -31,7 +31,7 @@ impl Rules {
         }
     }
 
-    /// Those that the default user has at first: everything, without a password.
+    /// Returns the first rules of the default user: unrestricted, without a password.
     pub(super) fn unlimited() -> Self {
         let mut rules = Rules::new(true);
         rules.is_enabled = true;
@@ -39,6 +39,10 @@ impl Rules {
         let root = &mut rules.selectors[0];
         // These three are no errors.
         let _ = [&b"+@all"[..], b"~*", b"&*"].map(|modifier| root.apply(modifier));
+        debug_assert!(
+            rules.is_unlimited(),
+            "the default user may do everything at first"
+        );
         rules
     }
 
@@ -83,7 +87,20 @@ impl Rules {
                 _ => self.selectors[0].apply(modifier)?,
             }
         }
+        self.assert_invariants();
         Ok(())
+    }
+
+    fn assert_invariants(&self) {
+        debug_assert!(
+            !self.selectors.is_empty(),
+            "a user has a selector of its own"
+        );
+        debug_assert!(
+            !self.needs_no_password || self.passwords.is_empty(),
+            "a user whom any password admits has none"
+        );
+        self.selectors.iter().for_each(Selector::assert_invariants);
     }
 
     fn add_password(&mut self, digest: [u8; 32]) {
@@ -100,8 +117,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether somebody with this password may come in. Takes as long wherever a wrong one
-    /// differs.
+    /// Whether the password is right and the user enabled. Takes the same time wherever a wrong
+    /// password differs.
     pub(super) fn admits(&self, password: &[u8]) -> bool {
         if !self.is_enabled || self.needs_no_password {
             return self.is_enabled;
@@ -132,6 +149,14 @@ impl Rules {
                 Err(other) => denial = denial.max(other),
             }
         }
+        debug_assert!(
+            !self.is_unlimited(),
+            "a user who may do everything is denied nothing"
+        );
+        debug_assert!(
+            denial.at < arguments.len().max(1),
+            "a denial is about an argument of the request"
+        );
         Err(denial)
     }
 
@@ -237,7 +262,7 @@ fn check_selector(
     }
     if !selector.all_keys && !command.keys.is_empty() {
         let allows = |&(at, flags): &(usize, &'static str)| {
-            selector.allows_key(&arguments[at], Access::of_flags(flags))
+            selector.allows_key(&arguments[at], KeyAccess::of_flags(flags))
         };
         let only = command.only_key_with_flags(arguments);
         let refused = match &only {

@@ -19,7 +19,7 @@ pub(crate) struct Selector {
     commands: CommandSet,
     /// First arguments with which a command is allowed that is not in the set.
     first_arguments: Vec<(u16, Vec<u8>)>,
-    /// What led from all or nothing to the set, such as `+get` and `-@dangerous`, in order.
+    /// The rules that made the set from all or no commands, such as `+get`, in order.
     command_rules: Vec<String>,
     pub(super) all_keys: bool,
     key_patterns: Vec<KeyPattern>,
@@ -31,25 +31,25 @@ pub(crate) struct Selector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPattern {
     pattern: Box<[u8]>,
-    access: Access,
+    access: KeyAccess,
 }
 
-/// What is done to a key, or may be done.
+/// Access to a key, wanted or allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Access {
+pub(super) struct KeyAccess {
     pub(super) reads: bool,
     pub(super) writes: bool,
 }
 
-impl Access {
-    const READ: Access = Access {
+impl KeyAccess {
+    const READ: KeyAccess = KeyAccess {
         reads: true,
         writes: false,
     };
 
-    /// What a command does to a key, by the words of its declaration.
+    /// The access that a command wants to a key, by the words of its declaration.
     pub(super) fn of_flags(flags: &str) -> Self {
-        let mut access = Access::default();
+        let mut access = KeyAccess::default();
         for word in flags.split(' ') {
             access.reads |= word == "access";
             access.writes |= matches!(word, "insert" | "delete" | "update");
@@ -57,7 +57,7 @@ impl Access {
         access
     }
 
-    fn includes(self, wanted: Access) -> bool {
+    fn includes(self, wanted: KeyAccess) -> bool {
         self.reads >= wanted.reads && self.writes >= wanted.writes
     }
 }
@@ -73,15 +73,28 @@ impl Selector {
 
     /// Whether it allows everything.
     pub(super) fn is_unlimited(&self) -> bool {
+        self.all_commands && self.all_keys && self.all_channels
+    }
+
+    pub(super) fn assert_invariants(&self) {
         debug_assert!(
             !self.all_keys || self.key_patterns.is_empty(),
             "all keys need no pattern"
         );
         debug_assert!(
             !self.all_channels || self.channels.is_empty(),
-            "nor do all channels"
+            "all channels need no pattern"
         );
-        self.all_commands && self.all_keys && self.all_channels
+        debug_assert!(
+            !self.all_commands || self.from_all && self.commands == CommandSet::all(),
+            "all commands are allowed by `+@all` alone, and are in the set"
+        );
+        debug_assert!(
+            self.key_patterns
+                .iter()
+                .all(|own| own.access.reads || own.access.writes),
+            "a key pattern allows something"
+        );
     }
 
     /// Applies one modifier, such as `+get`, `~cache:*` or `resetchannels`.
@@ -131,7 +144,7 @@ impl Selector {
         self.first_arguments.clear();
     }
 
-    fn add_keys(&mut self, pattern: &[u8], access: Access) -> Result<(), ModifierError> {
+    fn add_keys(&mut self, pattern: &[u8], access: KeyAccess) -> Result<(), ModifierError> {
         if self.all_keys {
             return Err(ModifierError::KeysAfterAll);
         }
@@ -255,7 +268,7 @@ impl Selector {
     }
 
     /// Whether this may be done to a key.
-    pub(super) fn allows_key(&self, key: &[u8], access: Access) -> bool {
+    pub(super) fn allows_key(&self, key: &[u8], access: KeyAccess) -> bool {
         let allows =
             |own: &KeyPattern| own.access.includes(access) && glob::matches(&own.pattern, key);
         self.all_keys || self.key_patterns.iter().any(allows)
@@ -263,7 +276,8 @@ impl Selector {
 
     /// Whether every key may be read.
     pub(super) fn reads_every_key(&self) -> bool {
-        let allows = |own: &KeyPattern| own.access.includes(Access::READ) && *own.pattern == *b"*";
+        let allows =
+            |own: &KeyPattern| own.access.includes(KeyAccess::READ) && *own.pattern == *b"*";
         self.all_keys || self.key_patterns.iter().any(allows)
     }
 
@@ -344,14 +358,14 @@ impl Selector {
     }
 }
 
-const WHOLE: Access = Access {
+const WHOLE: KeyAccess = KeyAccess {
     reads: true,
     writes: true,
 };
 
 /// Reads `RW~` and the pattern behind it.
-fn read_access(text: &[u8]) -> Option<(Access, &[u8])> {
-    let mut access = Access::default();
+fn read_access(text: &[u8]) -> Option<(KeyAccess, &[u8])> {
+    let mut access = KeyAccess::default();
     for (at, letter) in text.iter().enumerate() {
         match letter.to_ascii_uppercase() {
             b'R' if !access.reads => access.reads = true,

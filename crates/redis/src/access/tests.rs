@@ -242,7 +242,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
 #[test]
 fn refusals_that_are_alike_are_counted_together() {
     let access = AccessControl::new(1, Arc::default());
-    let entry = |object: &str, unix_ms: i64| Entry {
+    let entry = |object: &str, unix_ms: i64| AclLogEntry {
         reason: Reason::Key,
         origin: Origin::Toplevel,
         object: object.into(),

@@ -6,20 +6,20 @@ use tidewire_lane::{ConnectionId, Context, Gate};
 use super::RedisLane;
 use crate::durability::Hold;
 
-/// What a lane knows of them.
+/// The held replies of one lane.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     /// Clients that may have changed something in this turn.
     pub(super) writers: Vec<ConnectionId>,
-    /// More waits to be written than may: nothing is taken from who brings more of it.
+    /// Too much waits to be written: input that adds to it is not taken.
     is_choked: bool,
-    /// Connections that nothing is taken from for that.
+    /// Connections whose input is put off for that reason.
     put_off: Vec<ConnectionId>,
     /// Replies to clients that have changed users.
     of_users: Vec<UsersChange>,
 }
 
-/// A change of users that not every lane may have looked at.
+/// A change of users that some lane may not have applied yet.
 #[derive(Clone, Copy, Debug)]
 struct UsersChange {
     generation: u64,
@@ -52,7 +52,7 @@ impl RedisLane {
         self.holding.writers.clear();
         match hold {
             Hold::Everything(until) => context.hold_turn(until),
-            // Those who only asked in an earlier turn must not wait for a disk that takes nothing.
+            // Reads of an earlier turn must not wait for a disk that takes nothing.
             Hold::Writers(_) if log.is_stuck() => context.let_turns_leave(),
             Hold::Writers(_) | Hold::Nothing => {}
         }
@@ -90,9 +90,9 @@ impl RedisLane {
         writes
     }
 
-    /// Holds back the replies of clients that have changed users until every lane has looked at its
-    /// sessions: who has the reply finds nobody there any more who may not be. Returns when to look
-    /// again.
+    /// Holds back the replies of clients that have changed users until every lane has checked its
+    /// sessions: after the reply, no connection is left that is no longer allowed. Returns when to
+    /// check again.
     #[inline]
     pub(super) fn settle_users(&mut self, context: &mut Context) -> Option<u64> {
         if self.sessions.users_changers.is_empty() && self.holding.of_users.is_empty() {
@@ -133,6 +133,12 @@ impl RedisLane {
                 .of_users
                 .retain(|change| change.generation > passed);
         }
+        debug_assert!(
+            self.holding
+                .of_users
+                .is_sorted_by_key(|change| change.generation),
+            "changes of users wait in the order of their generations"
+        );
         access.set_waiting(self.lane, !self.holding.of_users.is_empty());
         self.holding
             .of_users
@@ -147,6 +153,10 @@ impl RedisLane {
                 context.release(id);
             }
         }
+        debug_assert!(
+            self.holding.is_choked || self.holding.put_off.is_empty(),
+            "input is put off only while the disk does not keep up"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a lane does with its right to lock shards, and what it leaves for want of it.
+//! What a lane does with its right to lock shards, and what it puts off without it.
 
 use tidewire_lane::{ConnectionId, Context};
 
@@ -14,10 +14,14 @@ impl RedisLane {
         self.server.scripting.rights.go_on(self.lane);
         let parked = self.waiting.take_parked();
         self.let_go_on(context, parked);
+        debug_assert!(
+            !self.waiting.has_parked(),
+            "a connection that goes on is read later, not at once"
+        );
         self.has_resumed = true;
     }
 
-    /// A script has run for too long: those that are told so go on.
+    /// A script has run for too long: connections that get -BUSY go on.
     pub(super) fn resume_impatient(&mut self, context: &mut Context) {
         if self.waiting.has_parked() && self.server.scripting.busy_text().is_some() {
             let parked = self.waiting.take_impatient();
@@ -50,7 +54,7 @@ impl RedisLane {
         None
     }
 
-    /// Takes the lane's right to lock shards, and does what was put off for want of it.
+    /// Takes the lane's right to lock shards, and does what was put off without it.
     pub(super) fn enter(&mut self, context: &mut Context) -> bool {
         if !self.server.scripting.rights.enter(self.lane) {
             return false;
@@ -58,6 +62,10 @@ impl RedisLane {
         if self.server.scripting.has_put_off(self.lane) {
             self.server.do_put_off(self.lane);
         }
+        debug_assert!(
+            !self.server.scripting.has_put_off(self.lane),
+            "a lane with its right has nothing put off"
+        );
         if self.waiting.has_parked() {
             self.resume_parked(context);
         }

@@ -44,6 +44,12 @@ impl Page {
 
     /// A value of the series that was begun.
     pub fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        debug_assert!(
+            self.parts
+                .last()
+                .is_some_and(|(metric, _)| name.starts_with(metric.name)),
+            "a value is of the metric that was begun: {name}"
+        );
         let Some((_, out)) = self.parts.last_mut() else {
             return;
         };

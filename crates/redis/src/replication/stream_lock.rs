@@ -15,6 +15,8 @@ use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::lane_waits::before_wait;
+
 /// Held as long as this is there.
 pub(crate) type StreamGuard<'a> = MutexGuard<'a, ()>;
 
@@ -27,6 +29,7 @@ pub(crate) struct StreamLock {
 
 impl StreamLock {
     pub(super) fn hold(&self) -> StreamGuard<'_> {
+        before_wait();
         loop {
             let held = lock(&self.lock);
             let barred_by = self.barred_by.load(Ordering::SeqCst);
@@ -40,6 +43,7 @@ impl StreamLock {
 
     /// For a lane, which has its right and so is barred by none.
     pub(super) fn hold_soon(&self, time_max: Duration) -> Option<StreamGuard<'_>> {
+        before_wait();
         lock_soon(&self.lock, time_max)
     }
 

@@ -232,13 +232,14 @@ impl State {
         self.reply(call.context, |reply| reply.bulk(told.as_bytes()));
     }
 
-    /// Refuses with a text that tells of what the client has sent.
-    /// Users have changed: every lane is told, and the reply waits until all have looked.
+    /// Tells every lane that users have changed. The reply waits until all lanes have checked
+    /// their sessions.
     pub(super) fn tell_users_changed(&self, call: &mut Call<'_>) {
         call.server.tell_users_changed();
         call.sessions.users_changers.push(self.id);
     }
 
+    /// Refuses with a text that contains what the client has sent.
     fn refuse_in_one_line(&self, call: &mut Call<'_>, text: &str) {
         let text = text.replace(['\r', '\n'], " ");
         self.refuse(call, &format!("ERR {text}"));
@@ -266,6 +267,7 @@ fn write_user(reply: &mut Writer<'_>, rules: &Rules) {
         .iter()
         .for_each(|digest| reply.bulk(digest.as_bytes()));
     let mut selectors = rules.selector_fields();
+    debug_assert!(selectors.len() > 0, "a user has a selector of its own");
     if let Some(own) = selectors.next() {
         write_selector(reply, &own);
     }
@@ -301,7 +303,7 @@ fn origin_word(origin: Origin) -> &'static str {
     }
 }
 
-/// Hexadecimal digits that nobody can guess, from the system.
+/// Returns hexadecimal digits from the system's source of random numbers.
 fn random_digits(count: usize) -> std::io::Result<String> {
     let mut bytes = vec![0; count.div_ceil(2)];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -10,7 +10,7 @@ use tidewire_resp::Arguments;
 use super::{Call, RespSession, State};
 use crate::access::NO_KEY;
 use crate::access::no_command_text;
-use crate::access::{AccessControl, Denial, Entry, Origin, Reason, Rules, User};
+use crate::access::{AccessControl, AclLogEntry, Denial, Origin, Reason, Rules, User};
 use crate::parameters::ACLLOG_MAX_LEN;
 use crate::server::Server;
 use tidewire_fanout::Fanout;
@@ -29,12 +29,12 @@ pub(super) struct Permit {
     pub(super) is_stranger: bool,
     /// The generation of users that the rules are of; 0: none yet.
     seen: u64,
-    /// The same if everything is allowed, else 0: every command is looked at closely.
+    /// The same if the user may do everything, else 0: every command is checked.
     free_in: u64,
 }
 
 impl Permit {
-    /// That of a client that has not said who it is.
+    /// The permit of a client that has not authenticated.
     pub(super) fn new(access: &AccessControl) -> Self {
         let mut permit = Permit {
             user: access.default_user().clone(),
@@ -62,7 +62,7 @@ impl Permit {
 
     /// Takes the newest rules of its user.
     fn look(&mut self, access: &AccessControl) {
-        // What changes from here on will be seen by the next look.
+        // The next look sees any change from here on.
         let generation = access.generation();
         if self.seen == generation {
             return;
@@ -73,17 +73,34 @@ impl Permit {
         let is_free = rules.is_some_and(|rules| rules.is_unlimited());
         self.free_in = if is_free { generation } else { 0 };
         self.seen = generation;
+        self.assert_invariants();
+    }
+
+    fn assert_invariants(&self) {
+        debug_assert!(
+            self.free_in == 0 || self.free_in == self.seen,
+            "everything is allowed in the generation that was looked at, and in no other"
+        );
+        debug_assert!(
+            !(self.is_stranger && self.is_authenticated),
+            "a client that has given its password is no stranger"
+        );
+        debug_assert!(
+            self.free_in == 0 || self.rules.is_some() && !self.is_stranger,
+            "strangers and deleted users are looked at closely"
+        );
     }
 
     fn become_user(&mut self, access: &AccessControl, user: Arc<User>) {
         (self.user, self.is_authenticated, self.seen) = (user, true, 0);
         self.look(access);
+        debug_assert!(!self.is_stranger, "a user that was proved is known");
     }
 }
 
 impl RespSession {
-    /// Users have changed: whoever is subscribed to what is no longer allowed is cut off, and
-    /// whoever is nobody any more.
+    /// Checks the client after a change of users. The connection ends if its user is deleted, or
+    /// may no longer use a channel it is subscribed to.
     pub(crate) fn users_changed(
         &mut self,
         server: &Server,
@@ -133,13 +150,13 @@ impl State {
         self.permit.become_user(&server.access, user);
     }
 
-    /// Makes the client as one that has not said who it is.
+    /// Resets the client to one that has not authenticated.
     pub(super) fn forget_user(&mut self, server: &Server) {
         self.permit = Permit::new(&server.access);
         *self.client.user.lock() = self.permit.user.clone();
     }
 
-    /// Whether the client is somebody, as HELLO asks.
+    /// Whether the client has authenticated, as HELLO requires.
     pub(super) fn is_authenticated(&self) -> bool {
         self.permit.is_authenticated
     }
@@ -198,7 +215,7 @@ impl State {
         false
     }
 
-    /// What a transaction changes of the users itself holds for what follows in it.
+    /// Applies a transaction's own changes of users to its remaining commands.
     pub(super) fn follow_own_change(&mut self, call: &mut Call<'_>, command: &Command) {
         let server = call.server;
         if !command.has(Flags::CHANGES_USERS) {
@@ -206,7 +223,7 @@ impl State {
         }
         self.permit.look(&server.access);
         if self.permit.rules.is_none() {
-            // It has deleted itself: the rest is executed with the rights of the default user.
+            // The user has deleted itself: the rest runs as the default user.
             self.forget_user(server);
             server.clients.disconnect(self.client.id);
             call.context
@@ -264,6 +281,10 @@ impl State {
     /// Takes the newest rules. False if the connection ends: its user is deleted, or may not
     /// listen any more to what it is subscribed to.
     fn look_at_user(&mut self, server: &Server, fanout: &Fanout, context: &mut Context) -> bool {
+        debug_assert!(
+            Arc::ptr_eq(&self.client.user.lock(), &self.permit.user),
+            "CLIENT LIST shows the user whose rules hold"
+        );
         let old = self.permit.rules.clone();
         self.permit.look(&server.access);
         let is_revoked = match (&old, &self.permit.rules) {
@@ -278,7 +299,7 @@ impl State {
             _ => false,
         };
         if is_revoked {
-            // Nobody sees it any more, although the connection ends with the turn.
+            // No client sees it from now on, although the connection ends with the turn.
             server.clients.disconnect(self.client.id);
             context.close_after_flush(self.id, CloseReason::Requested);
             self.set_closing();
@@ -301,6 +322,10 @@ impl State {
                 at: 0,
             },
         };
+        debug_assert!(
+            self.permit.free_in == 0,
+            "a user who may do everything is denied nothing"
+        );
         let object = match denial.reason {
             Reason::Command => command.full_name.into(),
             _ => arguments[denial.at].to_vec(),
@@ -325,7 +350,7 @@ impl State {
         object: Vec<u8>,
         user: &[u8],
     ) {
-        let entry = Entry {
+        let entry = AclLogEntry {
             reason,
             origin,
             object,

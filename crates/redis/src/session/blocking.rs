@@ -1,8 +1,8 @@
 //! Commands that have not ended: BLPOP and its kind, WAIT, CLIENT PAUSE and UNBLOCK.
 //!
 //! While a client waits, nothing more of its input is executed or even read; its connection is
-//! held. What ends the wait (a reply from whoever changed the key, the deadline, CLIENT UNBLOCK)
-//! comes to the client's lane, which writes the reply and lets the connection go on.
+//! held. What ends the wait (a reply from the client that changed the key, the timeout, CLIENT
+//! UNBLOCK) reaches the client's lane, which writes the reply and resumes the connection.
 
 use tidewire_keyspace::{ClientTag, Command, Flags, Outcome, Waiter};
 use tidewire_lane::Context;
@@ -21,6 +21,7 @@ use crate::mail::RedisMail;
 use crate::replication::{NO_FILE, Wanted};
 use crate::scripting::Later;
 use crate::server::Server;
+use crate::tracked_clients::ON;
 use crate::waiting::{Block, LaneWaiting};
 
 /// Why a session executes nothing now.
@@ -28,7 +29,7 @@ use crate::waiting::{Block, LaneWaiting};
 pub(super) enum Stop {
     #[default]
     No,
-    /// Its command waits; what it gets if nothing comes.
+    /// Its command waits; with the reply at the timeout.
     Waiting(TimeoutReply),
     /// A pause holds its next command.
     Postponed,
@@ -36,7 +37,7 @@ pub(super) enum Stop {
     Parked,
 }
 
-/// What a client gets that waited in vain.
+/// The reply to a client whose wait timed out.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeoutReply {
     NullArray,
@@ -103,11 +104,13 @@ impl RespSession {
         });
     }
 
-    /// The client may not run any more what it waits with. It counts as never begun.
+    /// The client may no longer run its waiting command, which counts as never begun.
     pub(crate) fn denied(&mut self, server: &Server, context: &mut Context, text: &str) {
         if let Some(command) = self.state.last_command {
             server.statistics.of(context.lane(), command).taken_back();
         }
+        // What never began is not slow either.
+        self.state.waiting_request = None;
         let text = format!("NOPERM {text}");
         server.note_error(&text);
         server.replication.forget_wait(self.state.client.id);
@@ -125,7 +128,7 @@ impl RespSession {
         }
     }
 
-    /// The lane may lock shards again, or will not soon: what was parked is executed, or refused.
+    /// Resumes a parked client: its command is executed, or refused while a script stays busy.
     pub(crate) fn unpark(&mut self, context: &mut Context) {
         if matches!(self.state.stop, Stop::Parked) {
             self.state.set_stop(Stop::No);
@@ -143,6 +146,10 @@ impl RespSession {
                 let lane = self.state.client.lane;
                 if server.scripting.rights.enter(lane) {
                     server.waiting.forget(client, &server.keyspace);
+                    debug_assert!(
+                        !server.waiting.contains(client),
+                        "a client that has left waits for nothing"
+                    );
                 } else {
                     server.waiting.abandon(client);
                     server.scripting.put_off(lane, Later::GiveUp(client));
@@ -156,8 +163,45 @@ impl RespSession {
     }
 }
 
+impl RespSession {
+    /// Whether its command waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state.stop, Stop::Waiting(_))
+    }
+
+    /// Asserts that no table has anything of the client any more. What another lane does with its
+    /// number alone, such as a SHUTDOWN that it waited for, may still come.
+    pub(crate) fn assert_gone(&self, server: &Server, waiting: &LaneWaiting) {
+        let client = &*self.state.client;
+        debug_assert!(
+            server.clients.find(client.id).is_none(),
+            "a client that has left is not in the list of clients"
+        );
+        debug_assert!(
+            !waiting.has(client.id),
+            "a client that has left waits for nothing on its lane"
+        );
+        debug_assert!(
+            !server.monitors.has(client.id),
+            "a client that has left is shown no commands"
+        );
+        debug_assert!(
+            self.state.transaction.is_none() && self.state.watched.is_empty(),
+            "a client that has left has no transaction and watches no key"
+        );
+        debug_assert!(
+            !client.tracking.has(ON) && client.tracking.prefixes().is_empty(),
+            "a client that has left tracks nothing"
+        );
+    }
+}
+
 impl State {
     pub(super) fn set_stop(&mut self, stop: Stop) {
+        debug_assert!(
+            matches!(stop, Stop::No) != matches!(self.stop, Stop::No),
+            "a client that is stopped goes on before it is stopped again"
+        );
         self.own.set(Obstacles::STOPPED, !matches!(stop, Stop::No));
         self.stop = stop;
     }
@@ -326,6 +370,10 @@ impl State {
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
         );
+        debug_assert!(
+            !self.is_executing,
+            "nothing waits in a transaction or a script, which holds shards"
+        );
         self.set_stop(Stop::Waiting(reply_at_timeout));
         self.client.set_blocked(true);
         let client = self.client.id;
@@ -344,6 +392,10 @@ impl State {
         if !matches!(self.stop, Stop::Waiting(_)) {
             return;
         }
+        debug_assert!(
+            self.waiting_request.is_none(),
+            "the request of a command that waited is noted before its reply"
+        );
         self.set_stop(Stop::No);
         self.client.set_blocked(false);
         reply(self, context);
@@ -369,6 +421,7 @@ impl State {
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
         );
+        debug_assert!(!self.is_executing, "a pause holds whole transactions");
         self.set_stop(Stop::Postponed);
         self.client.set_blocked(true);
         call.waiting
@@ -376,12 +429,16 @@ impl State {
         call.context.hold(self.id);
     }
 
-    /// Leaves the command for when the lane may lock shards. It is executed although the client
-    /// leaves meanwhile, as it would be had it come a moment before.
+    /// Leaves the command until the lane may lock shards. It is executed even if the client leaves
+    /// meanwhile, as if it had come a moment earlier.
     pub(super) fn park(&mut self, call: &mut Call<'_>) {
         debug_assert!(
             matches!(self.stop, Stop::No),
             "a client waits for one thing"
+        );
+        debug_assert!(
+            !self.is_executing,
+            "EXEC and scripts have the right they need"
         );
         self.set_stop(Stop::Parked);
         call.waiting.park(self.id, false);

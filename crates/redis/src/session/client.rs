@@ -18,7 +18,7 @@ impl RespSession {
     /// than `client-output-buffer-limit` allows. Looked at a few times a second.
     pub(crate) fn sweep(&mut self, server: &Server, context: &mut Context) {
         if self.is_replica() {
-            // What it is sent is bounded otherwise, and it is heard of otherwise.
+            // A replica has its own limit on output and its own timeout.
             return;
         }
         let state = &mut self.state;
@@ -259,7 +259,7 @@ fn listed(call: &Call<'_>) -> Result<Vec<Arc<Client>>, String> {
     Ok(found)
 }
 
-/// Whom CLIENT KILL ends.
+/// The clients that CLIENT KILL ends.
 #[derive(Debug)]
 struct Filter {
     id: Option<u64>,

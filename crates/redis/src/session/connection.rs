@@ -9,6 +9,7 @@ use super::client::set_name;
 use super::{Call, ReplyMode, State};
 use crate::REDIS_VERSION;
 use crate::attention::Obstacles;
+use crate::tracked_clients::ON;
 
 impl State {
     pub(super) fn ping(&self, call: &mut Call<'_>) {
@@ -108,7 +109,7 @@ impl State {
     }
 
     pub(super) fn quit(&mut self, call: &mut Call<'_>) {
-        // Before it has its answer: who knows of that, on any lane, finds it gone.
+        // Before the reply: a client that sees the reply, on any lane, finds this one gone.
         call.server.clients.disconnect(self.client.id);
         self.reply(call.context, |reply| reply.ok());
         call.context
@@ -131,6 +132,19 @@ impl State {
         self.client.labels.lock().name.clear();
         self.set_reply_mode(ReplyMode::On);
         self.set_protocol(call, Protocol::Resp2);
+        debug_assert!(
+            !self.own.has(
+                Obstacles::TRANSACTION
+                    | Obstacles::SUBSCRIBER
+                    | Obstacles::NO_TOUCH
+                    | Obstacles::MUTED
+            ),
+            "RESET ends every mode of the connection"
+        );
+        debug_assert!(
+            !self.client.tracking.has(ON) && !self.client.monitors.load(Ordering::Relaxed),
+            "RESET ends CLIENT TRACKING and MONITOR"
+        );
         self.reply(call.context, |reply| reply.simple("RESET"));
     }
 

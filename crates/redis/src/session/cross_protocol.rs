@@ -34,5 +34,5 @@ impl State {
     }
 }
 
-/// As seldom as Redis logs it.
+/// Redis logs it as seldom.
 static TOLD: Seldom = Seldom::new(1, 60);

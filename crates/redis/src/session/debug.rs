@@ -1,7 +1,7 @@
 //! DEBUG: what tests of a Redis server ask of it.
 //!
 //! Much of it sets switches of Redis's own insides. Of those, a switch that only makes Redis test
-//! itself replies OK and does nothing; whatever would crash the server is refused.
+//! itself replies OK and does nothing. A command that would crash the server is refused.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl State {
         self.debug_done(call);
     }
 
-    /// A list's elements have one form whatever their length: there is no threshold to set.
+    /// List elements have one form at any length, so there is no threshold to set.
     fn debug_packed_threshold(&self, call: &mut Call<'_>) {
         let text = String::from_utf8_lossy(&call.arguments[2]);
         match crate::parameters::read_memory(&text) {

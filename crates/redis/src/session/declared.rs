@@ -1,4 +1,4 @@
-//! What scripts say of themselves, and what follows for the commands that run them.
+//! The flags that scripts declare, and their effect on the commands that run them.
 
 use tidewire_keyspace::{Command, Flags};
 use tidewire_resp::Arguments;
@@ -8,7 +8,7 @@ use super::scripting::ScriptCommand;
 use crate::server::Server;
 use crate::waiting::Pause;
 
-/// What the script of a command says of itself, if the command runs one that is known.
+/// Returns the flags that a command's script declares, if the command runs a known script.
 fn declared_flags(
     server: &Server,
     command: &Command,
@@ -34,8 +34,8 @@ pub(super) fn may_be_stale(server: &Server, command: &Command, arguments: Argume
     }
 }
 
-/// Whether a command counts as a write: whatever a replica would have to hear of. A script that
-/// says what it does is believed.
+/// Whether a command counts as a write, which is anything that replicas must receive. The flags
+/// that a script declares decide.
 pub(super) fn counts_as_write(
     server: &Server,
     command: &Command,

@@ -1,5 +1,5 @@
-//! Requests that run on their key's entry alone, one after the other, with what is the same for all
-//! of them looked at once.
+//! Requests that run on their key's entry alone, one after the other. What is the same for all of
+//! them is checked once.
 
 use tidewire_keyspace::Command;
 use tidewire_lane::Context;
@@ -54,12 +54,25 @@ impl State {
                 break;
             }
             let arguments = request.arguments(input);
+            let before = match cfg!(debug_assertions) {
+                true => out.buffer().len(),
+                false => 0,
+            };
             let mut reply = Writer::new(out.buffer(), protocol);
             let keyspace = &server.keyspace;
             let hash = request.first_key;
             if !keyspace.execute_directly(command, hash, arguments, database, now_ms, &mut reply) {
+                debug_assert_eq!(
+                    out.buffer().len(),
+                    before,
+                    "a request that is left to the ordinary path has no reply yet"
+                );
                 break;
             }
+            debug_assert!(
+                out.buffer().len() > before,
+                "each direct request has its reply"
+            );
             slot.called();
             if self.is_sampled() {
                 note_key(server, lane, now_ns, database, command, arguments);

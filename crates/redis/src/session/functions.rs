@@ -108,7 +108,7 @@ impl State {
 
     pub(super) fn function_stats(&mut self, call: &mut Call<'_>) {
         let scripting = &call.server.scripting;
-        // Of a script it is told as of anything else.
+        // A busy script refuses this command as it refuses any other.
         if let Some(text) = scripting
             .busy_text()
             .filter(|text| text.contains("SCRIPT KILL") && !self.is_executing)
@@ -233,5 +233,5 @@ pub(super) const HELP: &[&str] = &[
     "    Print this help.",
 ];
 
-/// So many functions and more are freed in the background.
+/// From this many functions on, a flush frees them in the background.
 const LAZY_COUNT_MIN: u64 = 64;

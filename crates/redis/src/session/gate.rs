@@ -5,7 +5,7 @@ use tidewire_resp::{ArgumentList, Arguments};
 
 use super::declared::{is_write, may_be_stale, needs_memory};
 use super::{Call, State};
-use crate::gate::{Request, Verdict};
+use crate::gate::{GatedRequest, Verdict};
 use crate::server::Server;
 
 /// A client's command, and what EXEC would run if it is that.
@@ -18,7 +18,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// Whether it is a SET that a mount may take, such as of a plant's tag. That needs neither our
-    /// memory nor our disk: who controls a plant can do so while either is full.
+    /// memory nor our disk: plants stay under control while either is full.
     fn is_for_mount(&self, server: &Server) -> bool {
         let key = self.arguments.get(1).filter(|_| self.command.name == "set");
         key.is_some_and(|key| server.keyspace.mount_of(self.database, key).is_some())
@@ -30,7 +30,7 @@ impl Asked<'_> {
     }
 }
 
-impl Request for Asked<'_> {
+impl GatedRequest for Asked<'_> {
     fn writes(&self, server: &Server) -> bool {
         is_write(server, self.command, self.arguments)
             || self.any_queued(|command, arguments| is_write(server, command, arguments))

@@ -48,7 +48,7 @@ impl State {
             let bytes = server.keyspace.table_bytes(database);
             fields
                 .0
-                .push((format!("db.{database}"), Value::Table(bytes as i64)));
+                .push((format!("db.{database}"), Figure::Table(bytes as i64)));
         }
         fields.integer("overhead.db.hashtable.lut", held.tables);
         fields.integer("overhead.db.hashtable.rehashing", 0);
@@ -116,11 +116,11 @@ impl State {
     }
 }
 
-/// What MEMORY STATS shows, in order.
+/// The fields of MEMORY STATS, in order.
 #[derive(Default)]
-struct Fields(Vec<(String, Value)>);
+struct Fields(Vec<(String, Figure)>);
 
-enum Value {
+enum Figure {
     Integer(i64),
     Double(f64),
     /// A database's: what its table takes.
@@ -129,11 +129,12 @@ enum Value {
 
 impl Fields {
     fn integer(&mut self, name: &str, value: u64) {
-        self.0.push((name.to_owned(), Value::Integer(value as i64)));
+        self.0
+            .push((name.to_owned(), Figure::Integer(value as i64)));
     }
 
     fn double(&mut self, name: &str, value: f64) {
-        self.0.push((name.to_owned(), Value::Double(value)));
+        self.0.push((name.to_owned(), Figure::Double(value)));
     }
 
     fn write(&self, reply: &mut Writer<'_>) {
@@ -141,9 +142,9 @@ impl Fields {
         for (name, value) in &self.0 {
             reply.bulk(name.as_bytes());
             match *value {
-                Value::Integer(number) => reply.integer(number),
-                Value::Double(number) => reply.double(number),
-                Value::Table(bytes) => {
+                Figure::Integer(number) => reply.integer(number),
+                Figure::Double(number) => reply.double(number),
+                Figure::Table(bytes) => {
                     reply.map(2);
                     reply.bulk(b"overhead.hashtable.main");
                     reply.integer(bytes);

@@ -1,4 +1,4 @@
-//! What is recorded beside a command's execution: its duration, and MONITOR.
+//! Records of a command's execution: its duration, and MONITOR.
 
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ impl<'h> Stopwatch<'h> {
 }
 
 impl State {
-    /// A command that took this long has ended.
+    /// Notes how long a command took.
     #[inline]
     pub(super) fn note_time(
         &self,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// A command has been executed: whoever listens to all of them is shown it.
+    /// Shows an executed command to the clients that run MONITOR.
     #[inline]
     pub(super) fn show(&self, call: &Call<'_>, command: &'static Command) {
         self.show_if(call, command, false);
@@ -110,7 +110,7 @@ pub(super) fn show_called(
     }
 }
 
-/// The same of [`State::note_time`] for a command that a script calls.
+/// Does the same as [`State::note_time`] for a command that a script calls.
 pub(super) fn note_called(
     server: &Server,
     command: &'static Command,

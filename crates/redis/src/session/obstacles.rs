@@ -1,8 +1,8 @@
-//! What stands between a request and its execution, one after the other.
+//! Conditions that keep a request from being executed, checked one after the other.
 
 use std::sync::atomic::Ordering;
 
-use tidewire_keyspace::{Command, Flags};
+use tidewire_keyspace::{Command, DATABASES, Flags};
 use tidewire_resp::Protocol;
 
 use super::blocking::Stop;
@@ -11,14 +11,14 @@ use crate::attention::Obstacles;
 use crate::server::Server;
 
 impl State {
-    /// What stands before a request just now: this connection's, its user's and the server's.
+    /// The obstacles of a request now: this connection's, its user's and the server's.
     #[inline]
     pub(super) fn obstacles(&self, server: &Server) -> Obstacles {
         self.check_obstacles();
         server.attention.obstacles(self.own, self.permit.free_in())
     }
 
-    /// Each bit says what the field says that it stands for.
+    /// Asserts that each bit agrees with the field that it stands for.
     fn check_obstacles(&self) {
         let has = |one| self.own.has(one);
         debug_assert_eq!(has(Obstacles::STOPPED), !matches!(self.stop, Stop::No));
@@ -27,6 +27,57 @@ impl State {
         debug_assert_eq!(has(Obstacles::REPLICA), self.replica.is_some());
         debug_assert_eq!(has(Obstacles::SUBSCRIBER), self.client.is_subscriber());
         debug_assert_eq!(has(Obstacles::BUSY), self.busy.is_some());
+        let client = &*self.client;
+        debug_assert_eq!(
+            has(Obstacles::NO_TOUCH),
+            client.no_touch.load(Ordering::Relaxed),
+            "CLIENT NO-TOUCH stands in the session and in the list of clients"
+        );
+        debug_assert_eq!(
+            has(Obstacles::TRANSACTION),
+            client.multi.load(Ordering::Relaxed) >= 0,
+            "CLIENT LIST counts the commands of a transaction that there is"
+        );
+        debug_assert_eq!(
+            client.watched.load(Ordering::Relaxed) as usize,
+            self.watched.len(),
+            "CLIENT LIST counts the watched keys"
+        );
+        debug_assert_eq!(
+            client.database.load(Ordering::Relaxed) as usize,
+            self.database,
+            "CLIENT LIST shows the database"
+        );
+        debug_assert_eq!(
+            client.blocked.load(Ordering::Relaxed),
+            matches!(self.stop, Stop::Waiting(_) | Stop::Postponed),
+            "a client is blocked while its command waits or is postponed"
+        );
+    }
+
+    /// Asserts what holds while none of the client's requests is being executed.
+    pub(super) fn assert_between_requests(&self) {
+        self.check_obstacles();
+        debug_assert!(
+            !self.is_executing,
+            "EXEC and scripts end within their request"
+        );
+        debug_assert!(
+            self.told.is_empty(),
+            "what a command tells others is in the log when it has ended"
+        );
+        debug_assert!(
+            self.busy.is_none(),
+            "one command is refused as busy, not those behind it"
+        );
+        debug_assert!(
+            self.waiting_request.is_none() || matches!(self.stop, Stop::Waiting(_)),
+            "a request is kept while its command waits"
+        );
+        debug_assert!(
+            self.database < DATABASES,
+            "a client has selected a database that there is"
+        );
     }
 
     /// Nothing more is executed: QUIT, or an error that ends the connection.
@@ -44,8 +95,8 @@ impl State {
         self.own.set(Obstacles::BUSY, busy.is_some());
     }
 
-    /// What is looked at before a command is even begun. Some: it ends here, true if it is over,
-    /// false if it waits.
+    /// Checks what can end a command before it begins. `Some`: the command ends here, with true if
+    /// it is over and false if it waits.
     #[cold]
     pub(super) fn begin_past(
         &mut self,
@@ -111,7 +162,7 @@ impl State {
         self.show(call, command);
     }
 
-    /// Whoever listens to all commands is as a replica: it may not use keys.
+    /// Refuses keys to a client that runs MONITOR, as to a replica.
     fn is_refused_as_monitor(&mut self, call: &mut Call<'_>, command: &'static Command) -> bool {
         let uses_keys = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
         let is_refused = self.client.monitors.load(Ordering::Relaxed) && command.has(uses_keys);

@@ -22,7 +22,7 @@ impl State {
         }
     }
 
-    /// It leaves more unread than it may.
+    /// Cuts off a client that leaves more unread than it may.
     #[cold]
     pub(super) fn cut_off(&mut self, server: &Server, context: &mut Context) {
         self.tell_cut_off();
@@ -51,7 +51,15 @@ impl State {
         if let Some(out) = context.out(self.id)
             && out.len() <= self.output_bytes_max
         {
+            let before = match cfg!(debug_assertions) {
+                true => out.buffer().len(),
+                false => 0,
+            };
             write(&mut self.writer(out));
+            debug_assert!(
+                out.buffer().len() > before || self.output_bytes_max < usize::MAX,
+                "a reply is not empty unless it reaches the limit on unread output"
+            );
         }
     }
 

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use super::{Call, State, transaction};
 use crate::access::replace_file;
 use crate::durability::LOADING_TEXT;
+use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parameters::{
     ACLFILE, BIND, DIR, Effect, OOM_SCORE_ADJ, PORT, Parameters, failed_text, has_effect,
 };
@@ -72,6 +73,7 @@ impl State {
                 }
                 // Limits of memory concern no file: EXEC sets them with its shards locked.
                 let concerns_files = transaction::sets_more_than_memory(call.arguments);
+                let _permit = LaneWait::permit(WaitReason::Parameters);
                 if concerns_files && let Err(text) = server.durability.follow_parameters(server) {
                     if let Some(directory) = directory {
                         // Another server has the new one.
@@ -96,7 +98,7 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// Writes the redis.conf back as things are; with a line for every default too, if `all`.
+    /// Writes the current configuration to the redis.conf; with `all`, defaults too.
     pub(super) fn config_rewrite(&self, call: &mut Call<'_>, all: bool) {
         let Some(path) = call.server.config.redis_conf.clone() else {
             return self.refuse(call, "ERR The server is running without a config file");
@@ -158,7 +160,7 @@ fn set_again(server: &Server, before: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Strin
     server.parameters.set(&server.keyspace, &pairs, true)
 }
 
-/// What a redis.conf has to say for the server to start as it is.
+/// The directives of a redis.conf with which the server starts as it is now.
 fn directives(server: &Server) -> Vec<Directive> {
     let mut directives = server.parameters.directives();
     let in_file = server.parameters.is_set(ACLFILE);

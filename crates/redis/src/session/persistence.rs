@@ -3,8 +3,9 @@
 use super::scripting::forget_functions;
 use super::{Call, State};
 use crate::durability::{Requested, SaveJob};
+use crate::lane_waits::{LaneWait, WaitReason};
 use crate::parts::StopOrder;
-use crate::stopping::{NOT_STOPPED, Stop};
+use crate::stopping::{NOT_STOPPED, StopOutcome};
 
 impl State {
     pub(super) fn last_save(&self, call: &mut Call<'_>) {
@@ -13,6 +14,7 @@ impl State {
     }
 
     pub(super) fn save(&self, call: &mut Call<'_>) {
+        let _permit = LaneWait::permit(WaitReason::Save);
         match call.server.durability.save(call.server) {
             Ok(()) => self.reply(call.context, |reply| reply.ok()),
             Err(text) => self.refuse(call, text),
@@ -77,11 +79,14 @@ impl State {
                 _ => return self.refuse(call, "ERR syntax error"),
             }
         }
-        match call.server.stop(order) {
+        let permit = LaneWait::permit(WaitReason::Shutdown);
+        let stop = call.server.stop(order);
+        drop(permit);
+        match stop {
             // The connection ends with the server, and tells the client of that.
-            Stop::Ends => self.set_closing(),
-            Stop::Waits => self.wait_for_end(call),
-            Stop::Failed => self.refuse(call, NOT_STOPPED),
+            StopOutcome::Ends => self.set_closing(),
+            StopOutcome::Waits => self.wait_for_end(call),
+            StopOutcome::Failed => self.refuse(call, NOT_STOPPED),
         }
     }
 
@@ -107,11 +112,13 @@ impl State {
             }
         }
         let server = call.server;
+        let _permit = LaneWait::permit(WaitReason::Reload);
         let reloaded = server.durability.reload(server, saves, flushes, replaces);
         self.after_loading(call, reloaded);
     }
 
     pub(super) fn debug_load_log(&self, call: &mut Call<'_>) {
+        let _permit = LaneWait::permit(WaitReason::Reload);
         let reloaded = call.server.durability.reload_log(call.server);
         self.after_loading(call, reloaded);
     }

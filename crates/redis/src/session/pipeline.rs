@@ -7,13 +7,13 @@ use tidewire_resp::{Arguments, Head, Limits, Progress, ProtocolError, RequestPar
 
 use crate::renames::Renames;
 
-/// Requests that wait to be executed, of whatever connection is being read. One a lane.
+/// Requests of the connection being read that are ready to execute. One per lane.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     requests: Vec<Request>,
     /// How many of `requests` are in use.
     count: usize,
-    /// Keys of theirs that are fetched ahead.
+    /// Keys of these requests that are fetched ahead.
     keys: Vec<WantedKey>,
     /// How many more bytes the request that has only partly come needs at least.
     needed: usize,
@@ -30,7 +30,7 @@ pub(super) struct Request {
     /// Where it begins in the input, and how long it is.
     start: usize,
     length: usize,
-    /// What it asks for, or the error reply; nothing for an empty request.
+    /// Its command, or the error reply; `None` for an empty request.
     pub(super) command: Option<Result<&'static Command, String>>,
     /// The hash of its first key, where that is fetched ahead.
     pub(super) first_key: Option<KeyHash>,
@@ -43,7 +43,7 @@ pub(super) enum Gathered {
     Full,
     /// The rest of the input is the beginning of a request, of this many bytes so far.
     Partial(usize),
-    /// What follows is no request.
+    /// The rest is not a request.
     Broken(ProtocolError),
 }
 
@@ -160,6 +160,13 @@ impl Pipeline {
         gathered: Gathered,
     ) -> Gathered {
         debug_assert!(
+            self.requests()
+                .iter()
+                .try_fold(0, |end, one| (one.start == end).then_some(end + one.length))
+                .is_some_and(|end| end <= input.len()),
+            "requests follow each other in the input, without a gap"
+        );
+        debug_assert!(
             self.keys.len() <= DEPTH * KEYS_AHEAD,
             "keys ahead have their bound"
         );
@@ -175,6 +182,10 @@ impl Request {
     /// Its arguments, as slices of the input it was found in.
     #[inline]
     pub(super) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
+        debug_assert!(
+            self.start + self.length <= input.len(),
+            "a request is read from the input it was found in"
+        );
         self.parser.arguments(&input[self.start..])
     }
 
@@ -190,7 +201,7 @@ impl Request {
         Some((key, element))
     }
 
-    /// What it asks for, where that may be run on its key's entry alone.
+    /// Its command, if that may run on its key's entry alone.
     #[inline]
     pub(super) fn direct(&self) -> Option<&'static Command> {
         match self.command {
@@ -218,8 +229,8 @@ impl Request {
         };
     }
 
-    /// How it begins, and its command, if that is the one before as well and whatever begins so
-    /// is of it.
+    /// Returns how the request begins and its command, if the request before has the same command
+    /// and every request with this beginning is of that command.
     #[inline]
     fn repeats(
         &self,

@@ -52,11 +52,15 @@ impl State {
             call.fanout.unsubscribe(self.id, kind, name);
             self.confirm(call, word, kind, Some(name));
         }
+        debug_assert!(
+            call.arguments.len() > 1 || call.fanout.names(self.id, kind).is_empty(),
+            "without a name every subscription of the kind ends"
+        );
         self.count_subscriptions(call);
     }
 
     pub(super) fn publish(&mut self, call: &mut Call<'_>, origin: Origin) {
-        // What EXEC publishes to its own client follows the reply to it.
+        // Messages that EXEC publishes to its own client follow its reply.
         let (name, payload) = (&call.arguments[1], &call.arguments[2]);
         // EXEC and scripts hold shards: they have asked before.
         if origin == Origin::Channel

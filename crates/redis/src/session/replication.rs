@@ -12,13 +12,14 @@ use tracing::info;
 use super::blocking::{NOT_INTEGER, NOT_ZERO_OR_ONE};
 use super::{Call, RespSession, State};
 use crate::attention::Obstacles;
+use crate::lane_waits::{LaneWait, WaitReason};
 use crate::replication::{
     FailoverOrder, LinkState, Master, Phase, Replica, WantedOfFile, log_of, parse_offset,
     parse_port,
 };
 use crate::server::Server;
 
-/// What a client has said of itself before it asks to be a replica, and the replica it is then.
+/// The REPLCONF settings of a client, and the replica that it becomes.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSession {
     port: u16,
@@ -31,7 +32,7 @@ pub(super) struct ReplicaSession {
 /// A command that the session has run and that others are to be told of, in the unit of what runs
 /// with it.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ToldCommand {
     database: usize,
     words: ArgumentList,
     replicas_only: bool,
@@ -69,7 +70,7 @@ impl State {
         let (server, replication) = (call.server, &call.server.replication);
         let log = log_of(server);
         replication.trim_backlog(server);
-        // It counts from 1, and asks for what comes next.
+        // The offset counts from 1, and names the next byte.
         let from = next
             .checked_sub(1)
             .and_then(|from| u64::try_from(from).ok());
@@ -110,6 +111,7 @@ impl State {
         }
         let id = &call.arguments[1];
         info!(id = %id.escape_ascii(), "Failover request received for replid");
+        let _permit = LaneWait::permit(WaitReason::Promotion);
         let refusal = if replication.master().is_none() {
             "ERR PSYNC FAILOVER can't be sent to a master."
         } else if !id.eq_ignore_ascii_case(replication.id().as_bytes()) {
@@ -138,6 +140,7 @@ impl State {
     }
 
     fn begin_replica(&mut self, call: &mut Call<'_>, acknowledges: bool, from: Option<u64>) {
+        debug_assert!(!self.is_replica(), "a connection becomes a replica's once");
         self.own.set(Obstacles::REPLICA, true);
         let own = self.replica.get_or_insert_default();
         let address = own.address.clone().unwrap_or_else(|| {
@@ -325,6 +328,7 @@ impl State {
             return self.refuse(call, "ERR REPLICAOF not allowed while failing over.");
         }
         if host.eq_ignore_ascii_case(b"NO") && port.eq_ignore_ascii_case(b"ONE") {
+            let _permit = LaneWait::permit(WaitReason::Promotion);
             return match server.replication.follow_nobody(server) {
                 true => self.reply(call.context, |reply| reply.ok()),
                 false => self.refuse(call, BUSY_WITH_MASTER),
@@ -349,6 +353,7 @@ impl State {
 
     /// FAILOVER: a replica becomes the master, and this server its replica.
     pub(super) fn fail_over(&self, call: &mut Call<'_>) {
+        let _permit = LaneWait::permit(WaitReason::Promotion);
         let (server, arguments) = (call.server, call.arguments);
         let is = |at: usize, word: &str| {
             let given = arguments.get(at);
@@ -430,7 +435,7 @@ impl State {
         }
         let mut words = ArgumentList::new();
         words.extend(call.arguments);
-        self.told.push(Told {
+        self.told.push(ToldCommand {
             database: self.database,
             words,
             replicas_only,
@@ -452,6 +457,7 @@ impl State {
                 false => unit.push(told.database, words),
             }
         }
+        debug_assert!(!self.has_told(), "each command is told once");
     }
 
     /// Whether there is something to [`tell_into`](Self::tell_into) a unit.
@@ -485,7 +491,7 @@ impl StreamStatus {
     }
 }
 
-/// What replicas send once they are replicas.
+/// The commands that a replica sends.
 const REPLICAS_MAY_SEND: &[&str] = &["replconf", "psync", "sync"];
 /// The longest address that a replica may give itself.
 const ADDRESS_BYTES_MAX: usize = 256;

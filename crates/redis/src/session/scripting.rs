@@ -20,7 +20,7 @@ use tidewire_script::{Engine, Failure, Libraries, Purpose, Script, ScriptFlags, 
 
 use super::{Call, State};
 use crate::attention::Obstacles;
-use crate::gate::Refusal as GateRefusal;
+use crate::gate::Refusal;
 use crate::live::LiveObserver;
 use crate::parameters::REPLICA_READ_ONLY;
 use crate::script_turn::{Turn, has_deprecated};
@@ -44,8 +44,8 @@ struct Engines {
     reply: Vec<u8>,
 }
 
-/// What is to be run.
-enum Job {
+/// A script or a function to run.
+enum ScriptJob {
     Script(Arc<Script>),
     Function(String, ScriptFlags),
 }
@@ -87,10 +87,10 @@ pub(super) fn with_functions<R>(
     })
 }
 
-/// Drops this lane's Lua state for functions: there are none.
+/// Drops this lane's Lua state for functions, because no function is left.
 pub(crate) fn forget_functions(server: &Server, lane: usize) {
     ENGINES.with(|engines| {
-        // While a script runs it is not to be had; it will be seen to be old when it is used next.
+        // While a script runs, the state is in use. The next use sees that it is outdated.
         if let Ok(mut engines) = engines.try_borrow_mut() {
             engines.functions = None;
             engines.note_memory(server, lane);
@@ -99,8 +99,8 @@ pub(crate) fn forget_functions(server: &Server, lane: usize) {
 }
 
 impl State {
-    /// Executes a command while the lane may not lock shards, as far as that goes; false if it
-    /// must wait until it may.
+    /// Executes a command while the lane may not lock shards. Returns false if the command must
+    /// wait for that right.
     #[cold]
     pub(super) fn execute_beside_script(
         &mut self,
@@ -160,7 +160,7 @@ impl State {
         }
     }
 
-    /// The turn to run a script, or nothing: then the command waits.
+    /// Takes the turn to run a script. `None`: the command waits.
     #[cold]
     pub(super) fn begin_script<'h>(
         &mut self,
@@ -181,6 +181,10 @@ impl State {
     /// Runs a script by itself. The lane has the turn to.
     pub(super) fn run_script_alone(&mut self, call: &mut Call<'_>, script: ScriptCommand) {
         let server = call.server;
+        debug_assert!(
+            server.scripting.is_running() && server.scripting.rights.has(call.context.lane()),
+            "a script has the turn before it locks all shards"
+        );
         let locked = server.keyspace.lock(ShardSet::all());
         // Its client may leave while it runs.
         let outer = call.context.work_for(Some(self.id));
@@ -230,7 +234,7 @@ impl State {
     ) -> Result<(), &'static str> {
         if flags.has(ScriptFlags::UNDECLARED) {
             return match server.is_stale() {
-                true => Err(GateRefusal::Stale.text()),
+                true => Err(Refusal::Stale.text()),
                 false => Ok(()),
             };
         }
@@ -267,7 +271,7 @@ impl State {
         call: &mut Call<'_>,
         script: ScriptCommand,
         engines: &mut Engines,
-        job: &Job,
+        job: &ScriptJob,
         keys: usize,
         locked: Locked<'h>,
     ) -> Locked<'h> {
@@ -280,6 +284,10 @@ impl State {
         }
         let protocol = self.protocol;
         let request = call.arguments;
+        debug_assert!(
+            keys + 3 <= request.len(),
+            "the number of keys was checked against the arguments"
+        );
         let reply_bytes_max = self.output_bytes_max;
         let mut host = ScriptHost {
             server,
@@ -303,6 +311,10 @@ impl State {
         let mut reply = Writer::new(&mut out, protocol).until(reply_bytes_max);
         let ended = engines.run(job, request.tail(3), keys, &mut host, &mut reply);
         let (locked, has_failed) = (host.locked.take(), host.has_failed);
+        debug_assert!(
+            server.scripting.is_running(),
+            "no other script begins or ends while one runs"
+        );
         if host.pipeline.is_some() {
             host.call.context.release(host.state.id);
         }
@@ -388,7 +400,7 @@ impl State {
         self.reply(call.context, |reply| reply.ok());
     }
 
-    /// There is no debugger, so that it can only be left off.
+    /// There is no debugger: only NO is accepted.
     pub(super) fn script_debug(&mut self, call: &mut Call<'_>) {
         match &call.arguments[2] {
             mode if mode.eq_ignore_ascii_case(b"no") => {
@@ -414,18 +426,18 @@ impl State {
     }
 }
 
-impl Job {
+impl ScriptJob {
     fn flags(&self) -> ScriptFlags {
         match self {
-            Job::Script(script) => script.flags,
-            Job::Function(_, flags) => *flags,
+            ScriptJob::Script(script) => script.flags,
+            ScriptJob::Function(_, flags) => *flags,
         }
     }
 
     fn name(&self) -> &str {
         match self {
-            Job::Script(script) => &script.name,
-            Job::Function(name, _) => name,
+            ScriptJob::Script(script) => &script.name,
+            ScriptJob::Function(name, _) => name,
         }
     }
 }
@@ -451,15 +463,19 @@ impl Engines {
         open(server, &mut self.functions, Purpose::Functions)
     }
 
-    /// What a command is to run, its number of keys checked; or the text of the refusal.
-    fn find(&mut self, call: &Call<'_>, script: ScriptCommand) -> Result<Job, Cow<'static, str>> {
+    /// Finds what a command runs, and checks its number of keys. Errors are the refusal's text.
+    fn find(
+        &mut self,
+        call: &Call<'_>,
+        script: ScriptCommand,
+    ) -> Result<ScriptJob, Cow<'static, str>> {
         let (server, name) = (call.server, &call.arguments[1]);
         if script.form == Form::Function {
             let flags = server.scripting.libraries.flags(name);
             let flags = flags.ok_or("ERR Function not found")?;
             check_keys(call.arguments, "ERR Bad number of keys provided")?;
             let name = String::from_utf8_lossy(name).into_owned();
-            return Ok(Job::Function(name, flags));
+            return Ok(ScriptJob::Function(name, flags));
         }
         let sha1 = match script.form {
             Form::Sha1 => Some(Sha1::parse(name).ok_or(NO_SCRIPT)?),
@@ -475,25 +491,25 @@ impl Engines {
         };
         if let Some(script) = own {
             scripts.touch(script);
-            return Ok(Job::Script(script.clone()));
+            return Ok(ScriptJob::Script(script.clone()));
         }
         if let Some(sha1) = sha1 {
             let script = scripts.find(&sha1).ok_or(NO_SCRIPT)?;
             scripts.touch(&script);
-            return Ok(Job::Script(script));
+            return Ok(ScriptJob::Script(script));
         }
         let script = Script::new(name)?;
         if let Some(script) = scripts.find(&script.sha1) {
             scripts.touch(&script);
-            return Ok(Job::Script(script));
+            return Ok(ScriptJob::Script(script));
         }
         engine.check(&script).map_err(|failure| failure.text)?;
-        Ok(Job::Script(scripts.add(script, false)))
+        Ok(ScriptJob::Script(scripts.add(script, false)))
     }
 
     fn run(
         &mut self,
-        job: &Job,
+        job: &ScriptJob,
         rest: Arguments<'_>,
         keys: usize,
         host: &mut ScriptHost<'_, '_, '_>,
@@ -505,11 +521,11 @@ impl Engines {
             is_counted: false,
         };
         match job {
-            Job::Script(script) => {
+            ScriptJob::Script(script) => {
                 let engine = self.scripts(server).map_err(failure)?;
                 engine.eval(script, rest, keys, host, reply)
             }
-            Job::Function(name, _) => {
+            ScriptJob::Function(name, _) => {
                 let engine = self.functions(server).map_err(failure)?;
                 let libraries = server.scripting.libraries.current();
                 engine.call(&libraries, name, rest, keys, host, reply)
@@ -552,7 +568,7 @@ fn runs_beside_scripts(command: &Command, arguments: Arguments<'_>) -> bool {
     match command.name {
         // Watching needs a shard.
         "watch" => false,
-        // What a script has done in part is not saved.
+        // The partial effects of a script are not saved.
         "shutdown" => {
             let has = |word: &[u8]| arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
             has(b"NOSAVE") || has(b"ABORT")

@@ -146,7 +146,7 @@ impl State {
     }
 }
 
-/// What there is to say of slow moments.
+/// The report of LATENCY DOCTOR.
 fn doctor(events: &[(&'static str, Series)], threshold_ms: u64, now_s: u64) -> String {
     if threshold_ms == 0 && events.is_empty() {
         return DISABLED.to_owned();

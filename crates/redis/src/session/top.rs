@@ -10,7 +10,7 @@ use crate::hot::{HotKind, SAMPLED_EVERY};
 use crate::server::Server;
 
 impl State {
-    /// One command in a few is looked at: its first key is noted.
+    /// Samples one command in 16 and notes its first key.
     #[inline]
     pub(super) fn sample_key(
         &mut self,
@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// The same of a message's channel.
+    /// Samples the channel of a message in the same way.
     pub(super) fn sample_channel(&mut self, call: &Call<'_>, name: &[u8]) {
         if self.is_sampled() {
             let (lane, now_ns) = (call.context.lane(), call.context.now_ns());

@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::tracked_clients::{BCAST, BROKEN, CACHING, Invalid, NOLOOP, ON, OPTIN, OPTOUT};
 use crate::tracking::Acting;
 
-/// What CLIENT TRACKING ON asks for.
+/// The options of CLIENT TRACKING ON.
 #[derive(Debug, Default)]
 struct Options<'a> {
     flags: u32,
@@ -55,7 +55,7 @@ impl RespSession {
 }
 
 impl State {
-    /// Cuts a client off that does not read what it is told unasked; whether it did.
+    /// Cuts off a client that does not read its push messages. Returns whether it did.
     fn is_deaf(&self, server: &Server, context: &mut Context) -> bool {
         let limit = server
             .parameters
@@ -89,13 +89,13 @@ impl State {
     ) {
         let acting = Acting::begin(&self.client);
         self.pass(call, command, obstacles);
-        drop(acting);
+        let invalid = acting.end();
         let own = &self.client.tracking;
         let is_client = command.full_name.starts_with("client|");
         if own.has(CACHING) && !is_client && self.transaction.is_none() {
             own.clear(CACHING);
         }
-        for invalid in call.server.take_own_invalid() {
+        for invalid in invalid {
             if own.redirect() > 0 {
                 call.server.tell_invalid(&self.client, invalid);
             } else {

@@ -1,13 +1,14 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
 //! EXEC locks the shards of everything that was queued, and of the keys that are watched, at once:
-//! nothing of another client happens in between, on whatever lane.
+//! no command of another client runs in between, on any lane.
 
 use std::sync::atomic::Ordering;
 
 use tidewire_keyspace::{Command, Flags, Locked, Outcome, Run, ShardSet, Suspended, WatchedKey};
 use tidewire_resp::{ArgumentList, Arguments};
 
+use super::blocking::Stop;
 use super::declared::counts_as_write;
 use super::fixed;
 use super::observing::Stopwatch;
@@ -19,7 +20,7 @@ use crate::parameters::{Effect, has_effect};
 use crate::scripting::Later;
 use crate::server::Server;
 
-/// What a client has queued since MULTI.
+/// The commands that a client has queued since MULTI.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     queued: Vec<(&'static Command, ArgumentList)>,
@@ -32,6 +33,21 @@ impl Transaction {
     /// Bytes of what is queued.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Its bytes are those of what is queued, as long as it will be executed.
+    fn assert_invariants(&self) {
+        let bytes_of = |(_, arguments): &(&Command, ArgumentList)| {
+            arguments.memory_bytes() + size_of::<(&Command, ArgumentList)>()
+        };
+        debug_assert!(
+            self.is_aborted || self.bytes == self.queued.iter().map(bytes_of).sum::<usize>(),
+            "the bytes of a transaction are those of its commands"
+        );
+        debug_assert!(
+            self.is_aborted || self.bytes <= TRANSACTION_BYTES_MAX,
+            "a transaction that is executed is within its limit"
+        );
     }
 
     /// Whether no other lane may do anything while EXEC runs: shards that a transaction lets go in
@@ -90,6 +106,7 @@ impl State {
         let Some(transaction) = &mut self.transaction else {
             return;
         };
+        debug_assert!(!self.is_executing, "what EXEC runs is not queued again");
         let mut arguments = ArgumentList::new();
         call.arguments
             .iter()
@@ -109,7 +126,7 @@ impl State {
         self.reply(call.context, |reply| reply.simple("QUEUED"));
     }
 
-    /// What EXEC would run; of other commands nothing.
+    /// Returns what EXEC would run; empty for other commands.
     pub(super) fn queued_by(&self, command: &Command) -> &[(&'static Command, ArgumentList)] {
         let queued = self
             .transaction
@@ -168,7 +185,7 @@ impl State {
             if let Some(first) = self.watched.replace(watched)
                 && let Some(again) = self.watched.replace(first)
             {
-                // What the client saw first counts.
+                // The version that the client saw first counts.
                 server.keyspace.unwatch(again);
             }
         }
@@ -192,6 +209,7 @@ impl State {
         };
         self.own.set(Obstacles::TRANSACTION, false);
         self.client.multi.store(-1, Ordering::Relaxed);
+        transaction.assert_invariants();
         if transaction.is_aborted {
             self.unwatch_all(call.server);
             let text = "EXECABORT Transaction discarded because of previous errors.";
@@ -218,6 +236,14 @@ impl State {
         let outer = call.context.work_for(Some(self.id));
         let locked = self.run_queued(call, &transaction, shards, locked);
         let _ = call.context.work_for(outer);
+        debug_assert!(
+            self.is_executing,
+            "a script within EXEC leaves EXEC running"
+        );
+        debug_assert!(
+            matches!(self.stop, Stop::No),
+            "no command of a transaction waits"
+        );
         // They are of the commands that were queued: EXEC itself has not failed.
         self.refusals.set(refusals);
         self.is_executing = false;
@@ -228,13 +254,14 @@ impl State {
             .keyspace
             .release(locked, now_ms, &mut LiveObserver(server));
         self.unwatch_all(server);
+        debug_assert!(self.watched.is_empty(), "EXEC ends every WATCH");
         if !self.replies()
             && let Some(start) = start
             && let Some(out) = call.context.out(self.id)
         {
             out.buffer().truncate(start);
         }
-        // What it has subscribed to is owed its current values, behind the reply.
+        // New subscriptions get their current values behind the reply.
         call.fanout.pump(call.context, self.id);
     }
 
@@ -250,7 +277,8 @@ impl State {
         if self.watched.is_empty() {
             return;
         }
-        server.watching_clients.fetch_sub(1, Ordering::Relaxed);
+        let before = server.watching_clients.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a client that watches keys is counted");
         self.client.watched.store(0, Ordering::Relaxed);
         let watched = std::mem::take(&mut self.watched);
         let lane = self.client.lane;
@@ -327,8 +355,8 @@ impl State {
                     let apart = script.is_none() && locks_shards(command, queued.arguments);
                     let mut suspended = None;
                     if apart {
-                        // It looks into shards by itself, and must not find them locked by us.
-                        // Those who wait are served at the end.
+                        // It locks shards by itself, so they must not be locked here.
+                        // Waiting clients are served at the end.
                         suspended = Some(suspend(server, locked, command, queued.arguments));
                         locked = server.keyspace.lock(ShardSet::empty());
                     }
@@ -410,7 +438,7 @@ pub(super) fn sets_more_than_memory(arguments: Arguments<'_>) -> bool {
     !arguments.tail(2).iter().step_by(2).all(is_limit)
 }
 
-/// Lets shards go in the middle of a transaction or a script, of which all is told together.
+/// Unlocks shards in the middle of a transaction or a script, whose changes are told together.
 pub(super) fn suspend<'h>(
     server: &Server,
     locked: Locked<'h>,
@@ -422,7 +450,7 @@ pub(super) fn suspend<'h>(
         || command.has(Flags::SETS_PARAMETERS)
             && arguments.tail(2).iter().step_by(2).any(is_of_files);
     if tells_by_itself {
-        // It may change keys, or wait for another thread: what was done before it is told before.
+        // The command may change keys, or wait for another thread. Earlier changes are told first.
         server.replication.unbar_stream();
     }
     match server.replication.bars_stream() {
@@ -431,5 +459,5 @@ pub(super) fn suspend<'h>(
     }
 }
 
-/// What a client may queue in one transaction, bytes.
+/// Bytes that a client may queue in one transaction.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;

@@ -12,19 +12,19 @@ use tidewire_script::Host;
 use super::super::observing::{Stopwatch, note_called, show_called};
 use super::super::transaction;
 use super::super::{Call, Pipeline, ReplyMode, State};
-use crate::gate::Refusal as GateRefusal;
+use crate::gate::Refusal;
 use crate::live::LiveObserver;
 use crate::parameters::BUSY_REPLY_THRESHOLD;
-use crate::scripting::{Form, Running};
+use crate::scripting::{Form, LongScript};
 use crate::server::Server;
 use crate::sessions::DuringCall;
 
-/// What a script reaches.
+/// The commands and the session that a script can use.
 pub(super) struct ScriptHost<'s, 'c, 'h> {
     pub(super) server: &'h Server,
     pub(super) state: &'s mut State,
     pub(super) call: &'s mut Call<'c>,
-    /// Nothing only while a command runs that locks for itself.
+    /// `None` only while a command runs that locks shards by itself.
     pub(super) locked: Option<Locked<'h>>,
     /// The script's own: SELECT in it does not concern its client.
     pub(super) database: usize,
@@ -34,7 +34,7 @@ pub(super) struct ScriptHost<'s, 'c, 'h> {
     pub(super) is_dirty: bool,
     /// It has replied an error.
     pub(super) has_failed: bool,
-    /// From whom its changes are withheld: replicas, and the append-only file.
+    /// Whether its changes are withheld from replicas, and from the append-only file.
     pub(super) withholds: (bool, bool),
     pub(super) started: Instant,
     /// There once the script has run for too long and the lane is served from within.
@@ -117,7 +117,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         if self.pipeline.is_none() {
             self.pipeline = Some(Box::new(Pipeline::new(server.renames.clone())));
             self.call.context.hold(self.state.id);
-            let running = Running {
+            let running = LongScript {
                 name: self.name.to_owned(),
                 request: ArgumentList::from(self.call.arguments),
                 started: self.started,
@@ -172,7 +172,7 @@ impl ScriptHost<'_, '_, '_> {
         }
         let full = self.memory_is_full && !self.allows_full_memory && !self.is_dirty;
         if full && command.has(Flags::DENYOOM) {
-            return Err(GateRefusal::Memory.text());
+            return Err(Refusal::Memory.text());
         }
         Ok(())
     }
@@ -193,6 +193,10 @@ impl ScriptHost<'_, '_, '_> {
         let (context, database) = (&*self.call.context, self.database);
         self.state
             .sample_key(server, context, database, command, arguments);
+        debug_assert!(
+            self.locked.is_some(),
+            "a script holds its shards between calls"
+        );
         let Some(locked) = &mut self.locked else {
             return;
         };
@@ -235,8 +239,8 @@ impl ScriptHost<'_, '_, '_> {
         let apart = transaction::locks_shards(command, arguments);
         let mut suspended = None;
         if apart {
-            // It looks into shards by itself, and must not find them locked by us. Those who wait
-            // are served when the script has ended.
+            // It locks shards by itself, so they must not be locked here. Waiting clients are
+            // served when the script has ended.
             let locked = self.locked.take();
             suspended =
                 locked.map(|locked| transaction::suspend(server, locked, command, arguments));
@@ -280,6 +284,10 @@ impl ScriptHost<'_, '_, '_> {
         state.client.database.store(database, Ordering::Relaxed);
         if let Some(out) = self.call.context.out(id) {
             let written = out.buffer();
+            debug_assert!(
+                written.len() >= start,
+                "a command of a script leaves what the client was sent before"
+            );
             reply.extend_from_slice(&written[start..]);
             written.truncate(start);
         }
@@ -297,10 +305,13 @@ impl ScriptHost<'_, '_, '_> {
     }
 }
 
-/// A refusal, and the command that it is about if there is one.
-type Refusal = (Option<&'static Command>, &'static str);
+/// The text of a refusal, and the refused command if it is known.
+type CallRefusal = (Option<&'static Command>, &'static str);
 
-fn find_command(server: &Server, arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
+fn find_command(
+    server: &Server,
+    arguments: Arguments<'_>,
+) -> Result<&'static Command, CallRefusal> {
     let unknown = "ERR Unknown Redis command called from script";
     let named = |name: &[u8]| match &server.renames {
         None => lookup(name),
