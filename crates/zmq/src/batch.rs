@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use crate::message::Message;
-use crate::pipe::Item;
 
 /// What was written at one end and not yet taken out at the other.
 ///
@@ -19,6 +18,14 @@ pub(crate) struct Batch {
     frames: usize,
     /// Times in a row that most of the room was not used.
     calm: u8,
+}
+
+/// What travels through a pipe.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Frame(Message),
+    Subscribe(Vec<u8>),
+    Cancel(Vec<u8>),
 }
 
 /// Goes before each frame: its length above two bits.

@@ -97,7 +97,7 @@ impl State {
         match removed.role {
             Role::Listener { descriptor, path } => {
                 self.unwatch_descriptor(&descriptor);
-                let number = crate::endpoint::raw(&descriptor) as u64;
+                let number = crate::transport::raw(&descriptor) as u64;
                 drop(descriptor);
                 if let Some(path) = path {
                     remove_path(&path);
@@ -125,7 +125,7 @@ impl State {
             }
             Role::InprocConnecter { peer } => lost.push(peer),
             Role::InprocListener => {
-                self.context.unbind_inproc(&removed.name, &self.signal);
+                self.inproc.unbind(&removed.name, &self.signal);
             }
         }
         for key in lost {

@@ -9,12 +9,10 @@ use tidewire_readiness as readiness;
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::inproc::Inproc;
 use crate::kind::SocketType;
-use crate::mail::Mail;
-use crate::pipe::{Hello, PipeEnd};
+use crate::options::Options;
 use crate::reactor::Reactor;
-use crate::signal::Signal;
-use crate::slab::Key;
 use crate::socket::Socket;
 
 /// What sockets share: background threads, and the names of in-process endpoints.
@@ -36,7 +34,7 @@ pub(crate) struct ContextInner {
     sockets: Mutex<HashMap<u64, Arc<Core>>>,
     all_finished: Condvar,
     reactors: Mutex<Vec<Arc<Reactor>>>,
-    inproc: Mutex<Inproc>,
+    pub(crate) inproc: Arc<Inproc>,
 }
 
 #[derive(Debug)]
@@ -67,27 +65,6 @@ impl Default for Settings {
             zero_copy_receive: true,
         }
     }
-}
-
-/// In-process endpoints: those bound, and connections to those that are not yet.
-#[derive(Debug, Default)]
-struct Inproc {
-    bound: HashMap<String, Bound>,
-    early: HashMap<String, Vec<Early>>,
-}
-
-#[derive(Debug)]
-struct Bound {
-    signal: Arc<Signal>,
-    hello: Hello,
-}
-
-/// A connection made before its endpoint was bound.
-#[derive(Debug)]
-struct Early {
-    end: PipeEnd,
-    connecter: Arc<Signal>,
-    peer: Key,
 }
 
 impl Context {
@@ -218,12 +195,18 @@ impl ContextInner {
         self.is_terminated.load(Ordering::Acquire)
     }
 
-    pub(crate) fn ipv6(&self) -> bool {
-        self.settings.lock().ipv6
-    }
-
-    pub(crate) fn is_blocky(&self) -> bool {
-        self.settings.lock().is_blocky
+    /// The options of a new socket of this type.
+    pub(crate) fn options(&self, kind: SocketType) -> Options {
+        let settings = self.settings.lock();
+        Options {
+            ipv6: settings.ipv6,
+            // Subscriptions are all that a subscriber could linger for.
+            linger_ms: match settings.is_blocky && !kind.is_subscriber() {
+                true => -1,
+                false => 0,
+            },
+            ..Options::default()
+        }
     }
 
     pub(crate) fn socket_finished(&self, id: u64) {
@@ -268,100 +251,6 @@ impl ContextInner {
         }
         for reactor in std::mem::take(&mut *self.reactors.lock()) {
             reactor.stop();
-        }
-    }
-
-    /// Gives an in-process name to a socket; peers that connected to it before are connected at
-    /// once.
-    pub(crate) fn bind_inproc(
-        &self,
-        name: &str,
-        signal: &Arc<Signal>,
-        hello: &Hello,
-    ) -> Result<Vec<PipeEnd>, Error> {
-        let mut inproc = self.inproc.lock();
-        if inproc.bound.contains_key(name) {
-            return Err(Error::AddressInUse);
-        }
-        let bound = Bound {
-            signal: Arc::clone(signal),
-            hello: hello.clone(),
-        };
-        inproc.bound.insert(name.to_owned(), bound);
-        let early = inproc.early.remove(name).unwrap_or_default();
-        let mut ends = Vec::with_capacity(early.len());
-        for Early {
-            end,
-            connecter,
-            peer,
-        } in early
-        {
-            end.introduce(Arc::clone(signal), hello.clone());
-            connecter.send(Mail::Introduced { peer });
-            ends.push(end);
-        }
-        Ok(ends)
-    }
-
-    pub(crate) fn unbind_inproc(&self, name: &str, signal: &Arc<Signal>) {
-        let mut inproc = self.inproc.lock();
-        if inproc
-            .bound
-            .get(name)
-            .is_some_and(|bound| Arc::ptr_eq(&bound.signal, signal))
-        {
-            inproc.bound.remove(name);
-        }
-    }
-
-    /// Connects to a bound in-process name.
-    pub(crate) fn connect_inproc(
-        &self,
-        name: &str,
-        signal: &Arc<Signal>,
-        hello: Hello,
-    ) -> Option<PipeEnd> {
-        let inproc = self.inproc.lock();
-        let bound = inproc.bound.get(name)?;
-        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
-        other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
-        bound.signal.send(Mail::Attach {
-            end: other,
-            endpoint: name.to_owned(),
-        });
-        Some(own)
-    }
-
-    /// Connects to an in-process name, bound or not: `attach` is given the own end, and says
-    /// under which key it is filed.
-    pub(crate) fn connect_inproc_early(
-        &self,
-        name: &str,
-        signal: &Arc<Signal>,
-        hello: Hello,
-        attach: impl FnOnce(PipeEnd) -> Option<Key>,
-    ) {
-        let mut inproc = self.inproc.lock();
-        let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
-        if let Some(bound) = inproc.bound.get(name) {
-            other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
-            attach(own);
-            bound.signal.send(Mail::Attach {
-                end: other,
-                endpoint: name.to_owned(),
-            });
-            return;
-        }
-        if let Some(peer) = attach(own) {
-            inproc
-                .early
-                .entry(name.to_owned())
-                .or_default()
-                .push(Early {
-                    end: other,
-                    connecter: Arc::clone(signal),
-                    peer,
-                });
         }
     }
 }

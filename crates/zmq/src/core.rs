@@ -107,7 +107,8 @@ impl Core {
         epoll::add(&*epoll, &*signal, data, epoll::EventFlags::IN)?;
         let state = State::new(
             kind,
-            Arc::clone(&context),
+            context.options(kind),
+            Arc::clone(&context.inproc),
             Arc::clone(&signal),
             Arc::clone(&epoll),
         );

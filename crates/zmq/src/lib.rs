@@ -10,11 +10,13 @@
 
 #![forbid(unsafe_code)]
 
+mod accepting;
 mod address;
 mod asynchronous;
 mod batch;
 mod clock;
 mod closing;
+mod connecting;
 mod context;
 pub use context::Context;
 
@@ -22,8 +24,10 @@ mod core;
 mod endpoint;
 
 mod error;
+mod group_topic;
 mod groups;
 mod incoming;
+mod inproc;
 pub use error::Error;
 
 mod kind;
@@ -34,6 +38,7 @@ mod last_value;
 mod lifecycle;
 mod link;
 mod mail;
+mod manual;
 
 mod message;
 pub use message::Message;
@@ -75,6 +80,7 @@ pub mod socket_options;
 mod socks;
 mod state;
 mod sync;
+mod transmit;
 mod transport;
 
 mod typed;

@@ -13,12 +13,12 @@ use tidewire_zmtp::{self as zmtp, Connection, status_code};
 use crate::endpoint::{Loss, Phase, Role};
 use crate::kind::SocketType;
 use crate::link::{Claim, Fill, Inbound, Interest, StreamLink};
-use crate::message::{Message, Properties};
+use crate::message::{Last, Message, Properties};
 use crate::monitor::Event;
 use crate::options::{Mechanism, Options};
 use crate::peer::Link;
 use crate::slab::Key;
-use crate::state::{Last, State, Timer, Token};
+use crate::state::{State, Timer, Token};
 
 impl State {
     /// A transport is there: greets the peer.

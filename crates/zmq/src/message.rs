@@ -378,6 +378,30 @@ const SHORT_BYTES_MAX: usize = 38;
 
 const _: () = assert!(size_of::<Message>() <= 56);
 
+/// The last frame of a message to be sent.
+#[derive(Debug)]
+pub(crate) enum Last<'a> {
+    /// Taken out, its place left empty.
+    Message(&'a mut Message),
+    Slice(&'a [u8]),
+}
+
+impl Last<'_> {
+    pub(crate) fn into_message(self) -> Message {
+        match self {
+            Last::Message(message) => std::mem::take(message),
+            Last::Slice(bytes) => Message::from_slice(bytes),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Last::Message(message) => message.as_slice(),
+            Last::Slice(bytes) => bytes,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Message, Properties};

@@ -1,11 +1,12 @@
 //! Receiving: from whom the next message comes, and what of it the program sees.
 
+use crate::batch::Item;
 use crate::error::Error;
 use crate::kind::SocketType;
 use crate::link::{Frames, Inbound};
 use crate::message::Message;
 use crate::peer::Link;
-use crate::pipe::{Item, PipeEnd};
+use crate::pipe::PipeEnd;
 use crate::slab::Key;
 use crate::state::State;
 

@@ -107,10 +107,9 @@ mod model {
     use std::sync::Arc;
 
     use super::*;
-    use crate::message::Message;
+    use crate::message::{Last, Message};
     use crate::pipe::{Hello, PipeEnd};
     use crate::slab::Slab;
-    use crate::state::Last;
 
     /// The order of `Core::drive`: listen, look once more, sleep, answer the bell.
     fn wait(signal: &Signal, has_some: impl FnOnce() -> bool) {

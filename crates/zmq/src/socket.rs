@@ -6,15 +6,15 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 
 use crate::address::{self, Address};
+use crate::context::Context;
 use crate::core::{Core, Purpose, Wait};
 use crate::endpoint::{Endpoint, Remote, Role};
 use crate::error::Error;
 use crate::kind::SocketType;
-use crate::message::Message;
-use crate::monitor::{Event, Monitor};
+use crate::message::{Last, Message};
+use crate::monitor::{Event, EventSink, Monitor};
 use crate::pipe::Hello;
-use crate::send::NotSent;
-use crate::state::{Last, State, Token};
+use crate::state::{NotSent, State, Token};
 
 /// A ZeroMQ socket; clones are handles of the same one.
 ///
@@ -464,17 +464,13 @@ impl Socket {
         }
         state.stop_monitor();
         let context = Arc::clone(&self.core().context);
-        let socket = crate::Context::of(context).socket(kind)?;
+        let socket = Context::of(context).socket(kind)?;
         socket.set_option(crate::option_table::LINGER, &0_i32.to_ne_bytes())?;
         if let Err(error) = socket.bind(endpoint) {
             let _ = socket.close();
             return Err(error);
         }
-        state.monitor = Some(Monitor {
-            socket,
-            events,
-            version,
-        });
+        state.monitor = Some(Monitor::new(Box::new(socket), events, version));
         Ok(())
     }
 
@@ -484,6 +480,25 @@ impl Socket {
     /// It is closed already.
     pub fn close(&self) -> Result<(), Error> {
         self.core().close()
+    }
+}
+
+impl EventSink for Socket {
+    fn send_event(&self, frames: Vec<Vec<u8>>) {
+        let last = frames.len() - 1;
+        for (index, frame) in frames.into_iter().enumerate() {
+            let flags = SendFlags {
+                dont_wait: true,
+                more: index < last,
+            };
+            if self.send(&mut Message::from_vec(frame), flags).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn end(&self) {
+        let _ = self.close();
     }
 }
 
@@ -538,7 +553,7 @@ impl State {
                 .inspect_err(|&error| self.report_bind_failure(endpoint, error))?,
             Address::Inproc(_) => return self.bind_inproc(endpoint),
         };
-        let number = crate::endpoint::raw(&descriptor) as u64;
+        let number = crate::transport::raw(&descriptor) as u64;
         let key = self.endpoints.next_key();
         let flags = rustix::event::epoll::EventFlags::IN;
         self.watch_descriptor(&descriptor, Token::Endpoint(key), flags)?;
@@ -559,8 +574,7 @@ impl State {
 
     fn bind_inproc(&mut self, endpoint: &str) -> Result<(), Error> {
         let hello = self.hello();
-        let context = Arc::clone(&self.context);
-        let early = context.bind_inproc(endpoint, &self.signal, &hello)?;
+        let early = self.inproc.bind(endpoint, &self.signal, &hello)?;
         let options = self.options_now();
         let key = self.endpoints.insert(Endpoint {
             name: endpoint.to_owned(),
@@ -596,10 +610,10 @@ impl State {
     }
 
     fn connect_inproc(&mut self, endpoint: &str) {
-        let context = Arc::clone(&self.context);
+        let inproc = Arc::clone(&self.inproc);
         let signal = Arc::clone(&self.signal);
         let hello = self.hello();
-        context.connect_inproc_early(endpoint, &signal, hello, |end| {
+        inproc.connect_early(endpoint, &signal, hello, |end| {
             let origin = self.endpoints.next_key();
             let peer = self.attach_pipe(end, Some(origin))?;
             let options = self.options_now();

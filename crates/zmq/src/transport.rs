@@ -1,7 +1,7 @@
 //! TCP and Unix sockets as the options want them.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use rustix::net::{self, AddressFamily, SocketAddrAny, sockopt};
 use socket2::SockRef;
 
 use crate::address::unix_address;
-use crate::endpoint::new_socket;
 use crate::error::Error;
 use crate::options::Options;
 
@@ -263,6 +262,16 @@ fn family(address: SocketAddr) -> AddressFamily {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     }
+}
+
+/// A new descriptor for a transport.
+fn new_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = net::SocketFlags::NONBLOCK | net::SocketFlags::CLOEXEC;
+    net::socket_with(family, net::SocketType::STREAM, flags, None)
+}
+
+pub(crate) fn raw(descriptor: &OwnedFd) -> i32 {
+    descriptor.as_raw_fd()
 }
 
 #[cfg(test)]

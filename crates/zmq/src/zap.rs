@@ -4,21 +4,14 @@ use std::sync::Arc;
 
 use tidewire_zmtp::Metadata;
 
+use crate::batch::Item;
 use crate::link::Claim;
-use crate::message::Message;
+use crate::message::{Last, Message};
 use crate::options::Mechanism;
-use crate::peer::Link;
-use crate::pipe::{Hello, Item, PipeEnd};
+use crate::peer::{Inquiry, Link};
+use crate::pipe::Hello;
 use crate::slab::Key;
-use crate::state::{Last, State};
-
-/// A question to the handler, on its way.
-#[derive(Debug)]
-pub(crate) struct Inquiry {
-    pipe: PipeEnd,
-    /// What the handler has said of the peer.
-    properties: Vec<(Box<str>, Box<str>)>,
-}
+use crate::state::State;
 
 /// What became of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +19,6 @@ pub(crate) enum Asked {
     Waiting,
     /// There is no handler; the peer may come in all the same, or not.
     NobodyThere(bool),
-}
-
-impl Inquiry {
-    pub(crate) fn into_properties(self) -> Vec<(Box<str>, Box<str>)> {
-        self.properties
-    }
 }
 
 impl State {
@@ -46,9 +33,7 @@ impl State {
             send_high_water: 0,
             conflates: false,
         };
-        let connected = self
-            .context
-            .connect_inproc(ZAP_ENDPOINT, &self.signal, hello);
+        let connected = self.inproc.connect(ZAP_ENDPOINT, &self.signal, hello);
         let Some(mut pipe) = connected else {
             let is_allowed = match options.security.mechanism {
                 Mechanism::Null | Mechanism::Curve => !options.zap_enforce_domain,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidewire_zmtp::websocket::WebSocket;
 use tidewire_zmtp::{Connection, Credentials, Error as WireError, Event, SHORT_HEADER_BYTES};
 
-use crate::groups::GroupTopic;
+use crate::group_topic::GroupTopic;
 use crate::message::{Message, Properties};
 
 pub(crate) use input::Fill;
