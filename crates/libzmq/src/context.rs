@@ -137,18 +137,14 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
     status(|| {
         // SAFETY: it is null or a handle.
         let number = unsafe { context(handle) }?.get(option)?;
-        if size.is_null() {
-            return Err(Errno(EFAULT));
-        }
-        // SAFETY: it points to a size, says the caller.
-        let size = unsafe { &mut *size };
-        // SAFETY: there is so much room, says the caller.
-        let room = unsafe { text::room(value, *size) }?;
-        let bytes = number.to_ne_bytes();
-        let room = room.get_mut(..bytes.len()).ok_or(Errno(EINVAL))?;
-        room.copy_from_slice(&bytes);
-        *size = bytes.len();
-        Ok(())
+        let write = |room: &mut [u8]| {
+            let bytes = number.to_ne_bytes();
+            let room = room.get_mut(..bytes.len()).ok_or(Errno(EINVAL))?;
+            room.copy_from_slice(&bytes);
+            Ok(bytes.len())
+        };
+        // SAFETY: the caller keeps to the same contract.
+        unsafe { text::fill(value, size, write) }
     })
 }
 

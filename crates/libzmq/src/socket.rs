@@ -1,7 +1,7 @@
 //! Sockets: everything but sending and receiving.
 
 use crate::context::context;
-use crate::errno::{EBADF, EFAULT, EINVAL, ENOTSOCK, Errno, guard, status};
+use crate::errno::{EBADF, EINVAL, ENOTSOCK, Errno, guard, status};
 use crate::handle::Pool;
 use crate::text;
 use std::ffi::{c_char, c_int, c_void};
@@ -94,18 +94,14 @@ pub(crate) unsafe extern "C" fn zmq_getsockopt(
     status(|| {
         // SAFETY: the same.
         let socket = unsafe { socket(handle) }?;
-        if size.is_null() {
-            return Err(Errno(EFAULT));
-        }
-        // SAFETY: it points to a size, says the caller.
-        let size = unsafe { &mut *size };
-        // SAFETY: there is so much room, says the caller.
-        let room = unsafe { text::room(value, *size) }?;
-        let written = socket.option(option, room)?;
-        // As with libzmq, a number fills a longer place.
-        room[written..].fill(0);
-        *size = written;
-        Ok(())
+        let write = |room: &mut [u8]| {
+            let written = socket.option(option, room)?;
+            // As with libzmq, a number fills a longer place.
+            room[written..].fill(0);
+            Ok(written)
+        };
+        // SAFETY: the same.
+        unsafe { text::fill(value, size, write) }
     })
 }
 

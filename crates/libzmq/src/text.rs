@@ -64,5 +64,27 @@ pub(crate) unsafe fn room<'a>(data: *mut c_void, size: usize) -> Result<&'a mut 
     Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), size.min(SIZE_MAX)) })
 }
 
+/// Has `write` fill the room at `value`, and stores the number of bytes that it gives at `size`. A
+/// null `size` gives `EFAULT`.
+///
+/// # Safety
+///
+/// `size` is null or points to a size; at `value` is room for `*size` bytes.
+pub(crate) unsafe fn fill(
+    value: *mut c_void,
+    size: *mut usize,
+    write: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    if size.is_null() {
+        return Err(Errno(EFAULT));
+    }
+    // SAFETY: the caller guarantees that it points to a size.
+    let size = unsafe { &mut *size };
+    // SAFETY: the caller guarantees room for `*size` bytes.
+    let room = unsafe { room(value, *size) }?;
+    *size = write(room)?;
+    Ok(())
+}
+
 /// The greatest slice there may be.
 const SIZE_MAX: usize = isize::MAX as usize;

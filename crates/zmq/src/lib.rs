@@ -52,6 +52,7 @@ mod observe;
 pub use observe::PeerStatus;
 
 mod numbered;
+mod option_kinds;
 mod option_table;
 mod options;
 pub mod own_options;

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::kind::SocketType;
 use crate::message::{Last, Message};
 use crate::monitor::{Event, EventSink, Monitor};
+use crate::options::number;
 use crate::pipe::Hello;
 use crate::state::{NotSent, State, Token};
 
@@ -377,12 +378,12 @@ impl Socket {
     /// # Errors
     /// There is no such option, or `out` is too short.
     pub fn option(&self, number: i32, out: &mut [u8]) -> Result<usize, Error> {
-        if number == crate::option_table::EVENTS {
+        if number == number::EVENTS {
             let events = self.events()?;
             let bits = i32::from(events.readable) | i32::from(events.writable) << 1;
             return crate::option_table::put_int(out, bits);
         }
-        if number == crate::option_table::FD {
+        if number == number::FD {
             let descriptor = self.descriptor()?.as_raw_fd();
             return crate::option_table::put_int(out, descriptor);
         }
@@ -465,7 +466,7 @@ impl Socket {
         state.stop_monitor();
         let context = Arc::clone(&self.core().context);
         let socket = Context::of(context).socket(kind)?;
-        socket.set_option(crate::option_table::LINGER, &0_i32.to_ne_bytes())?;
+        socket.set_option(number::LINGER, &0_i32.to_ne_bytes())?;
         if let Err(error) = socket.bind(endpoint) {
             let _ = socket.close();
             return Err(error);
