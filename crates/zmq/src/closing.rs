@@ -66,6 +66,7 @@ impl State {
 
     /// Everything goes, sent or not.
     pub(crate) fn drop_everything(&mut self) {
+        debug_assert!(self.is_closing, "an open socket keeps its peers");
         for endpoint in self.endpoints.keys() {
             self.remove_endpoint(endpoint);
         }

@@ -219,10 +219,7 @@ impl State {
             return;
         };
         if let Phase::Connecting(_) | Phase::Negotiating(..) = connecter.phase {
-            let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
-            if let Phase::Connecting(descriptor) | Phase::Negotiating(descriptor, _) = phase {
-                self.unwatch_descriptor(&descriptor);
-            }
+            self.abandon_attempt(endpoint);
             self.monitor_endpoint(endpoint, Event::Closed, 0);
             self.retry_later(endpoint);
         }
@@ -314,6 +311,11 @@ impl State {
                 key
             }
         };
+        debug_assert_eq!(
+            self.peers.get(key).and_then(|peer| peer.origin),
+            Some(endpoint),
+            "a connecter and its peer name each other"
+        );
         self.begin_link(key, descriptor, true);
     }
 
@@ -322,6 +324,7 @@ impl State {
         let Some(options) = self.options_of(endpoint) else {
             return;
         };
+        self.abandon_attempt(endpoint);
         let base_ms = options.reconnect_interval_ms;
         let max_ms = options.reconnect_interval_max_ms;
         if base_ms < 0 {
@@ -331,7 +334,6 @@ impl State {
         let Some(connecter) = self.connecter(endpoint) else {
             return;
         };
-        connecter.phase = Phase::Waiting;
         let interval_ms = connecter.backoff_ms.max(base_ms) as u64;
         if max_ms > base_ms {
             connecter.backoff_ms = connecter
@@ -350,8 +352,20 @@ impl State {
         self.set_timer(now_ns + delay_ns, Timer::Reconnect(endpoint));
     }
 
+    /// Ends the attempt to connect that is under way, if there is one.
+    pub(crate) fn abandon_attempt(&mut self, endpoint: Key) {
+        let Some(connecter) = self.connecter(endpoint) else {
+            return;
+        };
+        let phase = std::mem::replace(&mut connecter.phase, Phase::Waiting);
+        if let Phase::Connecting(descriptor) | Phase::Negotiating(descriptor, _) = phase {
+            self.unwatch_descriptor(&descriptor);
+        }
+    }
+
     /// Gives an endpoint up for good, and with it the peer that it led to.
     pub(crate) fn stop_connecting(&mut self, endpoint: Key) {
+        self.abandon_attempt(endpoint);
         let peer = self
             .connecter(endpoint)
             .and_then(|connecter| connecter.peer.take());
@@ -380,6 +394,7 @@ fn delay_ns(interval_ms: u64, shortest_ms: u64, longest_ms: Option<u64>, chance:
         && interval_ms + interval_ms / 2 > longest_ms
     {
         from_ms = shortest_ms.max(longest_ms / 3 * 2);
+        debug_assert!(from_ms <= longest_ms, "a delay stays below its limit");
         span_ns = (longest_ms - from_ms).max(1) * 1_000_000;
     }
     from_ms * 1_000_000 + chance % span_ns
@@ -401,6 +416,7 @@ fn talk(descriptor: &OwnedFd, negotiation: &mut Negotiation) -> Result<bool, Err
         }
         let mut buffer = [0; 512];
         let wanted = negotiation.wanted().min(buffer.len());
+        debug_assert!(wanted > 0, "a negotiation that is not done awaits octets");
         match rustix::io::read(descriptor, &mut buffer[..wanted]) {
             Ok(0) => return Err(Errno::CONNRESET),
             Ok(count) => negotiation
@@ -414,3 +430,36 @@ fn talk(descriptor: &OwnedFd, negotiation: &mut Negotiation) -> Result<bool, Err
 
 /// `ZMQ_RECONNECT_STOP_CONN_REFUSED`.
 const STOP_REFUSED: i32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use crate::options::Options;
+    use crate::transport::{connect_tcp, listen_tcp, local_address};
+    use crate::{Context, SendFlags, SocketType, socket_options as option};
+
+    /// It stayed counted: the socket looked for events that could not come.
+    #[test]
+    fn an_attempt_that_is_given_up_leaves_no_descriptor_behind() {
+        let options = Options {
+            backlog: 0,
+            ..Options::default()
+        };
+        let (listener, endpoint) = listen_tcp("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+        let address = local_address(&listener).unwrap();
+        // They fill the backlog, so that the next attempt stays under way.
+        let _waiting = [0; 4].map(|_| connect_tcp(None, address, &options).unwrap());
+        let context = Context::new();
+        let stream = context.socket(SocketType::Stream).unwrap();
+        stream.connect(&endpoint).unwrap();
+        assert_eq!(stream.core().lock().descriptors, 1);
+        let name = stream.get(option::ROUTING_ID).unwrap();
+        let more = SendFlags {
+            more: true,
+            ..SendFlags::default()
+        };
+        stream.send_bytes(&name, more).unwrap();
+        // An empty message ends the connection.
+        stream.send_bytes(b"", SendFlags::default()).unwrap();
+        assert_eq!(stream.core().lock().descriptors, 0);
+    }
+}

@@ -96,7 +96,8 @@ impl Context {
         let reactor = inner.reactor(id)?;
         let core = Arc::new(Core::new(id, kind, Arc::clone(inner), reactor)?);
         core.reactor.add(&core);
-        inner.sockets.lock().insert(id, Arc::clone(&core));
+        let known = inner.sockets.lock().insert(id, Arc::clone(&core));
+        debug_assert!(known.is_none(), "a socket's number is given out once");
         Ok(Socket::of(core))
     }
 
@@ -217,7 +218,8 @@ impl ContextInner {
             },
             false => self.sockets.lock(),
         };
-        sockets.remove(&id);
+        let finished = sockets.remove(&id);
+        debug_assert!(finished.is_some(), "a socket finishes once");
         if sockets.is_empty() {
             self.all_finished.notify_all();
         }

@@ -443,6 +443,7 @@ impl Core {
     /// Looks in on a socket that its program drives. `false`: it need not be looked at again.
     pub(crate) fn check_idle(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
+        debug_assert!(state.is_watched, "only a listed socket is looked in on");
         if state.waiters > 0 && state.visits == state.seen_visits {
             // Somebody is inside and waits; on its way out it will ask again.
             state.is_watched = false;
@@ -462,6 +463,7 @@ impl Core {
     /// Writes what a burst has held back. `false`: the burst is over.
     pub(crate) fn end_burst_turn(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
+        debug_assert!(state.is_bursting, "only a listed socket is visited");
         let is_fresh = std::mem::take(&mut state.burst.is_fresh);
         state.flush_dirty();
         if !state.broken.is_empty() {
@@ -492,6 +494,7 @@ impl Core {
             return Ok(());
         }
         let mut state = self.state.lock();
+        debug_assert!(!state.is_finished, "an open socket is not finished");
         state.now_ns = now_ns();
         if self.signal.is_raised() {
             state.answer_bell();
@@ -513,6 +516,10 @@ impl Core {
         }
         debug_assert!(state.is_closing, "only a socket that closes ends");
         state.drop_everything();
+        debug_assert_eq!(
+            state.descriptors, 0,
+            "a closed socket watches no descriptor"
+        );
         drop(state);
         self.reactor.forget(self.id, self.epoll.as_fd());
         self.context.socket_finished(self.id);
@@ -594,6 +601,7 @@ impl State {
         }
         peer.link = Link::Pipe(end);
         let key = self.peers.insert(peer);
+        debug_assert!(!self.pipes.contains(&key), "a pipe is listed once");
         self.pipes.push(key);
         self.attach(key);
         self.peers.get(key).map(|_| key)

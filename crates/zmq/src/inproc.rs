@@ -91,6 +91,10 @@ impl Inproc {
     ) -> Option<PipeEnd> {
         let names = self.names.lock();
         let bound = names.bound.get(name)?;
+        debug_assert!(
+            !names.early.contains_key(name),
+            "a bound name has no early connections"
+        );
         let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
         other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
         bound.signal.send(Mail::Attach {
@@ -112,6 +116,10 @@ impl Inproc {
         let mut names = self.names.lock();
         let (own, other) = PipeEnd::pair(Arc::clone(signal), hello);
         if let Some(bound) = names.bound.get(name) {
+            debug_assert!(
+                !names.early.contains_key(name),
+                "a bound name has no early connections"
+            );
             other.introduce(Arc::clone(&bound.signal), bound.hello.clone());
             attach(own);
             bound.signal.send(Mail::Attach {

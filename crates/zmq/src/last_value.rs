@@ -35,6 +35,10 @@ impl LastValues {
         kept.clear();
         kept.extend(head.iter_mut().map(Message::share));
         kept.push(kept_last);
+        debug_assert!(
+            self.topics.len() <= self.topics_max,
+            "topics are kept up to their limit"
+        );
     }
 
     /// The messages of the topics that begin with `prefix`, by topic.

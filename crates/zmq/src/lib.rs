@@ -13,6 +13,7 @@
 mod accepting;
 mod address;
 mod asynchronous;
+mod attaching;
 mod batch;
 mod clock;
 mod closing;

@@ -101,6 +101,11 @@ impl Peer {
 
     /// Messages that have been handed over and are not with the kernel or the other socket.
     pub(crate) fn pending_messages(&self) -> usize {
+        debug_assert_eq!(
+            self.backlog_messages == 0,
+            self.backlog.is_empty(),
+            "a backlog ends with a whole message"
+        );
         self.backlog_messages
             + match &self.link {
                 Link::Stream(link) => link.pending_messages(),
@@ -112,6 +117,10 @@ impl Peer {
     /// Bytes that have been handed over and are not with the kernel; what is on its way to a
     /// socket of this process is not counted.
     pub(crate) fn pending_bytes(&self) -> usize {
+        debug_assert!(
+            self.backlog_bytes == 0 || !self.backlog.is_empty(),
+            "an empty backlog has no bytes"
+        );
         self.backlog_bytes
             + match &self.link {
                 Link::Stream(link) => link.pending_bytes(),

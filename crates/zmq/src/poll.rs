@@ -147,6 +147,7 @@ fn poll_descriptors(items: &mut [PollItem<'_>], timeout: Option<&Timespec>) -> R
     rustix::event::poll(&mut descriptors, timeout)?;
     let found: Vec<PollFlags> = descriptors.iter().map(PollFd::revents).collect();
     drop(descriptors);
+    debug_assert_eq!(found.len(), items.len(), "each item has its answer");
     for (item, flags) in items.iter_mut().zip(found) {
         if let PollTarget::Descriptor(_) = item.target {
             item.ready.readable = flags.contains(PollFlags::IN);

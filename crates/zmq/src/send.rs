@@ -86,6 +86,11 @@ impl State {
     /// Decides where a message goes.
     #[inline]
     fn begin_message(&mut self, frame: &Last<'_>, more: bool) -> Result<Begun, NotSent> {
+        debug_assert!(!self.sending.is_open, "a message has one beginning");
+        debug_assert!(
+            self.sending.is_empty(),
+            "no frame is left of the message before"
+        );
         let recipient = match self.kind {
             SocketType::Push | SocketType::Dealer => Recipient::Peer(self.next_writable()?),
             SocketType::Dish => return Err(NotSent::Failed(Error::NotSupported)),
@@ -130,6 +135,14 @@ impl State {
         debug_assert!(
             head.iter().all(Message::more),
             "each frame says that another follows"
+        );
+        debug_assert!(
+            self.kind != SocketType::Req
+                || self
+                    .exchange
+                    .peer
+                    .is_none_or(|peer| self.sending.recipient == Recipient::Peer(peer)),
+            "the reply is awaited from the peer that is asked"
         );
         match self.sending.recipient {
             Recipient::Nobody => {}
@@ -246,6 +259,10 @@ impl State {
                 false => Ok(Recipient::Nobody),
             };
         };
+        debug_assert!(
+            self.is_closing || self.peers.get(key).is_some(),
+            "a route leads to a peer"
+        );
         if self.can_write(key) {
             return Ok(Recipient::Peer(key));
         }

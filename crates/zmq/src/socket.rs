@@ -559,11 +559,12 @@ impl State {
         let flags = rustix::event::epoll::EventFlags::IN;
         self.watch_descriptor(&descriptor, Token::Endpoint(key), flags)?;
         let options = self.options_now();
-        self.endpoints.insert(Endpoint {
+        let inserted = self.endpoints.insert(Endpoint {
             name: name.clone(),
             role: Role::Listener { descriptor, path },
             options,
         });
+        debug_assert_eq!(inserted, key, "events of the listener name its endpoint");
         self.report(Event::Listening, number, &name, "");
         self.last_endpoint = name;
         Ok(())
@@ -618,11 +619,12 @@ impl State {
             let origin = self.endpoints.next_key();
             let peer = self.attach_pipe(end, Some(origin))?;
             let options = self.options_now();
-            self.endpoints.insert(Endpoint {
+            let inserted = self.endpoints.insert(Endpoint {
                 name: endpoint.to_owned(),
                 role: Role::InprocConnecter { peer },
                 options,
             });
+            debug_assert_eq!(inserted, origin, "the peer names its endpoint");
             Some(peer)
         });
     }

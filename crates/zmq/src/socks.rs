@@ -71,6 +71,10 @@ impl Negotiation {
 
     /// Takes octets that were read, at most as many as wanted.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        debug_assert!(
+            bytes.len() <= self.wanted(),
+            "bytes behind the answer belong to the peer"
+        );
         self.input.extend_from_slice(bytes);
         if self.input.len() < self.wanted {
             return Ok(());
@@ -101,6 +105,7 @@ impl Negotiation {
     }
 
     fn ask(&mut self) {
+        debug_assert!(!self.request.is_empty(), "the request is sent once");
         self.outgoing = std::mem::take(&mut self.request);
         self.step = Step::Connection;
         self.input.clear();

@@ -374,11 +374,18 @@ impl Token {
                 );
                 Token::PEER | key.to_bits()
             }
-            Token::Endpoint(key) => Token::ENDPOINT | key.to_bits(),
+            Token::Endpoint(key) => {
+                debug_assert!(
+                    key.to_bits() < Token::PEER,
+                    "a key leaves two bits for its kind"
+                );
+                Token::ENDPOINT | key.to_bits()
+            }
         }
     }
 
     pub(crate) fn from_bits(bits: u64) -> Token {
+        debug_assert!(bits >> 62 <= 2, "a token is of one of three kinds");
         let key = Key::from_bits(bits & (Token::PEER - 1));
         match bits >> 62 {
             0 => Token::Signal,

@@ -10,6 +10,10 @@ impl State {
     /// Whether a message for this peer would be taken.
     #[inline]
     pub(crate) fn can_write(&mut self, key: Key) -> bool {
+        debug_assert!(
+            self.options.send_high_water >= 0,
+            "a high-water mark is not negative"
+        );
         let high_water = self.options.send_high_water as usize;
         let conflates = self.options.conflate;
         if self.options.send_high_water_bytes > 0 && !self.has_room_in_bytes(key) {
@@ -168,6 +172,7 @@ impl State {
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
             if let Some(peer) = self.peers.get_mut(key) {
+                debug_assert!(peer.is_dirty, "the mark and the list agree");
                 peer.is_dirty = false;
                 self.flush(key);
             }

@@ -221,6 +221,7 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
     let ip = ip.to_canonical();
     match (ip, net) {
         (IpAddr::V4(ip), IpAddr::V4(net)) => {
+            debug_assert!(bits <= 32, "an IPv4 filter has up to 32 bits");
             let shift = 32_u32.saturating_sub(u32::from(bits));
             (u32::from(ip) ^ u32::from(net))
                 .checked_shr(shift)
@@ -228,6 +229,7 @@ fn is_within(ip: std::net::IpAddr, net: std::net::IpAddr, bits: u8) -> bool {
                 == 0
         }
         (IpAddr::V6(ip), IpAddr::V6(net)) => {
+            debug_assert!(bits <= 128, "an IPv6 filter has up to 128 bits");
             let shift = 128_u32.saturating_sub(u32::from(bits));
             (u128::from(ip) ^ u128::from(net))
                 .checked_shr(shift)

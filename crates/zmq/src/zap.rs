@@ -71,6 +71,7 @@ impl State {
         pipe.write(head, Last::Message(&mut last));
         // The handler may be driven by nobody at the moment.
         pipe.ring();
+        debug_assert!(peer.zap.is_none(), "a peer is asked about once");
         peer.zap = Some(Inquiry {
             pipe,
             properties: Vec::new(),
@@ -148,6 +149,7 @@ fn judge(frames: &[Message]) -> Result<Option<String>, u64> {
 
 /// The user's name and the metadata of an answer.
 fn properties(frames: &[Message]) -> Vec<(Box<str>, Box<str>)> {
+    debug_assert_eq!(frames.len(), 7, "an answer that was judged is whole");
     let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
     if let Ok(user) = std::str::from_utf8(&frames[5])
         && !user.is_empty()
