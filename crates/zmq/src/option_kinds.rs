@@ -3,8 +3,6 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::error::Error;
-
 /// An option of a socket, and the type of its value.
 #[derive(Debug, Clone, Copy)]
 pub struct SocketOption<K> {
@@ -18,11 +16,11 @@ pub trait Kind: sealed::Sealed {
     type Given<'v>;
     /// As it is told.
     type Told;
+    /// The encoding of a given value.
     #[doc(hidden)]
-    fn encode(
-        given: Self::Given<'_>,
-        put: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error>;
+    type Bytes<'v>: AsRef<[u8]>;
+    #[doc(hidden)]
+    fn encode(given: Self::Given<'_>) -> Self::Bytes<'_>;
     #[doc(hidden)]
     fn decode(bytes: &[u8]) -> Option<Self::Told>;
     /// The longest value that is told.
@@ -51,7 +49,7 @@ impl<K> SocketOption<K> {
 
 /// The kinds of values.
 macro_rules! kind {
-    ($(#[$docs:meta])* $name:ident($given:ty) -> $told:ty, $bytes_max:expr,
+    ($(#[$docs:meta])* $name:ident($given:ty) as $bytes:ty => $told:ty, $bytes_max:expr,
      $encode:expr, $decode:expr) => {
         $(#[$docs])*
         #[derive(Debug, Clone, Copy)]
@@ -62,15 +60,12 @@ macro_rules! kind {
         impl Kind for $name {
             type Given<'v> = $given;
             type Told = $told;
+            type Bytes<'v> = $bytes;
             const BYTES_MAX: usize = $bytes_max;
 
-            fn encode(
-                given: Self::Given<'_>,
-                put: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-            ) -> Result<(), Error> {
-                let encode: fn(Self::Given<'_>, &mut dyn FnMut(&[u8]) -> Result<(), Error>)
-                    -> Result<(), Error> = $encode;
-                encode(given, put)
+            fn encode<'v>(given: Self::Given<'v>) -> Self::Bytes<'v> {
+                let encode: fn(Self::Given<'v>) -> Self::Bytes<'v> = $encode;
+                encode(given)
             }
 
             fn decode(bytes: &[u8]) -> Option<Self::Told> {
@@ -83,50 +78,50 @@ macro_rules! kind {
 
 kind! {
     /// On or off.
-    Switch(bool) -> bool, 4,
-    |given, put| put(&i32::from(given).to_ne_bytes()),
+    Switch(bool) as [u8; 4] => bool, 4,
+    |given| i32::from(given).to_ne_bytes(),
     |bytes| Some(int(bytes)? != 0)
 }
 kind! {
     /// A number of 32 bits.
-    Number(i32) -> i32, 4,
-    |given, put| put(&given.to_ne_bytes()),
+    Number(i32) as [u8; 4] => i32, 4,
+    i32::to_ne_bytes,
     int
 }
 kind! {
     /// A number of 64 bits.
-    Long(i64) -> i64, 8,
-    |given, put| put(&given.to_ne_bytes()),
+    Long(i64) as [u8; 8] => i64, 8,
+    i64::to_ne_bytes,
     |bytes| Some(i64::from_ne_bytes(bytes.try_into().ok()?))
 }
 kind! {
     /// A time in milliseconds, rounded up; zero switches it off.
-    Interval(Duration) -> Duration, 4,
-    |given, put| put(&milliseconds(given).to_ne_bytes()),
+    Interval(Duration) as [u8; 4] => Duration, 4,
+    |given| milliseconds(given).to_ne_bytes(),
     |bytes| Some(Duration::from_millis(int(bytes)?.max(0) as u64))
 }
 kind! {
     /// A time in milliseconds, rounded up; `None` means no timeout, or off.
-    Limit(Option<Duration>) -> Option<Duration>, 4,
-    |given, put| put(&given.map_or(-1, milliseconds).to_ne_bytes()),
+    Limit(Option<Duration>) as [u8; 4] => Option<Duration>, 4,
+    |given| given.map_or(-1, milliseconds).to_ne_bytes(),
     |bytes| Some(u64::try_from(int(bytes)?).ok().map(Duration::from_millis))
 }
 kind! {
     /// Any bytes.
-    Octets(&'v [u8]) -> Vec<u8>, ROOM_BYTES,
-    |given, put| put(given),
+    Octets(&'v [u8]) as &'v [u8] => Vec<u8>, ROOM_BYTES,
+    |given| given,
     |bytes| Some(bytes.to_vec())
 }
 kind! {
     /// A text.
-    Text(&'v str) -> String, ROOM_BYTES,
-    |given, put| put(given.as_bytes()),
+    Text(&'v str) as &'v str => String, ROOM_BYTES,
+    |given| given,
     |bytes| String::from_utf8(bytes.strip_suffix(&[0]).unwrap_or(bytes).to_vec()).ok()
 }
 kind! {
     /// A key of CURVE.
-    Key(&'v [u8; 32]) -> [u8; 32], 32,
-    |given, put| put(given),
+    Key(&'v [u8; 32]) as &'v [u8; 32] => [u8; 32], 32,
+    |given| given,
     |bytes| bytes.try_into().ok()
 }
 

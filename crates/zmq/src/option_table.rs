@@ -16,16 +16,12 @@ impl State {
         match number {
             SUBSCRIBE | UNSUBSCRIBE => return self.set_subscription(number == SUBSCRIBE, value),
             ROUTING_ID => {
-                if value.is_empty() || value.len() > 255 {
-                    return Err(Error::InvalidArgument);
-                }
-                self.options.routing_id = value.to_vec();
+                require(!value.is_empty())?;
+                self.options.routing_id = name(value)?;
             }
             CONNECT_ROUTING_ID => {
-                if value.is_empty() || value.len() > 255 || value[0] == 0 {
-                    return Err(Error::InvalidArgument);
-                }
-                self.options.connect_routing_id = value.to_vec();
+                require(value.first().is_some_and(|&octet| octet != 0))?;
+                self.options.connect_routing_id = name(value)?;
             }
             AFFINITY => self.options.affinity = u64::from_ne_bytes(exact(value)?),
             MAXMSGSIZE => self.options.message_bytes_max = i64::from_ne_bytes(exact(value)?),
@@ -36,25 +32,19 @@ impl State {
             DISCONNECT_MSG => self.options.disconnect_message = value.to_vec(),
             HICCUP_MSG => self.options.hiccup_message = value.to_vec(),
             PLAIN_USERNAME | PLAIN_PASSWORD => self.set_plain(number, value)?,
-            ZAP_DOMAIN => {
-                if value.len() > 255 {
-                    return Err(Error::InvalidArgument);
-                }
-                self.options.zap_domain = value.to_vec();
-            }
+            ZAP_DOMAIN => self.options.zap_domain = name(value)?,
             CURVE_PUBLICKEY | CURVE_SECRETKEY | CURVE_SERVERKEY => self.set_curve(number, value)?,
             SOCKS_PROXY => self.options.socks_proxy = text(value)?,
             // RFC 1929 tells their lengths in one octet.
-            SOCKS_USERNAME | SOCKS_PASSWORD if value.len() > 255 => {
-                return Err(Error::InvalidArgument);
-            }
-            SOCKS_USERNAME => self.options.socks_username = text(value)?,
-            SOCKS_PASSWORD => self.options.socks_password = text(value)?,
+            SOCKS_USERNAME => self.options.socks_username = text(&name(value)?)?,
+            SOCKS_PASSWORD => self.options.socks_password = text(&name(value)?)?,
             BINDTODEVICE => self.options.device = text(value)?,
             METADATA => self.set_metadata(value)?,
             TCP_ACCEPT_FILTER => self.set_accept_filter(value)?,
-            IPC_FILTER_UID | IPC_FILTER_GID | IPC_FILTER_PID => {
-                self.set_ipc_filter(number, value)?;
+            IPC_FILTER_UID => set_filter(&mut self.options.ipc_users, value, u32::from_ne_bytes)?,
+            IPC_FILTER_GID => set_filter(&mut self.options.ipc_groups, value, u32::from_ne_bytes)?,
+            IPC_FILTER_PID => {
+                set_filter(&mut self.options.ipc_processes, value, i32::from_ne_bytes)?;
             }
             _ => self.set_int(number, i32::from_ne_bytes(exact(value)?))?,
         }
@@ -107,11 +97,7 @@ impl State {
             ONLY_FIRST_SUBSCRIBE => kind.has_topics(),
             _ => true,
         };
-        if fits {
-            Ok(())
-        } else {
-            Err(Error::InvalidArgument)
-        }
+        require(fits)
     }
 
     fn set_subscription(&mut self, subscribes: bool, topic: &[u8]) -> Result<(), Error> {
@@ -142,14 +128,12 @@ impl State {
             security.mechanism = Mechanism::Null;
             return Ok(());
         }
-        if value.len() > 255 {
-            return Err(Error::InvalidArgument);
-        }
+        let value = name(value)?;
         security.mechanism = Mechanism::Plain;
         security.is_server = false;
         match number {
-            PLAIN_USERNAME => security.username = value.to_vec(),
-            _ => security.password = value.to_vec(),
+            PLAIN_USERNAME => security.username = value,
+            _ => security.password = value,
         }
         Ok(())
     }
@@ -203,38 +187,14 @@ impl State {
             None => (value.as_str(), None),
         };
         let ip: std::net::IpAddr = ip.parse().map_err(|_| Error::InvalidArgument)?;
-        if ip.is_ipv6() && !self.options.ipv6 {
-            return Err(Error::InvalidArgument);
-        }
+        require(ip.is_ipv4() || self.options.ipv6)?;
         let bits_max = if ip.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
             None => bits_max,
             Some(bits) => bits.parse().map_err(|_| Error::InvalidArgument)?,
         };
-        if bits > bits_max {
-            return Err(Error::InvalidArgument);
-        }
+        require(bits <= bits_max)?;
         filters.push((ip, bits));
-        Ok(())
-    }
-
-    fn set_ipc_filter(&mut self, number: i32, value: &[u8]) -> Result<(), Error> {
-        let options = &mut self.options;
-        if value.is_empty() {
-            match number {
-                IPC_FILTER_UID => options.ipc_users.clear(),
-                IPC_FILTER_GID => options.ipc_groups.clear(),
-                _ => options.ipc_processes.clear(),
-            }
-            return Ok(());
-        }
-        match number {
-            IPC_FILTER_UID => options.ipc_users.push(u32::from_ne_bytes(exact(value)?)),
-            IPC_FILTER_GID => options.ipc_groups.push(u32::from_ne_bytes(exact(value)?)),
-            _ => options
-                .ipc_processes
-                .push(i32::from_ne_bytes(exact(value)?)),
-        }
         Ok(())
     }
 
@@ -250,12 +210,10 @@ impl State {
                 };
                 return Ok(());
             }
-            // As libzmq: 1 switches it on; all others belong to nobody.
+            // In milliseconds; the wire has tenths of a second.
             HEARTBEAT_TTL => {
                 let deciseconds = u16::try_from(value / 100).map_err(|_| Error::InvalidArgument)?;
-                if value < 0 {
-                    return Err(Error::InvalidArgument);
-                }
+                require(value >= 0)?;
                 self.options.heartbeat_ttl_deciseconds = deciseconds;
                 return Ok(());
             }
@@ -290,22 +248,14 @@ impl State {
             ROUTING_ID => put(out, &options.routing_id),
             LAST_ENDPOINT => put_text(out, &self.last_endpoint),
             MECHANISM => put_int(out, options.security.mechanism as i32),
-            PLAIN_SERVER => {
-                let is_server =
-                    options.security.is_server && options.security.mechanism == Mechanism::Plain;
-                put_int(out, i32::from(is_server))
-            }
-            CURVE_SERVER => {
-                let is_server =
-                    options.security.is_server && options.security.mechanism == Mechanism::Curve;
-                put_int(out, i32::from(is_server))
-            }
+            PLAIN_SERVER => put_int(out, i32::from(options.security.serves(Mechanism::Plain))),
+            CURVE_SERVER => put_int(out, i32::from(options.security.serves(Mechanism::Curve))),
             CURVE_PUBLICKEY => put_key(out, &options.security.public_key),
             CURVE_SECRETKEY => put_key(out, &options.security.secret_key),
             CURVE_SERVERKEY => put_key(out, &options.security.server_key),
-            PLAIN_USERNAME => put_bytes_as_text(out, &options.security.username),
-            PLAIN_PASSWORD => put_bytes_as_text(out, &options.security.password),
-            ZAP_DOMAIN => put_bytes_as_text(out, &options.zap_domain),
+            PLAIN_USERNAME => put_text(out, &options.security.username),
+            PLAIN_PASSWORD => put_text(out, &options.security.password),
+            ZAP_DOMAIN => put_text(out, &options.zap_domain),
             SOCKS_PROXY => put_text(out, &options.socks_proxy),
             SOCKS_USERNAME => put_text(out, &options.socks_username),
             SOCKS_PASSWORD => put_text(out, &options.socks_password),
@@ -323,6 +273,25 @@ impl State {
             _ => put_int(out, options.int(number)?),
         }
     }
+}
+
+fn require(condition: bool) -> Result<(), Error> {
+    condition.then_some(()).ok_or(Error::InvalidArgument)
+}
+
+/// Adds a number to a filter; an empty value clears it.
+fn set_filter<T>(filter: &mut Vec<T>, value: &[u8], parse: fn([u8; 4]) -> T) -> Result<(), Error> {
+    match value.is_empty() {
+        true => filter.clear(),
+        false => filter.push(parse(exact(value)?)),
+    }
+    Ok(())
+}
+
+/// Up to 255 bytes.
+fn name(value: &[u8]) -> Result<Vec<u8>, Error> {
+    require(value.len() <= 255)?;
+    Ok(value.to_vec())
 }
 
 fn exact<const N: usize>(value: &[u8]) -> Result<[u8; N], Error> {
@@ -346,21 +315,18 @@ fn put(out: &mut [u8], value: &[u8]) -> Result<usize, Error> {
     Ok(value.len())
 }
 
-fn put_text(out: &mut [u8], value: &str) -> Result<usize, Error> {
-    put_bytes_as_text(out, value.as_bytes())
-}
-
 /// A key as bytes, or, where there is room for it, as 40 characters and a zero.
 fn put_key(out: &mut [u8], key: &[u8; 32]) -> Result<usize, Error> {
     match out.len() {
         32 => put(out, key),
-        41 => put_text(out, &z85::encode(key).map_err(|_| Error::InvalidArgument)?),
+        41 => put_text(out, z85::encode(key).map_err(|_| Error::InvalidArgument)?),
         _ => Err(Error::InvalidArgument),
     }
 }
 
-/// With a closing zero, as C has it.
-fn put_bytes_as_text(out: &mut [u8], value: &[u8]) -> Result<usize, Error> {
+/// With a closing zero, as in C.
+fn put_text(out: &mut [u8], value: impl AsRef<[u8]>) -> Result<usize, Error> {
+    let value = value.as_ref();
     let room = out.get_mut(..=value.len()).ok_or(Error::InvalidArgument)?;
     room[..value.len()].copy_from_slice(value);
     room[value.len()] = 0;

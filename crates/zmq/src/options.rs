@@ -70,11 +70,11 @@ options! {
     ROUTING_ID: Octets = 5 => routing_id: Vec<u8> = Vec::new();
     /// The name under which a ROUTER or STREAM files the next peer that it connects to.
     CONNECT_ROUTING_ID: Octets = 61 => connect_routing_id: Vec<u8> = Vec::new();
-    /// SUB, and XPUB in manual mode: what begins with this is wanted.
+    /// SUB, and XPUB in manual mode: subscribes to messages that begin with this.
     SUBSCRIBE: Octets = 6;
-    /// Takes a subscription back.
+    /// Cancels a subscription.
     UNSUBSCRIBE: Octets = 7;
-    /// ROUTER, DEALER, REQ: an empty message greets every peer.
+    /// ROUTER, DEALER, REQ: sends an empty message to every new peer.
     PROBE_ROUTER: Switch = 51 => probe_router: bool = false, 0..=MAX;
     /// REQ: replies must carry the number of the request.
     REQ_CORRELATE: Switch = 52 => request_correlate: bool = false, 0..=MAX;
@@ -82,48 +82,48 @@ options! {
     REQ_RELAXED: Switch = 53 => request_relaxed: bool = false, 0..=MAX;
     /// ROUTER: a message that cannot be delivered is an error.
     ROUTER_MANDATORY: Switch = 33 => router_mandatory: bool = false, 0..=MAX;
-    /// ROUTER: a new peer of a name that is taken has it.
+    /// ROUTER: a new peer takes over a name that is in use.
     ROUTER_HANDOVER: Switch = 56 => router_handover: bool = false, 0..=MAX;
     /// ROUTER: bytes without any framing.
     ROUTER_RAW: Switch = 41 => router_raw: bool = false, 0..=MAX;
     /// ROUTER: an empty message for a peer that comes (1), goes (2), or both (3).
     ROUTER_NOTIFY: Number = 97 => router_notify: i32 = 0, 0..=3;
-    /// XPUB: every subscription is told, known or not.
+    /// XPUB: the program receives every subscription, also repeated ones.
     XPUB_VERBOSE: Switch = 40 => xpub_verbose: bool = false, 0..=MAX;
-    /// XPUB: every subscription and every cancellation is told.
+    /// XPUB: the program receives every subscription and every cancellation.
     XPUB_VERBOSER: Switch = 78 => xpub_verboser: bool = false, 0..=1;
     /// PUB and XPUB: a send waits for subscribers that are full.
     XPUB_NODROP: Switch = 69 => xpub_no_drop: bool = false, 0..=MAX;
-    /// XPUB: the program itself subscribes its peers.
+    /// XPUB: manual mode, in which the program itself subscribes its peers.
     XPUB_MANUAL: Switch = 71 => xpub_manual: bool = false, 0..=MAX;
     /// XPUB in manual mode: the next message is for the last subscriber alone.
     XPUB_MANUAL_LAST_VALUE: Switch = 98 => xpub_manual_last_value: bool = false, 0..=MAX;
-    /// PUB and XPUB: every subscriber is greeted with this.
+    /// PUB and XPUB: the first message to every subscriber.
     XPUB_WELCOME_MSG: Octets = 72 => xpub_welcome: Option<Vec<u8>> = None;
     /// XSUB: every cancellation is passed on.
     XSUB_VERBOSE_UNSUBSCRIBE: Switch = 115 => xsub_verbose_unsubscribe: bool = false, 0..=1;
     /// XPUB and XSUB: only the first frame of a message may be a subscription.
     ONLY_FIRST_SUBSCRIBE: Switch = 108 => only_first_subscribe: bool = false, 0..=MAX;
-    /// PUB, XPUB and SUB: what is subscribed to is what is not wanted.
+    /// PUB, XPUB and SUB: a subscription excludes messages instead of selecting them.
     INVERT_MATCHING: Switch = 74 => invert_matching: bool = false, 0..=MAX;
-    /// Publishers and subscribers: how many topics are asked for.
+    /// Publishers and subscribers: the number of topics subscribed to.
     TOPICS_COUNT: Number = 116;
     /// Only the last message of each peer is kept.
     CONFLATE: Switch = 54 => conflate: bool = false, 0..=1;
     /// STREAM, and ROUTER in raw mode: an empty message for a peer that comes or goes.
     STREAM_NOTIFY: Switch = 73 => stream_notify: bool = true, 0..=1;
-    /// ROUTER and DEALER: every peer is greeted with this.
+    /// ROUTER and DEALER: the first message to every peer.
     HELLO_MSG: Octets = 110 => hello_message: Vec<u8> = Vec::new();
-    /// ROUTER: what is received for a peer that has gone.
+    /// ROUTER: the message that is received when a peer disconnects.
     DISCONNECT_MSG: Octets = 111 => disconnect_message: Vec<u8> = Vec::new();
-    /// DEALER: what is received when the connection is lost.
+    /// DEALER: the message that is received when the connection is lost.
     HICCUP_MSG: Octets = 114 => hiccup_message: Vec<u8> = Vec::new();
 
     /// Further frames of the message follow.
     RCVMORE: Switch = 13;
     /// The socket's type.
     TYPE: Number = 16;
-    /// Where the last bind or connect led.
+    /// The endpoint of the last bind or connect.
     LAST_ENDPOINT: Text = 32;
     /// 0: NULL, 1: PLAIN, 2: CURVE.
     MECHANISM: Number = 43 => security: Security = Security::default();
@@ -132,48 +132,48 @@ options! {
     SNDHWM: Number = 23 => send_high_water: i32 = 1000, 0..=MAX;
     /// Messages that may wait for the program; 0: any number.
     RCVHWM: Number = 24 => receive_high_water: i32 = 1000, 0..=MAX;
-    /// Bytes of the kernel's buffer; -1: as the system has it.
+    /// Bytes of the kernel's buffer; -1: the system's default.
     SNDBUF: Number = 11 => send_buffer_bytes: i32 = -1, -1..=MAX;
-    /// Bytes of the kernel's buffer; -1: as the system has it.
+    /// Bytes of the kernel's buffer; -1: the system's default.
     RCVBUF: Number = 12 => receive_buffer_bytes: i32 = -1, -1..=MAX;
     /// The longest frame that a peer may send; -1: any.
     MAXMSGSIZE: Long = 22 => message_bytes_max: i64 = -1;
-    /// How long a send waits.
+    /// Timeout of a send.
     SNDTIMEO: Limit = 28 => send_timeout_ms: i32 = -1, -1..=MAX;
-    /// How long a receive waits.
+    /// Timeout of a receive.
     RCVTIMEO: Limit = 27 => receive_timeout_ms: i32 = -1, -1..=MAX;
-    /// How long to go on sending after the close.
+    /// How long messages are still sent after the close.
     LINGER: Limit = 17 => linger_ms: i32 = -1, -1..=MAX;
-    /// How long a handshake may take.
+    /// Timeout of the handshake.
     HANDSHAKE_IVL: Interval = 66 => handshake_interval_ms: i32 = 30_000, 0..=MAX;
-    /// How often a peer is pinged.
+    /// Interval between PINGs to a peer.
     HEARTBEAT_IVL: Interval = 75 => heartbeat_interval_ms: i32 = 0, 0..=MAX;
-    /// After how long without a word the peer is to give us up; to a tenth of a second.
+    /// Time of silence after which the peer closes the connection; in steps of 0.1 s.
     HEARTBEAT_TTL: Interval = 76 => heartbeat_ttl_deciseconds: u16 = 0;
-    /// How long the answer to a ping may take.
+    /// Timeout of the answer to a PING.
     HEARTBEAT_TIMEOUT: Interval = 77 => heartbeat_timeout_ms: i32 = -1, 0..=MAX;
 
     /// Connections that may wait to be accepted.
     BACKLOG: Number = 19 => backlog: i32 = 100, 0..=MAX;
-    /// Only peers that are connected are sent to.
+    /// Messages go only to peers that are connected.
     IMMEDIATE: Switch = 39 => immediate: bool = false, 0..=1;
-    /// How long to wait before the next attempt to connect; `None`: there is none.
+    /// Interval before the next attempt to connect; `None`: no further attempt.
     RECONNECT_IVL: Limit = 18 => reconnect_interval_ms: i32 = 100, -1..=MAX;
-    /// The longest that it grows to; zero: it does not grow.
+    /// The longest interval between attempts; zero: the interval does not grow.
     RECONNECT_IVL_MAX: Interval = 21 => reconnect_interval_max_ms: i32 = 0, 0..=MAX;
-    /// What ends the attempts: 1 a refusal, 2 a handshake that fails.
+    /// What ends the attempts: 1 a refusal, 2 a failed handshake; the sum for both.
     RECONNECT_STOP: Number = 109 => reconnect_stop: i32 = 0, MIN..=MAX;
-    /// How long an attempt to connect may take.
+    /// Timeout of an attempt to connect.
     CONNECT_TIMEOUT: Interval = 79 => connect_timeout_ms: i32 = 0, 0..=MAX;
     /// IPv6 beside IPv4.
     IPV6: Switch = 42 => ipv6: bool = false, 0..=1;
-    /// 1, 0, or -1: as the system has it.
+    /// 1: on, 0: off, -1: the system's default.
     TCP_KEEPALIVE: Number = 34 => tcp_keepalive: i32 = -1, -1..=1;
-    /// Probes; -1: as the system has it.
+    /// Number of probes; -1: the system's default.
     TCP_KEEPALIVE_CNT: Number = 35 => tcp_keepalive_count: i32 = -1, -1..=MAX;
-    /// Seconds before the first probe; -1: as the system has it.
+    /// Seconds before the first probe; -1: the system's default.
     TCP_KEEPALIVE_IDLE: Number = 36 => tcp_keepalive_idle: i32 = -1, -1..=MAX;
-    /// Seconds between probes; -1: as the system has it.
+    /// Seconds between probes; -1: the system's default.
     TCP_KEEPALIVE_INTVL: Number = 37 => tcp_keepalive_interval: i32 = -1, -1..=MAX;
     /// How long sent bytes may stay unacknowledged.
     TCP_MAXRT: Interval = 80 => tcp_retransmit_ms: i32 = 0, 0..=MAX;
@@ -187,22 +187,22 @@ options! {
     BINDTODEVICE: Text = 92 => device: String = String::new();
     /// Host and port of a SOCKS5 proxy.
     SOCKS_PROXY: Text = 68 => socks_proxy: String = String::new();
-    /// Who we are to the proxy.
+    /// The user name at the proxy.
     SOCKS_USERNAME: Text = 99 => socks_username: String = String::new();
-    /// And by what password.
+    /// The password at the proxy.
     SOCKS_PASSWORD: Text = 100 => socks_password: String = String::new();
-    /// `X-name:value`, told to every peer; may be set several times.
+    /// `X-name:value`, sent to every peer; may be set several times.
     METADATA: Text = 95 => metadata: Vec<(String, Vec<u8>)> = Vec::new();
 
-    /// What ZAP is asked about.
+    /// The domain of ZAP requests.
     ZAP_DOMAIN: Text = 55 => zap_domain: Vec<u8> = Vec::new();
     /// Whether peers are refused if no ZAP domain is set.
     ZAP_ENFORCE_DOMAIN: Switch = 93 => zap_enforce_domain: bool = false, 0..=1;
-    /// This side judges names and passwords.
+    /// This side is the server of PLAIN.
     PLAIN_SERVER: Switch = 44;
-    /// Who we are.
+    /// The user name of PLAIN.
     PLAIN_USERNAME: Text = 45;
-    /// And by what password.
+    /// The password of PLAIN.
     PLAIN_PASSWORD: Text = 46;
     /// This side is the server of CURVE.
     CURVE_SERVER: Switch = 47;
@@ -303,6 +303,13 @@ pub(crate) struct Security {
     pub(crate) public_key: [u8; 32],
     pub(crate) secret_key: [u8; 32],
     pub(crate) server_key: [u8; 32],
+}
+
+impl Security {
+    /// Whether this side is the server of that mechanism.
+    pub(crate) fn serves(&self, mechanism: Mechanism) -> bool {
+        self.is_server && self.mechanism == mechanism
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

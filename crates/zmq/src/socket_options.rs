@@ -34,7 +34,7 @@ impl Socket {
     /// # Errors
     /// It is not this type's, or the value is out of its range.
     pub fn set<K: Kind>(&self, option: SocketOption<K>, value: K::Given<'_>) -> Result<(), Error> {
-        K::encode(value, &mut |bytes| self.set_option(option.number, bytes))
+        self.set_option(option.number, K::encode(value).as_ref())
     }
 
     /// Reads an option.
