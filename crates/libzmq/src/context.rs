@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn zmq_version(
 ) {
     for (number, place) in VERSION.into_iter().zip([major, minor, patch]) {
         if !place.is_null() {
-            // SAFETY: there is room, says the caller.
+            // SAFETY: the caller guarantees the room.
             unsafe { place.write(number) };
         }
     }
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get(handle: *mut c_void, option: c_int) 
 ///
 /// # Safety
 ///
-/// As for [`zmq_ctx_term`], and so many bytes are at `value`.
+/// As for [`zmq_ctx_term`], and `size` bytes are at `value`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
     handle: *mut c_void,
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_set_ext(
     status(|| {
         // SAFETY: it is null or a handle.
         let context = unsafe { context(handle) }?;
-        // SAFETY: they are there, says the caller.
+        // SAFETY: the caller guarantees that `size` bytes are there.
         let bytes = unsafe { text::bytes(value, size) }?;
         let number = bytes.try_into().map_err(|_| Errno(EINVAL))?;
         Ok(context.set(option, c_int::from_ne_bytes(number))?)
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn zmq_ctx_get_ext(
     })
 }
 
-/// `zmq_init`: a context with so many I/O threads.
+/// `zmq_init`: a context with `io_threads` background threads.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn zmq_init(io_threads: c_int) -> *mut c_void {
     guard(std::ptr::null_mut(), || {

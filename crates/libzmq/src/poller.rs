@@ -146,7 +146,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_destroy(handle: *mut *mut c_void) -> 
         if handle.is_null() {
             return Err(Errno(EFAULT));
         }
-        // SAFETY: it points to a handle, says the caller.
+        // SAFETY: the caller passes a pointer to a handle.
         let handle = unsafe { &mut *handle };
         // SAFETY: the same.
         unsafe { poller(*handle) }?.lock().items.clear();
@@ -320,7 +320,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
         return 0;
     }
     if !event.is_null() {
-        // SAFETY: there is room, says the caller.
+        // SAFETY: the caller guarantees the room.
         unsafe { event.write(RawEvent::NONE) };
     }
     -1
@@ -330,7 +330,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait(
 ///
 /// # Safety
 ///
-/// `handle` is null or a poller's; at `found` is room for so many events.
+/// `handle` is null or a poller's; at `found` is room for `count` events.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
     handle: *mut c_void,
@@ -345,7 +345,7 @@ pub(crate) unsafe extern "C" fn zmq_poller_wait_all(
             return Err(Errno(EFAULT));
         }
         let count = usize::try_from(count).map_err(|_| Errno(EINVAL))?;
-        // SAFETY: there is so much room, says the caller; an event may hold any bytes.
+        // SAFETY: the caller guarantees the room; an event may hold any bytes.
         let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
         // Others may add and remove while this one waits.
         let items = poller.lock().items.clone();

@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn zmq_close(handle: *mut c_void) -> c_int {
 ///
 /// # Safety
 ///
-/// `handle` is null or a socket's; so many bytes are at `value`.
+/// `handle` is null or a socket's; `size` bytes are at `value`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn zmq_setsockopt(
     handle: *mut c_void,
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn zmq_setsockopt(
         if size == 0 && !value.is_null() && UNSET_BY_NULL.contains(&option) {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: they are there, says the caller. Null is nothing, whatever the size says.
+        // SAFETY: the caller guarantees `size` bytes. Null means none, with any size.
         let value = unsafe { text::bytes(value, if value.is_null() { 0 } else { size }) }?;
         Ok(socket.set_option(option, value)?)
     })
@@ -132,7 +132,7 @@ fn bind(socket: &Socket, endpoint: &str) -> Result<(), Error> {
         copy.map_err(|error| Error::System(error.raw_os_error().unwrap_or(EBADF)))?,
     )?;
     socket.bind(endpoint)?;
-    // SAFETY: whoever sets the option gives the descriptor away with a bind that succeeds.
+    // SAFETY: a caller that sets the option gives the descriptor away with a successful bind.
     drop(unsafe { OwnedFd::from_raw_fd(number) });
     Ok(())
 }

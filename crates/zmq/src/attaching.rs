@@ -83,7 +83,7 @@ impl State {
             return false;
         };
         if self.kind.numbers_peers() {
-            // Whatever it calls itself: it has a number.
+            // Its own name is ignored: it gets a number.
             if self.routes.get(&peer.routing_id) == Some(&key) {
                 return true;
             }
@@ -102,7 +102,7 @@ impl State {
             let number = self.next_routing_id.to_be_bytes();
             peer.routing_id.extend_from_slice(&number);
             if self.kind == SocketType::Stream {
-                // Whoever connects learns the name from the option.
+                // The program reads the name of its new connection from the option.
                 self.options.routing_id.clone_from(&peer.routing_id);
             }
         }

@@ -7,7 +7,7 @@ use crate::slab::{Key, Slab};
 use crate::state::{State, Timer};
 
 impl State {
-    /// The program has closed the socket: what is not owed goes now, the rest lingers.
+    /// Begins to close: endpoints without unsent messages end now, the rest lingers.
     pub(crate) fn begin_closing(&mut self) {
         debug_assert!(!self.is_closing, "a socket closes once");
         self.is_closing = true;
@@ -104,7 +104,7 @@ impl State {
                     remove_path(&path);
                 }
                 self.report(Event::Closed, number, &removed.name, "");
-                // As libzmq does: whoever came by it goes with it.
+                // As in libzmq, the peers that it accepted go with it.
                 let came = |key: &Key| {
                     self.peers
                         .get(*key)
@@ -138,8 +138,7 @@ impl State {
     pub(crate) fn finish_peer(&mut self, key: Key) {
         self.flush(key);
         if let Some(peer) = self.peers.get_mut(key) {
-            // What it sent and nobody took goes with the endpoint, whether it was decoded already
-            // or not.
+            // What it sent and the program did not receive goes with the endpoint, decoded or not.
             peer.incoming.clear();
         }
         let is_flushed = self
@@ -160,8 +159,8 @@ impl State {
         self.lose(key, Loss::ByUs);
     }
 
-    /// In a process that was forked off: lets go of everything without a word to anybody. The
-    /// descriptors are shared with the parent, whose epolls must not change.
+    /// Drops everything in a forked process without telling peers or epolls: the parent shares the
+    /// descriptors, and its epolls must not change.
     pub(crate) fn abandon(&mut self) {
         self.monitor = None;
         self.peers = Slab::new();

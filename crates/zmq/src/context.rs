@@ -1,4 +1,4 @@
-//! The context: what sockets of one process share.
+//! The context: background threads and in-process endpoints that sockets share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -244,8 +244,8 @@ impl ContextInner {
 
     fn stop_reactors(&self) {
         if self.is_forked() {
-            // The threads are the parent's: there is nobody to wait for, and whoever held a lock
-            // will never let it go.
+            // The threads exist only in the parent: there is none to join, and a lock that one of
+            // them held at the fork stays locked here.
             if let Some(mut reactors) = self.reactors.try_lock() {
                 std::mem::forget(std::mem::take(&mut *reactors));
             }

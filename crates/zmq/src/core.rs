@@ -24,8 +24,8 @@ use crate::state::{State, Token};
 
 /// A socket.
 ///
-/// Whoever calls drives it: the program's thread sends, receives and waits for the network by
-/// itself. The background thread (`reactor`) looks after it while no call is in progress.
+/// The calling thread drives it: it sends, receives and waits for the network itself. The
+/// background thread (`reactor`) drives it while no call is in progress.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: u64,
@@ -48,7 +48,7 @@ pub(crate) enum Wait {
     Until(Option<u64>),
 }
 
-/// Who looks at the network.
+/// Why the network is polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A caller that wants a message, or to know what there is.
@@ -197,8 +197,8 @@ impl Core {
         self.reactor.arm(self, self.epoll.as_fd());
     }
 
-    /// Looks at the network, and waits for it if so asked. Messages that came are then to be
-    /// had by `next_frame`; who could not be sent to may now be.
+    /// Polls the network, and waits for it if `wait` says so. Afterwards `next_frame` returns the
+    /// messages that came, and peers that were full may have room.
     ///
     /// # Errors
     /// A signal interrupted it.
@@ -270,8 +270,8 @@ impl Core {
         Ok(count)
     }
 
-    /// A publisher that has not sent for a moment learns first who has subscribed since: what
-    /// reached the machine before the message is then heeded.
+    /// A publisher that has not sent for a moment first reads pending subscriptions: those that
+    /// reached this machine before the message take effect.
     #[inline]
     pub(crate) fn look_before_publishing(&self, state: &mut State) {
         if state.sending.is_open() || state.burst.is_on || state.descriptors == 0 {
@@ -445,7 +445,7 @@ impl Core {
         let mut state = self.state.lock();
         debug_assert!(state.is_watched, "only a listed socket is looked in on");
         if state.waiters > 0 && state.visits == state.seen_visits {
-            // Somebody is inside and waits; on its way out it will ask again.
+            // A thread waits inside a call; when it leaves it asks to be watched again.
             state.is_watched = false;
             return false;
         }
@@ -668,5 +668,5 @@ const READS_MAX: u32 = 32;
 const UNLOOKED_NS: u64 = 20_000;
 /// Events taken at once.
 const EVENTS_MAX: usize = 32;
-/// The background thread leaves a socket after so many rounds, that others have their turn.
+/// Rounds after which the background thread goes on to other sockets.
 const ROUNDS_MAX: usize = 16;

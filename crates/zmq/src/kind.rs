@@ -37,7 +37,7 @@ socket_types! {
     Rep = 4,
     /// Sends in turn to its peers, receives from all.
     Dealer = 5,
-    /// Sends to a named peer, receives from all and tells from whom.
+    /// Sends to a named peer; receives from all and names the sender.
     Router = 6,
     /// Receives from all its peers.
     Pull = 7,
@@ -49,7 +49,7 @@ socket_types! {
     Xsub = 10,
     /// Raw TCP connections.
     Stream = 11,
-    /// Sends to a numbered peer, receives from all and tells from whom; messages of one frame.
+    /// Sends to a numbered peer; receives from all and numbers the sender; messages of one frame.
     /// Draft (RFC 41).
     Server = 12,
     /// Sends in turn to servers, receives from all; messages of one frame. Draft (RFC 41).

@@ -1,5 +1,4 @@
-//! A peer's life: its connection begins, its handshake succeeds or fails, the pattern learns of
-//! it, and it goes.
+//! A peer's connection, from the handshake to its loss.
 
 use std::cmp::Reverse;
 use std::os::fd::OwnedFd;
@@ -244,11 +243,11 @@ impl State {
         }
     }
 
-    /// Somebody is to judge who the peer says it is.
+    /// Has the ZAP handler judge the credentials of a peer.
     fn authenticate(&mut self, key: Key, claim: Claim) {
         match self.ask_zap(key, &claim) {
             crate::zap::Asked::Waiting => {}
-            crate::zap::Asked::NobodyThere(is_allowed) => {
+            crate::zap::Asked::NoHandler(is_allowed) => {
                 if is_allowed {
                     self.judge(key, None);
                 } else {

@@ -12,9 +12,9 @@ use crate::slab::Key;
 #[derive(Debug, Default)]
 pub(crate) struct Manual {
     events: VecDeque<(Option<Key>, Frames)>,
-    /// Whose subscription the program saw last: it is the one that `SUBSCRIBE` is for.
+    /// The peer whose subscription the program saw last; `SUBSCRIBE` applies to it.
     pub(crate) last: Option<Key>,
-    /// In manual mode: what peers have asked for, whatever they were given.
+    /// In manual mode: the prefixes that peers asked for, not those that they were given.
     pub(crate) asked: PrefixTable<Key>,
 }
 

@@ -82,7 +82,7 @@ impl Message {
         }
     }
 
-    /// A message of so many bytes, all zero, to be filled through
+    /// A message of `size` bytes, all zero, to be filled through
     /// [`as_mut_slice`](Self::as_mut_slice).
     pub fn with_size(size: usize) -> Message {
         if size <= SHORT_BYTES_MAX {

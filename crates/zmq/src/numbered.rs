@@ -24,7 +24,7 @@ impl Socket {
         }
         let address = Address::parse(endpoint)?;
         let result = state.connect(endpoint, address);
-        // Whom a call connects to is given the next number at once; others wait for the lock.
+        // `connect` assigns the next number to the new peer while this call holds the lock.
         let number = state.next_routing_id;
         debug_assert!(
             result.is_err()

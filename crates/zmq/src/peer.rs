@@ -40,7 +40,7 @@ pub(crate) struct Peer {
     /// What ZAP is being asked about it.
     pub(crate) zap: Option<Inquiry>,
     pub(crate) identity: Option<Arc<Properties>>,
-    /// When a message to it was last dropped, where somebody wants to know; 0: never.
+    /// When a message to it was last dropped, in nanoseconds; 0: never. Kept only for monitors.
     pub(crate) dropped_ns: u64,
 }
 

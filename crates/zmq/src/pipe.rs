@@ -15,15 +15,15 @@ pub(crate) struct PipeEnd {
     side: usize,
     /// Taken out of the queue in one go.
     inbox: Batch,
-    /// Messages that may be written before it must be looked how full the way is.
+    /// Messages that may be written before the fill level is checked again.
     room: usize,
-    /// Messages read of which the writer has not been told.
+    /// Messages read that the writer has not been told of.
     untold: usize,
     /// After how many it is told; 0: not known yet.
     told_after: usize,
 }
 
-/// Who is at the other end.
+/// What an end tells the other one.
 #[derive(Debug, Clone)]
 pub(crate) struct Hello {
     pub(crate) routing_id: Vec<u8>,
@@ -170,7 +170,7 @@ impl PipeEnd {
         let send = own.send_high_water.load(Ordering::Relaxed);
         let receive = match self.pipe.ends[1 - writer].get() {
             Some(end) => end.receive_high_water.load(Ordering::Relaxed),
-            // Nobody there yet: the own mark alone counts.
+            // No peer yet: only the own mark counts.
             None => return (send > 0).then_some(send),
         };
         (send > 0 && receive > 0).then(|| send.saturating_add(receive))
@@ -188,7 +188,7 @@ impl PipeEnd {
 
     #[cold]
     fn make_room(&mut self) -> bool {
-        // A mark that the other end changes is heeded after so many messages at the latest.
+        // A mark that the other end changes takes effect within this number of messages.
         self.room = ROOM_MAX;
         let Some(capacity) = self.capacity() else {
             return true;
@@ -225,7 +225,7 @@ impl PipeEnd {
     pub(crate) fn write(&mut self, head: impl Iterator<Item = Message>, last: Last<'_>) {
         let way = &self.pipe.ways[self.side];
         self.room = self.room.saturating_sub(1);
-        // Whatever takes long is done before the lock is taken.
+        // A long message is copied before the lock is taken.
         let mut made;
         let last = match last {
             Last::Slice(bytes) if !Batch::is_short_slice(bytes) => {
@@ -415,5 +415,5 @@ impl Drop for PipeEnd {
 
 /// Messages that are written without a look at the marks, at most.
 const ROOM_MAX: usize = 64;
-/// Where there is no bound nobody waits for room; the count is for those who ask.
+/// Without a limit no writer waits for room; the count serves `pending`.
 const UNBOUND_TOLD_AFTER: usize = 64;

@@ -1,4 +1,4 @@
-//! Subscriptions, on both sides: who wants what, and what is wanted from whom.
+//! Subscriptions, on both sides: of subscribers here, and of this socket at publishers.
 
 use crate::batch::Item;
 use crate::kind::SocketType;
@@ -177,7 +177,7 @@ impl State {
             return;
         };
         match &mut peer.link {
-            // Whoever is not there yet is told everything when it comes.
+            // A publisher that is not connected gets all subscriptions when it connects.
             Link::Stream(link) if link.is_ready() => match self.kind {
                 SocketType::Dish => link.push_membership(topic, subscribes),
                 _ => link.push_subscription(topic, subscribes),
@@ -191,8 +191,8 @@ impl State {
     }
 }
 
-/// Takes out all that a subscriber wanted, whoever else wants it too. It looks at everything, which
-/// only the verbose modes pay for, and only when a peer goes.
+/// Removes all prefixes of a subscriber and returns them, also those that others have. It walks the
+/// whole table, but only in verbose modes and when a peer goes.
 fn prefixes_of(table: &mut tidewire_zmtp::PrefixTable<Key>, key: Key) -> Vec<Vec<u8>> {
     let mut prefixes = Vec::with_capacity(table.prefix_count());
     table.for_each_prefix(&mut |prefix, _| prefixes.push(prefix.to_vec()));

@@ -1,4 +1,4 @@
-//! Receiving: from whom the next message comes, and what of it the program sees.
+//! Receiving: which peer is next, and which frames the program sees.
 
 use crate::batch::Item;
 use crate::error::Error;
@@ -481,7 +481,7 @@ impl State {
         Some(one_or_many(frames))
     }
 
-    /// REP: the frames up to the first empty one say whom to answer.
+    /// REP: the frames up to the first empty one are the address of the reply.
     fn receive_request(&mut self, key: Key, frames: Frames) -> Option<Frames> {
         let mut frames = frames.into_vec();
         let delimiter = frames.iter().position(|frame| frame.is_empty())?;

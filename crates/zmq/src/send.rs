@@ -1,4 +1,4 @@
-//! Sending: to whom a message goes, by the pattern of the socket.
+//! Sending: which peers get a message, by the pattern of the socket.
 
 use crate::error::Error;
 use crate::kind::SocketType;
@@ -12,7 +12,7 @@ use crate::state::{NotSent, Recipient, State};
 enum Begun {
     /// It is a part of the message.
     Body,
-    /// It only said to whom.
+    /// It names the recipient and is not sent.
     Address,
 }
 
@@ -20,7 +20,7 @@ impl State {
     /// Takes one frame; with the last one the message goes.
     #[inline]
     pub(crate) fn send_frame(&mut self, frame: Last<'_>, more: bool) -> Result<(), NotSent> {
-        // What goes out raw is a name and bytes, whatever is said to follow.
+        // A raw message is a name and one frame of bytes; `more` is ignored.
         let more = more && !(self.sending.is_open && self.is_raw());
         if !self.sending.is_open {
             let begun = self.begin_message(&frame, more)?;
@@ -55,7 +55,7 @@ impl State {
     }
 
     /// The short way of a message of one frame to the one peer there is, another socket of the
-    /// process. `None`: it goes the long way. Whoever asks writes one message.
+    /// process. `None`: it goes the long way. The caller writes one message.
     #[inline]
     pub(crate) fn only_pipe(&mut self) -> Option<&mut PipeEnd> {
         if !self.kind.sends_in_turn() || self.sending.is_open {
@@ -119,7 +119,7 @@ impl State {
             }
             SocketType::Xsub => match frame.bytes().first() {
                 Some(0 | 1) if !more => Recipient::Subscription,
-                _ => Recipient::Everybody,
+                _ => Recipient::All,
             },
             SocketType::Sub | SocketType::Pull | SocketType::Gather => {
                 return Err(NotSent::Failed(Error::NotSupported));
@@ -145,14 +145,14 @@ impl State {
             "the reply is awaited from the peer that is asked"
         );
         match self.sending.recipient {
-            Recipient::Nobody => {}
+            Recipient::None => {}
             Recipient::Peer(key) if self.is_raw() && last.bytes().is_empty() => {
                 self.lose(key, crate::endpoint::Loss::ByUs);
             }
             Recipient::Peer(key) if head.is_empty() => self.transmit(key, std::iter::empty(), last),
             Recipient::Peer(key) => self.transmit(key, head.drain(..), last),
             Recipient::Matched => self.publish(&mut head, last),
-            Recipient::Everybody => {
+            Recipient::All => {
                 self.matched.clear();
                 self.matched.extend_from_slice(&self.writable);
                 self.publish(&mut head, last);
@@ -175,7 +175,10 @@ impl State {
             if self.turn >= self.writable.len() {
                 self.turn = 0;
             }
-            debug_assert!(self.turn < self.writable.len(), "the turn is somebody's");
+            debug_assert!(
+                self.turn < self.writable.len(),
+                "the turn is within the list"
+            );
             let key = self.writable[self.turn];
             self.turn += 1;
             if self.can_write(key) {
@@ -226,9 +229,9 @@ impl State {
             Some(key) if self.can_write(key) => Recipient::Peer(key),
             Some(key) => {
                 self.count_drop(key);
-                Recipient::Nobody
+                Recipient::None
             }
-            None => Recipient::Nobody,
+            None => Recipient::None,
         })
     }
 
@@ -250,13 +253,13 @@ impl State {
     fn route(&mut self, name: &[u8], more: bool) -> Result<Recipient, NotSent> {
         if !more {
             // A name and nothing behind it is no message.
-            return Ok(Recipient::Nobody);
+            return Ok(Recipient::None);
         }
         let mandatory = self.options.router_mandatory || self.kind == SocketType::Stream;
         let Some(&key) = self.routes.get(name) else {
             return match mandatory {
                 true => Err(NotSent::Failed(Error::HostUnreachable)),
-                false => Ok(Recipient::Nobody),
+                false => Ok(Recipient::None),
             };
         };
         debug_assert!(
@@ -270,7 +273,7 @@ impl State {
             true => Err(NotSent::Full),
             false => {
                 self.count_drop(key);
-                Ok(Recipient::Nobody)
+                Ok(Recipient::None)
             }
         }
     }

@@ -76,7 +76,7 @@ impl Socket {
     /// Listens at an endpoint: `tcp://*:5555`, `ipc:///tmp/feed`, `inproc://prices`.
     ///
     /// # Errors
-    /// The endpoint makes no sense, is taken, or is not of this machine.
+    /// The endpoint is malformed, in use, or not an address of this machine.
     pub fn bind(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
         let address = Address::parse(endpoint)?;
@@ -89,8 +89,8 @@ impl Socket {
     }
 
     /// Hands over a socket of the operating system, bound and listening already: the next
-    /// [`bind`](Self::bind) over TCP or ipc takes it instead of one of its own, whatever its
-    /// endpoint says.
+    /// [`bind`](Self::bind) over TCP or ipc takes it instead of opening one, and ignores the
+    /// address in its endpoint.
     ///
     /// # Errors
     /// The socket is closed, or its context terminated.
@@ -103,7 +103,7 @@ impl Socket {
     /// Connects to an endpoint, in the background, and again whenever the connection is lost.
     ///
     /// # Errors
-    /// The endpoint makes no sense.
+    /// The endpoint is malformed.
     pub fn connect(&self, endpoint: &str) -> Result<(), Error> {
         let mut state = self.core().enter_timed()?;
         let address = Address::parse(endpoint)?;
@@ -142,7 +142,7 @@ impl Socket {
     /// Sends one frame. On success `message` is left empty; on failure it is as it was.
     ///
     /// # Errors
-    /// [`Error::Again`] where nobody can take it in time; others by the socket's type.
+    /// [`Error::Again`] if no peer can take it in time; others by the socket's type.
     #[inline]
     pub fn send(&self, message: &mut Message, flags: SendFlags) -> Result<(), Error> {
         let mut state = self.core().enter()?;

@@ -58,13 +58,13 @@ pub(crate) struct State {
     pub(crate) writable: Vec<Key>,
     pub(crate) turn: usize,
     pub(crate) sending: Sending,
-    /// ROUTER and STREAM: who is filed under which name.
+    /// ROUTER and STREAM: the peers by routing id.
     pub(crate) routes: HashMap<Vec<u8>, Key>,
     pub(crate) next_routing_id: u32,
     pub(crate) exchange: Exchange,
-    /// SUB and XSUB: what is wanted.
+    /// SUB and XSUB: the subscriptions.
     pub(crate) subscriptions: PrefixTable<u8>,
-    /// PUB and XPUB: who wants what.
+    /// PUB and XPUB: the subscribers of each prefix.
     pub(crate) subscribers: PrefixTable<Key>,
     pub(crate) manual: Manual,
     pub(crate) matched: Vec<Key>,
@@ -87,7 +87,7 @@ pub(crate) struct State {
     /// Calls that have driven the input.
     pub(crate) visits: u64,
     pub(crate) seen_visits: u64,
-    /// When a publisher has last looked for subscriptions.
+    /// When a publisher last looked for subscriptions, in nanoseconds.
     pub(crate) looked_ns: u64,
     /// Threads that wait for this socket's epoll.
     pub(crate) waiters: u32,
@@ -101,7 +101,7 @@ pub(crate) struct State {
     pub(crate) scheduled_ns: u64,
     /// Descriptors in the epoll, the bell not counted.
     pub(crate) descriptors: usize,
-    /// Peers for whom the kernel has no room.
+    /// Number of peers whose kernel buffer is full.
     pub(crate) writes_watched: usize,
     /// Peers within the process.
     pub(crate) pipes: Vec<Key>,
@@ -111,7 +111,7 @@ pub(crate) struct State {
     pub(crate) wakers: Vec<Waker>,
     /// Long messages gather: the kernel does not keep up.
     pub(crate) is_pressed: bool,
-    /// Reads that may be made before the next look at everybody.
+    /// Reads left before all peers are polled again.
     pub(crate) reads_left: u32,
     /// All is closed.
     pub(crate) is_finished: bool,
@@ -122,7 +122,7 @@ pub(crate) struct State {
 pub(crate) struct Exchange {
     /// REQ: a reply is awaited. REP: a reply is owed.
     pub(crate) is_open: bool,
-    /// With whom.
+    /// The peer of the exchange.
     pub(crate) peer: Option<Key>,
     /// REP: the frames before the request's body.
     pub(crate) envelope: Vec<Message>,
@@ -159,14 +159,14 @@ impl Sending {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Recipient {
-    /// It is dropped: the peer is gone.
+    /// The message is dropped: the peer is gone.
     #[default]
-    Nobody,
+    None,
     Peer(Key),
     /// PUB: all peers in `State::matched`.
     Matched,
     /// XSUB: a message to all publishers.
-    Everybody,
+    All,
     /// XSUB: a subscription.
     Subscription,
 }
@@ -179,7 +179,7 @@ pub(crate) enum NotSent {
     Failed(Error),
 }
 
-/// What a deadline is about.
+/// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// Of the protocol machine: handshake, heartbeat.

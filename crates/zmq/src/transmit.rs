@@ -224,14 +224,14 @@ impl State {
     }
 }
 
-/// Encoded bytes that a connection may hold; what comes on top waits as messages, which a new
-/// connection can still send.
+/// Limit of encoded bytes per connection. Further messages wait unencoded, so that a new connection
+/// can still send them.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
-/// Messages of this length that gather fill the machine's memory, and its caches first.
+/// A backlog of messages of this length or longer soon exceeds the CPU caches.
 const PRESSING_BYTES_MIN: usize = 8 << 10;
-/// What is held back of sends in a row, at most.
+/// Limit of bytes that a burst holds back.
 const BURST_BYTES: usize = 16 << 10;
-/// Sends closer to each other than this are in a row.
+/// Two sends are in a row if less time than this lies between them.
 const BURST_GAP_NS: u64 = 4_000;
-/// So many of them in a row are a burst.
+/// Sends in a row that make a burst.
 const BURST_STREAK: u32 = 4;

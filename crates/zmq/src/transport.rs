@@ -433,7 +433,7 @@ mod tests {
             let path = endpoint.trim_start_matches("ipc://");
             let tries = (0..20).map(|_| connect_unix(path, &options));
             let (waiting, refused): (Vec<_>, Vec<_>) = tries.partition(Result::is_ok);
-            // One more than it says, as Linux has it. Nobody is on the way who is not told so.
+            // Linux takes one connection more than the backlog, and refuses the others at once.
             assert!(waiting.iter().flatten().all(|(_, is_done)| *is_done));
             assert_eq!(waiting.len(), backlog as usize + 1);
             assert_eq!(refused.len(), 19 - backlog as usize);

@@ -13,7 +13,7 @@ use crate::multipart::Multipart;
 use crate::socket::Socket;
 use crate::socket_options as option;
 
-/// What all typed sockets share.
+/// Defines a typed socket, and whether it sends, receives, or both.
 macro_rules! typed {
     ($(#[$docs:meta])* $name:ident: $($does:ident),+) => {
         $($does!($name);)+
@@ -312,7 +312,7 @@ typed! {
 }
 
 typed! {
-    /// Receives from all its peers and says from whom; sends to the one that is named.
+    /// Receives from all peers and names the sender; sends to the peer that is named.
     ///
     /// ```
     /// use tidewire_zmq::{Context, Dealer, Router};

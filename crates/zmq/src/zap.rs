@@ -18,13 +18,13 @@ use crate::state::State;
 pub(crate) enum Asked {
     Waiting,
     /// There is no handler; the peer may come in all the same, or not.
-    NobodyThere(bool),
+    NoHandler(bool),
 }
 
 impl State {
     pub(crate) fn ask_zap(&mut self, key: Key, claim: &Claim) -> Asked {
         let Some(peer) = self.peers.get_mut(key) else {
-            return Asked::NobodyThere(false);
+            return Asked::NoHandler(false);
         };
         let options = Arc::clone(&peer.options);
         let hello = Hello {
@@ -39,7 +39,7 @@ impl State {
                 Mechanism::Null | Mechanism::Curve => !options.zap_enforce_domain,
                 Mechanism::Plain => false,
             };
-            return Asked::NobodyThere(is_allowed);
+            return Asked::NoHandler(is_allowed);
         };
         let address = match &peer.link {
             Link::Stream(link) => link.peer_address.clone(),
@@ -69,7 +69,7 @@ impl State {
             message
         });
         pipe.write(head, Last::Message(&mut last));
-        // The handler may be driven by nobody at the moment.
+        // The handler may not be driven at the moment.
         pipe.ring();
         debug_assert!(peer.zap.is_none(), "a peer is asked about once");
         peer.zap = Some(Inquiry {
@@ -77,7 +77,7 @@ impl State {
             properties: Vec::new(),
         });
         self.inquiries.push(key);
-        // The answer must be heard, whoever drives this socket.
+        // The answer must wake any thread that drives this socket.
         self.signal.listen();
         Asked::Waiting
     }
@@ -95,8 +95,8 @@ impl State {
                 frames.push(frame);
             }
             if frames.is_empty() {
-                // A handler that is gone never answers. The peer stays outside until it goes or
-                // its time is up: sent away it would come back to find nobody who asks.
+                // A handler that is gone never answers. The peer waits until it goes or its
+                // handshake times out: a refused one would reconnect at once.
                 return !inquiry.pipe.is_closed();
             }
             self.zap_answered(key, &frames);
